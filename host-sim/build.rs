@@ -1,4 +1,5 @@
-//! Makes the calls of librdmacm known to the transport over verbs. Nothing is to be done without that feature.
+//! Makes the calls of librdmacm known to the transport over verbs. Nothing is to be done without
+//! that feature.
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");

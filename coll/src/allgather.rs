@@ -45,13 +45,12 @@ pub static ALGORITHMS: [Candidate; 11] = [
     &Bruck::<8>,
 ];
 
-/// Gathers a block of every rank of `comm` on all of them: `data` are a block for every rank, this one's own in place
-/// (MPI_Allgather with
-/// MPI_IN_PLACE).
+/// Gathers a block of every rank of `comm` on all of them: `data` are a block for every rank, this
+/// one's own in place (MPI_Allgather with MPI_IN_PLACE).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another
-/// rank divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; else as [`Collective::wait`].
 pub fn allgather<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -72,14 +71,14 @@ pub fn iallgather<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().iallgather(scope, comm, data)
 }
 
-/// Gathers a block of every rank of `comm` on all of them: `data` have a block of its length for every rank, as listed by
-/// `blocks`
-/// (places may differ from rank to rank, lengths not), this one's own in place (MPI_Allgatherv with MPI_IN_PLACE).
+/// Gathers a block of every rank of `comm` on all of them: `data` have a block of its length for
+/// every rank, as listed by `blocks` (places may differ from rank to rank, lengths not), this one's
+/// own in place (MPI_Allgatherv with MPI_IN_PLACE).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank,
-/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
-/// [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// else as [`Collective::wait`].
 pub fn allgatherv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -106,7 +105,8 @@ impl Options {
     /// [`allgather`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn allgather<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -132,7 +132,8 @@ impl Options {
     /// [`allgatherv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn allgatherv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

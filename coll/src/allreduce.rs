@@ -45,14 +45,15 @@ pub static ALGORITHMS: [Candidate; 10] = [
     &SegmentedRing,
 ];
 
-/// Reduces `data` of all ranks of `comm` element by element and leaves the result in every rank's `data`
-/// (MPI_Allreduce with MPI_IN_PLACE), with the same bits on all of them.
+/// Reduces `data` of all ranks of `comm` element by element and leaves the result in every rank's
+/// `data` (MPI_Allreduce with MPI_IN_PLACE), with the same bits on all of them.
 ///
-/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a single rank), as
-/// many as `data` are never too few, and more than that are not used.
+/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
+/// single rank), as many as `data` are never too few, and more than that are not used.
 ///
 /// # Errors
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`Collective::wait`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
+/// [`Collective::wait`].
 pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -112,8 +113,9 @@ impl Options {
     /// [`allreduce`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
-    /// operation, or one that does not keep rank order when the reduction does not commute.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation, or one that does not keep rank order when the reduction does not
+    /// commute.
     #[inline(always)]
     pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,

@@ -37,15 +37,15 @@ pub static ALGORITHMS: [Candidate; 7] =
 /// Those for blocks of unlike lengths, and of unlike elements.
 pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
 
-/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent
-/// (MPI_Alltoall).
+/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
+/// what rank r has sent (MPI_Alltoall).
 ///
-/// `scratch` is working memory, of the same length on every rank: none is needed, with 2 p blocks many can share a
-/// message.
+/// `scratch` is working memory, of the same length on every rank: none is needed, with 2 p blocks
+/// many can share a message.
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another
-/// rank divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; else as [`Collective::wait`].
 pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -70,13 +70,14 @@ pub fn ialltoall<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ialltoall(scope, comm, input, data, scratch)
 }
 
-/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent; the
-/// blocks of the input are listed by `given`, those of the data by `blocks` (MPI_Alltoallv).
+/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
+/// what rank r has sent; the blocks of the input are listed by `given`, those of the data by
+/// `blocks` (MPI_Alltoallv).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank,
-/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
-/// [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// else as [`Collective::wait`].
 pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -103,12 +104,15 @@ pub fn ialltoallv<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ialltoallv(scope, comm, input, given, data, blocks)
 }
 
-/// Swaps block r of `data` for what rank r of `comm` has for this one, for every r (MPI_Alltoall with MPI_IN_PLACE).
+/// Swaps block r of `data` for what rank r of `comm` has for this one, for every r (MPI_Alltoall
+/// with MPI_IN_PLACE).
 ///
-/// `scratch` is working memory, of the same length on every rank: one element is enough, more than a block is not used.
+/// `scratch` is working memory, of the same length on every rank: one element is enough, more than
+/// a block is not used.
 ///
 /// # Errors
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`alltoall`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
+/// [`alltoall`].
 pub fn alltoall_in_place<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -119,7 +123,8 @@ pub fn alltoall_in_place<'s, E: Element, T: Transport, P: Platform>(
     in_place.run(&Options::using(&InPlace), caller, comm)
 }
 
-/// Starts [`alltoall_in_place`] (MPI_Ialltoall). The memory can be used again when the scope is over.
+/// Starts [`alltoall_in_place`] (MPI_Ialltoall). The memory can be used again when the scope is
+/// over.
 ///
 /// # Errors
 /// As [`alltoall_in_place`].
@@ -136,7 +141,8 @@ impl Options {
     /// [`alltoall`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -189,7 +195,8 @@ impl Options {
     /// [`alltoallv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

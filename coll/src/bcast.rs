@@ -46,7 +46,8 @@ pub static ALGORITHMS: [Candidate; 9] = [
 /// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
 ///
 /// # Errors
-/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root; else as [`Collective::wait`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root; else as
+/// [`Collective::wait`].
 pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -73,8 +74,8 @@ impl Options {
     /// [`bcast`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
-    /// operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

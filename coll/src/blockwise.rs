@@ -35,7 +35,8 @@ impl<'m, E: Element> Blockwise<'m, E> {
         Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch, kernel: None }
     }
 
-    /// The same where `root` alone has a block for every rank, divided like this, and every other rank its own.
+    /// The same where `root` alone has a block for every rank, divided like this, and every other
+    /// rank its own.
     pub(crate) fn rooted(
         operation: Operation,
         (comm, root): (&Comm, Rank),
@@ -123,7 +124,8 @@ impl<'m, E: Element> Blockwise<'m, E> {
         self.planned(options, comm).run_on(caller, comm, self.lent())
     }
 
-    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is for messages.
+    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is
+    /// for messages.
     #[inline(always)]
     fn at_once<'s, T: Transport, P: Platform>(
         &mut self,

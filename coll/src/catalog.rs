@@ -39,8 +39,8 @@ pub const COLLECTIVES: [Operation; 22] = [
 #[cfg(not(feature = "compact"))]
 const IN_PLACE: Candidate = &crate::alltoall::InPlace;
 
-/// Displays as a table: operation, algorithm by the name that selects it, whether it is over one group, over the two of an
-/// intercommunicator or over either, and where it is published.
+/// Displays as a table: operation, algorithm by the name that selects it, whether it is over one
+/// group, over the two of an intercommunicator or over either, and where it is published.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Catalog;
 

@@ -1,27 +1,32 @@
 //! The executor: one state machine that runs every schedule over a kernel scope.
 //!
-//! A [`Collective`] is started by `ibarrier`, `ibcast` or `iallreduce` and driven by [`Collective::test`],
-//! [`Collective::wait`] or, with others, by [`wait_all`] and [`wait_for`]. The blocking calls are a scope, a start
-//! and a wait.
+//! A [`Collective`] is started by `ibarrier`, `ibcast` or `iallreduce` and driven by
+//! [`Collective::test`], [`Collective::wait`] or, with others, by [`wait_all`] and [`wait_for`].
+//! The blocking calls are a scope, a start and a wait.
 //!
-//! **Several at once.** Each takes its own tag on the communicator's collective plane, so any number may be in
-//! flight, if all ranks start them in the same order. A collective advances only while it is driven: ranks that wait
-//! for theirs one by one, in different orders, wait for each other. `wait_all` and `wait_for` drive all of them.
+//! **Several at once.** Each takes its own tag on the communicator's collective plane, so any
+//! number may be in flight, if all ranks start them in the same order. A collective advances only
+//! while it is driven: ranks that wait for theirs one by one, in different orders, wait for each
+//! other. `wait_all` and `wait_for` drive all of them.
 //!
-//! **Started again.** What is complete can be started again, by the same plan: see [`Options::persistent`].
+//! **Started again.** What is complete can be started again, by the same plan: see
+//! [`Options::persistent`].
 //!
-//! **Segments.** If the scratch is too short for the whole count, or it pays, the data is cut into even segments and the
-//! schedule is run on each. Every rank cuts alike because every rank has the same count, scratch and options. Up to
-//! [`LANES`] of them are under way at a time, each in a lane with a tag and a part of the scratch of its own.
+//! **Segments.** If the scratch is too short for the whole count, or it pays, the data is cut into
+//! even segments and the schedule is run on each. Every rank cuts alike because every rank has the
+//! same count, scratch and options. Up to [`LANES`] of them are under way at a time, each in a lane
+//! with a tag and a part of the scratch of its own.
 //!
-//! **A full request pool** ([`Cause::Full`]) is a state, not an end. What of a round is posted lands and makes room for the
-//! rest. Where nothing of a collective is under way (in a `compact` build, where a message finds no slot) the call returns
-//! it, nothing is lost, and the same collective goes on at the next test or wait, once another request of the endpoint has
-//! made room. Any other error ends the collective and is returned again by every later call.
+//! **A full request pool** ([`Cause::Full`]) is a state, not an end. What of a round is posted
+//! lands and makes room for the rest. Where nothing of a collective is under way (in a `compact`
+//! build, where a message finds no slot) the call returns it, nothing is lost, and the same
+//! collective goes on at the next test or wait, once another request of the endpoint has made room.
+//! Any other error ends the collective and is returned again by every later call.
 //!
-//! **Request slots.** [`IN_FLIGHT_MAX`] for each collective in flight are enough for one lane of each; as many again let the
-//! others begin. A round that sends and receives needs two: with one, its messages go one after the other, sends first, and
-//! long ones, which wait for their receiver, may wait until the deadline.
+//! **Request slots.** [`IN_FLIGHT_MAX`] for each collective in flight are enough for one lane of
+//! each; as many again let the others begin. A round that sends and receives needs two: with one,
+//! its messages go one after the other, sends first, and long ones, which wait for their receiver,
+//! may wait until the deadline.
 //!
 //! [`IN_FLIGHT_MAX`]: crate::schedule::IN_FLIGHT_MAX
 
@@ -130,8 +135,8 @@ pub(crate) struct Planned {
     pub(crate) root: u32,
     /// How it is to be carried out, or why it cannot be.
     pub(crate) plan: Result<Plan, Cause>,
-    /// The options, if they leave it open which algorithm is taken: what to choose by again if a rank shares no memory with
-    /// another, or if there are rules.
+    /// The options, if they leave it open which algorithm is taken: what to choose by again if a
+    /// rank shares no memory with another, or if there are rules.
     #[cfg(not(feature = "compact"))]
     open: Option<Options>,
     /// Whether it is for control lines.
@@ -253,7 +258,8 @@ impl Planned {
     }
 }
 
-/// What driving a collective, or a lane of it, led to. Where lanes differ, the last of these stands for all.
+/// What driving a collective, or a lane of it, led to. Where lanes differ, the last of these stands
+/// for all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Done,
@@ -265,7 +271,8 @@ enum Progress {
     Failed,
 }
 
-/// A collective in flight in a scope, or between its starts. Dropping it lets go of it; its messages end with the scope.
+/// A collective in flight in a scope, or between its starts. Dropping it lets go of it; its
+/// messages end with the scope.
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[repr(C)]
 pub struct Collective<'scope> {
@@ -290,8 +297,9 @@ pub struct Collective<'scope> {
 }
 
 impl<'scope> Collective<'scope> {
-    /// Starts a planned collective; its tag is taken here, in the same order on every rank. What can be posted is
-    /// under way when this returns; a full request pool is reported by the first test.
+    /// Starts a planned collective; its tag is taken here, in the same order on every rank. What
+    /// can be posted is under way when this returns; a full request pool is reported by the first
+    /// test.
     #[inline]
     pub(crate) fn begin<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -377,9 +385,10 @@ impl<'scope> Collective<'scope> {
     /// Drives it as far as it goes without waiting, after one poll; whether it is complete.
     ///
     /// # Errors
-    /// [`Cause::Full`] when the request pool is full: nothing is lost, go on later. Any other error has ended it:
-    /// those of sends and receives; [`Cause::UnlikeLength`] when a rank called it with another count or scratch,
-    /// [`Cause::UnlikeCall`] when it called another operation, or with another root, now or just before.
+    /// [`Cause::Full`] when the request pool is full: nothing is lost, go on later. Any other error
+    /// has ended it: those of sends and receives; [`Cause::UnlikeLength`] when a rank called it
+    /// with another count or scratch, [`Cause::UnlikeCall`] when it called another operation, or
+    /// with another root, now or just before.
     #[inline]
     pub fn test<T: Transport, P: Platform>(
         &mut self,
@@ -393,11 +402,12 @@ impl<'scope> Collective<'scope> {
         }
     }
 
-    /// Waits until it is complete. Drives this one alone: see [`wait_for`] for several that other ranks may wait for
-    /// in another order.
+    /// Waits until it is complete. Drives this one alone: see [`wait_for`] for several that other
+    /// ranks may wait for in another order.
     ///
     /// # Errors
-    /// As [`test`](Self::test), and [`Cause::TimedOut`] after the scope's deadline, naming a rank that is missing.
+    /// As [`test`](Self::test), and [`Cause::TimedOut`] after the scope's deadline, naming a rank
+    /// that is missing.
     pub fn wait<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -452,7 +462,8 @@ impl<'scope> Collective<'scope> {
         self.error.operation
     }
 
-    /// What this rank is doing while it waits: the first message of the oldest segment that is missing.
+    /// What this rank is doing while it waits: the first message of the oldest segment that is
+    /// missing.
     fn activity<T: Transport>(&self) -> Activity {
         if T::HAS_LINES
             && let Some(meeting) = &self.meeting

@@ -12,33 +12,35 @@
 //! | [`free`] | all ranks | - |
 //! | [`inter`] | two groups | both, each addressing the other |
 //!
-//! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`], [`Grid::icreate`]): a future, for
-//! those who do other things meanwhile. They give it a [`Messenger`], which has the endpoint between two waits and exchanges
-//! messages. Any number may be under way, begun in any order on different communicators.
+//! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`],
+//! [`Grid::icreate`]): a future, for those who do other things meanwhile. They give it a
+//! [`Messenger`], which has the endpoint between two waits and exchanges messages. Any number may
+//! be under way, begun in any order on different communicators.
 //!
-//! **Context ids.** A communicator's context is a slot of the communicator table that is free on all members, with a
-//! generation that is new on all of them. Members agree on both in a few exchanges, the number of
-//! which grows with the logarithm of the ranks; the last of them ends when every member has the
-//! communicator in its table, so no message arrives too early. A process offers its free slots to
-//! one call at a time; calls of one process that are under way together have their turns in an
-//! order that is the same on all ranks. A call that does not block is promised a slot before its
-//! turn, if there is none and no other has one. A slot is used again after its communicator was
-//! freed on all ranks of the next one. Members whose free slots have none in common have no slot:
-//! [`Cause::Full`], on all ranks.
+//! **Context ids.** A communicator's context is a slot of the communicator table that is free on
+//! all members, with a generation that is new on all of them. Members agree on both in a few
+//! exchanges, the number of which grows with the logarithm of the ranks; the last of them ends when
+//! every member has the communicator in its table, so no message arrives too early. A process
+//! offers its free slots to one call at a time; calls of one process that are under way together
+//! have their turns in an order that is the same on all ranks. A call that does not block is
+//! promised a slot before its turn, if there is none and no other has one. A slot is used again
+//! after its communicator was freed on all ranks of the next one. Members whose free slots have
+//! none in common have no slot: [`Cause::Full`], on all ranks.
 //!
-//! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped and counted
-//! (`stale_contexts`). Once in 32767 communicators a slot's generations start again: then every member first takes in what
-//! every other has sent.
+//! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped
+//! and counted (`stale_contexts`). Once in 32767 communicators a slot's generations start again:
+//! then every member first takes in what every other has sent.
 //!
-//! **Memory.** A communicator takes a row of the table ([`BYTES_PER_COMMUNICATOR`]); its group takes nothing more if it is
-//! a single stride - every duplicate of world, every row or column of a grid - and else [`BYTES_PER_PIECE`] for each stride
-//! or, if that is less, for each 32 processes that its members are among. A split needs a [`Choice`] for each rank, lent
-//! for the call.
+//! **Memory.** A communicator takes a row of the table ([`BYTES_PER_COMMUNICATOR`]); its group
+//! takes nothing more if it is a single stride - every duplicate of world, every row or column of a
+//! grid - and else [`BYTES_PER_PIECE`] for each stride or, if that is less, for each 32 processes
+//! that its members are among. A split needs a [`Choice`] for each rank, lent for the call.
 //!
-//! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is full, says so to the
-//! others, and the call fails on all of them; nothing has changed then. A rank that fails alone, because its deadline has
-//! passed or a rank that it waits for has died, tells those who would wait for it, and they tell others: they fail with
-//! [`Cause::Declined`], or with the name of the dead rank. Some may have made the communicator by then: they
+//! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is
+//! full, says so to the others, and the call fails on all of them; nothing has changed then. A rank
+//! that fails alone, because its deadline has passed or a rank that it waits for has died, tells
+//! those who would wait for it, and they tell others: they fail with [`Cause::Declined`], or with
+//! the name of the dead rank. Some may have made the communicator by then: they
 //! [`discard`](aldis_kernel::Endpoint::discard) it.
 //!
 //! ```
@@ -92,13 +94,14 @@ pub use topology::{Topology, TopologyKind};
 
 use crate::caller::Caller;
 
-/// A communicator of the same ranks in the same order, whose messages meet none of the old one's (MPI_Comm_dup). It has
-/// those attributes that the old one's keys give it, and as every new communicator the old one's error policy, but not its
-/// hints (MPI 4.1 section 7.4.2).
+/// A communicator of the same ranks in the same order, whose messages meet none of the old one's
+/// (MPI_Comm_dup). It has those attributes that the old one's keys give it, and as every new
+/// communicator the old one's error policy, but not its hints (MPI 4.1 section 7.4.2).
 ///
 /// # Errors
-/// On all ranks [`Cause::Full`] if there is no free slot in common, or if any has too few pieces for the group or slots for
-/// attributes (on the rank itself [`Cause::TooSmall`] says how many are needed); else as [`Collective::wait`](crate::Collective::wait).
+/// On all ranks [`Cause::Full`] if there is no free slot in common, or if any has too few pieces
+/// for the group or slots for attributes (on the rank itself [`Cause::TooSmall`] says how many are
+/// needed); else as [`Collective::wait`](crate::Collective::wait).
 pub fn dup<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -122,7 +125,8 @@ pub async fn idup<'s, T: Transport, P: Platform>(
     Ok(made)
 }
 
-/// As [`dup`], with hints for the new communicator (MPI_Comm_dup_with_info): each rank promises for itself.
+/// As [`dup`], with hints for the new communicator (MPI_Comm_dup_with_info): each rank promises for
+/// itself.
 ///
 /// # Errors
 /// As [`dup`].
@@ -148,13 +152,13 @@ pub async fn idup_with_hints<'s, T: Transport, P: Platform>(
     Ok(made)
 }
 
-/// A communicator of the processes of `group`, all of which are in `comm`; `None` for the other ranks of `comm`, which take
-/// part (MPI_Comm_create). Ranks may give different groups if these have no process in common; all processes of a group
-/// give the same.
+/// A communicator of the processes of `group`, all of which are in `comm`; `None` for the other
+/// ranks of `comm`, which take part (MPI_Comm_create). Ranks may give different groups if these
+/// have no process in common; all processes of a group give the same.
 ///
 /// # Errors
-/// As [`dup`], and [`Cause::RankOutOfRange`] for a process that is not in `comm`; it tells the process. The other ranks
-/// fail with [`Cause::Declined`] then.
+/// As [`dup`], and [`Cause::RankOutOfRange`] for a process that is not in `comm`; it tells the
+/// process. The other ranks fail with [`Cause::Declined`] then.
 pub fn create<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -179,12 +183,13 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     make(messenger, &circle, members).await
 }
 
-/// A communicator of the processes of `group`, all of which are in `comm`, and which alone take part
-/// (MPI_Comm_create_group). `tag`, below 2^29, tells calls apart that are under way on `comm` at a time.
+/// A communicator of the processes of `group`, all of which are in `comm`, and which alone take
+/// part (MPI_Comm_create_group). `tag`, below 2^29, tells calls apart that are under way on `comm`
+/// at a time.
 ///
 /// # Errors
-/// As [`dup`]; [`Cause::TagOutOfRange`]; and [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is
-/// not in `group`.
+/// As [`dup`]; [`Cause::TagOutOfRange`]; and [`Cause::RankOutOfRange`] for a process that is not in
+/// `comm`, or if this one is not in `group`.
 pub fn create_group<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -209,8 +214,9 @@ pub async fn icreate_group<'s, T: Transport, P: Platform>(
     made.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
-/// Frees a communicator (MPI_Comm_free): returns once every rank of it has called this. What was sent in it and not
-/// received is dropped and counted. Every copy of the handle is stale from then on.
+/// Frees a communicator (MPI_Comm_free): returns once every rank of it has called this. What was
+/// sent in it and not received is dropped and counted. Every copy of the handle is stale from then
+/// on.
 ///
 /// # Errors
 /// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for one that is freed; else as

@@ -1,4 +1,5 @@
-//! Reductions whose operation and element are known only when the program runs, as those of `MPI_Op_create`: on bytes.
+//! Reductions whose operation and element are known only when the program runs, as those of
+//! `MPI_Op_create`: on bytes.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
@@ -12,8 +13,8 @@ use crate::select::{Call, Options, algorithms};
 /// A reduction by a [`Kernel`].
 #[derive(Clone, Copy, Debug)]
 pub struct Erased {
-    /// [`Reduce`](Operation::Reduce), [`Allreduce`](Operation::Allreduce), [`Scan`](Operation::Scan) or
-    /// [`Exscan`](Operation::Exscan).
+    /// [`Reduce`](Operation::Reduce), [`Allreduce`](Operation::Allreduce),
+    /// [`Scan`](Operation::Scan) or [`Exscan`](Operation::Exscan).
     pub operation: Operation,
     /// What is done to the elements.
     pub kernel: Kernel,
@@ -59,8 +60,8 @@ impl Erased {
 }
 
 impl Options {
-    /// Carries out a reduction on the bytes of the elements, as [`reduce`](crate::reduce()), [`allreduce`](crate::allreduce())
-    /// and the like do on elements.
+    /// Carries out a reduction on the bytes of the elements, as [`reduce`](crate::reduce()),
+    /// [`allreduce`](crate::allreduce()) and the like do on elements.
     ///
     /// ```
     /// # use aldis_coll::{Options, erased::Erased, op::{Kernel, Sum}};
@@ -73,8 +74,9 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// As of those, [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unsupported`] for an operation that
-    /// is no reduction; what the kernel says, [`Cause::Unaligned`] for one.
+    /// As of those, [`Cause::LengthMismatch`] for bytes that are no whole elements,
+    /// [`Cause::Unsupported`] for an operation that is no reduction; what the kernel says,
+    /// [`Cause::Unaligned`] for one.
     pub fn reduce_by<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -1,15 +1,20 @@
-//! Two-level algorithms: within each node, and between one rank of each (in the all-to-all, between all for their nodes).
+//! Two-level algorithms: within each node, and between one rank of each (in the all-to-all, between
+//! all for their nodes).
 //!
-//! Where messages between nodes are dear, few of them should go there. Ranks of a node are neighbours: node n has the
-//! ranks from `n k` on, `k` of them, and the last node what is left ([`Instance::with_cut`] tells k). Each node has a *leader*: the
-//! root if it is there, else its first rank. What is done within nodes is done by all of them at once.
+//! Where messages between nodes are dear, few of them should go there. Ranks of a node are
+//! neighbours: node n has the ranks from `n k` on, `k` of them, and the last node what is left
+//! ([`Instance::with_cut`] tells k). Each node has a *leader*: the root if it is there, else its
+//! first rank. What is done within nodes is done by all of them at once.
 //!
-//! A call takes one of these where it is told [how many ranks a node has](crate::Options::node) ([`ranks_per_node`] finds
-//! out), a rank shares no memory with another, and it is cheaper so: near messages are priced by [`Options::prices`], those
-//! between leaders by [`Options::far`]. It can also be named: `two_level`.
+//! A call takes one of these where it is told [how many ranks a node has](crate::Options::node)
+//! ([`ranks_per_node`] finds out), a rank shares no memory with another, and it is cheaper so: near
+//! messages are priced by [`Options::prices`], those between leaders by [`Options::far`]. It can
+//! also be named: `two_level`.
 //!
-//! After Open MPI coll/han (Luo, Wu, Bosilca et al., "HAN: a hierarchical autotuned collective communication framework",
-//! 2020) and MPICH's `_smp` algorithms. As nodes are runs of ranks, reductions keep the order of ranks.
+//! After Open MPI coll/han (Luo, Wu, Bosilca et al., "HAN: a hierarchical autotuned collective
+//! communication framework",
+//! 2020) and MPICH's `_smp` algorithms. As nodes are runs of ranks, reductions keep the order of
+//!       ranks.
 //!
 //! [`Options::prices`]: crate::Options::prices
 //! [`Options::far`]: crate::Options::far
@@ -45,8 +50,8 @@ pub trait TwoLevel: Schedule {
     /// Where it is published.
     fn source(&self) -> &'static str;
 
-    /// The cost on the critical path with so many ranks a node, within nodes and between them; in closed form, the same on every
-    /// rank.
+    /// The cost on the critical path with so many ranks a node, within nodes and between them; in
+    /// closed form, the same on every rank.
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2];
 }
 
@@ -68,9 +73,10 @@ pub fn algorithm(operation: Operation) -> Option<&'static dyn TwoLevel> {
 /// The name of all of them.
 pub(crate) const NAME: &str = "two_level";
 
-/// How many ranks a node has, if the ranks of each node are neighbours in `comm`, as many of them on each but the last: what
-/// [`Options::node`](crate::Options::node) is to be. All ranks call it and get the same answer. `shares` tells of processes whether they
-/// are on this node, as for [`split_type`](crate::comm::split_type).
+/// How many ranks a node has, if the ranks of each node are neighbours in `comm`, as many of them
+/// on each but the last: what [`Options::node`](crate::Options::node) is to be. All ranks call it
+/// and get the same answer. `shares` tells of processes whether they are on this node, as for
+/// [`split_type`](crate::comm::split_type).
 ///
 /// # Errors
 /// As [`allreduce`].
@@ -95,8 +101,8 @@ pub fn ranks_per_node<'s, T: Transport, P: Platform>(
 }
 
 impl Call {
-    /// By two levels, if nodes have so many ranks and it is cheaper than what is `selected`: near messages at the prices there, far ones
-    /// at theirs.
+    /// By two levels, if nodes have so many ranks and it is cheaper than what is `selected`: near
+    /// messages at the prices there, far ones at theirs.
     pub(crate) fn select_in_two_levels(
         &self,
         selected: Result<Selected, Cause>,
@@ -211,14 +217,16 @@ impl Nodes {
         instance.blocks(self.first(node), self.ranks(instance.size(), node))
     }
 
-    /// The leader of the node at a place counted from the root's other than 0, and the blocks of that node.
+    /// The leader of the node at a place counted from the root's other than 0, and the blocks of
+    /// that node.
     fn run(&self, instance: &Instance, place: u32) -> (u32, Span) {
         let behind = self.shape.nodes.saturating_sub(place);
         let node = back(self.node(instance.root()), behind, self.shape.nodes);
         (self.first(node), self.blocks(instance, node))
     }
 
-    /// Where a leader keeps the block of a rank of its node: the root where it belongs, others in scratch.
+    /// Where a leader keeps the block of a rank of its node: the root where it belongs, others in
+    /// scratch.
     fn kept(&self, instance: &Instance, rank: u32) -> Span {
         let block = instance.block(rank);
         if self.leader == instance.root() {

@@ -1,9 +1,11 @@
-//! Where in memory the blocks of an operation stand, one a rank, and in which pieces a span of them is sent.
+//! Where in memory the blocks of an operation stand, one a rank, and in which pieces a span of them
+//! is sent.
 //!
-//! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own and any place, and where
-//! the data is cut into segments, each segment is a stretch of every block. A span is then sent a block at a time, else
-//! in one piece, or two where it goes past the last block. Both sides cut alike, as this depends on nothing but what both
-//! know: whether the blocks are listed, and the segments. Blocks of datatypes are never cut.
+//! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own
+//! and any place, and where the data is cut into segments, each segment is a stretch of every
+//! block. A span is then sent a block at a time, else in one piece, or two where it goes past the
+//! last block. Both sides cut alike, as this depends on nothing but what both know: whether the
+//! blocks are listed, and the segments. Blocks of datatypes are never cut.
 
 use core::ops::Range;
 
@@ -15,7 +17,8 @@ use aldis_kernel::{
 
 use crate::schedule::{Buffer, Instance, Span, divide};
 
-/// Whether there are operations on blocks. A `compact` build holds none of them, nor what they need.
+/// Whether there are operations on blocks. A `compact` build holds none of them, nor what they
+/// need.
 pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
 
 /// A block of a buffer, in elements.
@@ -76,7 +79,8 @@ pub(crate) enum Layout<'b> {
     Even,
     /// This rank's block alone is there.
     Own,
-    /// A block of this length for every rank; of this length alone, as those of another buffer have one of theirs.
+    /// A block of this length for every rank; of this length alone, as those of another buffer have
+    /// one of theirs.
     #[cfg(not(feature = "compact"))]
     Each(usize),
     /// One block of so many elements is there, whoever's.
@@ -86,7 +90,8 @@ pub(crate) enum Layout<'b> {
     /// As listed, by rank, each block one element: it is sent as a whole.
     #[cfg(not(feature = "compact"))]
     Typed(&'b [TypedBlock]),
-    /// As [`Listed`](Self::Listed), but for those of at most so many elements: nobody gives or takes them.
+    /// As [`Listed`](Self::Listed), but for those of at most so many elements: nobody gives or
+    /// takes them.
     #[cfg(not(feature = "compact"))]
     Longer(&'b [Block], usize),
 }
@@ -96,8 +101,8 @@ impl Layout<'_> {
     /// Elements of the longest block of a buffer of `len` elements.
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] (in elements) if it does not divide into `size` blocks, or another number is listed;
-    /// [`Cause::TooBig`] for a block that is not inside.
+    /// [`Cause::LengthMismatch`] (in elements) if it does not divide into `size` blocks, or another
+    /// number is listed; [`Cause::TooBig`] for a block that is not inside.
     pub(crate) fn count(&self, size: u32, len: usize) -> Result<usize, Cause> {
         let mismatch =
             |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
@@ -196,7 +201,8 @@ impl Place<'_> {
     /// Elements of the block of `rank`, which scratch and a rank's own block have as well.
     fn len(&self, rank: u32) -> usize {
         match (self.data, self.input) {
-            // Of two groups: the input has blocks for the other one, and the data are this rank's own.
+            // Of two groups: the input has blocks for the other one, and the data are this rank's
+            // own.
             #[cfg(not(feature = "compact"))]
             (Layout::One(own), given) => {
                 let [_, others] = self.whole.groups();
@@ -252,8 +258,8 @@ impl Place<'_> {
         }
     }
 
-    /// Whether a message without elements is about a block of which the segment has nothing: whose block that is sends nothing
-    /// and waits for nothing.
+    /// Whether a message without elements is about a block of which the segment has nothing: whose
+    /// block that is sends nothing and waits for nothing.
     fn is_void(&self, span: Span) -> bool {
         let is_about_block = span.buffer == Buffer::Scratch && self.data.listed(0).is_some();
         is_about_block && self.stretch_of(Layout::Whole, span.first_held()).is_empty()

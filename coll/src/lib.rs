@@ -1,8 +1,8 @@
 //! # aldis-coll: collectives
 //!
-//! An algorithm is a pure function that says which steps a rank takes in a round; one executor runs every algorithm.
-//! This crate stands on [`aldis_kernel`] and knows of no transport: an algorithm names ranks and ranges of elements,
-//! the executor turns them into requests of a kernel scope.
+//! An algorithm is a pure function that says which steps a rank takes in a round; one executor runs
+//! every algorithm. This crate stands on [`aldis_kernel`] and knows of no transport: an algorithm
+//! names ranks and ranges of elements, the executor turns them into requests of a kernel scope.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -41,49 +41,58 @@
 //!
 //! # Invariants
 //!
-//! * **Pure.** A schedule has no storage, does no I/O and knows no time. That is why it can be checked symbolically
-//!   (`tests/symbolic`: every size to 64, every root, larger sizes sampled), priced, drawn and offloaded.
-//! * **Same bits.** A floating-point reduction has the same bits on every rank: by algorithm, since all ranks evaluate
-//!   the same expression (the checker compares expressions, not values), and by operation, since a NaN result is
-//!   always the same NaN.
-//! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger segments, or more of them in flight.
-//! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the operation, element
-//!   type, count, root, scratch length and [`Options`]. What is not alike and shows is a typed error that tells
-//!   both sides ([`Cause::UnlikeCall`], [`Cause::UnlikeLength`]), never memory touched that was not lent.
+//! * **Pure.** A schedule has no storage, does no I/O and knows no time. That is why it can be
+//!   checked symbolically (`tests/symbolic`: every size to 64, every root, larger sizes sampled),
+//!   priced, drawn and offloaded.
+//! * **Same bits.** A floating-point reduction has the same bits on every rank: by algorithm, since
+//!   all ranks evaluate the same expression (the checker compares expressions, not values), and by
+//!   operation, since a NaN result is always the same NaN.
+//! * **Any message with any scratch.** One element of scratch is enough; more makes fewer, larger
+//!   segments, or more of them in flight.
+//! * **Alike on all ranks:** the order of collective calls on a communicator, and in each call the
+//!   operation, element type, count, root, scratch length and [`Options`]. What is not alike and
+//!   shows is a typed error that tells both sides ([`Cause::UnlikeCall`], [`Cause::UnlikeLength`]),
+//!   never memory touched that was not lent.
 //! * No heap, no `unsafe`, no panic; a call of the executor does bounded work.
 //!
 //! # Absent on purpose
 //!
-//! Hidden scratch: the caller lends it, so the bound is the caller's. Tuning tables compiled in: prices are an
-//! argument, and an algorithm can be named per call. Measuring at run time: ranks would choose differently.
+//! Hidden scratch: the caller lends it, so the bound is the caller's. Tuning tables compiled in:
+//! prices are an argument, and an algorithm can be named per call. Measuring at run time: ranks
+//! would choose differently.
 //!
 //! # Limits
 //!
-//! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (most algorithms have two, trees and
-//! those of radix 4 and 8 more); [`LANES`] segments of a call in flight, where half of the request table is free; `u32` ranks;
-//! counts are `usize`.
+//! [`IN_FLIGHT_MAX`] messages of a round in flight, a request slot of the storage each (most
+//! algorithms have two, trees and those of radix 4 and 8 more); [`LANES`] segments of a call in
+//! flight, where half of the request table is free; `u32` ranks; counts are `usize`.
 //!
-//! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of elements of more than a byte,
-//! and making communicators of all of them, are refused ([`Cause::UnlikeOrder`]). Barriers and bytes work;
-//! [`comm::create_group`] makes communicators of those who are alike. A `compact` kernel does not refuse: its peers do. Datatypes are
-//! converted: [`alltoallw_typed`].
+//! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of
+//! elements of more than a byte, and making communicators of all of them, are refused
+//! ([`Cause::UnlikeOrder`]). Barriers and bytes work; [`comm::create_group`] makes communicators of
+//! those who are alike. A `compact` kernel does not refuse: its peers do. Datatypes are converted:
+//! [`alltoallw_typed`].
 //!
 //! # How to add a collective
 //!
 //! A new **algorithm** of an operation that is there:
-//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`]. Start with the source you take it
-//!    from, write down why its results have the same bits on all ranks, and give [`Priced::work`] in closed form.
-//! 2. Add it to `ALGORITHMS` in `src/<operation>.rs`. From there it is selected, named, explained, and checked on
-//!    symbolic values for every size; `cargo test -p aldis-coll` says what is wrong with it, and a
-//!    [`Drawing`](draw::Drawing) shows it.
-//! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into `mutation.rs`.
+//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`]. Start with
+//!    the source you take it from, write down why its results have the same bits on all ranks, and
+//!    give [`Priced::work`] in closed form.
+//! 2. Add it to `ALGORITHMS` in `src/<operation>.rs`. From there it is selected, named, explained,
+//!    and checked on symbolic values for every size; `cargo test -p aldis-coll` says what is wrong
+//!    with it, and a [`Drawing`](draw::Drawing) shows it.
+//! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into
+//!    `mutation.rs`.
 //!
-//! A program can bring an algorithm of its own without touching this crate: `Options::using(&MyRing)`.
+//! A program can bring an algorithm of its own without touching this crate:
+//! `Options::using(&MyRing)`.
 //!
-//! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and `ALGORITHMS` (like
-//! [`mod@gather`] if its data are blocks), a row in [`select::algorithms`] and in [`catalog::COLLECTIVES`], what every rank
-//! must end with in the checker (`check_bcast` and its like), and, if its buffers are more than data, scratch and input, a
-//! [`Buffer`](schedule::Buffer) with a loan in the executor.
+//! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and
+//! `ALGORITHMS` (like [`mod@gather`] if its data are blocks), a row in [`select::algorithms`] and
+//! in [`catalog::COLLECTIVES`], what every rank must end with in the checker (`check_bcast` and its
+//! like), and, if its buffers are more than data, scratch and input, a [`Buffer`](schedule::Buffer)
+//! with a loan in the executor.
 //!
 //! [`Cause::UnlikeCall`]: aldis_kernel::hal::Cause::UnlikeCall
 //! [`Cause::UnlikeLength`]: aldis_kernel::hal::Cause::UnlikeLength

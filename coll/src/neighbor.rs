@@ -1,8 +1,10 @@
-//! Neighbourhood collectives: each rank exchanges with its neighbours in a topology, and with nobody else (MPI 4.1 section 8.6).
+//! Neighbourhood collectives: each rank exchanges with its neighbours in a topology, and with
+//! nobody else (MPI 4.1 section 8.6).
 //!
-//! A [`Neighbourhood`] is made once of a [`Grid`](crate::comm::Grid), a [`Graph`](crate::comm::Graph) or a
-//! [`DistributedGraph`](crate::comm::DistributedGraph); any number of operations go by it. Blocks stand in the order of its
-//! [`sources`](Topology::sources) and [`destinations`](Topology::destinations): in a grid for each dimension that before and that
+//! A [`Neighbourhood`] is made once of a [`Grid`](crate::comm::Grid), a
+//! [`Graph`](crate::comm::Graph) or a [`DistributedGraph`](crate::comm::DistributedGraph); any
+//! number of operations go by it. Blocks stand in the order of its [`sources`](Topology::sources)
+//! and [`destinations`](Topology::destinations): in a grid for each dimension that before and that
 //! behind. A neighbour beyond an open border has a block all the same, which is left alone.
 //!
 //! ```
@@ -54,7 +56,8 @@ pub static GATHERS: [Candidate; 1] = [&Linear { operation: Operation::NeighborAl
 /// Every algorithm of the all-to-all among neighbours.
 pub static EXCHANGES: [Candidate; 1] = [&Linear { operation: Operation::NeighborAlltoall, lines: &[] }];
 
-/// With whom a rank exchanges, in an order in which no rank waits for ever. Good for any number of operations at a time.
+/// With whom a rank exchanges, in an order in which no rank waits for ever. Good for any number of
+/// operations at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbourhood<'m> {
     comm: Comm,
@@ -67,12 +70,12 @@ pub struct Neighbourhood<'m> {
 }
 
 impl<'m> Neighbourhood<'m> {
-    /// Of a topology. `lines` has an entry for each source and each destination that is there. Local, but all ranks exchange by one
-    /// of the same topology.
+    /// Of a topology. `lines` has an entry for each source and each destination that is there.
+    /// Local, but all ranks exchange by one of the same topology.
     ///
     /// # Errors
-    /// [`Cause::TooSmall`] says how many lines are needed; [`Cause::Disagreement`] for a rank that is another number of times among
-    /// its own sources than among its destinations.
+    /// [`Cause::TooSmall`] says how many lines are needed; [`Cause::Disagreement`] for a rank that
+    /// is another number of times among its own sources than among its destinations.
     pub fn new<G: Topology>(topology: &G, lines: &'m mut [Line]) -> Result<Self, Error> {
         let comm = *topology.comm();
         Self::of(topology, lines).map_err(|cause| Error::new(Operation::Group, cause).on(&comm))

@@ -1,7 +1,7 @@
 //! Reductions: operations as types, typed by what they can be applied to.
 //!
-//! `Sum` on `f64` is an implementation of [`Reduce<f64>`]; `BitAnd` on `f64` has none and does not compile. Which operation goes
-//! with which type is MPI 4.1's table of them (6.9.2):
+//! `Sum` on `f64` is an implementation of [`Reduce<f64>`]; `BitAnd` on `f64` has none and does not
+//! compile. Which operation goes with which type is MPI 4.1's table of them (6.9.2):
 //!
 //! | operation | integers | `f32` `f64` `f16` `bf16` | [`Complex`] | [`Bool`] | pairs |
 //! |---|---|---|---|---|---|
@@ -12,12 +12,13 @@
 //! | [`MinLoc`], [`MaxLoc`] | - | - | - | - | of equal values the lower index |
 //! | [`Replace`], [`NoOp`] | yes | yes | yes | yes | yes |
 //!
-//! Integers are `i8` to `i64` and `u8` to `u64`; MPI's byte is `u8`. `f16` and `bf16` are the types of the crate `half`, behind this
-//! crate's feature `half`: they are added and multiplied in `f32`, and each result is rounded. Pairs are [`FloatInt`],
-//! [`DoubleInt`], [`LongInt`], [`TwoInt`] and [`ShortInt`].
+//! Integers are `i8` to `i64` and `u8` to `u64`; MPI's byte is `u8`. `f16` and `bf16` are the types
+//! of the crate `half`, behind this crate's feature `half`: they are added and multiplied in `f32`,
+//! and each result is rounded. Pairs are [`FloatInt`], [`DoubleInt`], [`LongInt`], [`TwoInt`] and
+//! [`ShortInt`].
 //!
-//! An operation of one's own is a unit struct with its own implementation, commutative or not, on any plain [`Element`]; one that is
-//! known only when the program runs is a [`Function`].
+//! An operation of one's own is a unit struct with its own implementation, commutative or not, on
+//! any plain [`Element`]; one that is known only when the program runs is a [`Function`].
 //!
 //! ```
 //! # use aldis_coll::op::{BitAnd, Kernel};
@@ -48,9 +49,10 @@
 //! let kernel = Kernel::of::<Min, DoubleInt>();
 //! ```
 //!
-//! **The same bits.** A NaN result is the canonical quiet NaN (positive, no payload), any NaN makes a minimum or maximum one, -0 is
-//! below +0, no product is fused with a sum, and subnormals are kept. So every operation here but `Replace` and `NoOp` commutes to
-//! the last bit: two ranks that combine the same pair have the same result whichever operand each calls its own, on any target.
+//! **The same bits.** A NaN result is the canonical quiet NaN (positive, no payload), any NaN makes
+//! a minimum or maximum one, -0 is below +0, no product is fused with a sum, and subnormals are
+//! kept. So every operation here but `Replace` and `NoOp` commutes to the last bit: two ranks that
+//! combine the same pair have the same result whichever operand each calls its own, on any target.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -61,17 +63,18 @@ impl<E: FromBytes + IntoBytes + Immutable + Copy + 'static> Element for E {}
 
 /// An associative operation on two elements.
 ///
-/// Implemented for types, not values: the operation is known when the program is compiled, so that its loop is
-/// compiled for it alone and vectorised. The same types must be used on every rank.
+/// Implemented for types, not values: the operation is known when the program is compiled, so that
+/// its loop is compiled for it alone and vectorised. The same types must be used on every rank.
 pub trait Reduce<E: Element> {
-    /// Whether `reduce(a, b)` and `reduce(b, a)` have the same bits. If not, only algorithms that keep the order of
-    /// ranks are used.
+    /// Whether `reduce(a, b)` and `reduce(b, a)` have the same bits. If not, only algorithms that
+    /// keep the order of ranks are used.
     const COMMUTES: bool;
 
     /// Combines two elements; `left` comes from lower ranks where the algorithm keeps rank order.
     fn reduce(left: E, right: E) -> E;
 
-    /// Combines the elements of two slices of one length into the first, the left one, each as [`reduce`](Self::reduce) does.
+    /// Combines the elements of two slices of one length into the first, the left one, each as
+    /// [`reduce`](Self::reduce) does.
     #[inline]
     fn reduce_all(into: &mut [E], from: &[E]) {
         into.iter_mut().zip(from).for_each(|(into, from)| *into = Self::reduce(*into, *from));

@@ -1,7 +1,9 @@
-//! Phases that algorithms are made of: even parts, halving and doubling, walks around the ring, pairs that act as one.
+//! Phases that algorithms are made of: even parts, halving and doubling, walks around the ring,
+//! pairs that act as one.
 //!
-//! An algorithm of several phases lists their rounds and asks [`locate`] which one a round is in; a phase gives the
-//! steps of one of its rounds, and what it costs. Steps of no elements are left out: [`nth`].
+//! An algorithm of several phases lists their rounds and asks [`locate`] which one a round is in; a
+//! phase gives the steps of one of its rounds, and what it costs. Steps of no elements are left
+//! out: [`nth`].
 
 use crate::schedule::{Instance, Order, Span, Step, Work, divide, log2_floor};
 
@@ -37,8 +39,9 @@ pub(crate) fn whole(instance: &Instance) -> (Span, Span) {
     (Span::data(0, instance.count()), Span::scratch(instance.count()))
 }
 
-/// The local steps that combine `len` operands from left to right, of which the data is the one with number `own` and the
-/// others are in scratch at `slot`. The operands before it are combined in the first one's place.
+/// The local steps that combine `len` operands from left to right, of which the data is the one
+/// with number `own` and the others are in scratch at `slot`. The operands before it are combined
+/// in the first one's place.
 pub(crate) fn left_fold(
     instance: &Instance,
     own: u32,
@@ -57,7 +60,8 @@ pub(crate) fn left_fold(
     })
 }
 
-/// Sends `given` to a peer while `kept` is reduced with what the peer gives; the lower rank's operand on the left.
+/// Sends `given` to a peer while `kept` is reduced with what the peer gives; the lower rank's
+/// operand on the left.
 pub(crate) fn reduce_with(instance: &Instance, peer: u32, given: Span, kept: Span) -> [Step; 3] {
     let arrived = Span::scratch(kept.len);
     [
@@ -67,8 +71,8 @@ pub(crate) fn reduce_with(instance: &Instance, peer: u32, given: Span, kept: Spa
     ]
 }
 
-/// A round of a reduce-scatter around the ring: a chunk goes on to the next rank, another comes from the one before
-/// and is reduced, what came standing on the left.
+/// A round of a reduce-scatter around the ring: a chunk goes on to the next rank, another comes
+/// from the one before and is reduced, what came standing on the left.
 pub(crate) fn pass_reducing(instance: &Instance, outgoing: Span, incoming: Span) -> [Step; 3] {
     let arrived = Span::scratch(incoming.len);
     [
@@ -107,7 +111,8 @@ pub(crate) fn messages(rounds: u32, elements: usize, reduces: bool) -> Work {
     Work { rounds, elements, reduced: if reduces { elements } else { 0 }, ..Work::default() }
 }
 
-/// Data cut into parts as even as can be: the first ones are one element longer. Parts past the last are empty.
+/// Data cut into parts as even as can be: the first ones are one element longer. Parts past the
+/// last are empty.
 #[derive(Clone, Copy)]
 pub(crate) struct Parts {
     count: usize,
@@ -143,12 +148,13 @@ impl Parts {
         if self.base > 0 { pieces.into() } else { longer.min(pieces.into()) }
     }
 
-    /// The longest messages of `rounds` rounds, each of `width` parts: from `first` on in the first round, and `stride` parts
-    /// further on in each one after it.
+    /// The longest messages of `rounds` rounds, each of `width` parts: from `first` on in the first
+    /// round, and `stride` parts further on in each one after it.
     pub(crate) fn strided(&self, (first, width): (u32, u32), stride: u32, rounds: u32) -> Work {
         let rounds = u64::from(rounds);
         let even = (self.base as u64).saturating_mul(width.into()).saturating_mul(rounds);
-        // The longer parts among them, from `first` on: `full` rounds have nothing else, the next one may have some.
+        // The longer parts among them, from `first` on: `full` rounds have nothing else, the next
+        // one may have some.
         let longer = (self.longer as u64).saturating_sub(first.into());
         let (full, rest) = (longer.checked_div(stride.into()), longer.checked_rem(stride.into()));
         let (full, rest) = (full.unwrap_or(0), rest.unwrap_or(0).min(width.into()));
@@ -168,12 +174,13 @@ impl Parts {
     }
 }
 
-/// Halving, doubling, and the binomial trees between one position and all: `2^bits` positions, each with its part of
-/// the data in the end, or in the beginning.
+/// Halving, doubling, and the binomial trees between one position and all: `2^bits` positions, each
+/// with its part of the data in the end, or in the beginning.
 ///
-/// In round k of a halving a position has `2^(bits-k)` parts and keeps the half that its own is in; its partner, which
-/// keeps the other, is as many positions away. A doubling, like a gathering, takes the same rounds from the last to the
-/// first. Which rank has which position is the caller's: bits in reverse make the first partners neighbours.
+/// In round k of a halving a position has `2^(bits-k)` parts and keeps the half that its own is in;
+/// its partner, which keeps the other, is as many positions away. A doubling, like a gathering,
+/// takes the same rounds from the last to the first. Which rank has which position is the caller's:
+/// bits in reverse make the first partners neighbours.
 #[derive(Clone, Copy)]
 pub(crate) struct Halving {
     pub(crate) parts: Parts,
@@ -242,7 +249,8 @@ impl Halving {
         }
     }
 
-    /// What the reduce-scatter (`reduces`) or the allgather costs: the first half is the longer one.
+    /// What the reduce-scatter (`reduces`) or the allgather costs: the first half is the longer
+    /// one.
     pub(crate) fn exchanged(&self, reduces: bool) -> Work {
         let of = |round| messages(1, self.parts.len(0, self.width(round + 1)), reduces);
         (0..self.bits).map(of).fold(Work::default(), |all, one| sum([all, one]))
@@ -258,8 +266,8 @@ impl Halving {
     }
 }
 
-/// Ranks beyond the largest power of two: as many pairs of the first ranks act as one each, so that `2^bits` actors are left,
-/// numbered in the order of ranks.
+/// Ranks beyond the largest power of two: as many pairs of the first ranks act as one each, so that
+/// `2^bits` actors are left, numbered in the order of ranks.
 #[derive(Clone, Copy)]
 pub(crate) struct Pairs {
     pub(crate) bits: u32,
@@ -308,7 +316,8 @@ impl Pairs {
         if rank / 2 < self.excess { rank / 2 } else { rank.saturating_sub(self.excess) }
     }
 
-    /// The first rank of the pair, or the rank, that acts under `number`; the size for the number past the last.
+    /// The first rank of the pair, or the rank, that acts under `number`; the size for the number
+    /// past the last.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn first(&self, number: u32) -> u32 {
         number.saturating_add(number.min(self.excess))

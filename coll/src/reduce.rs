@@ -35,16 +35,17 @@ use crate::select::{Call, Options};
 pub static ALGORITHMS: [Candidate; 9] =
     [&Binomial, &Linear, &InOrderBinary, &Binary, &Knomial, &Chain, &Pipeline, &Rabenseifner, &Ring];
 
-/// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank `root` (MPI_Reduce with
-/// MPI_IN_PLACE at the root). Operands stand in the order of their ranks. The other ranks' `data` is working memory: what
-/// it holds afterwards depends on the algorithm.
+/// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank
+/// `root` (MPI_Reduce with MPI_IN_PLACE at the root). Operands stand in the order of their ranks.
+/// The other ranks' `data` is working memory: what it holds afterwards depends on the algorithm.
 ///
-/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a single rank), as
-/// many as `data` are never too few, and more than that are not used.
+/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
+/// single rank), as many as `data` are never too few, and more than that are not used.
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`Collective::wait`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
+/// [`Collective::wait`].
 pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -75,8 +76,9 @@ impl Options {
     /// [`reduce`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
-    /// operation, or one that does not keep rank order when the reduction does not commute.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation, or one that does not keep rank order when the reduction does not
+    /// commute.
     pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -41,11 +41,12 @@ pub(crate) fn of_images(size: u32, scratch: usize) -> usize {
     }
 }
 
-/// Reduces `input` of all ranks of `comm`, a block for every rank, element by element, and leaves block r of the result in
-/// `data` of rank r (MPI_Reduce_scatter_block).
+/// Reduces `input` of all ranks of `comm`, a block for every rank, element by element, and leaves
+/// block r of the result in `data` of rank r (MPI_Reduce_scatter_block).
 ///
-/// `scratch` is working memory, of the same length on every rank: three elements are enough (none for a single rank), three
-/// blocks make messages of whole ones, and with twice the input every algorithm has what it needs.
+/// `scratch` is working memory, of the same length on every rank: three elements are enough (none
+/// for a single rank), three blocks make messages of whole ones, and with twice the input every
+/// algorithm has what it needs.
 ///
 /// ```
 /// # use aldis_coll::{op::Sum, reduce_scatter_block};
@@ -58,9 +59,10 @@ pub(crate) fn of_images(size: u32, scratch: usize) -> usize {
 /// ```
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an input that is no whole blocks of the length of
-/// `data`, or that another rank divides otherwise; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
-/// else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an input that is no
+/// whole blocks of the length of `data`, or that another rank divides otherwise;
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; else as
+/// [`Collective::wait`].
 pub fn reduce_scatter_block<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -72,7 +74,8 @@ pub fn reduce_scatter_block<'s, R: Reduce<E>, E: Element, T: Transport, P: Platf
     Options::default().reduce_scatter_block(caller, comm, op, input, data, scratch)
 }
 
-/// Starts [`reduce_scatter_block`] (MPI_Ireduce_scatter_block). The memory can be used again when the scope is over.
+/// Starts [`reduce_scatter_block`] (MPI_Ireduce_scatter_block). The memory can be used again when
+/// the scope is over.
 ///
 /// # Errors
 /// As [`reduce_scatter_block`].
@@ -87,8 +90,9 @@ pub fn ireduce_scatter_block<'scope, R: Reduce<E>, E: Element, T: Transport, P: 
     Options::default().ireduce_scatter_block(scope, comm, op, input, data, scratch)
 }
 
-/// The same in place (MPI_Reduce_scatter_block with MPI_IN_PLACE): `data` are a block for every rank, of which this rank's own
-/// becomes its result, where it stands. The others are left as they are.
+/// The same in place (MPI_Reduce_scatter_block with MPI_IN_PLACE): `data` are a block for every
+/// rank, of which this rank's own becomes its result, where it stands. The others are left as they
+/// are.
 ///
 /// # Errors
 /// As [`reduce_scatter_block`].
@@ -116,15 +120,16 @@ pub fn ireduce_scatter_block_in_place<'scope, R: Reduce<E>, E: Element, T: Trans
     Options::default().ireduce_scatter_block_in_place(scope, comm, op, data, scratch)
 }
 
-/// Reduces `input` of all ranks of `comm` and leaves block r of the result, of its length as listed by `blocks`, in `data` of
-/// rank r (MPI_Reduce_scatter). Places may differ from rank to rank, lengths not; [`Block::packed`] lists blocks one behind the
-/// other, as MPI has them.
+/// Reduces `input` of all ranks of `comm` and leaves block r of the result, of its length as listed
+/// by `blocks`, in `data` of rank r (MPI_Reduce_scatter). Places may differ from rank to rank,
+/// lengths not; [`Block::packed`] lists blocks one behind the other, as MPI has them.
 ///
 /// `scratch` is as there; a block of it is one of the longest.
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank, and data are as
-/// long as this rank's; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the input; else as
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, and data are as long as this rank's;
+/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the input; else as
 /// [`reduce_scatter_block`].
 pub fn reduce_scatter<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
@@ -137,7 +142,8 @@ pub fn reduce_scatter<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     Options::default().reduce_scatter(caller, comm, op, (input, blocks), data, scratch)
 }
 
-/// Starts [`reduce_scatter`] (MPI_Ireduce_scatter). The memory can be used again when the scope is over.
+/// Starts [`reduce_scatter`] (MPI_Ireduce_scatter). The memory can be used again when the scope is
+/// over.
 ///
 /// # Errors
 /// As [`reduce_scatter`].
@@ -152,7 +158,8 @@ pub fn ireduce_scatter<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platfo
     Options::default().ireduce_scatter(scope, comm, op, (input, blocks), data, scratch)
 }
 
-/// The same in place (MPI_Reduce_scatter with MPI_IN_PLACE): this rank's block of `data` becomes its result, where it stands.
+/// The same in place (MPI_Reduce_scatter with MPI_IN_PLACE): this rank's block of `data` becomes
+/// its result, where it stands.
 ///
 /// # Errors
 /// As [`reduce_scatter`].
@@ -200,8 +207,9 @@ impl Options {
     /// [`reduce_scatter_block`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation, or one
-    /// that does not keep rank order when the reduction does not commute.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation, or one that does not keep rank order when the reduction does not
+    /// commute.
     pub fn reduce_scatter_block<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -1,9 +1,11 @@
 //! Rules: how calls are carried out, said outside of the program, by operation, ranks and bytes.
 //!
-//! What decides is, in this order: the call ([`Options`] that name an algorithm), the rules of its communicator
-//! ([`set_on`]), those of the endpoint ([`set`]; `aldis-run --coll-rules` sets them), the cost model. Of a list the first
-//! rule that is for a call decides, if its algorithm can carry the call out; else the next one that is for it.
-//! [`Explanation::on`](crate::select::Explanation::on) says which one it was, and why others were passed over.
+//! What decides is, in this order: the call ([`Options`] that name an algorithm), the rules of its
+//! communicator ([`set_on`]), those of the endpoint ([`set`]; `aldis-run --coll-rules` sets them),
+//! the cost model. Of a list the first rule that is for a call decides, if its algorithm can carry
+//! the call out; else the next one that is for it.
+//! [`Explanation::on`](crate::select::Explanation::on) says which one it was, and why others were
+//! passed over.
 //!
 //! ```
 //! use aldis_coll::rules::{self, Extent, Rule, Rules};
@@ -26,9 +28,9 @@
 //! }
 //! ```
 //!
-//! **Alike on all ranks**, as everything that selection looks at: the launcher reads a file once and gives every rank the
-//! same text. A rule sees only what is alike on all ranks of a call, so it is not asked about bytes in operations on
-//! blocks of unlike lengths.
+//! **Alike on all ranks**, as everything that selection looks at: the launcher reads a file once
+//! and gives every rank the same text. A rule sees only what is alike on all ranks of a call, so it
+//! is not asked about bytes in operations on blocks of unlike lengths.
 
 use core::fmt;
 use core::num::{NonZeroU64, NonZeroUsize};
@@ -70,10 +72,11 @@ pub struct Rule {
     pub operation: Option<Operation>,
     /// On communicators of so many ranks.
     pub ranks: Extent,
-    /// With so many bytes of data, of a block in an operation on blocks. Calls on blocks of unlike lengths, where ranks know of
-    /// unlike bytes, are meant by [`Extent::ALL`] only.
+    /// With so many bytes of data, of a block in an operation on blocks. Calls on blocks of unlike
+    /// lengths, where ranks know of unlike bytes, are meant by [`Extent::ALL`] only.
     pub bytes: Extent,
-    /// Are carried out by this. `Shared` is for blocking calls where there are control lines, others are left to the cost model.
+    /// Are carried out by this. `Shared` is for blocking calls where there are control lines,
+    /// others are left to the cost model.
     pub choice: Choice,
     /// In segments of at most so many bytes, but of an element at least.
     pub segment_bytes: Option<NonZeroU64>,
@@ -155,7 +158,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// These, in this order; `name` is the file that they are from, or whatever else a user knows them by.
+    /// These, in this order; `name` is the file that they are from, or whatever else a user knows
+    /// them by.
     pub const fn new(name: &'static str, list: &'static [Rule]) -> Self {
         Self { name, list }
     }
@@ -166,12 +170,14 @@ impl Rules {
     }
 }
 
-/// Replaces the rules for every communicator of an endpoint. Alike on all ranks, and between collectives.
+/// Replaces the rules for every communicator of an endpoint. Alike on all ranks, and between
+/// collectives.
 pub fn set<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, rules: Option<&'static Rules>) {
     endpoint.set_tuning(rules.map(|rules| rules as Tuning));
 }
 
-/// Replaces the rules for one communicator. Alike on all its ranks, and between collectives; a duplicate has none.
+/// Replaces the rules for one communicator. Alike on all its ranks, and between collectives; a
+/// duplicate has none.
 ///
 /// # Errors
 /// [`Cause::Stale`] for a communicator that was freed.

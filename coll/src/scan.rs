@@ -19,12 +19,13 @@ use crate::select::{Call, Options};
 /// Every algorithm for it.
 pub static ALGORITHMS: [Candidate; 2] = [&RecursiveDoubling, &Linear];
 
-/// Reduces `data` of every rank of `comm` up to and including this one element by element and leaves the result in
-/// `data` (MPI_Scan with MPI_IN_PLACE). Operands stand in the order of their ranks; which are combined first depends on the
-/// algorithm and on the rank, not on how many ranks come after it.
+/// Reduces `data` of every rank of `comm` up to and including this one element by element and
+/// leaves the result in `data` (MPI_Scan with MPI_IN_PLACE). Operands stand in the order of their
+/// ranks; which are combined first depends on the algorithm and on the rank, not on how many ranks
+/// come after it.
 ///
-/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a single rank), as
-/// many as `data` are never too few, and more than that are not used.
+/// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
+/// single rank), as many as `data` are never too few, and more than that are not used.
 ///
 /// ```
 /// # use aldis_coll::{scan, op::Sum};
@@ -38,7 +39,8 @@ pub static ALGORITHMS: [Candidate; 2] = [&RecursiveDoubling, &Linear];
 /// ```
 ///
 /// # Errors
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`Collective::wait`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
+/// [`Collective::wait`].
 pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -67,8 +69,8 @@ impl Options {
     /// [`scan`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
-    /// operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

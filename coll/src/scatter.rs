@@ -24,16 +24,16 @@ pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &LinearNonblocking, &Linear]
 /// Those for blocks of unlike lengths.
 pub static OF_UNLIKE: [Candidate; 2] = [&LinearNonblocking, &Linear];
 
-/// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data`; the root's own stays where it is
-/// (MPI_Scatter with
-/// MPI_IN_PLACE at the root).
+/// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data`; the root's
+/// own stays where it is (MPI_Scatter with MPI_IN_PLACE at the root).
 ///
-/// `scratch` is working memory, of the same length on every rank: none is needed, with p/2 blocks a tree can be used.
+/// `scratch` is working memory, of the same length on every rank: none is needed, with p/2 blocks a
+/// tree can be used.
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole blocks, or that another
-/// rank divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; else as [`Collective::wait`].
 pub fn scatter<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -58,14 +58,15 @@ pub fn iscatter<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().iscatter(scope, comm, data, scratch, root)
 }
 
-/// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data` of that length; blocks are as listed by
-/// `blocks`, which no other rank reads (MPI_Scatterv with MPI_IN_PLACE at the root).
+/// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data` of that
+/// length; blocks are as listed by `blocks`, which no other rank reads (MPI_Scatterv with
+/// MPI_IN_PLACE at the root).
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every rank,
-/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as
-/// [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// else as [`Collective::wait`].
 pub fn scatterv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -94,7 +95,8 @@ impl Options {
     /// [`scatter`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn scatter<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -126,7 +128,8 @@ impl Options {
     /// [`scatterv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn scatterv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -1,25 +1,31 @@
-//! The schedule form: an algorithm as a pure function from (rank, size, root, count, round) to steps.
+//! The schedule form: an algorithm as a pure function from (rank, size, root, count, round) to
+//! steps.
 //!
 //! # What a round means
 //!
-//! A round is a short list of [`Step`]s, asked for one at a time by index: first its receives, then its sends,
-//! then its local steps. The rank posts every receive and every send, waits until all of them are complete, then
-//! carries out the local steps in order. Rounds are local: nothing keeps ranks in the same round but the messages.
+//! A round is a short list of [`Step`]s, asked for one at a time by index: first its receives, then
+//! its sends, then its local steps. The rank posts every receive and every send, waits until all of
+//! them are complete, then carries out the local steps in order. Rounds are local: nothing keeps
+//! ranks in the same round but the messages.
 //!
 //! # Rules for every schedule (the symbolic checker holds each algorithm to them)
 //!
-//! 1. Messages between two ranks match in order: the k-th send from a to b is the k-th receive of b from a, with
-//!    the same length.
+//! 1. Messages between two ranks match in order: the k-th send from a to b is the k-th receive of b
+//!    from a, with the same length.
 //! 2. It completes although every send waits for its receive (nothing is buffered on the way).
-//! 3. Within a round a receive overlaps no other receive and no send; a reduction's two spans do not overlap.
-//! 4. A round has at most [`IN_FLIGHT_MAX`] receives and sends. An algorithm with more peers (linear gather, direct
-//!    all-to-all) takes more rounds, as MPICH's throttled `alltoall_scattered` does.
-//! 5. Spans lie inside `count` elements of data and inside the scratch that [`Schedule::capacity`] was asked about.
+//! 3. Within a round a receive overlaps no other receive and no send; a reduction's two spans do
+//!    not overlap.
+//! 4. A round has at most [`IN_FLIGHT_MAX`] receives and sends. An algorithm with more peers
+//!    (linear gather, direct all-to-all) takes more rounds, as MPICH's throttled
+//!    `alltoall_scattered` does.
+//! 5. Spans lie inside `count` elements of data and inside the scratch that [`Schedule::capacity`]
+//!    was asked about.
 //!
 //! # Why `step(round, index)` and not a list
 //!
-//! A list needs a bound on all steps and is copied at each round; a step asked for by index needs no storage in the
-//! algorithm, the executor or the checker, costs a few instructions, and is the same for 2 ranks and for 65,536.
+//! A list needs a bound on all steps and is copied at each round; a step asked for by index needs
+//! no storage in the algorithm, the executor or the checker, costs a few instructions, and is the
+//! same for 2 ranks and for 65,536.
 
 pub(crate) mod along;
 #[cfg(not(feature = "compact"))]
@@ -40,8 +46,8 @@ use aldis_kernel::hal::{Cause, Operation};
 
 use crate::layout::BLOCKS;
 
-/// The most receives and sends together that one round may have; a request slot is held for each while the round
-/// runs.
+/// The most receives and sends together that one round may have; a request slot is held for each
+/// while the round runs.
 pub const IN_FLIGHT_MAX: usize = 8;
 
 /// The most exchanges, a message each way, of a round.
@@ -63,10 +69,11 @@ pub enum Buffer {
 /// A range of a buffer, in elements. In a segmented run both are relative to the segment.
 ///
 /// Data and input of an operation on blocks ([`on_blocks`]) are a circle of blocks, one a rank, of
-/// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may go past the last one, on
-/// to the first. In memory blocks may lie apart and be shorter; the executor sends such a span in pieces, the same on both
-/// sides. So a message whose span goes past the last block does so on both sides. Scratch holds blocks as well, and says which
-/// where that matters: [`of_block`](Self::of_block).
+/// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may go
+/// past the last one, on to the first. In memory blocks may lie apart and be shorter; the executor
+/// sends such a span in pieces, the same on both sides. So a message whose span goes past the last
+/// block does so on both sides. Scratch holds blocks as well, and says which where that matters:
+/// [`of_block`](Self::of_block).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
@@ -103,9 +110,10 @@ impl Span {
         Self { buffer: Buffer::Scratch, start: 0, len, held: Held::FIRST }
     }
 
-    /// Scratch that holds blocks from that of `rank` on, for an algorithm that [serves](Schedule::serves_unlike) blocks of unlike
-    /// lengths: it tells their lengths. If it goes past the last block, the first ones stand before it, where they would if
-    /// all blocks stood there in the order of ranks.
+    /// Scratch that holds blocks from that of `rank` on, for an algorithm that
+    /// [serves](Schedule::serves_unlike) blocks of unlike lengths: it tells their lengths. If it
+    /// goes past the last block, the first ones stand before it, where they would if all blocks
+    /// stood there in the order of ranks.
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub const fn of_block(self, rank: u32) -> Self {
@@ -145,8 +153,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// Which operand of a reduction stands on the left. It decides the result of operations that do not commute, and is
-/// what makes two ranks that combine the same pair get the same bits.
+/// Which operand of a reduction stands on the left. It decides the result of operations that do not
+/// commute, and is what makes two ranks that combine the same pair get the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Order {
@@ -201,8 +209,8 @@ impl Step {
         }
     }
 
-    /// What undoes this step where only messages and copies are exchanged: a schedule read from its end, so, does the opposite.
-    /// A reduction has no way back and stays what it is.
+    /// What undoes this step where only messages and copies are exchanged: a schedule read from its
+    /// end, so, does the opposite. A reduction has no way back and stays what it is.
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub(crate) const fn backwards(self) -> Self {
@@ -243,7 +251,8 @@ pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
     )
 }
 
-/// The operation whose algorithms serve: that on blocks of one length for those on blocks of unlike lengths.
+/// The operation whose algorithms serve: that on blocks of one length for those on blocks of unlike
+/// lengths.
 #[inline]
 pub(crate) const fn alike(operation: Operation) -> Operation {
     if !BLOCKS {
@@ -274,7 +283,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Rank `rank` of `size`, with root `root` (0 where the operation has none) and `count` elements.
+    /// Rank `rank` of `size`, with root `root` (0 where the operation has none) and `count`
+    /// elements.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] unless both ranks are below `size`.
@@ -346,15 +356,15 @@ impl Instance {
         self.blocks(rank, 1)
     }
 
-    /// As many of the data's blocks as `number` from that of rank `first` on, around the circle. Both modulo the size, but all
-    /// blocks are all.
+    /// As many of the data's blocks as `number` from that of rank `first` on, around the circle.
+    /// Both modulo the size, but all blocks are all.
     pub fn blocks(&self, first: u32, number: u32) -> Span {
         let elements = |blocks: u32| (blocks as usize).saturating_mul(self.count);
         Span::data(elements(first % self.size), elements(number.min(self.size())))
     }
 
-    /// The data cut into one chunk per rank, as even as can be: the first `count % size` chunks are one element
-    /// longer. Chunk `index` modulo the size; chunks may be empty.
+    /// The data cut into one chunk per rank, as even as can be: the first `count % size` chunks are
+    /// one element longer. Chunk `index` modulo the size; chunks may be empty.
     pub fn chunk(&self, index: u32) -> Span {
         let index = (index % self.size) as usize;
         let size = self.size.get() as usize;
@@ -369,7 +379,8 @@ pub(crate) fn divide(dividend: usize, divisor: usize) -> (usize, usize) {
     (dividend.checked_div(divisor).unwrap_or(0), dividend.checked_rem(divisor).unwrap_or(0))
 }
 
-/// The number of times 2 must be multiplied with itself to reach `size`: the rounds of a binomial tree.
+/// The number of times 2 must be multiplied with itself to reach `size`: the rounds of a binomial
+/// tree.
 pub const fn log2_ceil(size: u32) -> u32 {
     u32::BITS - size.saturating_sub(1).leading_zeros()
 }
@@ -379,12 +390,14 @@ pub const fn log2_floor(size: u32) -> u32 {
     31u32.saturating_sub(size.leading_zeros())
 }
 
-/// Whether groups of 2, 4, 8, .. neighbouring ranks make the tree of [`Priced::reproduces`]: over 2^a - 2^b ranks.
+/// Whether groups of 2, 4, 8, .. neighbouring ranks make the tree of [`Priced::reproduces`]: over
+/// 2^a - 2^b ranks.
 pub(crate) fn pairs_up(size: u32) -> bool {
     size.checked_add(1u32.wrapping_shl(size.trailing_zeros())).is_none_or(u32::is_power_of_two)
 }
 
-/// What a schedule costs on its critical path: summed over the rounds, the most that any rank does in that round.
+/// What a schedule costs on its critical path: summed over the rounds, the most that any rank does
+/// in that round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Work {
@@ -400,7 +413,8 @@ pub struct Work {
     pub copied: u64,
 }
 
-/// An algorithm: pure, without storage and without I/O. See the [module](self) for the rules it keeps.
+/// An algorithm: pure, without storage and without I/O. See the [module](self) for the rules it
+/// keeps.
 ///
 /// Implementations are unit structs, passed around as [`Algorithm`].
 pub trait Schedule: Sync {
@@ -416,8 +430,8 @@ pub trait Schedule: Sync {
     /// The step of `round` with `index`, counted from 0; `None` past the last one. O(1).
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step>;
 
-    /// The most elements of data that can be worked on at once with `scratch` elements of scratch. A longer
-    /// operation is cut into segments of at most this many, each run by itself.
+    /// The most elements of data that can be worked on at once with `scratch` elements of scratch.
+    /// A longer operation is cut into segments of at most this many, each run by itself.
     fn capacity(&self, size: u32, scratch: usize) -> usize;
 
     /// Whether it is made for so many ranks.
@@ -425,29 +439,32 @@ pub trait Schedule: Sync {
         true
     }
 
-    /// Whether it serves blocks of unlike lengths, in an operation on blocks: if it needs no scratch, or if it says which
-    /// [blocks](Span::of_block) scratch holds, as all that reduce and scatter must.
+    /// Whether it serves blocks of unlike lengths, in an operation on blocks: if it needs no
+    /// scratch, or if it says which [blocks](Span::of_block) scratch holds, as all that reduce and
+    /// scatter must.
     #[cfg(not(feature = "compact"))]
     fn serves_unlike(&self, size: u32) -> bool {
         self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
     }
 
-    /// Whether its ranks are two groups, so that what a group has goes to the [other](Instance::groups): an algorithm for
-    /// [intercommunicators](crate::inter) alone. It is asked for capacity, sizes and work as if both were as large as the larger
-    /// one; or it has one rank alone in the second group, the root.
+    /// Whether its ranks are two groups, so that what a group has goes to the
+    /// [other](Instance::groups): an algorithm for [intercommunicators](crate::inter) alone. It is
+    /// asked for capacity, sizes and work as if both were as large as the larger one; or it has one
+    /// rank alone in the second group, the root.
     #[cfg(not(feature = "compact"))]
     fn crosses(&self) -> bool {
         false
     }
 
-    /// Whether operands are combined in the order of their ranks, as an operation that does not commute needs.
+    /// Whether operands are combined in the order of their ranks, as an operation that does not
+    /// commute needs.
     fn keeps_rank_order(&self) -> bool {
         true
     }
 }
 
-/// What selection knows of an algorithm beside its steps. Apart from [`Schedule`], so that a program whose calls name their
-/// algorithms holds none of it.
+/// What selection knows of an algorithm beside its steps. Apart from [`Schedule`], so that a
+/// program whose calls name their algorithms holds none of it.
 pub trait Priced: Schedule {
     /// Where it is published, and which of the big three has it under what name.
     fn source(&self) -> &'static str;
@@ -455,15 +472,17 @@ pub trait Priced: Schedule {
     /// The cost on the critical path in closed form. O(1), the same on every rank.
     fn work(&self, size: u32, count: usize) -> Work;
 
-    /// The most that any one rank does over all rounds, in closed form: what each further segment costs where several are in
-    /// flight. A rank of a chain receives once and sends once, however long the chain is; where one rank takes part in
-    /// every round, as by default, it is the whole [`work`](Self::work).
+    /// The most that any one rank does over all rounds, in closed form: what each further segment
+    /// costs where several are in flight. A rank of a chain receives once and sends once, however
+    /// long the chain is; where one rank takes part in every round, as by default, it is the whole
+    /// [`work`](Self::work).
     fn share(&self, size: u32, count: usize) -> Work {
         self.work(size, count)
     }
 
-    /// Whether over so many ranks every element's result is the operation's one expression, whatever the count, the scratch,
-    /// the segments and the root: then it has the bits of every other algorithm of which this is true.
+    /// Whether over so many ranks every element's result is the operation's one expression,
+    /// whatever the count, the scratch, the segments and the root: then it has the bits of every
+    /// other algorithm of which this is true.
     ///
     /// | operation | the expression |
     /// |---|---|
@@ -480,7 +499,8 @@ impl fmt::Debug for dyn Schedule {
     }
 }
 
-/// The fewest elements of scratch with which an algorithm works at all, at least 1. In a compact build every one works with 1.
+/// The fewest elements of scratch with which an algorithm works at all, at least 1. In a compact
+/// build every one works with 1.
 pub fn least_scratch(algorithm: &dyn Schedule, size: u32) -> usize {
     let (mut few, mut enough) = (1, if BLOCKS { usize::MAX } else { 1 });
     while few < enough {
@@ -490,8 +510,8 @@ pub fn least_scratch(algorithm: &dyn Schedule, size: u32) -> usize {
     enough
 }
 
-/// A reference to an algorithm. `&'static dyn`: one indirect call a step, and only the algorithms that a program
-/// names are linked into it.
+/// A reference to an algorithm. `&'static dyn`: one indirect call a step, and only the algorithms
+/// that a program names are linked into it.
 pub type Algorithm = &'static dyn Schedule;
 
 /// An algorithm that selection can choose.

@@ -1,13 +1,15 @@
-//! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the caller names one.
+//! Selection: each candidate is priced with the cost model and the cheapest is taken, unless the
+//! caller names one.
 //!
-//! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its critical path
-//! ([`Priced::work`]), with the processor's part of alpha for each further message of a round, after Thakur, Rabenseifner,
-//! Gropp 2005, section 3. Segments that follow one another in lanes cost the first one's price and, for each further one,
-//! what the busiest rank has to do for it ([`Priced::share`]); there are as many as make that cheapest, and as the scratch asks
-//! for.
+//! The price of a schedule is `rounds * alpha + bytes * beta + reduced bytes * gamma` over its
+//! critical path ([`Priced::work`]), with the processor's part of alpha for each further message of
+//! a round, after Thakur, Rabenseifner, Gropp 2005, section 3. Segments that follow one another in
+//! lanes cost the first one's price and, for each further one, what the busiest rank has to do for
+//! it ([`Priced::share`]); there are as many as make that cheapest, and as the scratch asks for.
 //!
-//! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes in: count,
-//! element size, scratch size and [`Prices`] are arguments that the caller gives alike on all ranks.
+//! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes
+//! in: count, element size, scratch size and [`Prices`] are arguments that the caller gives alike
+//! on all ranks.
 //!
 //! [`Priced::work`]: crate::schedule::Priced::work
 //! [`Priced::share`]: crate::schedule::Priced::share
@@ -70,10 +72,12 @@ impl Default for Prices {
     }
 }
 
-/// The part of the least price there can be by which an algorithm may be dearer and is taken without looking at others.
+/// The part of the least price there can be by which an algorithm may be dearer and is taken
+/// without looking at others.
 const ENOUGH_PART: u64 = 8;
 
-/// What messages of up to so many bytes cost is in good part what goes before them, which the model does not know.
+/// What messages of up to so many bytes cost is in good part what goes before them, which the model
+/// does not know.
 const HANDSHAKE_BYTES: u64 = 128 << 10;
 
 /// Which algorithm a call uses. The same on every rank.
@@ -145,7 +149,8 @@ impl fmt::Display for UnknownAlgorithm<'_> {
 
 impl core::error::Error for UnknownAlgorithm<'_> {}
 
-/// Every algorithm of an operation, in order of preference between equals. Empty for what is no collective.
+/// Every algorithm of an operation, in order of preference between equals. Empty for what is no
+/// collective.
 pub fn algorithms(operation: Operation) -> &'static [Candidate] {
     match operation {
         Operation::Barrier => &crate::barrier::ALGORITHMS,
@@ -210,25 +215,29 @@ pub struct Options {
     pub choice: Choice,
     /// Prices for [`Choice::Auto`].
     pub prices: Prices,
-    /// Those where a rank of the communicator shares no memory with another, if its transport knows of such.
+    /// Those where a rank of the communicator shares no memory with another, if its transport knows
+    /// of such.
     pub far: Prices,
-    /// Whether a call that starts a collective only makes it, to be started by [`Collective::start`](crate::Collective::start).
+    /// Whether a call that starts a collective only makes it, to be started by
+    /// [`Collective::start`](crate::Collective::start).
     #[cfg(not(feature = "compact"))]
     pub persistent: bool,
-    /// Whether every rank waits for what a call starts, as if the call were the blocking one: see [`Options::waited`].
+    /// Whether every rank waits for what a call starts, as if the call were the blocking one: see
+    /// [`Options::waited`].
     #[cfg(not(feature = "compact"))]
     pub waited: bool,
-    /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that is not known. See
-    /// [`hierarchy`](crate::hierarchy).
+    /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that
+    /// is not known. See [`hierarchy`](crate::hierarchy).
     #[cfg(not(feature = "compact"))]
     pub node: u32,
-    /// Elements of a segment, of every block in an operation on blocks of one length: fewer where the scratch asks for it, all
-    /// where there are no more. By itself it is as many as are cheapest. Not in a `compact` build.
+    /// Elements of a segment, of every block in an operation on blocks of one length: fewer where
+    /// the scratch asks for it, all where there are no more. By itself it is as many as are
+    /// cheapest. Not in a `compact` build.
     #[cfg(not(feature = "compact"))]
     pub segment: Option<NonZeroUsize>,
-    /// Reductions have the same bits whatever algorithm, scratch and segments they are carried out by: each operation has one
-    /// expression for so many ranks, and only algorithms that evaluate it ([`Priced::reproduces`]) are taken. Not in a
-    /// `compact` build.
+    /// Reductions have the same bits whatever algorithm, scratch and segments they are carried out
+    /// by: each operation has one expression for so many ranks, and only algorithms that evaluate
+    /// it ([`Priced::reproduces`]) are taken. Not in a `compact` build.
     ///
     /// [`Priced::reproduces`]: crate::schedule::Priced::reproduces
     #[cfg(not(feature = "compact"))]
@@ -256,8 +265,8 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Options that use `algorithm`. A program in a `compact` build whose calls name theirs holds no other, nor what would choose
-    /// among them.
+    /// Options that use `algorithm`. A program in a `compact` build whose calls name theirs holds
+    /// no other, nor what would choose among them.
     #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
         Self { choice: Choice::Named(algorithm), ..Self::default() }
@@ -268,11 +277,13 @@ impl Options {
         Self { choice: Choice::Shared, ..Self::default() }
     }
 
-    /// The same for a collective that every rank waits for as soon as it has started it, by a blocking call or otherwise: it goes the
-    /// way of the blocking call. One that starts it can drive what else is under way while it waits, as a blocking call does not.
+    /// The same for a collective that every rank waits for as soon as it has started it, by a
+    /// blocking call or otherwise: it goes the way of the blocking call. One that starts it can
+    /// drive what else is under way while it waits, as a blocking call does not.
     ///
-    /// It is carried out by control lines where a blocking barrier, broadcast, reduction or all-reduce is; blocking calls of other
-    /// operations may take lines, and what is started takes messages.
+    /// It is carried out by control lines where a blocking barrier, broadcast, reduction or
+    /// all-reduce is; blocking calls of other operations may take lines, and what is started takes
+    /// messages.
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub const fn waited(self) -> Self {
@@ -385,11 +396,13 @@ impl Call {
         Self { operation, size, count, element_bytes, scratch, commutes }
     }
 
-    /// How `algorithm` carries it out in as few segments as the scratch allows, one at a time, or why it cannot.
+    /// How `algorithm` carries it out in as few segments as the scratch allows, one at a time, or
+    /// why it cannot.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would mix the order of
-    /// operands that do not commute; [`Cause::TooSmall`] if there is not one element of scratch and it needs some.
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would
+    /// mix the order of operands that do not commute; [`Cause::TooSmall`] if there is not one
+    /// element of scratch and it needs some.
     pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
         if algorithm.operation() != alike(self.operation) || !algorithm.serves(self.size) {
             return Err(Cause::Unsupported);
@@ -405,7 +418,8 @@ impl Call {
         if self.count <= capacity {
             return Ok(Plan::in_turn(algorithm, self.count));
         }
-        // Where ranks differ in their longest block, all cut alike nevertheless: what two of them exchange ends for both alike.
+        // Where ranks differ in their longest block, all cut alike nevertheless: what two of them
+        // exchange ends for both alike.
         if BLOCKS && matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
             return Ok(Plan::in_turn(algorithm, capacity));
         }
@@ -427,8 +441,9 @@ impl Call {
     /// The plan by the option's algorithm, or the cheapest one.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are refused;
-    /// [`Cause::Irreproducible`] for a named algorithm of which the options ask for the bits of others.
+    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are
+    /// refused; [`Cause::Irreproducible`] for a named algorithm of which the options ask for the
+    /// bits of others.
     #[inline(always)]
     pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         match options.choice {
@@ -465,8 +480,8 @@ impl Call {
         self.price(candidate, options)
     }
 
-    /// The cheapest plan by this candidate and what it costs. More scratch than there are data is used only by what the caller
-    /// names.
+    /// The cheapest plan by this candidate and what it costs. More scratch than there are data is
+    /// used only by what the caller names.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
@@ -493,18 +508,21 @@ impl Call {
         prices.of(&work, self.element_bytes)
     }
 
-    /// Whether control lines are cheaper than messages. Where these are short for what their handshakes cost, or there are but
-    /// two ranks, control lines may seem twice as dear: each side's copy is a part of both, and theirs are done at a time, in
-    /// chunks that stay in a cache. Two ranks, cores of one cache (AMD EPYC), messages and control lines: a broadcast of 1 MiB
-    /// takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a reduction of 256 KiB 40 and 14.
+    /// Whether control lines are cheaper than messages. Where these are short for what their
+    /// handshakes cost, or there are but two ranks, control lines may seem twice as dear: each
+    /// side's copy is a part of both, and theirs are done at a time, in chunks that stay in a
+    /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control lines: a broadcast of
+    /// 1 MiB takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a
+    /// reduction of 256 KiB 40 and 14.
     fn prefers_lines(&self, by_messages: &Selected, prices: &Prices) -> bool {
         let bytes = (self.count as u64).saturating_mul(self.element_bytes.into());
         let times = if bytes > HANDSHAKE_BYTES && self.size > 2 { 1 } else { 2 };
         self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)
     }
 
-    /// What no algorithm does for less, in ns: a round, what a rank must receive, half of what two ranks reduce, and an
-    /// all-to-all's own block. With two ranks some algorithm costs hardly more.
+    /// What no algorithm does for less, in ns: a round, what a rank must receive, half of what two
+    /// ranks reduce, and an all-to-all's own block. With two ranks some algorithm costs hardly
+    /// more.
     fn floor_ns(&self, prices: &Prices) -> u64 {
         let Self { operation, size, count, element_bytes, .. } = *self;
         let (count, others) = (count as u64, u64::from(size.saturating_sub(1)));
@@ -518,7 +536,8 @@ impl Call {
         prices.of(&Work { rounds, fan: 0, elements, reduced, copied }, element_bytes)
     }
 
-    /// The cheapest, or the first that costs hardly more than any can: pricing all takes longer than a short message.
+    /// The cheapest, or the first that costs hardly more than any can: pricing all takes longer
+    /// than a short message.
     #[inline(never)]
     fn cheapest(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         let mut best: Result<Selected, Cause> = Err(Cause::Unsupported);

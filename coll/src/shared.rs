@@ -1,8 +1,9 @@
-//! Collectives by control lines, for ranks that share memory: the algorithm `shared` of every operation here.
+//! Collectives by control lines, for ranks that share memory: the algorithm `shared` of every
+//! operation here.
 //!
-//! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory of its own that all the
-//! others read ([`aldis_kernel::hal::lines`] has the rules), so that a collective takes as long as a line's journey from
-//! core to core, whatever the number of ranks:
+//! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory
+//! of its own that all the others read ([`aldis_kernel::hal::lines`] has the rules), so that a
+//! collective takes as long as a line's journey from core to core, whatever the number of ranks:
 //!
 //! | bytes | what a rank writes | what it reads |
 //! |---|---|---|
@@ -15,28 +16,32 @@
 //! | up to [`LINE_BYTES`], other neighbours of eight ranks at most | its line, with all that it gives | those of all |
 //! | more, allgather and all-to-all of two, also as neighbours | segments of what the other takes | the other's |
 //!
-//! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in chunks. Where a rank does not
-//! know what others give - blocks of unlike lengths - it writes its line in any case; one that says that it gives more than a
-//! line holds sends all to messages, unless there are but two and the other does so too. So does one that gives elements of
+//! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in
+//! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its
+//! line in any case; one that says that it gives more than a line holds sends all to messages,
+//! unless there are but two and the other does so too. So does one that gives elements of
 //! datatypes, at once.
 //!
-//! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead of those who read by a
-//! few, so that both copy at a time. An allreduce is a reduce-scatter and an allgather (Thakur, Rabenseifner, Gropp
-//! 2005, section 4.5) of each segment: every rank reduces a part of it, and while a segment is being reduced the next one
-//! is written and the one before is collected.
+//! **Segments.** More than a chunk is cut into segments of at most that; ranks that write are ahead
+//! of those who read by a few, so that both copy at a time. An allreduce is a reduce-scatter and an
+//! allgather (Thakur, Rabenseifner, Gropp 2005, section 4.5) of each segment: every rank reduces a
+//! part of it, and while a segment is being reduced the next one is written and the one before is
+//! collected.
 //!
-//! **Same bits.** Every operand is combined from the first rank's to the last's, whoever does it: all ranks have the same
-//! bits, and operations need not commute.
+//! **Same bits.** Every operand is combined from the first rank's to the last's, whoever does it:
+//! all ranks have the same bits, and operations need not commute.
 //!
-//! **Who can.** The ranks of a node, on a communicator that has a set of lines ([`aldis_kernel::Lines`]). A call that
-//! names it elsewhere is refused, with the reason; a call that leaves the choice to selection takes messages there.
-//! Nonblocking calls use it if they name it: it has a line for some collectives of a communicator at a time and one
-//! stream of chunks, and one that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
+//! **Who can.** The ranks of a node, on a communicator that has a set of lines
+//! ([`aldis_kernel::Lines`]). A call that names it elsewhere is refused, with the reason; a call
+//! that leaves the choice to selection takes messages there. Nonblocking calls use it if they name
+//! it: it has a line for some collectives of a communicator at a time and one stream of chunks, and
+//! one that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
 //!
-//! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's name; a deadline names the
-//! first rank that is missing. Lengths that differ are found before anything is copied. What other ranks write is never
-//! taken for a length or a place: those are worked out from this rank's own arguments, and where a line tells how blocks stand
-//! in it, that must be inside of it and as long as this rank expects.
+//! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's
+//! name; a deadline names the first rank that is missing. Lengths that differ are found before
+//! anything is copied. What other ranks write is never taken for a length or a place: those are
+//! worked out from this rank's own arguments, and where a line tells how blocks stand in it, that
+//! must be inside of it and as long as this rank expects.
 
 #[cfg(not(feature = "compact"))]
 mod around;
@@ -72,8 +77,8 @@ use crate::tag::ROOTS;
 /// Bytes that stand in a line, wherever there are any.
 pub const LINE_BYTES: u64 = 8192;
 
-/// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks which stands in a line: one
-/// journey instead of two, for more reading.
+/// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
+/// which stands in a line: one journey instead of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
 
 /// More bytes than anybody gives.
@@ -195,8 +200,9 @@ impl Task {
         self.size < 2 || (self.bytes == 0 && !is_for_all && !matches!(self.operation, Barrier))
     }
 
-    /// Reduces the operands of all ranks, in their order, into `data`, which holds this rank's own. From the third rank on
-    /// the ones before it are combined first, and it reads its own back from what it has written.
+    /// Reduces the operands of all ranks, in their order, into `data`, which holds this rank's own.
+    /// From the third rank on the ones before it are combined first, and it reads its own back from
+    /// what it has written.
     fn fold<'l>(
         &self,
         data: &mut [u8],
@@ -264,7 +270,8 @@ pub(crate) trait Role: Copy {
     /// What cannot be, and whose line says so if it is about one.
     fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
 
-    /// Positions that its chunks take, once all lines have been heard; `None` if it passes none after all.
+    /// Positions that its chunks take, once all lines have been heard; `None` if it passes none
+    /// after all.
     fn positions(&self, run: &Run) -> Option<u32>;
 
     /// Takes a step of its chunks, if it can be taken now; true after the last one.
@@ -398,7 +405,8 @@ pub(crate) struct Meeting<R = Task> {
 }
 
 impl<R: Role> Meeting<R> {
-    /// The collective that has this number, for lines of this shape; `None` on a machine that has none of this.
+    /// The collective that has this number, for lines of this shape; `None` on a machine that has
+    /// none of this.
     ///
     /// # Errors
     /// As [`Role::run`].
@@ -461,8 +469,8 @@ impl<R: Role> Meeting<R> {
         Ok(())
     }
 
-    /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in turn sees that they make
-    /// unlike calls.
+    /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in
+    /// turn sees that they make unlike calls.
     fn say(&mut self, lines: &mut Lines<'_>) {
         if self.stage == Stage::Hear && !self.task().gives() && !self.said {
             // Once, as it may be read from now on.

@@ -10,8 +10,9 @@
 //! | 29 | a refusal: a notice that goes against the direction of messages, to those whose messages a rank will not take any more |
 //! | 30 | a call that names its own tag: bits 0 to 28 are that |
 //!
-//! Bit 31 is the kernel's. Operations beyond the last one, whose calls are not compared, stand for persistent collectives beyond
-//! the first 2^15 of a communicator, and for those that are started again though they were not made persistent.
+//! Bit 31 is the kernel's. Operations beyond the last one, whose calls are not compared, stand for
+//! persistent collectives beyond the first 2^15 of a communicator, and for those that are started
+//! again though they were not made persistent.
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{COLLECTIVES_MAX, Tag};
@@ -58,7 +59,8 @@ pub(crate) const fn of_call(number: Tag, operation: Operation, root: u32) -> Tag
     Tag(number.0 | root | (operation as u32) << OPERATION_AT)
 }
 
-/// The place of a call in an order of those on its communicator: of calls that name their own tags behind the others.
+/// The place of a call in an order of those on its communicator: of calls that name their own tags
+/// behind the others.
 pub(crate) const fn place(tag: Tag) -> u16 {
     (tag.0 & (COLLECTIVES_MAX - 1)) as u16 | ((tag.0 >> OWN_AT & 1) as u16) << NUMBER_BITS
 }
@@ -74,7 +76,8 @@ pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) 
     Tag(PERSISTENT | (first + round % ((AGAIN << ROOT_BITS) - first)) << ROOT_AT | low.0)
 }
 
-/// The tag of a call's collective when it is started again. Ranks do that in any order, when the number may have come round.
+/// The tag of a call's collective when it is started again. Ranks do that in any order, when the
+/// number may have come round.
 #[cfg(not(feature = "compact"))]
 pub(crate) const fn again(tag: Tag) -> Tag {
     if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | AGAIN << OPERATION_AT) }

@@ -1,6 +1,7 @@
-//! This example holds `unsafe` code, the memory of the inboxes. It measures the one-way time of a small message
-//! between two threads: the shared-memory transport, taking turns with a raw cache line as the measure of what
-//! the machine can do. Wants two idle cores: `cargo run --release -p aldis-drivers --example one_way`
+//! This example holds `unsafe` code, the memory of the inboxes. It measures the one-way time of a
+//! small message between two threads: the shared-memory transport, taking turns with a raw cache
+//! line as the measure of what the machine can do. Wants two idle cores: `cargo run --release -p
+//! aldis-drivers --example one_way`
 
 use core::hint;
 use core::ptr::NonNull;

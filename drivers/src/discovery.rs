@@ -1,16 +1,17 @@
-//! Ranks that find each other on the wire: a layer between a device and the [`Ethernet`](crate::Ethernet) transport, as
-//! smoltcp stacks its devices.
+//! Ranks that find each other on the wire: a layer between a device and the
+//! [`Ethernet`](crate::Ethernet) transport, as smoltcp stacks its devices.
 //!
-//! Where a launcher carries cards from rank to rank nobody needs this. A board that boots alone knows its rank, the job's
-//! size and key, and has a device; [`Discovery`] tells it the others' cards, by the machine of
-//! [`protocols::discovery`](aldis_protocols::discovery): bounded in time and in messages, and with a report that names
-//! who is missing. It is itself a [`Nic`]: it keeps its own frames and passes all others on, so it goes on
-//! answering late ranks from within the transport's polls for as long as there is a transport.
+//! Where a launcher carries cards from rank to rank nobody needs this. A board that boots alone
+//! knows its rank, the job's size and key, and has a device; [`Discovery`] tells it the others'
+//! cards, by the machine of [`protocols::discovery`](aldis_protocols::discovery): bounded in time
+//! and in messages, and with a report that names who is missing. It is itself a [`Nic`]: it keeps
+//! its own frames and passes all others on, so it goes on answering late ranks from within the
+//! transport's polls for as long as there is a transport.
 //!
 //! # How a program uses it
 //!
-//! Device, discovery, transport, endpoint; announce the endpoint's card; poll until all cards are there; connect. With an
-//! endpoint (of `aldis-kernel`, which this crate does not know) it reads:
+//! Device, discovery, transport, endpoint; announce the endpoint's card; poll until all cards are
+//! there; connect. With an endpoint (of `aldis-kernel`, which this crate does not know) it reads:
 //!
 //! ```text
 //! let discovery = Discovery::new(nic, Setup { job, rank, size, epoch, ..Setup::DEFAULT }, &mut entries)?;
@@ -29,9 +30,10 @@
 //! }
 //! ```
 //!
-//! The last loop can be run again at any time: a rank that boots anew shows up in [`news`](Discovery::news) with its new
-//! card, and to connect to that is to start afresh with it. It asks for a [`poll`](Discovery::poll) now and then, since
-//! time is told there alone. `tests/tests/discovery.rs` of the repository is such a program.
+//! The last loop can be run again at any time: a rank that boots anew shows up in
+//! [`news`](Discovery::news) with its new card, and to connect to that is to start afresh with it.
+//! It asks for a [`poll`](Discovery::poll) now and then, since time is told there alone.
+//! `tests/tests/discovery.rs` of the repository is such a program.
 //!
 //! Without an endpoint, two ranks on one wire:
 //!
@@ -79,14 +81,16 @@
 //!
 //! # On the wire
 //!
-//! The 16 bytes in front of every frame of the transport ([`header`](crate::ethernet::header)) with the subtype
-//! 0xA2, and the message of discovery: 192 bytes at most. Or in UDP ([`Discovery::framed`]), 224 bytes at most.
+//! The 16 bytes in front of every frame of the transport ([`header`](crate::ethernet::header)) with
+//! the subtype 0xA2, and the message of discovery: 192 bytes at most. Or in UDP
+//! ([`Discovery::framed`]), 224 bytes at most.
 //!
 //! # Limits
 //!
-//! An [`Entry`] of 152 bytes for each rank, lent by the caller. A [`receive`](Nic::receive) that meets a frame of
-//! discovery's takes it and returns none, as if the device had no more: the transport looks again in its next poll. So
-//! whoever floods the wire with such frames slows the transport down to one look a frame.
+//! An [`Entry`] of 152 bytes for each rank, lent by the caller. A [`receive`](Nic::receive) that
+//! meets a frame of discovery's takes it and returns none, as if the device had no more: the
+//! transport looks again in its next poll. So whoever floods the wire with such frames slows the
+//! transport down to one look a frame.
 
 use core::fmt;
 
@@ -128,8 +132,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
             .framed(Framing::Ethernet)
     }
 
-    /// The same with another framing, as the transport above has it: with UDP its messages are datagrams to
-    /// 255.255.255.255 on the transport's port.
+    /// The same with another framing, as the transport above has it: with UDP its messages are
+    /// datagrams to 255.255.255.255 on the transport's port.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a device whose frames do not hold a message.
@@ -141,23 +145,26 @@ impl<'m, N: Nic> Discovery<'m, N> {
         Ok(Self { framing, here: framing.station(self.here.mac), ..self })
     }
 
-    /// This rank's card is `card`, and the search begins with a hello to all. Before that nothing is sent. Again, with the
-    /// same card or another one, it begins a new search.
+    /// This rank's card is `card`, and the search begins with a hello to all. Before that nothing
+    /// is sent. Again, with the same card or another one, it begins a new search.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`](aldis_protocols::card::CARD_BYTES_MAX) bytes.
+    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`](aldis_protocols::card::CARD_BYTES_MAX)
+    /// bytes.
     pub fn announce(&mut self, card: &[u8], now: Instant) -> Result<(), Cause> {
         self.roster.announce(card, now)?;
         self.flush();
         Ok(())
     }
 
-    /// Goes on with the search; whether every rank's card is here. Until then it takes what the device has received, 32
-    /// frames at most, and drops what is not for discovery, as a lossy wire would: there is no connection yet. Once
-    /// all cards are here the device is left to the transport, and a poll only sends what is due by now.
+    /// Goes on with the search; whether every rank's card is here. Until then it takes what the
+    /// device has received, 32 frames at most, and drops what is not for discovery, as a lossy wire
+    /// would: there is no connection yet. Once all cards are here the device is left to the
+    /// transport, and a poll only sends what is due by now.
     ///
     /// # Errors
-    /// [`Overdue`], again in every poll after the deadline until the last card comes or the rank is announced anew.
+    /// [`Overdue`], again in every poll after the deadline until the last card comes or the rank is
+    /// announced anew.
     pub fn poll(&mut self, now: Instant) -> Result<bool, Overdue> {
         self.roster.handle_timeout(now);
         self.flush();
@@ -203,8 +210,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
         self.roster.card(peer)
     }
 
-    /// A rank whose card has come, or has been replaced by that of a new life, since this was last asked; each once for each
-    /// change.
+    /// A rank whose card has come, or has been replaced by that of a new life, since this was last
+    /// asked; each once for each change.
     pub fn news(&mut self) -> Option<PeerId> {
         self.roster.news()
     }
@@ -214,8 +221,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
         self.roster.missing().map(PeerId)
     }
 
-    /// When [`poll`](Self::poll) is to be called next at the latest, if no frame comes before; [`Instant::NEVER`] while
-    /// there is nothing to wait for.
+    /// When [`poll`](Self::poll) is to be called next at the latest, if no frame comes before;
+    /// [`Instant::NEVER`] while there is nothing to wait for.
     pub fn poll_at(&self) -> Instant {
         self.roster.poll_timeout().unwrap_or(Instant::NEVER)
     }

@@ -1,9 +1,11 @@
-//! Extents: which parts of a stretch of memory are free, for memory that peers can map. It knows offsets and lengths alone
-//! and touches nothing, so that it serves a segment of Linux and a device's memory alike.
+//! Extents: which parts of a stretch of memory are free, for memory that peers can map. It knows
+//! offsets and lengths alone and touches nothing, so that it serves a segment of Linux and a
+//! device's memory alike.
 //!
-//! First fit in the order of addresses (Knuth, The Art of Computer Programming, volume 1, section 2.5): what is free is kept
-//! as sorted holes that never touch each other. There are never more holes than extents in use and one, so a bound on those
-//! bounds the table, and giving back cannot fail for want of a place in it.
+//! First fit in the order of addresses (Knuth, The Art of Computer Programming, volume 1,
+//! section 2.5): what is free is kept as sorted holes that never touch each other. There are never
+//! more holes than extents in use and one, so a bound on those bounds the table, and giving back
+//! cannot fail for want of a place in it.
 
 use core::fmt;
 
@@ -64,7 +66,8 @@ impl fmt::Display for ExtentError {
 
 impl core::error::Error for ExtentError {}
 
-/// What is free of a stretch of memory, with at most `MAX` holes, and so at most `MAX - 1` extents in use.
+/// What is free of a stretch of memory, with at most `MAX` holes, and so at most `MAX - 1` extents
+/// in use.
 #[derive(Clone, Debug)]
 pub struct Extents<const MAX: usize> {
     holes: [Extent; MAX],
@@ -100,8 +103,8 @@ impl<const MAX: usize> Extents<MAX> {
         self.used
     }
 
-    /// Takes `len` bytes that begin at a multiple of `align`, a power of two. None are an extent of no bytes, which holds no
-    /// place.
+    /// Takes `len` bytes that begin at a multiple of `align`, a power of two. None are an extent of
+    /// no bytes, which holds no place.
     ///
     /// # Errors
     /// What [`ExtentError`] names; nothing has changed then.
@@ -140,7 +143,8 @@ impl<const MAX: usize> Extents<MAX> {
         Ok(Extent { offset, len })
     }
 
-    /// Gives an extent back that was taken, once. False, and nothing has changed, for one that cannot have been.
+    /// Gives an extent back that was taken, once. False, and nothing has changed, for one that
+    /// cannot have been.
     pub fn give_back(&mut self, extent: Extent) -> bool {
         if extent.len == 0 {
             return true;
@@ -218,8 +222,8 @@ mod tests {
     }
 
     proptest! {
-        /// Held against a map of bytes: extents are aligned, inside and apart; a refusal is true; nothing is lost, and holes
-        /// stay joined, sorted and within their bound.
+        /// Held against a map of bytes: extents are aligned, inside and apart; a refusal is true;
+        /// nothing is lost, and holes stay joined, sorted and within their bound.
         #[test]
         fn extents_are_apart_and_nothing_is_lost(steps in proptest::collection::vec(step(), 0..120)) {
             let mut extents = Extents::<12>::new(LEN);

@@ -1,8 +1,10 @@
-//! This module holds `unsafe` code: the memory that a hypervisor shares between guests, divided among ranks.
+//! This module holds `unsafe` code: the memory that a hypervisor shares between guests, divided
+//! among ranks.
 //!
-//! QEMU's ivshmem-plain (docs/specs/ivshmem-spec.rst of QEMU) is a PCI device, 1af4:1110, whose base address 2 is memory of
-//! the host that other guests and processes have as well. [`Shared`] finds it and divides it: a place for each rank's card,
-//! so that ranks find each other, and an inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
+//! QEMU's ivshmem-plain (docs/specs/ivshmem-spec.rst of QEMU) is a PCI device, 1af4:1110, whose
+//! base address 2 is memory of the host that other guests and processes have as well. [`Shared`]
+//! finds it and divides it: a place for each rank's card, so that ranks find each other, and an
+//! inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
 //!
 //! ```text
 //! let mut root = PciRoot::new(access);                          // see `pci`
@@ -21,14 +23,15 @@
 //!
 //! # What is asked of the memory
 //!
-//! * It is mapped as normal, cached memory, not as device memory: it is RAM of the host. (Device memory would forbid
-//!   accesses that are not aligned, and messages are copied in any way.)
-//! * Aligned 32-bit loads and stores are single accesses, and release and acquire order holds between all who have the
-//!   memory. Nothing else is used: no read-modify-write, no wait for a store to be seen. Guests of one QEMU host with
-//!   hardware virtualisation have that; with `-accel tcg` a guest must run as if it had several processors
-//!   (`-smp 1,maxcpus=2`), since QEMU leaves barriers out for a guest that can have one only.
-//! * It is all zero when the job begins, or no job before had the same key: a card tells a job by its key, and a rank of an
-//!   earlier job by the same key would be taken for one of this.
+//! * It is mapped as normal, cached memory, not as device memory: it is RAM of the host. (Device
+//!   memory would forbid accesses that are not aligned, and messages are copied in any way.)
+//! * Aligned 32-bit loads and stores are single accesses, and release and acquire order holds
+//!   between all who have the memory. Nothing else is used: no read-modify-write, no wait for a
+//!   store to be seen. Guests of one QEMU host with hardware virtualisation have that; with `-accel
+//!   tcg` a guest must run as if it had several processors (`-smp 1,maxcpus=2`), since QEMU leaves
+//!   barriers out for a guest that can have one only.
+//! * It is all zero when the job begins, or no job before had the same key: a card tells a job by
+//!   its key, and a rank of an earlier job by the same key would be taken for one of this.
 //!
 //! There are no interrupts: ivshmem-plain has none, and ranks poll.
 
@@ -65,12 +68,12 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// The first ivshmem-plain device on the buses below `buses`; its base addresses get places of `window` if no firmware
-    /// has given them any. `Ok(None)`: there is none.
+    /// The first ivshmem-plain device on the buses below `buses`; its base addresses get places of
+    /// `window` if no firmware has given them any. `Ok(None)`: there is none.
     ///
     /// # Safety
-    /// What PCI devices answer to is mapped where it is, this device's memory as the [module](self) asks. Whoever else has
-    /// the memory uses it as this driver does.
+    /// What PCI devices answer to is mapped where it is, this device's memory as the [module](self)
+    /// asks. Whoever else has the memory uses it as this driver does.
     ///
     /// # Errors
     /// As [`pci::enable`] and [`pci::memory`].
@@ -85,16 +88,17 @@ impl Shared {
         let (start, len) = pci::memory(root, function, MEMORY_BAR)?;
         let (start, len) = usize::try_from(start).ok().zip(usize::try_from(len).ok()).ok_or(Cause::Device)?;
         let start = NonNull::new(core::ptr::with_exposed_provenance_mut(start)).ok_or(Cause::Device)?;
-        // SAFETY: the device says that it is its memory, and the caller vouches for the mapping and the users.
+        // SAFETY: the device says that it is its memory, and the caller vouches for the mapping and
+        // the users.
         Ok(Some(unsafe { Self::new(start, len) }))
     }
 
-    /// The `len` bytes from `start`: of a host's process, which has mapped the same memory, or of a board whose memory is
-    /// shared in another way.
+    /// The `len` bytes from `start`: of a host's process, which has mapped the same memory, or of a
+    /// board whose memory is shared in another way.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes for good, as the [module](self) asks, and whoever else has it uses it as
-    /// this driver does.
+    /// The memory is valid for reads and writes for good, as the [module](self) asks, and whoever
+    /// else has it uses it as this driver does.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len }
     }
@@ -107,8 +111,9 @@ impl Shared {
     /// The inbox of `rank`.
     ///
     /// # Safety
-    /// Of all who have the memory one has this inbox as its own, for one transport, and each other rank sends into it by one
-    /// transport; it is formatted before any of them is made. Two that take the same messages would read what is being written:
+    /// Of all who have the memory one has this inbox as its own, for one transport, and each other
+    /// rank sends into it by one transport; it is formatted before any of them is made. Two that
+    /// take the same messages would read what is being written:
     ///
     /// ```compile_fail,E0133
     /// use aldis_drivers::{ivshmem::Shared, shm::Geometry};
@@ -120,8 +125,9 @@ impl Shared {
     /// ```
     ///
     /// # Errors
-    /// As [`Geometry::check`]; [`Cause::RankOutOfRange`]; [`Cause::TooBig`] if the memory does not hold all inboxes, with
-    /// what is needed and what there is; [`Cause::Unaligned`] for memory that does not begin at a page.
+    /// As [`Geometry::check`]; [`Cause::RankOutOfRange`]; [`Cause::TooBig`] if the memory does not
+    /// hold all inboxes, with what is needed and what there is; [`Cause::Unaligned`] for memory
+    /// that does not begin at a page.
     pub unsafe fn inbox(&self, geometry: &Geometry, rank: PeerId) -> Result<Region<'static>, Cause> {
         geometry.check()?;
         if rank.0 >= geometry.peers {
@@ -134,16 +140,17 @@ impl Shared {
         if !self.start.addr().get().is_multiple_of(PAGE_BYTES) {
             return Err(Cause::Unaligned { need: PAGE_BYTES as u32 });
         }
-        // SAFETY: the inbox lies within the memory as just checked, apart from other inboxes and the cards; `new`'s caller
-        // vouched for the memory, and this one's for the inbox's users.
+        // SAFETY: the inbox lies within the memory as just checked, apart from other inboxes and
+        // the cards; `new`'s caller vouched for the memory, and this one's for the inbox's users.
         Ok(unsafe { Region::new(self.start.add(inbox_at(geometry, rank.0)), geometry.inbox_bytes()) })
     }
 
     /// Puts this rank's card where the others look for it. Its inbox has been formatted.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`] bytes, [`Cause::Full`] with [`Resource::DeviceMemory`] if the
-    /// memory has no place for the rank, [`Cause::Incompatible`] for an epoch of zero.
+    /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`] bytes, [`Cause::Full`] with
+    /// [`Resource::DeviceMemory`] if the memory has no place for the rank, [`Cause::Incompatible`]
+    /// for an epoch of zero.
     pub fn announce(&self, identity: &Identity, card: &[u8]) -> Result<(), Cause> {
         let Identity { job, owner, epoch } = *identity;
         if card.len() > CARD_BYTES_MAX {
@@ -157,7 +164,8 @@ impl Shared {
         Ok(())
     }
 
-    /// The card of a rank of this job and the epoch of its life, if it is there. It is copied to `buffer`.
+    /// The card of a rank of this job and the epoch of its life, if it is there. It is copied to
+    /// `buffer`.
     pub fn card<'b>(
         &self,
         job: u64,
@@ -174,7 +182,8 @@ impl Shared {
         if end > self.len || !place.is_aligned() {
             return None;
         }
-        // SAFETY: within the memory and aligned as just checked; made of atomics, so that others may write it.
+        // SAFETY: within the memory and aligned as just checked; made of atomics, so that others
+        // may write it.
         Some(unsafe { place.add(rank.index()).as_ref() })
     }
 }

@@ -1,9 +1,9 @@
 //! # aldis-drivers: transports that need no operating system
 //!
-//! The floor between the contracts ([`aldis_hal`]) and whoever maps memory and owns devices. A driver turns
-//! memory or a device that it is handed into a [`Transport`](aldis_hal::Transport): bytes to a peer, in order,
-//! each once, with backpressure. It knows nothing of ranks' tags, of matching or of protocols, and the kernel
-//! knows nothing of it but the trait.
+//! The floor between the contracts ([`aldis_hal`]) and whoever maps memory and owns devices. A
+//! driver turns memory or a device that it is handed into a [`Transport`](aldis_hal::Transport):
+//! bytes to a peer, in order, each once, with backpressure. It knows nothing of ranks' tags, of
+//! matching or of protocols, and the kernel knows nothing of it but the trait.
 //!
 //! | module | what it is |
 //! |---|---|
@@ -22,37 +22,44 @@
 //!
 //! # Invariants
 //!
-//! * No heap and no `std`: all memory is the caller's, and what is there at the start is all there will ever be.
-//! * A full ring is an answer ([`Again`](aldis_hal::Again)), never a loss, and the sink hears when it is over.
-//! * `poll` takes turns: no peer is starved by another, and no more events are delivered than the budget allows.
-//! * Shared memory: a single writer for every word, plain loads and stores of 32 bits only: no locked operations, so
-//!   the same code runs on cores without compare-and-swap.
+//! * No heap and no `std`: all memory is the caller's, and what is there at the start is all there
+//!   will ever be.
+//! * A full ring is an answer ([`Again`](aldis_hal::Again)), never a loss, and the sink hears when
+//!   it is over.
+//! * `poll` takes turns: no peer is starved by another, and no more events are delivered than the
+//!   budget allows.
+//! * Shared memory: a single writer for every word, plain loads and stores of 32 bits only: no
+//!   locked operations, so the same code runs on cores without compare-and-swap.
 //! * What a peer says is held against what was granted before it is acted upon.
-//! * `unsafe` only in modules that say so in their first line; the lock-free code has loom models (`shm/models.rs`).
+//! * `unsafe` only in modules that say so in their first line; the lock-free code has loom models
+//!   (`shm/models.rs`).
 //!
 //! # Deliberately absent
 //!
-//! Mapping memory, sockets, a host's clock: the host's or the board's. The machines of handshake and retransmission:
-//! the protocols', which [`ethernet`] only drives. Fragmentation: the kernel's. Zero-copy and one-sided classes: these
-//! transports copy once in and once out.
+//! Mapping memory, sockets, a host's clock: the host's or the board's. The machines of handshake
+//! and retransmission: the protocols', which [`ethernet`] only drives. Fragmentation: the kernel's.
+//! Zero-copy and one-sided classes: these transports copy once in and once out.
 //!
 //! # Limits
 //!
-//! See [`shm::Geometry`]: 2^16 ranks, 2^15 slots, 32 blocks of up to 32 MiB a sender; and [`ethernet`]: 2^16 peers, 64
-//! frames in flight. A reservation is one message; there is one at a time.
+//! See [`shm::Geometry`]: 2^16 ranks, 2^15 slots, 32 blocks of up to 32 MiB a sender; and
+//! [`ethernet`]: 2^16 peers, 64 frames in flight. A reservation is one message; there is one at a
+//! time.
 //!
 //! # How to add a transport
 //!
-//! 1. A module here if it needs no system calls, else in `host-sim`; a type that is handed its memory or device.
-//! 2. Implement `name`, `reach`, `short`, `reserve`, `quiesce`, `poll`, `features`; leave the defaults for the
-//!    classes that [`Caps`](aldis_hal::Caps) does not declare. Fill the cost model with measured numbers: the
-//!    protocols are chosen by it.
-//! 3. Keep four promises: a post answered `Again` changed nothing, and `ready` follows; a dropped slot has taken
-//!    nothing; messages are delivered from `poll` only, 8-byte aligned where the memory is the driver's to choose;
-//!    after `quiesce` the memory is not touched.
-//! 4. Check every value that comes from the other side; end the peer with `lost` once if it cannot be.
-//! 5. Test it like its neighbours: against a model queue with random interleavings, with a full ring, a budget of
-//!    one, two greedy peers, and hostile values; with loom if it shares memory.
+//! 1. A module here if it needs no system calls, else in `host-sim`; a type that is handed its
+//!    memory or device.
+//! 2. Implement `name`, `reach`, `short`, `reserve`, `quiesce`, `poll`, `features`; leave the
+//!    defaults for the classes that [`Caps`](aldis_hal::Caps) does not declare. Fill the cost model
+//!    with measured numbers: the protocols are chosen by it.
+//! 3. Keep four promises: a post answered `Again` changed nothing, and `ready` follows; a dropped
+//!    slot has taken nothing; messages are delivered from `poll` only, 8-byte aligned where the
+//!    memory is the driver's to choose; after `quiesce` the memory is not touched.
+//! 4. Check every value that comes from the other side; end the peer with `lost` once if it cannot
+//!    be.
+//! 5. Test it like its neighbours: against a model queue with random interleavings, with a full
+//!    ring, a budget of one, two greedy peers, and hostile values; with loom if it shares memory.
 //! 6. Name it in the composite transport of whoever assembles the endpoint.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]

@@ -12,7 +12,8 @@ const HEAD_BYTES: usize = 8;
 /// What a message to oneself costs: two copies within the cache at some 10 GB/s each and no wire.
 const COST: Cost = Cost { overhead_ns: 10, latency_ns: 0, per_kib_ns: 200 };
 
-/// The transport that reaches only its own rank: a ring of frames of one size, in the caller's memory.
+/// The transport that reaches only its own rank: a ring of frames of one size, in the caller's
+/// memory.
 pub struct Loopback<'m> {
     me: PeerId,
     /// Whole frames only, 8-byte aligned.
@@ -35,8 +36,9 @@ pub struct Loopback<'m> {
 }
 
 impl<'m> Loopback<'m> {
-    /// A loopback of rank `me` with frames for messages of up to `frame_bytes` bytes, as many as `memory` holds:
-    /// each takes `frame_bytes` rounded up to a multiple of 8, plus 8; up to 7 bytes go to alignment.
+    /// A loopback of rank `me` with frames for messages of up to `frame_bytes` bytes, as many as
+    /// `memory` holds: each takes `frame_bytes` rounded up to a multiple of 8, plus 8; up to 7
+    /// bytes go to alignment.
     ///
     /// # Errors
     /// [`Cause::TooBig`] if the memory holds no frame.

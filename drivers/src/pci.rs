@@ -1,8 +1,9 @@
 //! PCI: what devices are there, and where their registers are.
 //!
-//! After PCI Local Bus Specification 3.0, chapter 6, and PCI Express Base Specification 2.0, 7.2.2 (ECAM). The walk over a
-//! bus and the sizing of base addresses are those of crate `virtio-drivers`; here is what a board without firmware needs
-//! besides: the ways to the configuration space ([`Mapped`], and on x86-64 [`Ports`]), and addresses for devices that have
+//! After PCI Local Bus Specification 3.0, chapter 6, and PCI Express Base Specification 2.0, 7.2.2
+//! (ECAM). The walk over a bus and the sizing of base addresses are those of crate
+//! `virtio-drivers`; here is what a board without firmware needs besides: the ways to the
+//! configuration space ([`Mapped`], and on x86-64 [`Ports`]), and addresses for devices that have
 //! none ([`enable`]).
 //!
 //! ```no_run
@@ -21,12 +22,12 @@
 //! # }
 //! ```
 //!
-//! Where base addresses lie is the board's to know: with QEMU's riscv64 `virt` the configuration space is at
-//! 0x3000_0000 (256 buses) and the window at 0x4000_0000 with 0x4000_0000 bytes; on a PC the firmware has given all
-//! addresses, and `Window::NONE` will do.
+//! Where base addresses lie is the board's to know: with QEMU's riscv64 `virt` the configuration
+//! space is at 0x3000_0000 (256 buses) and the window at 0x4000_0000 with 0x4000_0000 bytes; on a
+//! PC the firmware has given all addresses, and `Window::NONE` will do.
 //!
-//! What is absent: bridges (devices behind them are found if firmware has numbered their buses), interrupts, I/O base
-//! addresses (left as they are), and resizing.
+//! What is absent: bridges (devices behind them are found if firmware has numbered their buses),
+//! interrupts, I/O base addresses (left as they are), and resizing.
 
 mod access;
 
@@ -62,8 +63,8 @@ impl Window {
         Self { next: start, end: start.saturating_add(len) }
     }
 
-    /// A stretch of `size` bytes, a power of two, at a multiple of it, and of a page: what two devices have is never in
-    /// one page.
+    /// A stretch of `size` bytes, a power of two, at a multiple of it, and of a page: what two
+    /// devices have is never in one page.
     fn take(&mut self, size: u64) -> Option<u64> {
         let at = self.next.checked_next_multiple_of(size.max(4096))?;
         let end = at.checked_add(size).filter(|end| *end <= self.end && at != 0)?;
@@ -72,7 +73,8 @@ impl Window {
     }
 }
 
-/// The first function on the buses below `buses` that `wanted` accepts. Looks at 256 places a bus at most.
+/// The first function on the buses below `buses` that `wanted` accepts. Looks at 256 places a bus
+/// at most.
 pub fn find<C: ConfigurationAccess>(
     root: &PciRoot<C>,
     buses: u8,
@@ -82,12 +84,12 @@ pub fn find<C: ConfigurationAccess>(
     functions.find(|(_, info)| wanted(info)).map(|(function, _)| function)
 }
 
-/// Makes a function ready to be used: gives each of its memory base addresses that has none one of the `window`, and lets
-/// it answer to them and reach memory by itself.
+/// Makes a function ready to be used: gives each of its memory base addresses that has none one of
+/// the `window`, and lets it answer to them and reach memory by itself.
 ///
 /// # Errors
-/// [`Cause::Full`] with [`Resource::DeviceMemory`] if the window has no room, [`Cause::Device`] for a device whose base
-/// addresses make no sense.
+/// [`Cause::Full`] with [`Resource::DeviceMemory`] if the window has no room, [`Cause::Device`] for
+/// a device whose base addresses make no sense.
 pub fn enable<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     function: DeviceFunction,
@@ -130,7 +132,8 @@ fn place<C: ConfigurationAccess>(
 /// The memory that a base address of a function stands for: where it begins and how long it is.
 ///
 /// # Errors
-/// [`Cause::Device`] if there is no such memory, [`Cause::Full`] with [`Resource::DeviceMemory`] if it has no address.
+/// [`Cause::Device`] if there is no such memory, [`Cause::Full`] with [`Resource::DeviceMemory`] if
+/// it has no address.
 pub fn memory<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     function: DeviceFunction,

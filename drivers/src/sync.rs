@@ -1,5 +1,5 @@
-//! The atomics and cells that lock-free code is written with: `core`'s, or loom's model-checked ones under
-//! `--cfg loom`, so that the very code that ships is the code that is explored.
+//! The atomics and cells that lock-free code is written with: `core`'s, or loom's model-checked
+//! ones under `--cfg loom`, so that the very code that ships is the code that is explored.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
@@ -9,7 +9,8 @@ pub(crate) use loom::{
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// Memory that two processes take turns in, with loom's interface: an access is a closure over a raw pointer.
+/// Memory that two processes take turns in, with loom's interface: an access is a closure over a
+/// raw pointer.
 #[cfg(not(loom))]
 #[repr(transparent)]
 pub(crate) struct UnsafeCell<T>(core::cell::UnsafeCell<T>);
@@ -29,7 +30,8 @@ impl<T> UnsafeCell<T> {
     }
 }
 
-/// A 32-bit word that one side writes and the other reads; little-endian in memory on every machine.
+/// A 32-bit word that one side writes and the other reads; little-endian in memory on every
+/// machine.
 #[repr(transparent)]
 pub(crate) struct Word(AtomicU32);
 

@@ -1,8 +1,10 @@
-//! virtio-net: the network card of emulators, hypervisors and some data cards, as a [`Nic`](aldis_hal::Nic).
+//! virtio-net: the network card of emulators, hypervisors and some data cards, as a
+//! [`Nic`](aldis_hal::Nic).
 //!
-//! After Virtual I/O Device (VIRTIO) Version 1.2 (OASIS, 2022), section 5.1, and its legacy interface; queues and
-//! transports are those of crate `virtio-drivers`. Its own network device is not used: it leaves the MTU and the state of the
-//! link alone, and takes no receive buffer below 1,526 bytes.
+//! After Virtual I/O Device (VIRTIO) Version 1.2 (OASIS, 2022), section 5.1, and its legacy
+//! interface; queues and transports are those of crate `virtio-drivers`. Its own network device is
+//! not used: it leaves the MTU and the state of the link alone, and takes no receive buffer below
+//! 1,526 bytes.
 //!
 //! # How a board uses it
 //!
@@ -33,30 +35,33 @@
 //!
 //! # What is asked of the board
 //!
-//! * Memory is mapped one to one: a device is given the very addresses that the program uses, and registers are found
-//!   where PCI says they are. There is no IOMMU to be told of it.
-//! * Memory is coherent with devices: they see what the processor has written, and the other way round, with no more
-//!   than barriers. That holds for emulators, and for PCI on all machines in use.
-//! * Interrupts of the device are off, or nobody minds them: the card is polled, and asks the device for none.
+//! * Memory is mapped one to one: a device is given the very addresses that the program uses, and
+//!   registers are found where PCI says they are. There is no IOMMU to be told of it.
+//! * Memory is coherent with devices: they see what the processor has written, and the other way
+//!   round, with no more than barriers. That holds for emulators, and for PCI on all machines in
+//!   use.
+//! * Interrupts of the device are off, or nobody minds them: the card is polled, and asks the
+//!   device for none.
 //!
 //! # Copies
 //!
-//! None on the way in: a received frame is lent where the device has put it, so placed that what follows the 48 bytes
-//! of headers of [`ethernet`](crate::ethernet) is aligned to 8 bytes. On the way out a frame is written once, into the
-//! buffer that the device reads.
+//! None on the way in: a received frame is lent where the device has put it, so placed that what
+//! follows the 48 bytes of headers of [`ethernet`](crate::ethernet) is aligned to 8 bytes. On the
+//! way out a frame is written once, into the buffer that the device reads.
 //!
 //! # What is refused
 //!
-//! A device that says it has written more than the buffer holds, or less than a header, loses that frame
-//! ([`Counters::bad_lengths`]). One that gives back what it was not given is left alone from then on: no link, no
-//! frames ([`Counters::bad_tokens`]). What cannot be noticed is a device that writes to memory which it has given
-//! back. `virtio-drivers` panics where the registers of a PCI device contradict themselves.
+//! A device that says it has written more than the buffer holds, or less than a header, loses that
+//! frame ([`Counters::bad_lengths`]). One that gives back what it was not given is left alone from
+//! then on: no link, no frames ([`Counters::bad_tokens`]). What cannot be noticed is a device that
+//! writes to memory which it has given back. `virtio-drivers` panics where the registers of a PCI
+//! device contradict themselves.
 //!
 //! # Limits
 //!
-//! A power of two of descriptors, the same number for both directions, one for each frame; frames of up to 64 KiB.
-//! Memory is [`bytes_needed`]. No checksum offload, no merged buffers, one pair of queues. The memory of a card that is
-//! dropped does not come back.
+//! A power of two of descriptors, the same number for both directions, one for each frame; frames
+//! of up to 64 KiB. Memory is [`bytes_needed`]. No checksum offload, no merged buffers, one pair of
+//! queues. The memory of a card that is dropped does not come back.
 
 mod arena;
 mod find;

@@ -1,6 +1,6 @@
-//! The loom models of what ranks share memory for: lanes, headers, control lines, reads that two sides share and cards, over
-//! the very files that ship:
-//! `RUSTFLAGS="--cfg loom" cargo test -p aldis-drivers --release --test loom`.
+//! The loom models of what ranks share memory for: lanes, headers, control lines, reads that two
+//! sides share and cards, over the very files that ship: `RUSTFLAGS="--cfg loom" cargo test -p
+//! aldis-drivers --release --test loom`.
 #![cfg(loom)]
 #![allow(dead_code, unused_imports, unreachable_pub, missing_docs)]
 

@@ -26,7 +26,8 @@ bitflags! {
         const RELIABLE = 1 << 9;
         /// A completion means that the data is visible at the target.
         const REMOTE_COMPLETION = 1 << 10;
-        /// Some memory of the peer's is mapped here and can be read one-sided, and some of this side's is mapped there.
+        /// Some memory of the peer's is mapped here and can be read one-sided, and some of this
+        /// side's is mapped there.
         const MAPPABLE = 1 << 11;
         /// The transport matches tags itself.
         const HARDWARE_TAGS = 1 << 12;
@@ -34,15 +35,16 @@ bitflags! {
         const MULTICAST = 1 << 13;
         /// A sleeping poller can be woken by an arrival.
         const WAKE_UP = 1 << 14;
-        /// `poll` needs a fresh `now` at every call (retransmission or keep-alive timers). Without it a cached
-        /// instant is good enough, and the idle loop saves the clock read.
+        /// `poll` needs a fresh `now` at every call (retransmission or keep-alive timers). Without
+        /// it a cached instant is good enough, and the idle loop saves the clock read.
         const TIMED = 1 << 15;
     }
 }
 
 defmt_bits!(Features);
 
-/// Largest sizes of each class, in bytes of header and payload together. Zero where the class is missing.
+/// Largest sizes of each class, in bytes of header and payload together. Zero where the class is
+/// missing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Limits {
@@ -64,8 +66,9 @@ pub struct Limits {
     pub align: u16,
 }
 
-/// The price of a message of n bytes, after LogGP (Alexandrov et al., SPAA 1995): the CPU is busy for
-/// `overhead_ns`, the message arrives `latency_ns` later, and every further KiB takes `per_kib_ns`.
+/// The price of a message of n bytes, after LogGP (Alexandrov et al., SPAA 1995): the CPU is busy
+/// for `overhead_ns`, the message arrives `latency_ns` later, and every further KiB takes
+/// `per_kib_ns`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Cost {

@@ -41,8 +41,8 @@ pub enum Resource {
     DeviceMemory,
     /// Files that the process may have open.
     Descriptors,
-    /// Sets of control lines (communicators that carry out collectives by them), or the lines of one (such collectives
-    /// under way on it).
+    /// Sets of control lines (communicators that carry out collectives by them), or the lines of
+    /// one (such collectives under way on it).
     ControlLines,
 }
 
@@ -126,9 +126,9 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into every error. Its
-/// numbers begin with one, so that "no cause" is zero and storage that holds none is all zero; they are words, so that
-/// small cores move it by words.
+/// The cause of a refusal or of a failed operation. `Copy`, at most 24 bytes, so that it fits into
+/// every error. Its numbers begin with one, so that "no cause" is zero and storage that holds none
+/// is all zero; they are words, so that small cores move it by words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -184,7 +184,8 @@ pub enum Cause {
         /// Length of the second.
         right: u64,
     },
-    /// Bytes that do not divide into so many partitions of equal length, or no number of partitions that there can be.
+    /// Bytes that do not divide into so many partitions of equal length, or no number of partitions
+    /// that there can be.
     Partitions {
         /// Partitions asked for.
         partitions: u32,
@@ -207,7 +208,8 @@ pub enum Cause {
     Inactive,
     /// Memory that is in use by a request, or that an operation names twice.
     Busy,
-    /// A message sent in ready mode met no receive that was posted before it. It was received all the same.
+    /// A message sent in ready mode met no receive that was posted before it. It was received all
+    /// the same.
     NotReady,
     /// A handle, communicator or region that has been freed.
     Stale,
@@ -215,7 +217,8 @@ pub enum Cause {
     PeerDead,
     /// The peer ended the job in an orderly way before this operation completed.
     PeerLeft,
-    /// The peer withdrew the message (its send timed out or was cancelled) after it had been matched here.
+    /// The peer withdrew the message (its send timed out or was cancelled) after it had been
+    /// matched here.
     Withdrawn,
     /// The job was aborted by a rank.
     Aborted {
@@ -256,7 +259,8 @@ pub enum Cause {
         /// The stride.
         stride: i32,
     },
-    /// A communicator, datatype or attribute that every process has for good: it can be neither changed nor freed.
+    /// A communicator, datatype or attribute that every process has for good: it can be neither
+    /// changed nor freed.
     Predefined,
     /// A collective call that another rank could not take part in; that rank's own error tells why.
     Declined,
@@ -271,8 +275,8 @@ pub enum Cause {
     },
     /// Ranks that must give the same argument gave different ones.
     Disagreement,
-    /// A number that the other form of its type cannot hold: a word for a machine of narrower ones, a character beyond
-    /// U+FFFF in external32.
+    /// A number that the other form of its type cannot hold: a word for a machine of narrower ones,
+    /// a character beyond U+FFFF in external32.
     Unrepresentable {
         /// Its magnitude.
         magnitude: u64,
@@ -281,8 +285,8 @@ pub enum Cause {
         /// Bytes of the form that is too narrow.
         bytes: u8,
     },
-    /// The types that a message was sent as are not those that it was received as. Its bytes were received all the
-    /// same.
+    /// The types that a message was sent as are not those that it was received as. Its bytes were
+    /// received all the same.
     SignatureMismatch {
         /// The signature's hash at the sender, folded to 32 bits.
         sent: u32,
@@ -300,7 +304,8 @@ pub enum Cause {
     NoAnySource,
     /// A receive or probe of any tag on a communicator that was promised none.
     NoAnyTag,
-    /// The message was shorter than the receive buffer, on a communicator where lengths were promised to be equal.
+    /// The message was shorter than the receive buffer, on a communicator where lengths were
+    /// promised to be equal.
     NotExact {
         /// Bytes that were sent.
         sent: u64,
@@ -316,7 +321,8 @@ pub enum Cause {
     UnlikeOrder,
     /// An algorithm whose results need not have the bits of others', where that was asked for.
     Irreproducible,
-    /// Ranks of a communicator have made unlike collective calls, where all must make the same ones in the same order.
+    /// Ranks of a communicator have made unlike collective calls, where all must make the same ones
+    /// in the same order.
     UnlikeCall {
         /// What this rank has called.
         own: Operation,
@@ -329,7 +335,8 @@ pub enum Cause {
         /// Whether there are so few ranks that roots are told exactly.
         is_exact: bool,
     },
-    /// Ranks of a communicator have made the same collective call with unlike counts, types, scratch or options.
+    /// Ranks of a communicator have made the same collective call with unlike counts, types,
+    /// scratch or options.
     UnlikeLength {
         /// Bytes that this rank expects of the peer, by its own call.
         own: u64,

@@ -1,16 +1,17 @@
 //! This module holds `unsafe` code: copying bytes without a way to panic.
 //!
-//! Long copies on x86-64 are string moves: glibc's `memcpy` takes `rep movsb` from 2,112 bytes on where the processor says
-//! that it is fast, and Linux takes it for all that its calls move. On AMD Zen 3 and 4 that is slow in one case: where the
-//! target begins less than a cache line [behind] the source, as seen within pages of 4 KiB. Then it moves 2.2 GB/s
-//! instead of 40 (EPYC 9004, second-level cache, glibc 2.36; glibc bug 30994). Pieces of a heap lie so often: 64 KiB and 16
+//! Long copies on x86-64 are string moves: glibc's `memcpy` takes `rep movsb` from 2,112 bytes on
+//! where the processor says that it is fast, and Linux takes it for all that its calls move. On AMD
+//! Zen 3 and 4 that is slow in one case: where the target begins less than a cache line [behind]
+//! the source, as seen within pages of 4 KiB. Then it moves 2.2 GB/s instead of 40 (EPYC 9004,
+//! second-level cache, glibc 2.36; glibc bug 30994). Pieces of a heap lie so often: 64 KiB and 16
 //! bytes apart.
 
 /// Bytes that a `memcpy` moves without a string move: fewer than 2,112.
 const PIECE_BYTES: usize = 2048;
 
-/// How far behind the source, within pages, a target of a slow string move is less than: of one of up to a page, and of a
-/// longer one or one of Linux's.
+/// How far behind the source, within pages, a target of a slow string move is less than: of one of
+/// up to a page, and of a longer one or one of Linux's.
 const SLOW_BYTES: usize = 64;
 const SLOW_LONG_BYTES: usize = 32;
 
@@ -26,7 +27,8 @@ pub const fn is_slow_in_linux(to: usize, from: usize) -> bool {
     is_slow(to, from, SLOW_LONG_BYTES)
 }
 
-/// Whether the target is behind the source by less than so many bytes, and string moves may be taken.
+/// Whether the target is behind the source by less than so many bytes, and string moves may be
+/// taken.
 #[inline]
 const fn is_slow(to: usize, from: usize, below: usize) -> bool {
     cfg!(target_arch = "x86_64") && behind(to, from).wrapping_sub(1) < below - 1

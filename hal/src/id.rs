@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// A process of the job, by its dense index in `0..size`: the rank in the world communicator. Kernel and
-/// transports share this numbering, so no translation stands between them.
+/// A process of the job, by its dense index in `0..size`: the rank in the world communicator.
+/// Kernel and transports share this numbering, so no translation stands between them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PeerId(pub u32);
@@ -22,8 +22,8 @@ impl fmt::Display for PeerId {
     }
 }
 
-/// A boot id: drawn from entropy when a process starts, so that messages of an earlier life of the same rank are
-/// recognised and discarded. Never zero for a running process; zero means "unknown".
+/// A boot id: drawn from entropy when a process starts, so that messages of an earlier life of the
+/// same rank are recognised and discarded. Never zero for a running process; zero means "unknown".
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Epoch(pub u32);
@@ -36,15 +36,16 @@ impl Epoch {
     }
 }
 
-/// A slot of a static table together with the generation that slot had when the handle was made. A handle whose
-/// generation no longer fits is stale: it names something that has been freed. This is the only kind of reference
-/// that ever stands on the wire.
+/// A slot of a static table together with the generation that slot had when the handle was made. A
+/// handle whose generation no longer fits is stale: it names something that has been freed. This is
+/// the only kind of reference that ever stands on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Handle {
     /// Index of the slot in its table.
     pub slot: u32,
-    /// The slot's generation; odd while the slot is in use, so that an all-zero handle is never live.
+    /// The slot's generation; odd while the slot is in use, so that an all-zero handle is never
+    /// live.
     pub generation: u32,
 }
 

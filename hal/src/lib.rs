@@ -1,8 +1,8 @@
 //! # aldis-hal: the contracts
 //!
-//! The lowest floor of the house. Everything above meets here: a driver implements [`Transport`] (or [`Nic`], a
-//! floor lower), a board implements [`Platform`], and the kernel is written against those two alone. There is no
-//! logic in this crate beyond arithmetic on its own value types.
+//! The lowest floor of the house. Everything above meets here: a driver implements [`Transport`]
+//! (or [`Nic`], a floor lower), a board implements [`Platform`], and the kernel is written against
+//! those two alone. There is no logic in this crate beyond arithmetic on its own value types.
 //!
 //! | module | what it fixes |
 //! |---|---|
@@ -17,8 +17,9 @@
 //! | [`id`], [`time`], [`cause`] | value types everyone shares |
 //!
 //! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
-//! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch on a message's way
-//! (`impl Sink`, never `dyn`), and any notion of tag or communicator, which belong to the kernel.
+//! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch on a
+//! message's way (`impl Sink`, never `dyn`), and any notion of tag or communicator, which belong to
+//! the kernel.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

@@ -1,21 +1,27 @@
-//! Control lines: memory of a node's ranks through which they carry out collectives together, without messages.
+//! Control lines: memory of a node's ranks through which they carry out collectives together,
+//! without messages.
 //!
-//! Every rank has a few *sets* of lines. A set serves one communicator at a time, by the same number on all its ranks. In
-//! it the rank has, for everybody of the communicator to read and for itself alone to write:
+//! Every rank has a few *sets* of lines. A set serves one communicator at a time, by the same
+//! number on all its ranks. In it the rank has, for everybody of the communicator to read and for
+//! itself alone to write:
 //!
-//! * **lines**, used in turn: the k-th collective of the communicator has line `k mod lines`, in which the rank says what
-//!   it does and how many bytes it contributes; few enough stand in the line itself;
-//! * **chunks**, used in turn: for more bytes. They are one stream of *positions*, the same ones on all ranks, which
-//!   collectives take in order, a run of positions each. A rank fills the positions that its algorithm gives it;
-//! * how far it has come: the collectives that it has *finished*, and the positions it is *done* with.
+//! * **lines**, used in turn: the k-th collective of the communicator has line `k mod lines`, in
+//!   which the rank says what it does and how many bytes it contributes; few enough stand in the
+//!   line itself;
+//! * **chunks**, used in turn: for more bytes. They are one stream of *positions*, the same ones on
+//!   all ranks, which collectives take in order, a run of positions each. A rank fills the
+//!   positions that its algorithm gives it;
+//! * how far it has come: the collectives that it has *finished*, and the positions it is *done*
+//!   with.
 //!
 //! # Why nothing is overwritten that somebody still reads
 //!
-//! A rank writes its line of collective `n` once every rank of the communicator has finished collective `n - lines`, and
-//! a chunk at position `k` once every rank is done with position `k - chunks`. So a rank is ahead of the slowest by at
-//! most `lines` collectives and `chunks` positions, and a reader that has not finished finds what it was told of. Two
-//! would do for correctness, as the next collective cannot end before this one was begun by all; more let a root run
-//! ahead.
+//! A rank writes its line of collective `n` once every rank of the communicator has finished
+//! collective `n - lines`, and a chunk at position `k` once every rank is done with position `k -
+//! chunks`. So a rank is ahead of the slowest by at most `lines` collectives and `chunks`
+//! positions, and a reader that has not finished finds what it was told of. Two would do for
+//! correctness, as the next collective cannot end before this one was begun by all; more let a root
+//! run ahead.
 //!
 //! Nothing here waits: what is not there yet is `None` or `false`, and asked for again.
 
@@ -28,7 +34,8 @@ use crate::id::PeerId;
 pub struct LinesShape {
     /// Sets: communicators that are served at a time.
     pub sets: u32,
-    /// Lines of a set: collectives of one communicator that can be under way at a time. A power of two.
+    /// Lines of a set: collectives of one communicator that can be under way at a time. A power of
+    /// two.
     pub lines: u32,
     /// Bytes that stand in a line.
     pub line_bytes: u32,
@@ -55,7 +62,8 @@ pub struct Note {
 pub struct Notice<'a> {
     /// What it says.
     pub note: Note,
-    /// What stands in its line: as many bytes as it says it contributes, or of more than a line holds [`START_BYTES`].
+    /// What stands in its line: as many bytes as it says it contributes, or of more than a line
+    /// holds [`START_BYTES`].
     pub payload: &'a [u8],
 }
 
@@ -69,18 +77,21 @@ pub struct Progress {
     pub done: u32,
 }
 
-/// Whether one of these numbers is earlier than another. They count from an arbitrary start and are not far from each other.
+/// Whether one of these numbers is earlier than another. They count from an arbitrary start and are
+/// not far from each other.
 pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian. What stands after them, if
-/// that contribution could be in the line, is of no meaning.
+/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian.
+/// What stands after them, if that contribution could be in the line, is of no meaning.
 pub const START_BYTES: usize = 4;
 
-/// The lines of this rank and, to be read, those of others. A set is used by whoever has opened it, and only then.
+/// The lines of this rank and, to be read, those of others. A set is used by whoever has opened it,
+/// and only then.
 ///
-/// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks, and wrap around.
+/// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
+/// and wrap around.
 pub trait Lines {
     /// How many there are.
     fn shape(&self) -> LinesShape;
@@ -91,8 +102,9 @@ pub trait Lines {
     /// Why not.
     fn reach(&self, peer: PeerId) -> Result<(), Cause>;
 
-    /// Makes a set that of the communicator with this context, which no communicator of this rank has had before, unless it
-    /// is that already. What it was used for before must be over on all ranks.
+    /// Makes a set that of the communicator with this context, which no communicator of this rank
+    /// has had before, unless it is that already. What it was used for before must be over on all
+    /// ranks.
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there is no such set.
@@ -101,28 +113,31 @@ pub trait Lines {
     /// Starts the next collective: its number.
     fn begin(&mut self, set: u32) -> u32;
 
-    /// Whether a collective has a line: false while one so far before it is not finished on this rank that they share it.
+    /// Whether a collective has a line: false while one so far before it is not finished on this
+    /// rank that they share it.
     fn admits(&self, set: u32, number: u32) -> bool;
 
-    /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while another rank has not
-    /// finished with what stands in it, as far as is known since the last [`clear`](Self::clear).
+    /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while
+    /// another rank has not finished with what stands in it, as far as is known since the last
+    /// [`clear`](Self::clear).
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a payload that does not fit into a line.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
-    /// What stands in this rank's line of a collective, all of it, to be written before it is [told](Self::tell); `None` as
-    /// [`publish`](Self::publish) is false.
+    /// What stands in this rank's line of a collective, all of it, to be written before it is
+    /// [told](Self::tell); `None` as [`publish`](Self::publish) is false.
     fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
     /// Lets everybody read this rank's line of a collective, which was there to be written.
     fn tell(&mut self, set: u32, number: u32, note: Note);
 
-    /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not finished here; `None` if
-    /// it is not written yet.
+    /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not
+    /// finished here; `None` if it is not written yet.
     ///
     /// # Errors
-    /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it cannot be read.
+    /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it
+    /// cannot be read.
     fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause>;
 
     /// This rank reads no line and no chunk of this collective any more, and writes none.
@@ -131,22 +146,24 @@ pub trait Lines {
     /// As [`finish`](Self::finish), of every collective that was begun, in all sets.
     fn abandon(&mut self);
 
-    /// Gives the stream of chunks to a collective: its next position. `None` while another of this rank has it.
+    /// Gives the stream of chunks to a collective: its next position. `None` while another of this
+    /// rank has it.
     fn take_chunks(&mut self, set: u32, number: u32) -> Option<u32>;
 
-    /// The collective that has the stream uses `len` positions from `first` on, where ranks may have come to further than
-    /// this one. What is before is over on all ranks. When the collective is finished, this rank is done with them all.
+    /// The collective that has the stream uses `len` positions from `first` on, where ranks may
+    /// have come to further than this one. What is before is over on all ranks. When the collective
+    /// is finished, this rank is done with them all.
     fn run(&mut self, set: u32, first: u32, len: u32);
 
-    /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with what stands in it, as far
-    /// as is known.
+    /// This rank's chunk at `position`, to be filled; `None` while another rank is not done with
+    /// what stands in it, as far as is known.
     fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]>;
 
     /// Lets everybody read this rank's chunks up to and with `position`.
     fn filled(&mut self, set: u32, position: u32);
 
-    /// The chunk of `peer`, which may be this rank itself, at a position that this rank is not done with; `None` if it is
-    /// not filled yet.
+    /// The chunk of `peer`, which may be this rank itself, at a position that this rank is not done
+    /// with; `None` if it is not filled yet.
     ///
     /// # Errors
     /// As [`look`](Self::look).
@@ -155,7 +172,8 @@ pub trait Lines {
     /// This rank is done with everybody's chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
-    /// How far `peer` has come, which may be this rank itself; all the way, once its set is another communicator's.
+    /// How far `peer` has come, which may be this rank itself; all the way, once its set is another
+    /// communicator's.
     ///
     /// # Errors
     /// As [`look`](Self::look).

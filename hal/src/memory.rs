@@ -1,4 +1,4 @@
-//! Memory as devices see it. Plain descriptions: whoever turns them into accesses carries the `unsafe`.
+//! Memory as devices see it, described only: what makes accesses of it carries the `unsafe`.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -26,8 +26,8 @@ bitflags! {
 
 defmt_bits!(Access);
 
-/// A stretch of this process's memory, by address. Holding one grants nothing: what gives it to a transport to be read or
-/// written, [`register`](crate::Transport::register), is unsafe.
+/// A stretch of this process's memory, by address. Holding one grants nothing: what gives it to a
+/// transport to be read or written, [`register`](crate::Transport::register), is unsafe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// First byte.
@@ -49,8 +49,9 @@ pub struct Gather {
 
 /// Memory of a peer that is mapped here, to be read where it is.
 ///
-/// It stays readable for `'a`, whatever its owner does, but nothing keeps the owner from writing there: once he has taken
-/// the memory back, its bytes may change while they are read. So there is no `&[u8]` of it.
+/// It stays readable for `'a`, whatever its owner does, but nothing keeps the owner from writing
+/// there: once he has taken the memory back, its bytes may change while they are read. So there is
+/// no `&[u8]` of it.
 #[derive(Clone, Copy, Debug)]
 pub struct Mapped<'a> {
     start: NonNull<u8>,
@@ -62,8 +63,8 @@ impl<'a> Mapped<'a> {
     /// The `len` bytes from `start`.
     ///
     /// # Safety
-    /// They are initialised and valid for reads for `'a`, in one allocation, and this process writes them by nothing that
-    /// runs while it reads them.
+    /// They are initialised and valid for reads for `'a`, in one allocation, and this process
+    /// writes them by nothing that runs while it reads them.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, memory: PhantomData }
     }
@@ -88,8 +89,8 @@ impl<'a> Mapped<'a> {
 ///
 /// # Implementation safety
 ///
-/// The memory from `start` for `len` bytes must be valid for reads and writes as long as the value lives, must not
-/// be reachable by any other owner, and must stand at `bus_address` for the device.
+/// The memory from `start` for `len` bytes must be valid for reads and writes as long as the value
+/// lives, must not be reachable by any other owner, and must stand at `bus_address` for the device.
 pub unsafe trait DmaMemory {
     /// Where the processor sees it.
     fn memory(&self) -> Memory;

@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: a typed register over the `volatile` crate.
 //!
-//! A driver describes its device's registers once, as [`Mmio`] values, and reads and writes them without further
-//! `unsafe`. Accesses are single volatile loads and stores of the register's width, never merged or torn.
+//! A driver describes its device's registers once, as [`Mmio`] values, and reads and writes them
+//! without further `unsafe`. Accesses are single volatile loads and stores of the register's width,
+//! never merged or torn.
 
 use core::ptr::NonNull;
 
@@ -20,15 +21,17 @@ pub struct Mmio<W> {
     register: NonNull<W>,
 }
 
-// SAFETY: a register is not tied to a thread; `Mmio` is not `Clone`, so moving it moves the only handle.
+// SAFETY: a register is not tied to a thread; `Mmio` is not `Clone`, so moving it moves the only
+// handle.
 unsafe impl<W: Word> Send for Mmio<W> {}
 
 impl<W: Word> Mmio<W> {
     /// The register at `register`.
     ///
     /// # Safety
-    /// `register` must be aligned and valid for volatile reads and writes of `W` as long as this value lives, and
-    /// reading or writing it must have no effect on Rust-owned memory that the caller has not accounted for.
+    /// `register` must be aligned and valid for volatile reads and writes of `W` as long as this
+    /// value lives, and reading or writing it must have no effect on Rust-owned memory that the
+    /// caller has not accounted for.
     pub const unsafe fn new(register: NonNull<W>) -> Self {
         Self { register }
     }

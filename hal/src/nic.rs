@@ -1,8 +1,10 @@
-//! `Nic`: frames, the contract below an Ethernet transport. Virtio-net, AF_XDP, memif, TAP and the simulator's
-//! wire are `Nic`s; the reliable protocol turns one into a [`Transport`](crate::Transport).
+//! `Nic`: frames, the contract below an Ethernet transport. Virtio-net, AF_XDP, memif, TAP and the
+//! simulator's wire are `Nic`s; the reliable protocol turns one into a
+//! [`Transport`](crate::Transport).
 //!
-//! Descriptors are borrowed, after smoltcp's token device: a received frame is read in place and its descriptor
-//! returns to the device when the token drops; a transmit token is a frame of the device to be filled and sent.
+//! Descriptors are borrowed, after smoltcp's token device: a received frame is read in place and
+//! its descriptor returns to the device when the token drops; a transmit token is a frame of the
+//! device to be filled and sent.
 
 use bitflags::bitflags;
 
@@ -44,7 +46,8 @@ pub trait RxFrame {
     fn bytes(&self) -> &[u8];
 }
 
-/// A frame to be sent. Dropping it without [`send`](Self::send) returns the descriptor and sends nothing.
+/// A frame to be sent. Dropping it without [`send`](Self::send) returns the descriptor and sends
+/// nothing.
 pub trait TxFrame {
     /// The frame's bytes, as long as was asked for.
     fn bytes(&mut self) -> &mut [u8];

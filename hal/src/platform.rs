@@ -219,21 +219,21 @@ pub trait Platform {
     /// Monotonic time. Needs no common origin with other ranks.
     fn now(&self) -> Instant;
 
-    /// Called by blocking calls after a poll that found nothing; `idle` is how many such polls came in a row
-    /// (saturating). The explicit idle policy: spin, pause, wait for an event, yield, park; in the simulator, the
-    /// scheduling point. Must return in bounded time.
+    /// Called by blocking calls after a poll that found nothing; `idle` is how many such polls came
+    /// in a row (saturating). The explicit idle policy: spin, pause, wait for an event, yield,
+    /// park; in the simulator, the scheduling point. Must return in bounded time.
     fn relax(&mut self, idle: u32);
 
     /// 64 bits that differ between boots, for epochs. Not for cryptography.
     fn entropy(&mut self) -> u64;
 
-    /// A note of what this rank is about to wait for; [`Operation::None`] when the wait is over. Called off the
-    /// fast path only: when a blocking call has found nothing for a while.
+    /// A note of what this rank is about to wait for; [`Operation::None`] when the wait is over.
+    /// Called off the fast path only: when a blocking call has found nothing for a while.
     fn note(&mut self, _activity: Activity) {}
 }
 
-/// A platform from any `embedded-hal` delay and a free-running nanosecond clock: what a board has before its own
-/// platform is written.
+/// A platform from any `embedded-hal` delay and a free-running nanosecond clock: what a board has
+/// before its own platform is written.
 ///
 /// `relax` spins for `SPINS` polls and then sleeps `delay_ns` between polls.
 #[derive(Debug)]
@@ -248,8 +248,8 @@ impl<D: DelayNs, C: Fn() -> u64> DelayPlatform<D, C> {
     /// Polls without a sleep before the first one with.
     pub const SPINS: u32 = 64;
 
-    /// `clock` counts nanoseconds and never runs backwards; `seed` must differ between boots (a noisy ADC, a
-    /// counter in flash, the clock at an operator's key press).
+    /// `clock` counts nanoseconds and never runs backwards; `seed` must differ between boots (a
+    /// noisy ADC, a counter in flash, the clock at an operator's key press).
     pub const fn new(delay: D, clock: C, delay_ns: u32, seed: u64) -> Self {
         Self { delay, clock, delay_ns, seed }
     }

@@ -1,4 +1,5 @@
-//! The four outcomes of a post. `Again` and `Never` are different facts: one passes, the other does not.
+//! The four outcomes of a post. `Again` and `Never` are different facts: one passes, the other does
+//! not.
 
 use core::fmt;
 
@@ -35,7 +36,8 @@ impl fmt::Display for Again {
 pub enum Post {
     /// Taken; the buffer is reusable now and no completion follows.
     Done,
-    /// Taken; the buffer stays in use until [`Sink::completed`](crate::Sink::completed) names the post's token.
+    /// Taken; the buffer stays in use until [`Sink::completed`](crate::Sink::completed) names the
+    /// post's token.
     Queued,
     /// Not taken and nothing changed; order is the caller's to keep.
     Again(Again),

@@ -2,7 +2,8 @@
 
 use core::time::Duration;
 
-/// A point on the platform's monotonic clock, in nanoseconds since an arbitrary origin (584 years of range).
+/// A point on the platform's monotonic clock, in nanoseconds since an arbitrary origin (584 years
+/// of range).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instant(pub u64);

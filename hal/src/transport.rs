@@ -1,17 +1,20 @@
-//! `Transport`: the one contract between the kernel and the drivers. It declares an `unsafe` function and holds no other.
+//! `Transport`: the one contract between the kernel and the drivers. It declares an `unsafe`
+//! function and holds no other.
 //!
-//! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and protocols; a transport
-//! moves bytes to a peer and says what became of them.
+//! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and
+//! protocols; a transport moves bytes to a peer and says what became of them.
 //!
 //! # Rules both sides keep
 //!
-//! * **Order.** On a transport with [`Features::ORDERED`], messages to one peer arrive in the order in which their
-//!   posts returned `Done` or `Queued`. A post answered [`Again`](crate::Again) changed nothing. The kernel keeps
-//!   what is pending in its own request slots and lets no later send overtake; the transport calls
-//!   [`Sink::ready`] for that peer once another try can succeed.
-//! * **Delivery.** [`Transport::poll`] is the only place where arrivals and completions are delivered. What it
-//!   hands to the sink is borrowed from the transport's memory and is free for reuse when the call returns.
-//! * **No re-entry.** A sink cannot post; it records what is to be posted and the kernel does so after the poll.
+//! * **Order.** On a transport with [`Features::ORDERED`], messages to one peer arrive in the order
+//!   in which their posts returned `Done` or `Queued`. A post answered [`Again`](crate::Again)
+//!   changed nothing. The kernel keeps what is pending in its own request slots and lets no later
+//!   send overtake; the transport calls [`Sink::ready`] for that peer once another try can succeed.
+//! * **Delivery.** [`Transport::poll`] is the only place where arrivals and completions are
+//!   delivered. What it hands to the sink is borrowed from the transport's memory and is free for
+//!   reuse when the call returns.
+//! * **No re-entry.** A sink cannot post; it records what is to be posted and the kernel does so
+//!   after the poll.
 //! * **Bounds.** No call blocks, allocates or loops more than its arguments allow.
 
 use crate::caps::{Caps, Features};
@@ -26,9 +29,9 @@ use crate::time::Instant;
 ///
 /// # Drop contract
 ///
-/// Reserve, fill, commit. The slot has exactly the length asked for and holds arbitrary bytes until filled.
-/// [`commit`](Self::commit) cannot fail. A slot that is dropped without a commit returns by itself: nothing is
-/// sent, nothing is leaked and no place in the order is used up.
+/// Reserve, fill, commit. The slot has exactly the length asked for and holds arbitrary bytes until
+/// filled. [`commit`](Self::commit) cannot fail. A slot that is dropped without a commit returns by
+/// itself: nothing is sent, nothing is leaked and no place in the order is used up.
 pub trait Slot {
     /// The bytes of the message: header and payload, as long as was asked for.
     fn bytes(&mut self) -> &mut [u8];
@@ -44,14 +47,16 @@ pub trait Sink {
     fn completed(&mut self, token: Token, result: Result<(), Cause>);
     /// A post to `peer` that was refused with `Again` can be tried again.
     fn ready(&mut self, peer: PeerId);
-    /// Lends the memory that a long message belongs in, for this call alone: so a transport that takes a message in over
-    /// many polls, by copying, need not keep it anywhere. `head` is the first bytes of the message: the kernel's whole
-    /// header of a fragment. Of the `length` bytes after it `landed` are in place already; `fill` is called once, with
-    /// the memory for all the others, and writes to its front what is there of them.
+    /// Lends the memory that a long message belongs in, for this call alone: so a transport that
+    /// takes a message in over many polls, by copying, need not keep it anywhere. `head` is the
+    /// first bytes of the message: the kernel's whole header of a fragment. Of the `length` bytes
+    /// after it `landed` are in place already; `fill` is called once, with the memory for all the
+    /// others, and writes to its front what is there of them.
     ///
-    /// False, and nothing is called, if there is no such memory. Before anything has landed, the message is then to be
-    /// delivered whole by [`arrived`](Self::arrived); after that its receive has been let go of, and what is still to
-    /// come of the message is dropped. Once all has come, [`landed`](Self::landed) follows.
+    /// False, and nothing is called, if there is no such memory. Before anything has landed, the
+    /// message is then to be delivered whole by [`arrived`](Self::arrived); after that its receive
+    /// has been let go of, and what is still to come of the message is dropped. Once all has come,
+    /// [`landed`](Self::landed) follows.
     fn land(
         &mut self,
         _from: PeerId,
@@ -61,8 +66,8 @@ pub trait Sink {
     ) -> bool {
         false
     }
-    /// All of the message that began with `head` has come, and stands where [`land`](Self::land) said, or nowhere if it was
-    /// let go of. Before anything else of that peer.
+    /// All of the message that began with `head` has come, and stands where [`land`](Self::land)
+    /// said, or nowhere if it was let go of. Before anything else of that peer.
     fn landed(&mut self, _from: PeerId, _head: &[u8]) {}
     /// `peer` is gone; nothing more will arrive from it and every later post answers `Never`.
     fn lost(&mut self, peer: PeerId, cause: Cause);
@@ -111,25 +116,28 @@ pub struct Route<'a> {
     pub transport: &'static str,
     /// Its capabilities towards the peer, or why it cannot reach it.
     pub caps: Result<&'a Caps, Cause>,
-    /// What is to be said of reading the peer's memory: why it does not, if it could in principle, or which of it.
+    /// What is to be said of reading the peer's memory: why it does not, if it could in principle,
+    /// or which of it.
     pub remark: Option<&'static str>,
 }
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
 ///
-/// The active-message classes `short` and `reserve` are required; everything else has a default that answers
-/// `Never(Unsupported)`, which must agree with the [`Features`] that the transport declares.
+/// The active-message classes `short` and `reserve` are required; everything else has a default
+/// that answers `Never(Unsupported)`, which must agree with the [`Features`] that the transport
+/// declares.
 pub trait Transport {
     /// A reserved message slot.
     type Slot<'a>: Slot
     where
         Self: 'a;
 
-    /// Whether it ever touches registered memory: gathers from it, places messages in it, reads and writes it one-sided.
-    /// For a transport that never does the kernel has no code for that.
+    /// Whether it ever touches registered memory: gathers from it, places messages in it, reads and
+    /// writes it one-sided. For a transport that never does the kernel has no code for that.
     const DIRECT: bool = false;
 
-    /// Whether [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where this is false.
+    /// Whether [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
+    /// this is false.
     const HAS_LINES: bool = false;
 
     /// A short name for tables and errors: `self`, `shm`, `tcp`.
@@ -141,14 +149,15 @@ pub trait Transport {
     /// Why this transport cannot reach it.
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause>;
 
-    /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred one first.
+    /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred
+    /// one first.
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         visit(Route { transport: self.name(), caps: self.reach(peer), remark: None });
     }
 
-    /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the transport's own
-    /// form), is the one to talk to from now on. What belonged to another life is dropped without a word, and a peer
-    /// that was lost can be reached again.
+    /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the
+    /// transport's own form), is the one to talk to from now on. What belonged to another life is
+    /// dropped without a word, and a peer that was lost can be reached again.
     ///
     /// # Errors
     /// [`Cause::Unreachable`] for an address that is none of this transport's.
@@ -156,18 +165,22 @@ pub trait Transport {
         Ok(())
     }
 
-    /// Something waits for a message of `peer`. A transport that notices a death on connections alone makes one to it,
-    /// or the wait would never end; nothing is to be done where deaths are noticed anyway.
+    /// Something waits for a message of `peer`. A transport that notices a death on connections
+    /// alone makes one to it, or the wait would never end; nothing is to be done where deaths are
+    /// noticed anyway.
     fn expect(&mut self, _peer: PeerId) {}
 
-    /// What is posted from here on may wait for [`uncork`](Self::uncork), to leave together: no poll comes before that.
+    /// What is posted from here on may wait for [`uncork`](Self::uncork), to leave together: no
+    /// poll comes before that.
     fn cork(&mut self) {}
 
-    /// What has waited since [`cork`](Self::cork) leaves. If there is `more` to come, and a poll before anything can come of
-    /// it, what is not the first to its peer since the last poll may wait for the next one, or for the next post.
+    /// What has waited since [`cork`](Self::cork) leaves. If there is `more` to come, and a poll
+    /// before anything can come of it, what is not the first to its peer since the last poll may
+    /// wait for the next one, or for the next post.
     fn uncork(&mut self, _more: bool) {}
 
-    /// Sends `header` and `payload` as one message, copied before the call returns. Never answers `Queued`.
+    /// Sends `header` and `payload` as one message, copied before the call returns. Never answers
+    /// `Queued`.
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
 
     /// Reserves a message of `len` bytes for the caller to fill and commit.
@@ -176,7 +189,8 @@ pub trait Transport {
     /// [`Refusal::Again`] when there is no room now, [`Refusal::Never`] when there never can be.
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal>;
 
-    /// Sends `header` (copied) and a gather list of registered memory as one message; completed by `token`.
+    /// Sends `header` (copied) and a gather list of registered memory as one message; completed by
+    /// `token`.
     fn zcopy(&mut self, _peer: PeerId, _header: &[u8], _gather: &[Gather], _token: Token) -> Post {
         Post::Never(Cause::Unsupported)
     }
@@ -186,18 +200,20 @@ pub trait Transport {
         Post::Never(Cause::Unsupported)
     }
 
-    /// Reads a peer's registered memory into registered local memory, at most [`Limits::direct_bytes_max`] bytes of it.
-    /// Answered by `Never(Stale)`, or completed so, if the region is not the peer's to show any more: what has been read
-    /// until then may be anything. Any other failure means that it cannot be read in this way.
+    /// Reads a peer's registered memory into registered local memory, at most
+    /// [`Limits::direct_bytes_max`] bytes of it. Answered by `Never(Stale)`, or completed so, if
+    /// the region is not the peer's to show any more: what has been read until then may be
+    /// anything. Any other failure means that it cannot be read in this way.
     ///
     /// [`Limits::direct_bytes_max`]: crate::Limits::direct_bytes_max
     fn get(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
         Post::Never(Cause::Unsupported)
     }
 
-    /// The `len` bytes from `remote` of a peer's registered memory where they are mapped here, as long as the region is the
-    /// peer's to show. Asked again after they have been read, it says whether they were that all the while: if it answers
-    /// [`Cause::Stale`], what has been read may be anything.
+    /// The `len` bytes from `remote` of a peer's registered memory where they are mapped here, as
+    /// long as the region is the peer's to show. Asked again after they have been read, it says
+    /// whether they were that all the while: if it answers [`Cause::Stale`], what has been read may
+    /// be anything.
     ///
     /// # Errors
     /// [`Cause::Stale`] as above; anything else means that they are not mapped.
@@ -222,16 +238,19 @@ pub trait Transport {
         Post::Never(Cause::Unsupported)
     }
 
-    /// Registers memory for zero-copy or one-sided use between this process and `peer`. Explicit: there is no hidden cache.
+    /// Registers memory for zero-copy or one-sided use between this process and `peer`. Explicit:
+    /// there is no hidden cache.
     ///
     /// # Errors
     /// The table of regions is full, or the transport registers nothing.
     ///
     /// # Safety
-    /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the transport's end - the memory
-    /// is there, valid for what `access` allows; this process writes nothing of it; and it reads nothing of what `access`
-    /// allows to be written. Whoever can call this transport can have it do all that `access` allows, for the calls that name
-    /// a region are safe: so it is in no hands that are not to do that, also not by being exchanged for another one.
+    /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the
+    /// transport's end - the memory is there, valid for what `access` allows; this process writes
+    /// nothing of it; and it reads nothing of what `access` allows to be written. Whoever can call
+    /// this transport can have it do all that `access` allows, for the calls that name a region are
+    /// safe: so it is in no hands that are not to do that, also not by being exchanged for another
+    /// one.
     unsafe fn register(
         &mut self,
         _peer: PeerId,
@@ -261,28 +280,30 @@ pub trait Transport {
         Err(Cause::Unsupported)
     }
 
-    /// Ends, in bounded local time and without the peer's help, every use of the named memory: when this returns
-    /// the transport touches it no more. Completions of what was cut off are still delivered, as
-    /// [`Cause::Cancelled`].
+    /// Ends, in bounded local time and without the peer's help, every use of the named memory: when
+    /// this returns the transport touches it no more. Completions of what was cut off are still
+    /// delivered, as [`Cause::Cancelled`].
     ///
     /// # Errors
     /// [`Cause::Stale`] when there is nothing of that name.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause>;
 
-    /// Handles at most `budget` events, delivering them to `sink`; returns how many. `now` may be a few
-    /// microseconds old unless the transport declares [`Features::TIMED`].
+    /// Handles at most `budget` events, delivering them to `sink`; returns how many. `now` may be a
+    /// few microseconds old unless the transport declares [`Features::TIMED`].
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
 
-    /// Whether a poll may find a message of `peer`: a look that takes nothing and costs next to nothing, for whoever waits
-    /// for that one. True where only a poll can tell. What it does not see - other peers, room for what waits to be sent,
-    /// a loss - is found by polling now and then all the same.
+    /// Whether a poll may find a message of `peer`: a look that takes nothing and costs next to
+    /// nothing, for whoever waits for that one. True where only a poll can tell. What it does not
+    /// see - other peers, room for what waits to be sent, a loss - is found by polling now and then
+    /// all the same.
     #[inline]
     fn has_news(&self, _peer: PeerId) -> bool {
         true
     }
 
-    /// Whether everything that was posted has arrived, as far as this side can know, and nothing is owed in return. A
-    /// transport that repeats what is lost must be polled until then; what it still holds when polling ends is lost.
+    /// Whether everything that was posted has arrived, as far as this side can know, and nothing is
+    /// owed in return. A transport that repeats what is lost must be polled until then; what it
+    /// still holds when polling ends is lost.
     fn is_idle(&self) -> bool {
         true
     }

@@ -1,5 +1,5 @@
-//! Sums over all ranks, of whole numbers and of fractions, with every algorithm: every rank verifies every element,
-//! and that the bits of the fractions' sums are the same on all ranks.
+//! Sums over all ranks, of whole numbers and of fractions, with every algorithm: every rank
+//! verifies every element, and that the bits of the fractions' sums are the same on all ranks.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/allreduce --max-bytes 4194304
@@ -86,8 +86,8 @@ fn reduce(
     Ok(nanoseconds / f64::from(calls.max(1)))
 }
 
-/// Sums fractions, which do not add up the same in every order, and compares their bits over all ranks: the least
-/// and the greatest bit pattern of each element are one.
+/// Sums fractions, which do not add up the same in every order, and compares their bits over all
+/// ranks: the least and the greatest bit pattern of each element are one.
 fn same_bits(
     ep: &mut HostEndpoint,
     world: &Comm,

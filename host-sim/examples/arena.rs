@@ -1,5 +1,6 @@
-//! Long messages from an arena and from the heap: rank 0 sends each of the others a field that it writes anew, from a block
-//! of memory that they have mapped, and then from a vector; the others verify every number.
+//! Long messages from an arena and from the heap: rank 0 sends each of the others a field that it
+//! writes anew, from a block of memory that they have mapped, and then from a vector; the others
+//! verify every number.
 //!
 //! ```text
 //! aldis-run -n 2 --arena 64M --bind core target/release/examples/arena

@@ -1,5 +1,5 @@
-//! Ranks that are threads of this process, one a core, joined by rings in its memory: a token goes round, then all sum
-//! vectors together; every result is verified.
+//! Ranks that are threads of this process, one a core, joined by rings in its memory: a token goes
+//! round, then all sum vectors together; every result is verified.
 //!
 //! ```text
 //! cargo run --release -p aldis-host-sim --example cores -- --cores 4

@@ -1,7 +1,8 @@
-//! Two programs in one job: an ocean on some ranks, an atmosphere with coarser cells on the others, both round the globe.
-//! Each exchanges its edges within its own communicator; every step they exchange surface temperature and heat over an
-//! intercommunicator, each rank with those of the other side whose cells lie above or below its own. At last both are merged
-//! into one communicator, and every cell and the sum of all are compared with what one rank works out alone.
+//! Two programs in one job: an ocean on some ranks, an atmosphere with coarser cells on the others,
+//! both round the globe. Each exchanges its edges within its own communicator; every step they
+//! exchange surface temperature and heat over an intercommunicator, each rank with those of the
+//! other side whose cells lie above or below its own. At last both are merged into one
+//! communicator, and every cell and the sum of all are compared with what one rank works out alone.
 //!
 //! ```text
 //! aldis-run -n 5 target/release/examples/coupled --cells 4800 --steps 200
@@ -38,7 +39,8 @@ const BELOW: usize = 4;
 const EDGE: Tag = Tag(1);
 const COUPLING: Tag = Tag(2);
 
-/// A model's kind: temperatures are whole numbers of microkelvin, so that results do not depend on who computes them.
+/// A model's kind: temperatures are whole numbers of microkelvin, so that results do not depend on
+/// who computes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Model {
     Ocean,
@@ -68,7 +70,8 @@ impl Model {
         }
     }
 
-    /// A cell after a step: `edges` are its neighbours, `other` the cells of the other model from the one `first` on.
+    /// A cell after a step: `edges` are its neighbours, `other` the cells of the other model from
+    /// the one `first` on.
     fn step(self, cell: usize, edges: [i64; 2], own: i64, first: usize, other: &[i64]) -> i64 {
         let spread = (edges[0] + edges[1] - 2 * own) / 8;
         let touching = self.touching(&(cell..cell + 1));
@@ -138,7 +141,8 @@ struct Part {
     /// Cells of the other model that touch these, and where they are.
     touching: Range<usize>,
     other: Vec<i64>,
-    /// For each rank of the other side: which of its cells this one needs, and which of these it needs.
+    /// For each rank of the other side: which of its cells this one needs, and which of these it
+    /// needs.
     partners: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -155,7 +159,8 @@ impl Part {
         Self { model, cells, own, touching, other, partners }
     }
 
-    /// Exchanges temperatures with the other model: a message to each rank that has a cell in touch, and one from it.
+    /// Exchanges temperatures with the other model: a message to each rank that has a cell in
+    /// touch, and one from it.
     fn couple(&mut self, ep: &mut HostEndpoint, between: &Comm) -> Result<(), aldis_kernel::Error> {
         let Self { cells, own, touching, other, partners, .. } = self;
         let (own, mut rest, mut taken) = (&*own, other.as_mut_slice(), touching.start);
@@ -163,7 +168,8 @@ impl Part {
             let mut requests: Vec<Request<'_>> = Vec::new();
             for (rank, (wanted, given)) in (0..).map(Rank).zip(partners.iter()) {
                 if !wanted.is_empty() {
-                    // Ranks of the other side have their cells in order, so these follow those of the one before.
+                    // Ranks of the other side have their cells in order, so these follow those of
+                    // the one before.
                     let (into, behind) = core::mem::take(&mut rest).split_at_mut(wanted.end - taken);
                     (rest, taken) = (behind, wanted.end);
                     requests.push(scope.irecv(between, into, rank, COUPLING)?);

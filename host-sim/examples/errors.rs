@@ -1,5 +1,5 @@
-//! What goes wrong, and what it is called: every mistake here gets an error of its own, which names the operation, the
-//! other side, the tag and the remedy, and the job goes on.
+//! What goes wrong, and what it is called: every mistake here gets an error of its own, which names
+//! the operation, the other side, the tag and the remedy, and the job goes on.
 //!
 //! ```text
 //! aldis-run -n 2 target/release/examples/errors

@@ -1,5 +1,6 @@
-//! A farm: rank 0 hands tasks of very different size to whoever is free, the others work them off. Nobody knows who
-//! reports next, so rank 0 receives from anybody, and the tag tells a report from a first request.
+//! A farm: rank 0 hands tasks of very different size to whoever is free, the others work them off.
+//! Nobody knows who reports next, so rank 0 receives from anybody, and the tag tells a report from
+//! a first request.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/farm --tasks 5000
@@ -47,7 +48,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// Steps until the Collatz sequence from `start` reaches one: quick to check, and different for every number.
+/// Steps until the Collatz sequence from `start` reaches one: quick to check, and different for
+/// every number.
 fn steps(start: u32) -> u32 {
     let next = |at: &u64| Some(if at.is_multiple_of(2) { at / 2 } else { 3 * at + 1 });
     core::iter::successors(Some(u64::from(start)), next).take_while(|at| *at != 1).count() as u32

@@ -1,7 +1,7 @@
-//! The heat equation on a plate, cut into strips, one a rank: every step each rank exchanges its first and last row with its
-//! neighbours by nonblocking sends and receives in a scope. It is the program `heat` of `tests/programs`, which firmware runs
-//! too, here on a plate of any size; in the end rank 0 compares the plate's digest with that of its own run over the uncut
-//! plate.
+//! The heat equation on a plate, cut into strips, one a rank: every step each rank exchanges its
+//! first and last row with its neighbours by nonblocking sends and receives in a scope. It is the
+//! program `heat` of `tests/programs`, which firmware runs too, here on a plate of any size; in the
+//! end rank 0 compares the plate's digest with that of its own run over the uncut plate.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/heat --width 512 --height 512 --steps 400

@@ -1,5 +1,6 @@
-//! Clusters points by k-means: each rank has a share of the points, and the centres of all are found by all-reduces of
-//! their sums and numbers. Coordinates are whole numbers, so that every centre is exactly that of one rank alone.
+//! Clusters points by k-means: each rank has a share of the points, and the centres of all are
+//! found by all-reduces of their sums and numbers. Coordinates are whole numbers, so that every
+//! centre is exactly that of one rank alone.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/kmeans --points 100000 --clusters 16
@@ -15,7 +16,8 @@ use aldis_host_sim::HostEndpoint;
 use aldis_kernel::{Comm, Rank};
 use clap::Parser;
 
-/// Find the centres of clusters of points that are spread over the ranks, and compare them with one rank's.
+/// Find the centres of clusters of points that are spread over the ranks, and compare them with one
+/// rank's.
 #[derive(Parser)]
 struct Options {
     /// Points in all

@@ -1,6 +1,7 @@
-//! The game of life on a torus, cut into blocks on a grid of ranks. The halo exchange is set up once, as persistent
-//! requests, and started in every generation; rows of ranks, communicators of their own, count who lives. In the end rank 0
-//! compares the board with its own run over the whole torus.
+//! The game of life on a torus, cut into blocks on a grid of ranks. The halo exchange is set up
+//! once, as persistent requests, and started in every generation; rows of ranks, communicators of
+//! their own, count who lives. In the end rank 0 compares the board with its own run over the whole
+//! torus.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/life --side 96 --generations 300
@@ -68,7 +69,8 @@ struct Plate {
 }
 
 impl Plate {
-    /// The first generation of a rank's block: what lives there depends on the cell's place on the torus alone.
+    /// The first generation of a rank's block: what lives there depends on the cell's place on the
+    /// torus alone.
     fn block(&self, [row, column]: [u32; 2]) -> Block {
         let mut block = Block::empty(self.side, self.side);
         for y in 0..self.side {
@@ -84,8 +86,8 @@ impl Plate {
     }
 }
 
-/// Cells with a rim of one around them, and behind them the columns that are sent and received: they lie scattered, so
-/// they are copied together.
+/// Cells with a rim of one around them, and behind them the columns that are sent and received:
+/// they lie scattered, so they are copied together.
 struct Block {
     height: usize,
     width: usize,
@@ -171,8 +173,8 @@ impl Block {
     }
 }
 
-/// Plays so many generations. First the columns are exchanged, then the rows with the columns' ends: so each rank needs to
-/// talk to four neighbours and not to eight.
+/// Plays so many generations. First the columns are exchanged, then the rows with the columns'
+/// ends: so each rank needs to talk to four neighbours and not to eight.
 fn evolve(
     ep: &mut HostEndpoint,
     grid: &Grid<'_>,
@@ -224,8 +226,8 @@ fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Resul
     Ok(living[0])
 }
 
-/// Rank 0 plays on the whole torus and compares every block, and every row's count, with its own. How many cells live
-/// there.
+/// Rank 0 plays on the whole torus and compares every block, and every row's count, with its own.
+/// How many cells live there.
 fn compare(
     ep: &mut HostEndpoint,
     world: &Comm,

@@ -1,4 +1,5 @@
-//! Half round trips between ranks 0 and 1 from 0 B to 4 MiB, with every byte of every message verified.
+//! Half round trips between ranks 0 and 1 from 0 B to 4 MiB, with every byte of every message
+//! verified.
 //!
 //! ```text
 //! aldis-run -n 2 --bind core target/release/examples/pingpong
@@ -92,8 +93,8 @@ fn pong(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
     }
 }
 
-/// Nanoseconds of half a round trip, sample by sample. Messages are written before the clock starts and verified
-/// after it has stopped, so that every one is fresh and none is assumed.
+/// Nanoseconds of half a round trip, sample by sample. Messages are written before the clock starts
+/// and verified after it has stopped, so that every one is fresh and none is assumed.
 fn measure(
     ep: &mut HostEndpoint,
     bytes: usize,
@@ -143,7 +144,8 @@ fn exchange(
     Ok(())
 }
 
-/// Bytes that differ from message to message and from place to place: SplitMix64 (Steele, Lea, Flood 2014).
+/// Bytes that differ from message to message and from place to place: SplitMix64 (Steele, Lea,
+/// Flood 2014).
 fn fill(message: &mut [u8], seed: u64) {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     for word in message.chunks_mut(8) {

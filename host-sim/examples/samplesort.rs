@@ -1,6 +1,6 @@
-//! Sorts numbers that are spread over the ranks: each sorts its own, all agree on splitters by an allgather of samples, and an
-//! all-to-all of unlike blocks brings every number to the rank that it belongs to (Frazer, McKellar 1970; Blelloch et al.
-//! 1991).
+//! Sorts numbers that are spread over the ranks: each sorts its own, all agree on splitters by an
+//! allgather of samples, and an all-to-all of unlike blocks brings every number to the rank that it
+//! belongs to (Frazer, McKellar 1970; Blelloch et al. 1991).
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/samplesort --numbers 1000000
@@ -111,8 +111,8 @@ fn exchange(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64>
     Ok(sorted)
 }
 
-/// Numbers that divide those of all ranks into about even parts, one fewer than there are ranks: every rank picks its own at
-/// even distances, and of all that are picked every p-th is taken.
+/// Numbers that divide those of all ranks into about even parts, one fewer than there are ranks:
+/// every rank picks its own at even distances, and of all that are picked every p-th is taken.
 fn splitters(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64>, Box<dyn Error>> {
     let (me, size) = (world.rank().0 as usize, world.size() as usize);
     let mut picked = vec![u64::MAX; size * size];

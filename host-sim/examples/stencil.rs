@@ -1,7 +1,8 @@
-//! The heat equation on a tube: blocks of a plate on a grid of ranks that is closed from west to east and open to the north and
-//! south. In every step each rank swaps its four edges for those of its neighbours, by one all-to-all among neighbours that is
-//! made once and started in each step; while the edges travel, the inner cells are worked out. In the end rank 0 compares every
-//! cell with its own run over the whole plate.
+//! The heat equation on a tube: blocks of a plate on a grid of ranks that is closed from west to
+//! east and open to the north and south. In every step each rank swaps its four edges for those of
+//! its neighbours, by one all-to-all among neighbours that is made once and started in each step;
+//! while the edges travel, the inner cells are worked out. In the end rank 0 compares every cell
+//! with its own run over the whole plate.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/stencil --side 256 --steps 500
@@ -99,8 +100,8 @@ impl Field {
         y * (self.width + 2) + x
     }
 
-    /// The places of a rank's edges, `rim` 0, or of those of its neighbours beside them, `rim` 1: as many in the north, the south,
-    /// the west and the east of a square.
+    /// The places of a rank's edges, `rim` 0, or of those of its neighbours beside them, `rim` 1:
+    /// as many in the north, the south, the west and the east of a square.
     fn edges(&self, rim: usize) -> [impl Iterator<Item = usize> + use<>; 4] {
         let (stride, last) = (self.width + 2, self.width + rim);
         let line = |start, stride| (start..).step_by(stride).take(self.height);

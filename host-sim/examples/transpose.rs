@@ -1,5 +1,6 @@
-//! A matrix in strips of rows, one a rank, is transposed: blocks go from every rank to every other and are turned on the
-//! way by their datatypes. Nobody packs anything, and there is no buffer but the two strips.
+//! A matrix in strips of rows, one a rank, is transposed: blocks go from every rank to every other
+//! and are turned on the way by their datatypes. Nobody packs anything, and there is no buffer but
+//! the two strips.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/transpose --rows 1024 --checked
@@ -99,7 +100,8 @@ fn block(types: &mut Types<'_>, strip: usize, side: usize) -> Result<Committed, 
     types.commit(block)
 }
 
-/// A column of a strip, as wide as a number: the next one begins beside it. What was a row arrives as one of these.
+/// A column of a strip, as wide as a number: the next one begins beside it. What was a row arrives
+/// as one of these.
 fn column(types: &mut Types<'_>, strip: usize, side: usize) -> Result<Committed, Cause> {
     let column = types.vector(strip as u64, 1, side as i64, Basic::F64)?;
     let narrow = types.resized(column, 0, size_of::<f64>() as i64)?;

@@ -1,6 +1,6 @@
-//! Writes what follows from the tables in Rust: constants, functions that nobody carries out yet, those that are made of their
-//! variants of large counts, and a check that each function written by hand has the parameters of the table. Tells the linker
-//! what to export.
+//! Writes what follows from the tables in Rust: constants, functions that nobody carries out yet,
+//! those that are made of their variants of large counts, and a check that each function written by
+//! hand has the parameters of the table. Tells the linker what to export.
 
 use core::fmt::Write;
 use std::path::PathBuf;

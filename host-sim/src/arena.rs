@@ -1,11 +1,11 @@
-//! This module holds `unsafe` code: it hands out pieces of mapped memory. Arenas: memory of a rank that the ranks of its
-//! node have mapped too.
+//! This module holds `unsafe` code: it hands out pieces of mapped memory. Arenas: memory of a rank
+//! that the ranks of its node have mapped too.
 //!
-//! A long message that is sent from a block of the arena is copied once, by the receiver, straight out of the sender's
-//! memory and without the system ([`copier`](crate::copier)). Nor need it be copied at all:
-//! [`recv_view`](aldis_kernel::Endpoint::recv_view) lets the receiver look at it where it is, while its sender waits. The
-//! memory is a part of the rank's segment, as large as `aldis-run --arena` says: it is there from the start, so no access
-//! fails later for a lack of it.
+//! A long message that is sent from a block of the arena is copied once, by the receiver, straight
+//! out of the sender's memory and without the system ([`copier`](crate::copier)). Nor need it be
+//! copied at all: [`recv_view`](aldis_kernel::Endpoint::recv_view) lets the receiver look at it
+//! where it is, while its sender waits. The memory is a part of the rank's segment, as large as
+//! `aldis-run --arena` says: it is there from the start, so no access fails later for a lack of it.
 //!
 //! ```no_run
 //! use aldis_host_sim::ShmArena;
@@ -40,8 +40,8 @@ use zerocopy::{FromBytes, IntoBytes};
 use crate::segment::PAGE_BYTES;
 use crate::transport::HostEndpoint;
 
-/// The variable that says how large an arena is, in bytes or as `64M`: read by `aldis-run` where `--arena` is not given, and by
-/// a rank that is started alone.
+/// The variable that says how large an arena is, in bytes or as `64M`: read by `aldis-run` where
+/// `--arena` is not given, and by a rank that is started alone.
 pub const VARIABLE: &str = "ALDIS_ARENA";
 
 /// Blocks of an arena that are in use at a time, at most.
@@ -137,8 +137,9 @@ impl Arena {
     /// The `bytes` from `start`, which is at a page; none are an arena that has no blocks.
     ///
     /// # Safety
-    /// The memory is aligned to [`ALIGN_MAX`], initialised, valid for reads and writes for the rest of the process, and reached by this process through
-    /// the arena alone. Other processes read it, and write no more of it than a rank has lent its transport to be written.
+    /// The memory is aligned to [`ALIGN_MAX`], initialised, valid for reads and writes for the rest
+    /// of the process, and reached by this process through the arena alone. Other processes read
+    /// it, and write no more of it than a rank has lent its transport to be written.
     pub(crate) unsafe fn new(start: NonNull<u8>, bytes: usize) -> Self {
         Self { start, bytes, extents: Mutex::new(Extents::new(bytes)) }
     }
@@ -165,7 +166,8 @@ impl Arena {
         end.is_some_and(|end| end <= self.bytes)
     }
 
-    /// A block for `count` elements, which hold whatever bytes have been left there. It is given back when it is dropped.
+    /// A block for `count` elements, which hold whatever bytes have been left there. It is given
+    /// back when it is dropped.
     ///
     /// # Errors
     /// What [`ArenaError`] names.
@@ -176,7 +178,8 @@ impl Arena {
         self.allocate_aligned(count, ALIGN_MIN)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, a power of two up to [`ALIGN_MAX`].
+    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, a power of two up to
+    /// [`ALIGN_MAX`].
     ///
     /// # Errors
     /// What [`ArenaError`] names.
@@ -211,7 +214,8 @@ impl Arena {
     }
 }
 
-/// A block of this rank's arena: a slice of `T` that messages are sent from, and received into, as from any other.
+/// A block of this rank's arena: a slice of `T` that messages are sent from, and received into, as
+/// from any other.
 pub struct Block<T> {
     arena: &'static Arena,
     extent: Extent,
@@ -229,16 +233,17 @@ impl<T> Deref for Block<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
-        // SAFETY: aligned, inside of the arena, this block's alone, and any bytes are elements (`allocate`'s bounds). Others
-        // write there only while it is lent to the transport exclusively.
+        // SAFETY: aligned, inside of the arena, this block's alone, and any bytes are elements
+        // (`allocate`'s bounds). Others write there only while it is lent to the transport
+        // exclusively.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.count) }
     }
 }
 
 impl<T> DerefMut for Block<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above. Others that read meanwhile have been told by nobody that there is anything, and take what they
-        // have read for void.
+        // SAFETY: as above. Others that read meanwhile have been told by nobody that there is
+        // anything, and take what they have read for void.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
     }
 }
@@ -257,7 +262,8 @@ impl<T: fmt::Debug> fmt::Debug for Block<T> {
 
 /// What a rank on Linux has beside its endpoint's calls.
 pub trait ShmArena {
-    /// The memory that the ranks of this node have mapped. It has no bytes if the job was started without.
+    /// The memory that the ranks of this node have mapped. It has no bytes if the job was started
+    /// without.
     fn shm_arena(&self) -> &'static Arena;
 }
 

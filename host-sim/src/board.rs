@@ -1,8 +1,10 @@
-//! The status board: one page at the start of every rank's segment, on which the rank says what it is doing.
+//! The status board: one page at the start of every rank's segment, on which the rank says what it
+//! is doing.
 //!
-//! The rank is the single writer; the launcher reads, also after the rank has died, so a hang or a death can be
-//! explained without the victim's help. Everything is a plain atomic store; a [note](note) of several words is read
-//! whole or found to be none. `tests/models` explores both that and the mark at the start.
+//! The rank is the single writer; the launcher reads, also after the rank has died, so a hang or a
+//! death can be explained without the victim's help. Everything is a plain atomic store; a
+//! [note](note) of several words is read whole or found to be none. `tests/models` explores both
+//! that and the mark at the start.
 
 use core::fmt;
 use core::time::Duration;
@@ -22,7 +24,8 @@ use self::note::Note;
 pub use self::mark::{Label, MAGIC};
 pub use self::note::Noted;
 
-/// Bytes of the board at the start of a segment: a page, so that the inbox behind it is page-aligned.
+/// Bytes of the board at the start of a segment: a page, so that the inbox behind it is
+/// page-aligned.
 pub const BOARD_BYTES: usize = 4096;
 
 /// Where a rank is in its life.
@@ -78,7 +81,8 @@ pub struct Board {
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
 
 impl Board {
-    /// Writes what never changes; the magic last. Done by the launcher before the segment is handed on.
+    /// Writes what never changes; the magic last. Done by the launcher before the segment is handed
+    /// on.
     pub fn label(&self, label: Label, segment_bytes: u64) {
         self.mark.write::<mark::Exact>(label, segment_bytes);
     }
@@ -86,8 +90,8 @@ impl Board {
     /// Checks that this is the board of the segment that was agreed upon.
     ///
     /// # Errors
-    /// [`SegmentError::Foreign`] without the magic, [`SegmentError::Mislabelled`] for another job's or rank's
-    /// segment, [`SegmentError::Size`] when the board claims another length.
+    /// [`SegmentError::Foreign`] without the magic, [`SegmentError::Mislabelled`] for another job's
+    /// or rank's segment, [`SegmentError::Size`] when the board claims another length.
     pub fn check(&self, expected: Label, segment_bytes: u64) -> Result<(), SegmentError> {
         let mark = self.mark.read::<mark::Exact>();
         let (found, bytes) = mark.map_err(|found| SegmentError::Foreign { expected: MAGIC, found })?;
@@ -128,8 +132,8 @@ impl Board {
         self.yields.store(self.yields.load(Ordering::Relaxed).wrapping_add(yields), Ordering::Relaxed);
     }
 
-    /// What the rank says of itself as of now. `now_ns` is the reader's `CLOCK_MONOTONIC`, which all processes of
-    /// a machine share.
+    /// What the rank says of itself as of now. `now_ns` is the reader's `CLOCK_MONOTONIC`, which
+    /// all processes of a machine share.
     pub fn read(&self, now_ns: u64) -> State {
         let (current, settled) = self.current.read::<note::Exact>();
         let (previous, _) = self.previous.read::<note::Exact>();

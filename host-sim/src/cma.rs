@@ -1,12 +1,14 @@
-//! This module holds `unsafe` code: copies between processes by `process_vm_readv` and `process_vm_writev` (cross-memory
-//! attach, Linux 3.2), and the part of a segment that they are agreed upon in.
+//! This module holds `unsafe` code: copies between processes by `process_vm_readv` and
+//! `process_vm_writev` (cross-memory attach, Linux 3.2), and the part of a segment that they are
+//! agreed upon in.
 //!
-//! Whether the system allows them is found out by a copy of a word that only its owner knows: in containers, under seccomp
-//! or Yama, or across PID namespaces it may not, and then messages go in fragments and `explain` says why. The variable
-//! [`VARIABLE`] turns them off, or off but for reads.
+//! Whether the system allows them is found out by a copy of a word that only its owner knows: in
+//! containers, under seccomp or Yama, or across PID namespaces it may not, and then messages go in
+//! fragments and `explain` says why. The variable [`VARIABLE`] turns them off, or off but for
+//! reads.
 //!
-//! A peer's process id names it as long as the job lives: the launcher ends the job when a rank ends, within a second,
-//! and Linux gives numbers out in turn.
+//! A peer's process id names it as long as the job lives: the launcher ends the job when a rank
+//! ends, within a second, and Linux gives numbers out in turn.
 
 use core::fmt;
 use core::ptr::{self, NonNull};
@@ -30,8 +32,8 @@ mod head;
 
 use self::head::{Head, Told};
 
-/// The variable that limits copies between processes: `on` (also if it is not set), `read` (nobody is helped by writing
-/// into its memory), `off`.
+/// The variable that limits copies between processes: `on` (also if it is not set), `read` (nobody
+/// is helped by writing into its memory), `off`.
 pub const VARIABLE: &str = "ALDIS_CMA";
 
 /// What [`VARIABLE`] allows.
@@ -81,8 +83,8 @@ impl Stand {
     /// The stand at `start`.
     ///
     /// # Safety
-    /// [`STAND_BYTES`] from `start`, which is aligned to 64 bytes, are valid for the rest of the process, zero at first, and
-    /// used as a stand alone.
+    /// [`STAND_BYTES`] from `start`, which is aligned to 64 bytes, are valid for the rest of the
+    /// process, zero at first, and used as a stand alone.
     pub(crate) unsafe fn new(start: NonNull<u8>) -> Self {
         Self { start: start.cast() }
     }
@@ -92,8 +94,8 @@ impl Stand {
         unsafe { self.start.as_ref() }
     }
 
-    /// Tells the others how this process is reached, and where in its memory its arena begins, if it has one. Before they
-    /// are told that it is there.
+    /// Tells the others how this process is reached, and where in its memory its arena begins, if
+    /// it has one. Before they are told that it is there.
     pub(crate) fn take_up(&self, arena: Option<usize>) {
         // A word that is nobody else's business, and stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
@@ -115,8 +117,9 @@ impl Stand {
     /// # Errors
     /// [`Cause::BadRegion`] if the memory is not aligned.
     pub(crate) fn table(&self) -> Result<Table<'static>, Cause> {
-        // SAFETY: `new`'s caller vouched for the memory behind the head too; whoever makes a rank's transport, the one user of
-        // this, has its own stand's table once, and each other's once, as that rank's.
+        // SAFETY: `new`'s caller vouched for the memory behind the head too; whoever makes a rank's
+        // transport, the one user of this, has its own stand's table once, and each other's once,
+        // as that rank's.
         unsafe { Table::new(self.start.add(1).cast(), TABLE_BYTES) }
     }
 }
@@ -130,7 +133,8 @@ struct Reach {
     writes: bool,
 }
 
-/// The least read that is worth a further copy where Linux is slow, and bytes of it that are read at a time.
+/// The least read that is worth a further copy where Linux is slow, and bytes of it that are read
+/// at a time.
 const ASIDE_BYTES_MIN: usize = 4096;
 const ASIDE_BYTES: usize = 64 << 10;
 const LINE_BYTES: usize = 64;
@@ -174,7 +178,8 @@ impl Cma {
                 Err(errno) => Some(refused(errno)),
             }
         };
-        // Who writes into a peer that takes its memory back must be seen by it: without /proc nobody could be.
+        // Who writes into a peer that takes its memory back must be seen by it: without /proc
+        // nobody could be.
         let writes =
             refusal.is_none() && self.allowed == Allowed::On && state_of(pid, pid.unsigned_abs()).is_ok();
         *reach = Reach { pid, refusal, writes };
@@ -184,8 +189,9 @@ impl Cma {
         self.peers.get(peer.index()).filter(|reach| reach.refusal.is_none())
     }
 
-    /// The same as [`read`], where Linux is slow to read there: to memory of this process's own, in lines as those at `from`, and
-    /// on from it. Half as fast as a read elsewhere, and twice as fast as one there.
+    /// The same as [`read`], where Linux is slow to read there: to memory of this process's own, in
+    /// lines as those at `from`, and on from it. Half as fast as a read elsewhere, and twice as
+    /// fast as one there.
     ///
     /// # Safety
     /// As of [`read`].
@@ -206,10 +212,12 @@ impl Cma {
     }
 }
 
-/// The variable that says what a read costs: `LATENCY:PER_KIB`, in ns. It is measured if it is not set.
+/// The variable that says what a read costs: `LATENCY:PER_KIB`, in ns. It is measured if it is not
+/// set.
 pub const COST_VARIABLE: &str = "ALDIS_READ_COST";
 
-/// What a read costs: as the variable says, or as measured by reading this process's own memory, in about a millisecond.
+/// What a read costs: as the variable says, or as measured by reading this process's own memory, in
+/// about a millisecond.
 pub(crate) fn read_cost() -> Result<Cost, JoinError> {
     cost_of(COST_VARIABLE, || {
         let pid = pid_t::try_from(std::process::id()).unwrap_or(0);
@@ -222,9 +230,10 @@ pub(crate) fn read_cost() -> Result<Cost, JoinError> {
     })
 }
 
-/// So many times as long as in its own memory a read takes to begin in that of another process: whose pages are looked up, whose
-/// lines come from another core, and who must be told of both ends. Measured: two ranks pass a block of 16 KiB in 2.1 us through
-/// slots and in 4.9 by a read, one of 48 KiB in 3.7 and some 6.
+/// So many times as long as in its own memory a read takes to begin in that of another process:
+/// whose pages are looked up, whose lines come from another core, and who must be told of both
+/// ends. Measured: two ranks pass a block of 16 KiB in 2.1 us through slots and in 4.9 by a read,
+/// one of 48 KiB in 3.7 and some 6.
 const FOREIGN: u32 = 3;
 
 /// What a copy costs: as the variable says, or as measured.
@@ -241,8 +250,8 @@ pub(crate) fn parse_cost(value: &str) -> Option<Cost> {
     Some(Cost { overhead_ns: 0, latency_ns: latency.parse().ok()?, per_kib_ns: per_kib.parse().ok()? })
 }
 
-/// The best of a few copies of a page and of a quarter of a MiB, by what copies all bytes of one slice to another; nothing if
-/// that fails.
+/// The best of a few copies of a page and of a quarter of a MiB, by what copies all bytes of one
+/// slice to another; nothing if that fails.
 pub(crate) fn measured(mut copy: impl FnMut(&[u8], &mut [u8]) -> bool) -> Cost {
     const PAGE: usize = 4096;
     const LONG: usize = 256 << 10;
@@ -289,9 +298,10 @@ fn all_of(len: usize, moved: Result<usize, Errno>) -> Result<(), Errno> {
     if moved? == len { Ok(()) } else { Err(Errno::EFAULT) }
 }
 
-// SAFETY: `read` writes what it is given alone. `write` hands the shared place to the system, which copies it into the
-// kernel once, when the call has begun; so a thread that is stopped or dead, which it can be at the boundary of a call
-// alone, is not between looking at a place and writing there.
+// SAFETY: `read` writes what it is given alone. `write` hands the shared place to the system, which
+// copies it into the kernel once, when the call has begun; so a thread that is stopped or dead,
+// which it can be at the boundary of a call alone, is not between looking at a place and writing
+// there.
 unsafe impl CopyEngine for Cma {
     fn reads(&self, peer: PeerId) -> Result<(), &'static str> {
         match self.peers.get(peer.index()) {
@@ -328,8 +338,8 @@ unsafe impl CopyEngine for Cma {
     ) -> Result<(), Cause> {
         let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
         let local = iovec { iov_base: from.cast_mut().cast(), iov_len: len };
-        // SAFETY: the caller vouches for what `local` names; a place is laid out as an iovec, and it is the system that
-        // reads it, in memory that others may change.
+        // SAFETY: the caller vouches for what `local` names; a place is laid out as an iovec, and
+        // it is the system that reads it, in memory that others may change.
         let moved = unsafe { process_vm_writev(reach.pid, local, ptr::from_ref(place).cast()) };
         all_of(len, moved).map_err(|errno| {
             if let Some(reach) = self.peers.get_mut(peer.index())
@@ -381,8 +391,8 @@ unsafe impl CopyEngine for Cma {
     }
 }
 
-/// How long a peer may be at one chunk of at most 128 KiB, before it is ended so that memory can be taken back from it: many
-/// times what a chunk takes on a crowded machine.
+/// How long a peer may be at one chunk of at most 128 KiB, before it is ended so that memory can be
+/// taken back from it: many times what a chunk takes on a crowded machine.
 const FENCE_AFTER: Duration = Duration::from_secs(30);
 
 /// The letter of a thread's state, as `proc(5)` has them.

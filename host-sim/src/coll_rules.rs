@@ -1,4 +1,5 @@
-//! Rules for collectives as text: what `aldis-run --coll-rules` reads, and what every rank is given.
+//! Rules for collectives as text: what `aldis-run --coll-rules` reads, and what every rank is
+//! given.
 //!
 //! ```text
 //! # operation  ranks  bytes   algorithm           in segments, with reproducible bits
@@ -7,9 +8,10 @@
 //! reduce       *      *       auto                reproducible
 //! ```
 //!
-//! A rule a line, of the words [`Rule`] has; `#` begins a comment. Numbers are `*`, one, or a range `FIRST-LAST` with both
-//! ends in it, either of which may be left out; bytes may end with K, M or G. The first rule that is for a call decides.
-//! The launcher reads a file once, and each rank gets its text in [`TEXT_VARIABLE`]: so no two ranks have unlike rules.
+//! A rule a line, of the words [`Rule`] has; `#` begins a comment. Numbers are `*`, one, or a range
+//! `FIRST-LAST` with both ends in it, either of which may be left out; bytes may end with K, M or
+//! G. The first rule that is for a call decides. The launcher reads a file once, and each rank gets
+//! its text in [`TEXT_VARIABLE`]: so no two ranks have unlike rules.
 
 use core::fmt;
 use core::num::NonZeroU64;
@@ -25,10 +27,12 @@ use crate::arena::parse_bytes;
 /// The variable that stands for the launcher's option.
 pub const VARIABLE: &str = "ALDIS_COLL_RULES";
 
-/// The variable in which ranks get the rules: the name of the file in a line, then its lines without comments.
+/// The variable in which ranks get the rules: the name of the file in a line, then its lines
+/// without comments.
 pub const TEXT_VARIABLE: &str = "ALDIS_COLL_RULES_TEXT";
 
-/// The longest file, in bytes: a word of the environment, and of the launcher's messages to its agents, has room for it.
+/// The longest file, in bytes: a word of the environment, and of the launcher's messages to its
+/// agents, has room for it.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
 
 /// What a line is to look like.
@@ -213,7 +217,8 @@ fn contradiction(rule: &Rule) -> Option<(&'static str, String)> {
         }
         Choice::Named(algorithm) => {
             let candidate = priced(algorithm)?;
-            // Those that are made for some numbers of ranks are made for two, for powers of two, or for even ones.
+            // Those that are made for some numbers of ranks are made for two, for powers of two, or
+            // for even ones.
             let first = u32::try_from(rule.ranks.least.max(1)).unwrap_or(u32::MAX);
             let next = [first, first.saturating_add(1), first.checked_next_power_of_two().unwrap_or(first)];
             let mut sizes = next.into_iter().filter(|size| rule.ranks.contains(u64::from(*size)));
@@ -241,7 +246,8 @@ pub struct Question {
 }
 
 impl Question {
-    /// Reads it. Reductions are sums of `f64`, other operations move bytes; there is scratch for all of it.
+    /// Reads it. Reductions are sums of `f64`, other operations move bytes; there is scratch for
+    /// all of it.
     ///
     /// # Errors
     /// What is wrong, and what would be right.

@@ -1,10 +1,12 @@
-//! This module holds `unsafe` code: copies out of peers' memory that is mapped here. What moves long messages between the
-//! ranks of a node: the processor, out of a peer's [`arena`](crate::arena), and the system for all other memory.
+//! This module holds `unsafe` code: copies out of peers' memory that is mapped here. What moves
+//! long messages between the ranks of a node: the processor, out of a peer's
+//! [`arena`](crate::arena), and the system for all other memory.
 //!
-//! A peer shows its memory by addresses of its own. Those between its arena's beginning, as it has told in its segment, and
-//! the end are found in the mapping that this process has; nothing of what the peer says can lead outside of that. Reading
-//! there is a plain copy, which begins at once; a half of a long one the owner still takes over by writing through the
-//! system, where that is allowed: a write of its own hands could not be revoked while it is stopped.
+//! A peer shows its memory by addresses of its own. Those between its arena's beginning, as it has
+//! told in its segment, and the end are found in the mapping that this process has; nothing of what
+//! the peer says can lead outside of that. Reading there is a plain copy, which begins at once; a
+//! half of a long one the owner still takes over by writing through the system, where that is
+//! allowed: a write of its own hands could not be revoked while it is stopped.
 
 use core::fmt;
 use core::hint::black_box;
@@ -28,7 +30,8 @@ pub(crate) struct Window {
     bytes: usize,
 }
 
-// SAFETY: the mapping is memory of the process, bound to no thread, and is read by the one that holds this.
+// SAFETY: the mapping is memory of the process, bound to no thread, and is read by the one that
+// holds this.
 unsafe impl Send for Window {}
 
 impl Window {
@@ -49,11 +52,12 @@ impl Window {
     }
 }
 
-/// The variable that says what a read of mapped memory costs, as [`cma::COST_VARIABLE`] does for all other.
+/// The variable that says what a read of mapped memory costs, as [`cma::COST_VARIABLE`] does for
+/// all other.
 pub const COST_VARIABLE: &str = "ALDIS_MAPPED_COST";
 
-/// What a read of mapped memory costs: as the variable says, or as measured by copying this process's own, in a tenth of a
-/// millisecond.
+/// What a read of mapped memory costs: as the variable says, or as measured by copying this
+/// process's own, in a tenth of a millisecond.
 pub(crate) fn mapped_cost() -> Result<Cost, JoinError> {
     cma::cost_of(COST_VARIABLE, || {
         cma::measured(|from, into| {
@@ -141,8 +145,8 @@ unsafe impl CopyEngine for Copier {
 
     fn mapped(&self, peer: PeerId, from: u64, len: usize) -> Option<Mapped<'_>> {
         let found = self.window(peer)?.find(from, len)?;
-        // SAFETY: a window is readable for the rest of the process, and is another rank's memory as mapped for this one, where
-        // nothing writes.
+        // SAFETY: a window is readable for the rest of the process, and is another rank's memory as
+        // mapped for this one, where nothing writes.
         Some(unsafe { Mapped::new(found, len) })
     }
 
@@ -158,9 +162,10 @@ unsafe impl CopyEngine for Copier {
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
         match self.window(peer).and_then(|window| window.find(from, len)) {
             Some(found) => {
-                // SAFETY: the caller vouches for `into`, and the other memory is mapped, of another process's, and so apart.
-                // That one may write there meanwhile, once it has taken the memory back: what has been read is void then,
-                // and is told from what was asked for by the entry's generation.
+                // SAFETY: the caller vouches for `into`, and the other memory is mapped, of another
+                // process's, and so apart. That one may write there meanwhile, once it has taken
+                // the memory back: what has been read is void then, and is told from what was asked
+                // for by the entry's generation.
                 unsafe { copy_raw(found.as_ptr(), into, len) };
                 Ok(())
             }

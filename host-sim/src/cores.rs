@@ -1,5 +1,6 @@
-//! Cores as ranks: a job whose ranks are threads of this process, each with an endpoint of its own, joined by the
-//! shared-memory driver's rings in plain memory of the process. Nothing is locked and nobody waits for a turn.
+//! Cores as ranks: a job whose ranks are threads of this process, each with an endpoint of its own,
+//! joined by the shared-memory driver's rings in plain memory of the process. Nothing is locked and
+//! nobody waits for a turn.
 //!
 //! ```
 //! use aldis_host_sim::cores;
@@ -23,8 +24,8 @@
 //! | each talk for themselves, much or in large messages | this: an endpoint a core; every core is a rank, and a message for it reaches it without passing another |
 //! | seldom talk, or share the messages of one rank (MPI_THREAD_MULTIPLE) | [`Shared`](aldis_kernel::Shared): one endpoint, one rank, behind a spin lock |
 //!
-//! A message from elsewhere reaches the right core because the core is its address: over a wire each core has a transport
-//! of its own beside its rings, in a [`Composite`].
+//! A message from elsewhere reaches the right core because the core is its address: over a wire
+//! each core has a transport of its own beside its rings, in a [`Composite`].
 
 use core::error::Error;
 use core::panic::AssertUnwindSafe;
@@ -57,16 +58,18 @@ type CoreStorage = storage_type!(CORES_MAX as usize, 256, 16, 32, 8, 2048, 16, 2
 
 /// Frames of a core's loopback.
 const FRAMES: usize = 8;
-/// How long leaving may take: others may compute for a long time before they take in a pending message.
+/// How long leaving may take: others may compute for a long time before they take in a pending
+/// message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 /// With which a core that fails aborts the job.
 const FAILED: i32 = 1;
 
-/// Runs `program` on so many threads, each of which is a rank, and returns what each came to, by rank.
+/// Runs `program` on so many threads, each of which is a rank, and returns what each came to, by
+/// rank.
 ///
 /// # Errors
-/// [`Cause::TooBig`] for no core or more than [`CORES_MAX`]; what the first core to fail said, whereupon the others
-/// fail with [`Cause::Aborted`].
+/// [`Cause::TooBig`] for no core or more than [`CORES_MAX`]; what the first core to fail said,
+/// whereupon the others fail with [`Cause::Aborted`].
 ///
 /// # Panics
 /// If the program does, on any core, once all have ended.
@@ -113,8 +116,8 @@ pub fn run_on<P: Platform, R: Send>(
     }
 }
 
-/// Threads for the ranks of `geometry`, each with its end of rings in memory of this process to all that are its `mates`.
-/// All have the boot id `epoch`. What each came to, by rank.
+/// Threads for the ranks of `geometry`, each with its end of rings in memory of this process to all
+/// that are its `mates`. All have the boot id `epoch`. What each came to, by rank.
 ///
 /// # Errors
 /// As [`Cores::new`].
@@ -136,7 +139,8 @@ pub fn spread<R: Send>(
     }))
 }
 
-/// Where the cores of a job introduce themselves to each other. Everybody comes, or tells that it does not.
+/// Where the cores of a job introduce themselves to each other. Everybody comes, or tells that it
+/// does not.
 #[derive(Debug)]
 pub struct Meeting {
     cards: Mutex<Vec<Card>>,
@@ -149,7 +153,8 @@ impl Meeting {
         Self { cards: Mutex::default(), met: Barrier::new(cores as usize) }
     }
 
-    /// Connects an endpoint, of which `card` is the card, with those of all others who come. Returns when all have done so.
+    /// Connects an endpoint, of which `card` is the card, with those of all others who come.
+    /// Returns when all have done so.
     ///
     /// # Errors
     /// As [`Endpoint::connect`].

@@ -43,8 +43,8 @@ pub fn fill(bytes: &mut [u8]) -> Result<(), NoEntropy> {
     fill_by(getrandom, bytes)
 }
 
-/// Returns 64 bits that differ between processes and calls, for names: those of the kernel, or the clock and the process id.
-/// They can be foretold where the kernel has none.
+/// Returns 64 bits that differ between processes and calls, for names: those of the kernel, or the
+/// clock and the process id. They can be foretold where the kernel has none.
 pub fn distinct() -> u64 {
     random().unwrap_or_else(|_| {
         let mixed = crate::platform::monotonic_ns() ^ u64::from(std::process::id()).rotate_left(40);
@@ -52,8 +52,9 @@ pub fn distinct() -> u64 {
     })
 }
 
-/// Asks the kernel; returns how many bytes there were. A machine that has just started and has nothing to draw them from is
-/// waited for: a kernel that is asked so makes some of its own jitter, within about a second (Linux 5.4 and newer).
+/// Asks the kernel; returns how many bytes there were. A machine that has just started and has
+/// nothing to draw them from is waited for: a kernel that is asked so makes some of its own jitter,
+/// within about a second (Linux 5.4 and newer).
 fn getrandom(bytes: &mut [u8]) -> Result<usize, Errno> {
     match random::getrandom(bytes, GRND_NONBLOCK) {
         Err(Errno::EAGAIN) => random::getrandom(bytes, 0),

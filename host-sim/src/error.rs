@@ -79,7 +79,8 @@ pub enum JoinError {
         /// Its value.
         value: String,
     },
-    /// A variable of the environment has a value that it cannot have, and what would be right is known.
+    /// A variable of the environment has a value that it cannot have, and what would be right is
+    /// known.
     Setting {
         /// Its name.
         name: &'static str,

@@ -27,7 +27,8 @@ use crate::tcp::{JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
 use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
 
-/// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's own deadline.
+/// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's
+/// own deadline.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
 
 /// How long a last word may take to be sent.
@@ -39,11 +40,12 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// The variable that says how long the ranks may take to find each other, in seconds.
 pub const TIMEOUT_VARIABLE: &str = "ALDIS_JOIN_TIMEOUT";
 
-/// How long leaving may take: peers may compute for a long time before they take in a pending message.
+/// How long leaving may take: peers may compute for a long time before they take in a pending
+/// message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 
-/// A rank's membership of its job: what to tell the launcher in the end. Dropping it without a last word makes the
-/// launcher end the job when the process ends.
+/// A rank's membership of its job: what to tell the launcher in the end. Dropping it without a last
+/// word makes the launcher end the job when the process ends.
 #[derive(Debug)]
 pub struct Job {
     rank: u32,
@@ -75,13 +77,13 @@ struct Terms {
 }
 
 impl Job {
-    /// Joins the job that the launcher or a process manager ([`pmi`](crate::pmi)) has started this process for; without
-    /// either, a job of one rank. All peers are connected when this returns. `memory` bounds the job's size: it needs a peer
-    /// slot for every rank.
+    /// Joins the job that the launcher or a process manager ([`pmi`](crate::pmi)) has started this
+    /// process for; without either, a job of one rank. All peers are connected when this returns.
+    /// `memory` bounds the job's size: it needs a peer slot for every rank.
     ///
     /// # Errors
-    /// What [`JoinError`] names. The launcher has been told. A process manager ends this process then, so that the error is
-    /// said on standard error before it is told.
+    /// What [`JoinError`] names. The launcher has been told. A process manager ends this process
+    /// then, so that the error is said on standard error before it is told.
     pub fn join(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
         if let Some(channel) = Channel::of_launcher()? {
             return Self::join_launched(channel, memory);
@@ -93,7 +95,8 @@ impl Job {
     }
 
     fn join_launched(channel: Channel, memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
-        // The launcher sees to its children; where a script stands between, this process is the script's.
+        // The launcher sees to its children; where a script stands between, this process is the
+        // script's.
         let _ = set_pdeathsig(Signal::SIGKILL);
         let joined = greet(&channel).and_then(|terms| {
             let segments = take_segments(&channel, &terms)?;
@@ -242,7 +245,8 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     }
 }
 
-/// Takes in the segments of this rank and of those that it shares memory with, in order, checked and mapped.
+/// Takes in the segments of this rank and of those that it shares memory with, in order, checked
+/// and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let (first, expected) = terms.node.mates_of(terms.label.rank);
     let mut segments = Segments { me: terms.label.rank, first, mapped: Vec::new() };
@@ -366,8 +370,8 @@ fn arena_bytes() -> Result<usize, JoinError> {
     arena::parse_bytes(&value).ok_or(JoinError::Variable { name: arena::VARIABLE, value })
 }
 
-/// Cores that the job may use as far as this process can tell: a rank that was pinned to one core has been given
-/// one of several.
+/// Cores that the job may use as far as this process can tell: a rank that was pinned to one core
+/// has been given one of several.
 fn allowed_or_bound(cores: u32) -> u32 {
     match allowed_cores().len() as u32 {
         0 | 1 => cores,

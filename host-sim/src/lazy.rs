@@ -1,10 +1,13 @@
-//! This module holds `unsafe` code: it takes mapped memory, which is all zero, for the empty tables that this stands for.
+//! This module holds `unsafe` code: it takes mapped memory, which is all zero, for the empty tables
+//! that this stands for.
 //!
-//! Tables as large as memory: mapped without being reserved, so that a page of them takes memory once it is used.
+//! Tables as large as memory: mapped without being reserved, so that a page of them takes memory
+//! once it is used.
 //!
-//! The kernel's tables are of a fixed size and never touch what they have not handed out. On a host they are made so
-//! large that a program ends at the machine's memory, not at theirs; a small program takes what it took of small ones. A
-//! system that refuses so large a mapping (`ulimit -v`, a strict overcommit) leaves the small tables.
+//! The kernel's tables are of a fixed size and never touch what they have not handed out. On a host
+//! they are made so large that a program ends at the machine's memory, not at theirs; a small
+//! program takes what it took of small ones. A system that refuses so large a mapping (`ulimit -v`,
+//! a strict overcommit) leaves the small tables.
 
 use core::num::NonZeroUsize;
 
@@ -25,10 +28,11 @@ unsafe fn zeroed<V>() -> Option<&'static mut V> {
     let bytes = NonZeroUsize::new(size_of::<V>())?;
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
-    // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
+    // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
+    // knows of.
     let start = unsafe { mmap_anonymous(None, bytes, (protection, flags)) }.ok()?;
-    // SAFETY: mapped for reads and writes, never unmapped, aligned to a page, named nowhere else; zero is a V, as the
-    // caller promises.
+    // SAFETY: mapped for reads and writes, never unmapped, aligned to a page, named nowhere else;
+    // zero is a V, as the caller promises.
     Some(unsafe { start.cast().as_mut() })
 }
 
@@ -60,7 +64,8 @@ impl<
 > Room for Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
     fn map() -> Option<Memory<'static>> {
-        // SAFETY: an all-zero storage is an empty one, as its documentation says: static ones lie in `.bss`.
+        // SAFETY: an all-zero storage is an empty one, as its documentation says: static ones lie
+        // in `.bss`.
         let mapped: &'static Self = unsafe { zeroed() }?;
         mapped.take()
     }
@@ -68,7 +73,8 @@ impl<
 
 /// Maps a table of datatypes. Nothing if the system refuses.
 pub fn types<const TYPES: usize, const WORDS: usize>() -> Option<Types<'static>> {
-    // SAFETY: an all-zero table is an empty one, as its documentation says: static ones lie in `.bss`.
+    // SAFETY: an all-zero table is an empty one, as its documentation says: static ones lie in
+    // `.bss`.
     let mapped: &'static mut TypeTable<TYPES, WORDS> = unsafe { zeroed() }?;
     Some(mapped.types())
 }

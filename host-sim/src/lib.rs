@@ -1,7 +1,7 @@
 //! # aldis-host-sim: Aldis on Linux
 //!
-//! The floor that turns the `no_std` house below into processes on a machine: shared-memory segments, wire-up, the
-//! launcher, and the rank's way in. A program that takes part is this long:
+//! The floor that turns the `no_std` house below into processes on a machine: shared-memory
+//! segments, wire-up, the launcher, and the rank's way in. A program that takes part is this long:
 //!
 //! ```no_run
 //! use aldis_kernel::{Rank, Tag};
@@ -51,23 +51,25 @@
 //!
 //! # Invariants
 //!
-//! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks die with their
-//!   launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing. (Only the [`switch`] needs names, for emulators
-//!   to find it: they stand in a folder that is made for the job.)
-//! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second, with a report of
-//!   what every rank was doing, read from the status boards.
-//! * **Nothing received is believed.** Segments are checked for size, seals and label before they are mapped for
-//!   use; wire-up messages are bounded and typed; everything has a deadline.
+//! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks
+//!   die with their launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing. (Only
+//!   the [`switch`] needs names, for emulators to find it: they stand in a folder that is made for
+//!   the job.)
+//! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second,
+//!   with a report of what every rank was doing, read from the status boards.
+//! * **Nothing received is believed.** Segments are checked for size, seals and label before they
+//!   are mapped for use; wire-up messages are bounded and typed; everything has a deadline.
 //! * `unsafe` only in modules that say so in their first line.
 //!
 //! # Deliberately absent
 //!
-//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see [`cores`]), files. Reaching a peer
-//! that died: the launcher ends the job.
+//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see
+//! [`cores`]), files. Reaching a peer that died: the launcher ends the job.
 //!
 //! # Limits
 //!
-//! [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks of a node)^2 lanes, see [`shape`].
+//! [`MAX_RANKS`](storage::MAX_RANKS) ranks; the segments' memory is (ranks of a node)^2 lanes, see
+//! [`shape`].
 
 pub mod arena;
 pub mod board;

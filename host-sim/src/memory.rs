@@ -1,4 +1,5 @@
-//! How much memory a segment may take: what the machine, the control groups and the limits of the user leave.
+//! How much memory a segment may take: what the machine, the control groups and the limits of the
+//! user leave.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +18,8 @@ pub(crate) fn addresses_left() -> u64 {
     limit.saturating_sub(used.unwrap_or(0))
 }
 
-/// Bytes that can be taken for segments now: the least of the kernel's `MemAvailable` and what each control group of this
-/// process leaves. A source that cannot be read sets no bound.
+/// Bytes that can be taken for segments now: the least of the kernel's `MemAvailable` and what each
+/// control group of this process leaves. A source that cannot be read sets no bound.
 pub(crate) fn available_bytes() -> u64 {
     let machine = read_to_string("/proc/meminfo")
         .ok()
@@ -35,8 +36,8 @@ fn bytes_of(name: &str, text: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The folders of the control groups that bound this process's memory, its own and those above it, from a line of
-/// `/proc/self/cgroup`: `0::/path` of version 2, `4:memory:/path` of version 1.
+/// The folders of the control groups that bound this process's memory, its own and those above it,
+/// from a line of `/proc/self/cgroup`: `0::/path` of version 2, `4:memory:/path` of version 1.
 fn folders(line: &str) -> Vec<PathBuf> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (Some(controllers), Some(path)) = (fields.next(), fields.next()) else { return Vec::new() };
@@ -49,7 +50,8 @@ fn folders(line: &str) -> Vec<PathBuf> {
     above.map(|path| Path::new(root).join(path)).collect()
 }
 
-/// What a control group leaves: its limit less what it uses, files apart that can be dropped at once. `None` without limit.
+/// What a control group leaves: its limit less what it uses, files apart that can be dropped at
+/// once. `None` without limit.
 fn left_in(folder: &Path) -> Option<u64> {
     let text = |name: &str| read_to_string(folder.join(name)).ok();
     let number = |name: &str| text(name)?.trim().parse::<u64>().ok();
@@ -59,7 +61,8 @@ fn left_in(folder: &Path) -> Option<u64> {
     Some(limit.saturating_sub(used.saturating_sub(droppable)))
 }
 
-/// The line `inactive_file 123` of `memory.stat`; in version 1 the one that counts groups below too.
+/// The line `inactive_file 123` of `memory.stat`; in version 1 the one that counts groups below
+/// too.
 fn inactive_file(stat: &str) -> u64 {
     let value = |name: &str| {
         let line = stat.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));

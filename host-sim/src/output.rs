@@ -12,13 +12,15 @@ use aldis_sys::Errno;
 use aldis_sys::file::{is_open, write_all};
 use clap::{ArgMatches, Command, Parser};
 
-/// Whether each standard output was closed when the process started. The standard library has put `/dev/null` there by `main`.
+/// Whether each standard output was closed when the process started. The standard library has put
+/// `/dev/null` there by `main`.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 /// Standard output, in [`CLOSED`] and among descriptors.
 const OUT: usize = 1;
 
-// SAFETY: functions of this section are called once, before `main`, and this one makes two system calls and allocates nothing.
+// SAFETY: functions of this section are called once, before `main`, and this one makes two system
+// calls and allocates nothing.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
@@ -68,8 +70,8 @@ pub fn print(text: impl fmt::Display) -> Result<(), Lost> {
     flushed.and_then(|()| write_all(&out, text.to_string().as_bytes())).map_err(Lost)
 }
 
-/// Tells why `program` fails; returns the exit code. It does not fail if somebody has stopped to read its output, who has read
-/// enough.
+/// Tells why `program` fails; returns the exit code. It does not fail if somebody has stopped to
+/// read its output, who has read enough.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let kind = error.downcast_ref::<Lost>().map(|lost| lost.0.kind());
     if kind.or_else(|| error.downcast_ref::<io::Error>().map(io::Error::kind))

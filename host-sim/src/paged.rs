@@ -1,14 +1,15 @@
 //! Memory that begins with a page.
 //!
-//! Where it lies decides how fast the system copies to it and from it: what is sent over a socket begins with a page there,
-//! and memory of the heap may lie just [behind](aldis_hal::copy) that.
+//! Where it lies decides how fast the system copies to it and from it: what is sent over a socket
+//! begins with a page there, and memory of the heap may lie just [behind](aldis_hal::copy) that.
 
 use core::fmt;
 use core::ops::{Deref, DerefMut, Range};
 
 const PAGE_BYTES: usize = 4096;
 
-/// Elements on the heap, the first of which begins a page. Numbers: their size is a power of two, and they are aligned to it.
+/// Elements on the heap, the first of which begins a page. Numbers: their size is a power of two,
+/// and they are aligned to it.
 pub struct Paged<T = u8> {
     /// Those, and what is before and behind them: a page.
     memory: Box<[T]>,

@@ -38,27 +38,31 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Every rank can have a core of its own: spin for some microseconds, then offer the core now and then (half a
-    /// microsecond when nobody takes it, and no more than that is lost; without it two ranks on a core that others
-    /// use too wait for each other's time slices), and sleep only when the wait has lasted for about a tenth of a
-    /// second, so that a rank that waits for minutes burns nothing.
+    /// Every rank can have a core of its own: spin for some microseconds, then offer the core now
+    /// and then (half a microsecond when nobody takes it, and no more than that is lost; without it
+    /// two ranks on a core that others use too wait for each other's time slices), and sleep only
+    /// when the wait has lasted for about a tenth of a second, so that a rank that waits for
+    /// minutes burns nothing.
     pub const ALONE: Self = Self { spins: 128, yield_every: 64, awake: 1 << 20, nap_us_max: 50 };
 
-    /// More ranks than cores: whoever is waited for may need this very core. On two cores, four ranks pass a
-    /// message in 0.5 us with 16 spins before the first yield, as with 64, in 3 us with 4 and in 170 us without yields; a
-    /// barrier of all of them takes 2.9 us with 16 and 4.3 us with 64.
+    /// More ranks than cores: whoever is waited for may need this very core. On two cores, four
+    /// ranks pass a message in 0.5 us with 16 spins before the first yield, as with 64, in 3 us
+    /// with 4 and in 170 us without yields; a barrier of all of them takes 2.9 us with 16 and 4.3
+    /// us with 64.
     pub const SHARED: Self = Self { spins: 16, yield_every: 1, awake: 1 << 10, nap_us_max: 50 };
 
-    /// As [`SHARED`](Self::SHARED), with sockets: a poll that finds nothing is a system call, and takes as long as tens of
-    /// looks at memory.
+    /// As [`SHARED`](Self::SHARED), with sockets: a poll that finds nothing is a system call, and
+    /// takes as long as tens of looks at memory.
     pub const SHARED_SOCKETS: Self = Self { spins: 2, ..Self::SHARED };
 
-    /// As [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), with an RDMA device. Who yields is given the core again until it has had its
-    /// share of it: a peer whose system call moves a megabyte, as with soft RoCE, takes half as long again for every rank that
-    /// polls meanwhile. So a rank sleeps soon: until the device wakes it, or for a tenth of the time that it has waited.
+    /// As [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), with an RDMA device. Who yields is given the
+    /// core again until it has had its share of it: a peer whose system call moves a megabyte, as
+    /// with soft RoCE, takes half as long again for every rank that polls meanwhile. So a rank
+    /// sleeps soon: until the device wakes it, or for a tenth of the time that it has waited.
     pub const SHARED_DEVICE: Self = Self { awake: 16, nap_us_max: 1000, ..Self::SHARED_SOCKETS };
 
-    /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores, with or without sockets.
+    /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores, with or
+    /// without sockets.
     pub fn of(ranks: u32, cores: u32, sockets: bool) -> Self {
         match (ranks > cores, sockets) {
             (false, _) => Self::ALONE,
@@ -68,7 +72,8 @@ impl Patience {
     }
 }
 
-/// How long a rank sleeps between polls once its patience is at an end, and after how many naps for as long again.
+/// How long a rank sleeps between polls once its patience is at an end, and after how many naps for
+/// as long again.
 const NAP_US: u32 = 50;
 /// How long it sleeps at most where a bell wakes it: timers and deadlines are late by no more.
 const NAP_WITH_BELL: Duration = Duration::from_millis(5);
@@ -76,9 +81,10 @@ const NAPS: u32 = 8;
 
 /// Platform of a rank on Linux.
 ///
-/// The clock is `clock_gettime(CLOCK_MONOTONIC)` through the vDSO: 25 ns where the bare time-stamp counter takes
-/// 10 (AMD EPYC, virtual machine). The kernel keeps the instant of its last poll and asks again only where a
-/// deadline is set or a wait is long, so the 15 ns do not stand on a message's way.
+/// The clock is `clock_gettime(CLOCK_MONOTONIC)` through the vDSO: 25 ns where the bare time-stamp
+/// counter takes 10 (AMD EPYC, virtual machine). The kernel keeps the instant of its last poll and
+/// asks again only where a deadline is set or a wait is long, so the 15 ns do not stand on a
+/// message's way.
 #[derive(Clone, Debug)]
 pub struct HostPlatform {
     board: Option<&'static Board>,
@@ -98,7 +104,8 @@ impl HostPlatform {
         Self { board: None, patience, bell: None }
     }
 
-    /// The same, which sleeps as long as it may, or until this file can be read: of a rank for which nothing else happens.
+    /// The same, which sleeps as long as it may, or until this file can be read: of a rank for
+    /// which nothing else happens.
     #[must_use]
     pub fn with_bell(self, bell: Option<OwnedFd>) -> Self {
         Self { bell: bell.map(Arc::new), ..self }

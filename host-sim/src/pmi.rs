@@ -1,8 +1,10 @@
-//! PMI: how a process asks the process manager that has started it who it is and where the others are.
+//! PMI: how a process asks the process manager that has started it who it is and where the others
+//! are.
 //!
-//! Hydra (`mpiexec.hydra`) and Slurm (`srun --mpi=pmi2`) give each process one end of a stream socket, whose number stands in
-//! `PMI_FD`, beside `PMI_RANK` and `PMI_SIZE`. Over it the process puts values under keys, waits at a fence until all have
-//! put theirs, and gets what the others have put:
+//! Hydra (`mpiexec.hydra`) and Slurm (`srun --mpi=pmi2`) give each process one end of a stream
+//! socket, whose number stands in `PMI_FD`, beside `PMI_RANK` and `PMI_SIZE`. Over it the process
+//! puts values under keys, waits at a fence until all have put theirs, and gets what the others
+//! have put:
 //!
 //! ```text
 //!              version 1, a line each            version 2, counted
@@ -14,12 +16,14 @@
 //! last word    finalize | abort                  finalize | abort
 //! ```
 //!
-//! Both are told at length in MPICH's `src/pmi/maint/pmi-1.1.txt` and `pmi-2.0.txt`. Version 1 is spoken unless
-//! [`VERSION_VARIABLE`] asks for the other: all managers of either know it, and it alone lets Hydra exit with an abort's code.
+//! Both are told at length in MPICH's `src/pmi/maint/pmi-1.1.txt` and `pmi-2.0.txt`. Version 1 is
+//! spoken unless [`VERSION_VARIABLE`] asks for the other: all managers of either know it, and it
+//! alone lets Hydra exit with an abort's code.
 //!
-//! [`Message`] and [`Request`] are pure: bytes in, bytes out. [`Client`] speaks over the socket, with a deadline for all.
-//! Nothing that a manager says is believed: messages are bounded and checked, and what is wrong with one is a [`PmiError`] that
-//! names the command, what came, and what to do.
+//! [`Message`] and [`Request`] are pure: bytes in, bytes out. [`Client`] speaks over the socket,
+//! with a deadline for all. Nothing that a manager says is believed: messages are bounded and
+//! checked, and what is wrong with one is a [`PmiError`] that names the command, what came, and
+//! what to do.
 
 mod client;
 mod error;

@@ -18,7 +18,8 @@ use crate::transport::{HostEndpoint, failures};
 /// Exit code of a Rust program that panicked.
 const PANIC_CODE: u8 = 101;
 
-/// An error that ends the whole job with an exit code of its own: return it from the program given to [`run`](run()).
+/// An error that ends the whole job with an exit code of its own: return it from the program given
+/// to [`run`](run()).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Abort {
     code: i32,
@@ -26,7 +27,8 @@ pub struct Abort {
 }
 
 impl Abort {
-    /// The job is to end with `code` (1 to 255; the launcher exits with its low byte) because of `text`.
+    /// The job is to end with `code` (1 to 255; the launcher exits with its low byte) because of
+    /// `text`.
     pub fn new(code: i32, text: impl Into<String>) -> Self {
         Self { code, text: text.into() }
     }
@@ -42,15 +44,17 @@ impl Error for Abort {}
 
 /// Joins the job, runs `program` on this rank's endpoint and leaves.
 ///
-/// Under `aldis-run` or a process manager ([`pmi`](crate::pmi)) the process becomes one of its ranks; started by itself it is a
-/// job of one. The default [`storage`] is used. An error that `program` returns, or its panic, is reported
-/// once: by the launcher if there is one, which then ends the other ranks; on standard error otherwise. [`Abort`] as the error
-/// chooses the job's exit code.
+/// Under `aldis-run` or a process manager ([`pmi`](crate::pmi)) the process becomes one of its
+/// ranks; started by itself it is a job of one. The default [`storage`] is used. An error that
+/// `program` returns, or its panic, is reported once: by the launcher if there is one, which then
+/// ends the other ranks; on standard error otherwise. [`Abort`] as the error chooses the job's exit
+/// code.
 pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>) -> ExitCode {
     run_joined(storage::take().and_then(Job::join), program)
 }
 
-/// As [`run`], with storage of the program's own: that of [`aldis_kernel::storage!`], say, whose sizes it chooses.
+/// As [`run`], with storage of the program's own: that of [`aldis_kernel::storage!`], say, whose
+/// sizes it chooses.
 pub fn run_with(
     storage: Memory<'static>,
     program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>,
@@ -92,7 +96,8 @@ fn run_joined(
             },
             Err(error) => {
                 let text = chain(&*error) + &failures(&endpoint);
-                // A program may have put the kernel's error into one of its own that does not tell its source.
+                // A program may have put the kernel's error into one of its own that does not tell
+                // its source.
                 job.fail(&text, is_consequence(&*error) || is_consequence(endpoint.failure()));
                 (text, 1)
             }
@@ -104,7 +109,8 @@ fn run_joined(
     ExitCode::from(code)
 }
 
-/// How this rank has ended the whole job, if it has: by the error it returned, or by a call of `abort`.
+/// How this rank has ended the whole job, if it has: by the error it returned, or by a call of
+/// `abort`.
 fn own_abort(endpoint: &HostEndpoint, rank: u32, result: &Result<(), Box<dyn Error>>) -> Option<Abort> {
     let error = result.as_ref().err();
     if let Some(abort) = error.and_then(|error| error.downcast_ref::<Abort>()) {

@@ -1,11 +1,12 @@
-//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first, then what
-//! single copies are agreed upon in, the inbox, and the rank's arena if it has one.
+//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first,
+//! then what single copies are agreed upon in, the inbox, and the rank's arena if it has one.
 //!
-//! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever is killed when;
-//! the kernel frees it with the last process that holds it. It is private to the user (mode 0600), sealed against
-//! shrinking and growing, so that no peer can turn an access into SIGBUS, and backed by memory from the first
-//! moment (`fallocate`), so that a lack of memory is [`SegmentError::NoMemory`] at creation and never a fault later.
-//! A segment that comes from elsewhere is checked for size, seals and label before a byte of it is believed.
+//! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever
+//! is killed when; the kernel frees it with the last process that holds it. It is private to the
+//! user (mode 0600), sealed against shrinking and growing, so that no peer can turn an access into
+//! SIGBUS, and backed by memory from the first moment (`fallocate`), so that a lack of memory is
+//! [`SegmentError::NoMemory`] at creation and never a fault later. A segment that comes from
+//! elsewhere is checked for size, seals and label before a byte of it is believed.
 
 use core::fmt;
 use core::num::NonZeroUsize;
@@ -145,7 +146,8 @@ pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
     if have < need { Err(SegmentError::NoMemory { need, have, refused: None }) } else { Ok(()) }
 }
 
-/// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and labelled.
+/// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and
+/// labelled.
 ///
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
@@ -198,8 +200,8 @@ struct Mapping {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping is plain memory of the process, not bound to a thread, and the type hands out nothing but its
-// address and, through `Segment` and `BoardView`, shared references to atomics.
+// SAFETY: the mapping is plain memory of the process, not bound to a thread, and the type hands out
+// nothing but its address and, through `Segment` and `BoardView`, shared references to atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; there is no method that changes the mapping itself.
 unsafe impl Sync for Mapping {}
@@ -209,7 +211,8 @@ impl Mapping {
         let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
         let (protection, flags) =
             (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
-        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust knows of.
+        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
+        // knows of.
         let start = unsafe { mmap(None, bytes, (protection, flags), file) }.map_err(|errno| {
             let (need, have) = (bytes.get() as u64, addresses_left());
             match errno {
@@ -223,8 +226,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`. A failure
-        // leaves it mapped, which harms nobody.
+        // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`.
+        // A failure leaves it mapped, which harms nobody.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
 }
@@ -240,8 +243,9 @@ pub struct Parts {
 
 /// A mapped segment, checked.
 ///
-/// Where copies are agreed upon is the business of the transport that is made of it: by a second one, whose owner helps as
-/// well, memory would be written that the first one's reader has taken back.
+/// Where copies are agreed upon is the business of the transport that is made of it: by a second
+/// one, whose owner helps as well, memory would be written that the first one's reader has taken
+/// back.
 ///
 /// ```compile_fail,E0624
 /// fn again(segment: &'static aldis_host_sim::segment::Segment) {
@@ -254,7 +258,8 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this returns.
+    /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this
+    /// returns.
     ///
     /// # Errors
     /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
@@ -270,13 +275,14 @@ impl Segment {
 
     /// The status board.
     pub fn board(&self) -> &Board {
-        // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`), `Board` is made
-        // of atomics for which every bit pattern is valid, and all processes access it as such.
+        // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`),
+        // `Board` is made of atomics for which every bit pattern is valid, and all processes access
+        // it as such.
         unsafe { self.mapping.start.cast::<Board>().as_ref() }
     }
 
-    /// Where the inbox of so many bytes begins, and the arena behind it, whose length is what is left. Shared with peers: not
-    /// to be made references of.
+    /// Where the inbox of so many bytes begins, and the arena behind it, whose length is what is
+    /// left. Shared with peers: not to be made references of.
     ///
     /// # Errors
     /// [`SegmentError::Size`] if there is no room for the inbox.
@@ -294,8 +300,8 @@ impl Segment {
 
     /// Where copies by the system are agreed upon.
     pub(crate) fn stand(&'static self) -> Stand {
-        // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the mapping stays, its file was
-        // zero when it was made, and the inbox begins behind it.
+        // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the
+        // mapping stays, its file was zero when it was made, and the inbox begins behind it.
         unsafe { Stand::new(self.mapping.start.add(BOARD_BYTES)) }
     }
 
@@ -322,8 +328,8 @@ impl BoardView {
 
     /// The board.
     pub fn board(&self) -> &Board {
-        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed against
-        // shrinking and at least that long, so no access faults.
+        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed
+        // against shrinking and at least that long, so no access faults.
         unsafe { self.mapping.start.cast::<Board>().as_ref() }
     }
 }

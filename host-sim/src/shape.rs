@@ -1,6 +1,8 @@
-//! How large the inboxes of a node are: many ranks get smaller blocks, so that the whole stays bounded.
+//! How large the inboxes of a node are: many ranks get smaller blocks, so that the whole stays
+//! bounded.
 //!
-//! Memory is (ranks of the node)^2 lanes. A lane is a ring of 128-byte slots and blocks for what does not fit into a slot:
+//! Memory is (ranks of the node)^2 lanes. A lane is a ring of 128-byte slots and blocks for what
+//! does not fit into a slot:
 //!
 //! | ranks | slots | blocks | a lane | the node |
 //! |---|---|---|---|---|
@@ -9,8 +11,8 @@
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
-//! That includes what stands beside the lanes: the sets of control lines, and 24 KiB a rank for [`cma`](crate::cma). Arenas
-//! come on top, as the user wants them.
+//! That includes what stands beside the lanes: the sets of control lines, and 24 KiB a rank for
+//! [`cma`](crate::cma). Arenas come on top, as the user wants them.
 
 use aldis_drivers::shm::Geometry;
 
@@ -55,8 +57,8 @@ impl Plan {
     }
 }
 
-/// Sets of control lines: the world and three more communicators have collectives by them. A set takes 65 KiB and eight blocks
-/// of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
+/// Sets of control lines: the world and three more communicators have collectives by them. A set
+/// takes 65 KiB and eight blocks of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
 const SETS: u32 = 4;
 
 /// The driver's form of a shape.

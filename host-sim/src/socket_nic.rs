@@ -1,5 +1,6 @@
-//! `SocketNic`: a network card that is a unix datagram socket, one datagram a frame. How a Linux process stands on the
-//! [switch](crate::switch), beside emulators whose `-netdev dgram` does the same.
+//! `SocketNic`: a network card that is a unix datagram socket, one datagram a frame. How a Linux
+//! process stands on the [switch](crate::switch), beside emulators whose `-netdev dgram` does the
+//! same.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -10,7 +11,8 @@ use aldis_sys::socket::UnixDatagram;
 
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 const MAC_HEADER_BYTES: usize = 14;
-/// The longest datagram that is taken in. A card hands up what comes; whoever is above it judges the length.
+/// The longest datagram that is taken in. A card hands up what comes; whoever is above it judges
+/// the length.
 const RECEIVE_BYTES: usize = 65_536;
 
 /// A network card on a switch's port.
@@ -30,11 +32,13 @@ pub struct SocketNic {
 }
 
 impl SocketNic {
-    /// The card of member `number` of the job in `folder`, beside [`Switch::add`](crate::switch::Switch::add)'s port of
-    /// that number. It may come before its switch: until then, and when the switch has gone, frames are lost.
+    /// The card of member `number` of the job in `folder`, beside
+    /// [`Switch::add`](crate::switch::Switch::add)'s port of that number. It may come before its
+    /// switch: until then, and when the switch has gone, frames are lost.
     ///
     /// # Errors
-    /// The socket cannot be made; if it stands there already, another member has this number or died with it.
+    /// The socket cannot be made; if it stands there already, another member has this number or
+    /// died with it.
     pub fn plug(folder: &Path, number: u32, mac: Mac, mtu: usize) -> io::Result<Self> {
         let own = folder.join(format!("member{number}.sock"));
         let socket = UnixDatagram::bind(&own)
@@ -60,7 +64,8 @@ impl SocketNic {
             if result.as_ref().is_err_and(|error| error.kind() == ErrorKind::WouldBlock) {
                 return false;
             }
-            // A frame that the system refuses is one that a wire has lost: a cable without a plug, mostly.
+            // A frame that the system refuses is one that a wire has lost: a cable without a plug,
+            // mostly.
             self.link = if result.is_ok() { Link::Up } else { Link::Down };
             self.waiting = 0;
         }

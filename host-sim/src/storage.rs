@@ -11,11 +11,11 @@
 //! | bins | 2^16 | matching stays O(1) up to about so many posted or unexpected messages |
 //! | pieces | 17408 | of groups that are no single stride: 17 a communicator; 12 bytes each |
 //!
-//! It is [mapped](mod@crate::lazy): pages that a program never touches take no memory. A system that refuses so much
-//! address space (`ulimit -v`) leaves a small one, of 1024 requests and as many bins; where that does not fit either, need and
-//! have are told. A program that needs other sizes
-//! declares its own with [`aldis_kernel::storage!`] and passes it to [`run_with`](crate::run_with) or
-//! [`Job::join`](crate::Job::join).
+//! It is [mapped](mod@crate::lazy): pages that a program never touches take no memory. A system
+//! that refuses so much address space (`ulimit -v`) leaves a small one, of 1024 requests and as
+//! many bins; where that does not fit either, need and have are told. A program that needs other
+//! sizes declares its own with [`aldis_kernel::storage!`] and passes it to
+//! [`run_with`](crate::run_with) or [`Job::join`](crate::Job::join).
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
@@ -30,7 +30,8 @@ pub const MAX_RANKS: u32 = 64;
 /// Hands the default storage out, once: the large one, unless the system has no addresses for it.
 ///
 /// # Errors
-/// [`JoinError::StorageTaken`] ever after; [`JoinError::NoStorage`] if there is no room for the small one either.
+/// [`JoinError::StorageTaken`] ever after; [`JoinError::NoStorage`] if there is no room for the
+/// small one either.
 pub(crate) fn take() -> Result<Memory<'static>, JoinError> {
     static TAKEN: AtomicBool = AtomicBool::new(false);
     if TAKEN.swap(true, Ordering::Relaxed) {

@@ -1,8 +1,9 @@
-//! Topologies: how nodes are connected, who is how far from whom, and which links a message passes on its way. The
-//! simulator and the predictions wire their nodes by the same ones.
+//! Topologies: how nodes are connected, who is how far from whom, and which links a message passes
+//! on its way. The simulator and the predictions wire their nodes by the same ones.
 //!
-//! Ranks are placed in order, one a node. Routes are fixed, and minimal in their kind: a dragonfly's go straight from
-//! group to group. A node's own cable, in either direction, is used by its messages alone; all other links are shared.
+//! Ranks are placed in order, one a node. Routes are fixed, and minimal in their kind: a
+//! dragonfly's go straight from group to group. A node's own cable, in either direction, is used by
+//! its messages alone; all other links are shared.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -23,8 +24,8 @@ pub use fat_tree::FatTree;
 use grid::Grid;
 pub use text::{HELP, KNOWN, UnknownTopology};
 
-/// How nodes are connected. Sizes that are left out are chosen by the number of nodes; sizes beyond what the nodes fill
-/// are cut to that.
+/// How nodes are connected. Sizes that are left out are chosen by the number of nodes; sizes beyond
+/// what the nodes fill are cut to that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Topology {
     /// One switch that never blocks.
@@ -71,8 +72,8 @@ impl Topology {
         }
     }
 
-    /// Links between nodes, or switches, that a message passes from one of `size` nodes to another; 1 is the shortest
-    /// way, also from a node to itself.
+    /// Links between nodes, or switches, that a message passes from one of `size` nodes to another;
+    /// 1 is the shortest way, also from a node to itself.
     pub fn hops(self, size: u32, from: u32, to: u32) -> u32 {
         match self.wiring(size) {
             Wiring::Crossbar => 1,
@@ -82,7 +83,8 @@ impl Topology {
         }
     }
 
-    /// The most shared links of a way between two of `size` nodes, and at least 1: what it costs to simulate them.
+    /// The most shared links of a way between two of `size` nodes, and at least 1: what it costs to
+    /// simulate them.
     pub fn diameter(self, size: u32) -> u32 {
         match self.wiring(size) {
             Wiring::Crossbar => 1,
@@ -112,14 +114,14 @@ impl Topology {
         }
     }
 
-    /// How many links there may be between `size` nodes. The first `size` lead into the network, one a node, the next
-    /// `size` out of it, and the shared ones follow.
+    /// How many links there may be between `size` nodes. The first `size` lead into the network,
+    /// one a node, the next `size` out of it, and the shared ones follow.
     pub fn links(self, size: u32) -> u64 {
         self.shared_links(size).saturating_add(2 * u64::from(size))
     }
 
-    /// Visits every link on the way from one of `size` nodes to another, in order: the sender's cable, the shared
-    /// links, the receiver's cable. Nothing is visited from a node to itself.
+    /// Visits every link on the way from one of `size` nodes to another, in order: the sender's
+    /// cable, the shared links, the receiver's cable. Nothing is visited from a node to itself.
     pub fn route(self, size: u32, from: u32, to: u32, mut visit: impl FnMut(usize)) {
         if from == to {
             return;

@@ -1,5 +1,5 @@
-//! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank: itself, shared memory on its node, TCP
-//! or verbs beyond.
+//! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank:
+//! itself, shared memory on its node, TCP or verbs beyond.
 
 mod choice;
 
@@ -35,8 +35,8 @@ pub type Far = Tcp;
 #[cfg(feature = "verbs")]
 pub type Far = Composite<Tcp, Verbs>;
 
-/// How a rank's messages travel: to itself through its own memory, to those of its node through shared memory, to all others
-/// over TCP or verbs.
+/// How a rank's messages travel: to itself through its own memory, to those of its node through
+/// shared memory, to all others over TCP or verbs.
 pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Far>>;
 
 /// A rank's endpoint on a host.
@@ -101,8 +101,8 @@ pub fn failures(endpoint: &HostEndpoint) -> String {
 pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;
 
-/// What shared memory costs between two cores of one machine: measured on two cores of an AMD EPYC (one way 150 to
-/// 250 ns for a line, 10 GB/s through blocks).
+/// What shared memory costs between two cores of one machine: measured on two cores of an AMD EPYC
+/// (one way 150 to 250 ns for a line, 10 GB/s through blocks).
 pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
 
 /// The segments of this rank and of those that it shares memory with, by rank from the `first`.
@@ -118,7 +118,8 @@ impl Segments {
         self.first + self.mapped.len() as u32
     }
 
-    /// The segment of a rank, with the rank's number among the mapped; `None` if it shares no memory with this one.
+    /// The segment of a rank, with the rank's number among the mapped; `None` if it shares no
+    /// memory with this one.
     pub(crate) fn of(&self, rank: PeerId) -> Option<(PeerId, &'static Segment)> {
         let number = rank.0.checked_sub(self.first)?;
         self.mapped.get(number as usize).map(|segment| (PeerId(number), *segment))
@@ -141,15 +142,16 @@ pub(crate) struct Inboxes<'a> {
 
 /// The inbox part of a segment as the driver wants it.
 fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
-    // SAFETY: the mapping is leaked, so it is valid for 'static; its file is sealed against shrinking and was zeroed
-    // when it was made; nothing else in this process reaches it (a segment is taken up once per rank); all ranks of
-    // the job run this driver.
+    // SAFETY: the mapping is leaked, so it is valid for 'static; its file is sealed against
+    // shrinking and was zeroed when it was made; nothing else in this process reaches it (a segment
+    // is taken up once per rank); all ranks of the job run this driver.
     unsafe { Region::new(start, len) }
 }
 
 /// The arena part of this rank's own segment, for the rest of the process.
 fn arena(Parts { arena: (start, bytes), .. }: Parts) -> &'static Arena {
-    // SAFETY: as in `region`; the others read there, and write by the system alone what is lent to be written.
+    // SAFETY: as in `region`; the others read there, and write by the system alone what is lent to
+    // be written.
     Box::leak(Box::new(unsafe { Arena::new(start, bytes) }))
 }
 
@@ -214,13 +216,14 @@ impl<'a> Inboxes<'a> {
     }
 }
 
-/// The transports of ranks that are threads of this process and share memory as processes do: inboxes, and an arena of so
-/// many bytes each, in segments that stay for the rest of the process. All ranks have the boot id `epoch`. For programs
-/// that try what processes do in one of them, such as the trials of soundness; a job of threads is
-/// [`cores`](crate::cores)'.
+/// The transports of ranks that are threads of this process and share memory as processes do:
+/// inboxes, and an arena of so many bytes each, in segments that stay for the rest of the process.
+/// All ranks have the boot id `epoch`. For programs that try what processes do in one of them, such
+/// as the trials of soundness; a job of threads is [`cores`](crate::cores)'.
 ///
 /// # Errors
-/// [`JoinError::Segment`] if there is no memory for them, or what else is amiss in what a rank of a job does at its start.
+/// [`JoinError::Segment`] if there is no memory for them, or what else is amiss in what a rank of a
+/// job does at its start.
 pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<HostTransport>, JoinError> {
     let geometry = Geometry { peers: ranks, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 1 };
     let job = entropy::random()?;
@@ -230,7 +233,8 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
     let broken = |rank| move |error| JoinError::Segment { rank, error };
     let files = (0..ranks).map(|rank| segment::create(label(rank), whole).map_err(broken(rank)));
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    // Each rank maps all of them for itself, as a process does: what it reads of others nobody writes where it reads.
+    // Each rank maps all of them for itself, as a process does: what it reads of others nobody
+    // writes where it reads.
     let map = |me| {
         let opened = files
             .iter()

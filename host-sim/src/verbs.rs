@@ -1,7 +1,8 @@
-//! Messages over verbs: a rank's reliable connections (RC queue pairs) through an RDMA device, InfiniBand or RoCE.
+//! Messages over verbs: a rank's reliable connections (RC queue pairs) through an RDMA device,
+//! InfiniBand or RoCE.
 //!
-//! Feature `verbs`, which needs libibverbs and librdmacm; without it nothing of this is built. It stands beside
-//! [`tcp`](crate::tcp) and keeps the same contract.
+//! Feature `verbs`, which needs libibverbs and librdmacm; without it nothing of this is built. It
+//! stands beside [`tcp`](crate::tcp) and keeps the same contract.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -16,36 +17,41 @@
 //!
 //! # How ranks connect
 //!
-//! Two ranks say to each other what a connection needs, when it is needed: see `engine::bond`. A [manager](Manager) carries that:
-//! the system's rdma_cm, or, out of band, datagrams to the queue pair that each rank's card tells, one for all peers. These are of
-//! [`Ethernet`](aldis_drivers::ethernet), repeated until they are answered, so that each life of a rank is told from
-//! another. In the [mode](Mode::Datagrams) of their name all messages go that way, and there are no connections.
+//! Two ranks say to each other what a connection needs, when it is needed: see `engine::bond`. A
+//! [manager](Manager) carries that: the system's rdma_cm, or, out of band, datagrams to the queue
+//! pair that each rank's card tells, one for all peers. These are of
+//! [`Ethernet`](aldis_drivers::ethernet), repeated until they are answered, so that each life of a
+//! rank is told from another. In the [mode](Mode::Datagrams) of their name all messages go that
+//! way, and there are no connections.
 //!
 //! # How a message travels over a connection
 //!
-//! It is put together in a slot of registered memory and sent from there; a small one is copied into the device's queue
-//! (inline). It arrives in a slot of the receives that all peers share, from where the sink takes it. The immediate value
-//! of each message tells the [limit](aldis_protocols::credit) up to which the reader may send. So a sender never finds
-//! the receives used up: each peer may have so many messages under way, and there are receives for all of them, and for
-//! the few that tell limits alone.
+//! It is put together in a slot of registered memory and sent from there; a small one is copied
+//! into the device's queue (inline). It arrives in a slot of the receives that all peers share,
+//! from where the sink takes it. The immediate value of each message tells the
+//! [limit](aldis_protocols::credit) up to which the reader may send. So a sender never finds the
+//! receives used up: each peer may have so many messages under way, and there are receives for all
+//! of them, and for the few that tell limits alone.
 //!
 //! # How memory is reached
 //!
-//! The device reads and writes registered memory of peers by keys, without their help. What a key does not allow is refused
-//! there and breaks the connection, so there is a second one for that alone: see `engine::direct`.
+//! The device reads and writes registered memory of peers by keys, without their help. What a key
+//! does not allow is refused there and breaks the connection, so there is a second one for that
+//! alone: see `engine::direct`.
 //!
 //! # Bounds
 //!
-//! A peer that is connected to has 16 slots of 16 KiB to send from and 19 to receive into: 560 KiB of locked memory; one that is
-//! not has a kilobyte. 16 reads, writes and atomics with a peer can be under way, and a rank can have 1024 regions registered. As
-//! datagrams, messages are as long as a packet, and a peer has 32 of them, in memory that is not locked.
+//! A peer that is connected to has 16 slots of 16 KiB to send from and 19 to receive into: 560 KiB
+//! of locked memory; one that is not has a kilobyte. 16 reads, writes and atomics with a peer can
+//! be under way, and a rank can have 1024 regions registered. As datagrams, messages are as long as
+//! a packet, and a peer has 32 of them, in memory that is not locked.
 //!
 //! # Deaths
 //!
-//! A peer's device answers for it as long as its process lives, also while that computes. What is sent to one that has died, and
-//! a question that is asked of those from whom something is [expected](aldis_hal::Transport::expect), finds no
-//! answer. Datagrams are answered by polls alone, so that a peer which owes an answer is given
-//! [time](Config::patience_s).
+//! A peer's device answers for it as long as its process lives, also while that computes. What is
+//! sent to one that has died, and a question that is asked of those from whom something is
+//! [expected](aldis_hal::Transport::expect), finds no answer. Datagrams are answered by polls
+//! alone, so that a peer which owes an answer is given [time](Config::patience_s).
 //!
 //! # Deliberately absent
 //!
@@ -75,13 +81,15 @@ pub use self::choice::{Config, Manager, Mode, RoceVersion, VARIABLE};
 pub use self::error::VerbsError;
 pub use self::transport::VerbsSlot;
 
-/// What RoCE costs on an adapter of 100 Gbit/s: one way 1 us, 11 GB/s (Kalia, Kaminsky, Andersen: Design Guidelines for High
-/// Performance RDMA Systems, USENIX ATC 2016). Soft RoCE is slower than that by a factor of fifty.
+/// What RoCE costs on an adapter of 100 Gbit/s: one way 1 us, 11 GB/s (Kalia, Kaminsky, Andersen:
+/// Design Guidelines for High Performance RDMA Systems, USENIX ATC 2016). Soft RoCE is slower than
+/// that by a factor of fifty.
 const COST: Cost = Cost { overhead_ns: 200, latency_ns: 800, per_kib_ns: 93 };
 
-/// What reading a peer's memory costs there. Most of it is the registration of the memory on both sides, some microseconds
-/// (Mietke et al.: Analysis of the Memory Registration Process in the Mellanox InfiniBand Software Stack, Euro-Par 2006); the
-/// bytes are not copied, as those of messages are.
+/// What reading a peer's memory costs there. Most of it is the registration of the memory on both
+/// sides, some microseconds (Mietke et al.: Analysis of the Memory Registration Process in the
+/// Mellanox InfiniBand Software Stack, Euro-Par 2006); the bytes are not copied, as those of
+/// messages are.
 const READ_COST: Cost = Cost { overhead_ns: 2000, latency_ns: 1600, per_kib_ns: 90 };
 
 /// What writing there costs until the bytes can be seen: the same, and a read behind it.
@@ -129,8 +137,8 @@ impl Verbs {
         }))
     }
 
-    /// Where it can be connected to, as its card tells ([`Card::address`](aldis_protocols::card::Card)); nothing if it is
-    /// vacant.
+    /// Where it can be connected to, as its card tells
+    /// ([`Card::address`](aldis_protocols::card::Card)); nothing if it is vacant.
     pub fn address(&self) -> Vec<u8> {
         match &self.0 {
             Way::None => Vec::new(),
@@ -148,8 +156,9 @@ impl Verbs {
         }
     }
 
-    /// A file that can be read when something has happened, once polls have found nothing for a while: who sleeps waits on it.
-    /// `None` if it is vacant, or the process can have no more files.
+    /// A file that can be read when something has happened, once polls have found nothing for a
+    /// while: who sleeps waits on it. `None` if it is vacant, or the process can have no more
+    /// files.
     pub fn bell(&self) -> Option<OwnedFd> {
         match &self.0 {
             Way::None => None,
@@ -158,8 +167,9 @@ impl Verbs {
         }
     }
 
-    /// Puts the queue pair that messages with `peer` go by into its error state, as a device does when it fails: what is
-    /// under way is flushed, and both sides lose each other. For tests of what stands above.
+    /// Puts the queue pair that messages with `peer` go by into its error state, as a device does
+    /// when it fails: what is under way is flushed, and both sides lose each other. For tests of
+    /// what stands above.
     ///
     /// # Errors
     /// [`Cause::Stale`] if there is none.

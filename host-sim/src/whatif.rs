@@ -1,8 +1,10 @@
-//! What if: the time that a collective schedule would take on a machine of so many nodes and such a network.
+//! What if: the time that a collective schedule would take on a machine of so many nodes and such a
+//! network.
 //!
-//! The schedules are pure functions, so no message has to be sent and no kernel run to see how they behave: [`Run`]
-//! walks every rank through its rounds in virtual time under the LogGP cost model of a [`Network`]. In a release build
-//! one message takes 130 to 270 ns of real time and one rank about 100 bytes, so that 65,536 ranks take 0.2 s and 6 MiB.
+//! The schedules are pure functions, so no message has to be sent and no kernel run to see how they
+//! behave: [`Run`] walks every rank through its rounds in virtual time under the LogGP cost model
+//! of a [`Network`]. In a release build one message takes 130 to 270 ns of real time and one rank
+//! about 100 bytes, so that 65,536 ranks take 0.2 s and 6 MiB.
 //!
 //! ```
 //! use aldis_coll::barrier::Dissemination;
@@ -26,20 +28,22 @@
 //!
 //! # The model
 //!
-//! LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with the conventions of `LogGOPSim` (Hoefler, Schneider,
-//! Lumsdaine 2010): a message of k bytes costs the sender's processor `o`, then (k-1) `G` on its way out, `L` on the
-//! way, and the receiver's processor `o`. A network interface begins a message `g + (k-1) G` after the one before,
-//! in each direction. `L` is that of the shortest way and grows by a constant for each switch or node more.
+//! LogGP (Alexandrov, Ionescu, Schauser, Scheiman 1995) with the conventions of `LogGOPSim`
+//! (Hoefler, Schneider, Lumsdaine 2010): a message of k bytes costs the sender's processor `o`,
+//! then (k-1) `G` on its way out, `L` on the way, and the receiver's processor `o`. A network
+//! interface begins a message `g + (k-1) G` after the one before, in each direction. `L` is that of
+//! the shortest way and grows by a constant for each switch or node more.
 //!
-//! A rank goes through its rounds as the executor of `aldis-coll` does: it posts the round's messages in order, waits
-//! for all of them, then carries out the local steps. It cuts the data into as many segments as the scratch asks for, one
-//! after another: segments in flight together are not simulated. A send is complete once its last byte has left. Messages
-//! between two ranks match in order.
+//! A rank goes through its rounds as the executor of `aldis-coll` does: it posts the round's
+//! messages in order, waits for all of them, then carries out the local steps. It cuts the data
+//! into as many segments as the scratch asks for, one after another: segments in flight together
+//! are not simulated. A send is complete once its last byte has left. Messages between two ranks
+//! match in order.
 //!
 //! # Deliberately absent
 //!
-//! Protocols: rendezvous handshakes, copies of unexpected messages, acknowledgements and credits. What they cost shows
-//! where the real kernel is run.
+//! Protocols: rendezvous handshakes, copies of unexpected messages, acknowledgements and credits.
+//! What they cost shows where the real kernel is run.
 
 pub mod cost;
 pub mod network;

@@ -1,8 +1,9 @@
 //! Wire-up: how the ranks of a job find each other before the first message.
 //!
-//! Every rank inherits one end of a local socket pair from the launcher, or from its agent on another machine; the
-//! descriptor's number stands in the environment variable [`SOCKET_VARIABLE`]. The socket keeps message boundaries (`SOCK_SEQPACKET`), a message is
-//! one [`postcard`]-encoded value of at most [`MESSAGE_BYTES_MAX`] bytes, and descriptors travel beside it.
+//! Every rank inherits one end of a local socket pair from the launcher, or from its agent on
+//! another machine; the descriptor's number stands in the environment variable [`SOCKET_VARIABLE`].
+//! The socket keeps message boundaries (`SOCK_SEQPACKET`), a message is one [`postcard`]-encoded
+//! value of at most [`MESSAGE_BYTES_MAX`] bytes, and descriptors travel beside it.
 //!
 //! ```text
 //! rank                                   launcher
@@ -64,7 +65,8 @@ pub enum WireError {
     },
     /// Nothing came before the deadline.
     TimedOut,
-    /// A message longer than [`MESSAGE_BYTES_MAX`], or with more descriptors than [`DESCRIPTORS_MAX`].
+    /// A message longer than [`MESSAGE_BYTES_MAX`], or with more descriptors than
+    /// [`DESCRIPTORS_MAX`].
     TooLong,
     /// A message that does not decode.
     Malformed {

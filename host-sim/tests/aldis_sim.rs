@@ -31,7 +31,8 @@ fn file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
 }
 
-/// No time after the faults have healed: a rank that stands still until then makes a seed fail that would pass.
+/// No time after the faults have healed: a rank that stands still until then makes a seed fail that
+/// would pass.
 const IMPATIENT: &str = "seeds --count 300 --ranks 4-9 --patience 0 --wire messages --json ring";
 
 #[test]

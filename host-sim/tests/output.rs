@@ -1,4 +1,5 @@
-//! What the tools say and nobody takes: each tells it and fails, and keeps quiet towards who has read enough.
+//! What the tools say and nobody takes: each tells it and fails, and keeps quiet towards who has
+//! read enough.
 
 use std::fs::File;
 use std::io;

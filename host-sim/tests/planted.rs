@@ -1,6 +1,6 @@
-//! Bugs planted in the kernel are found by the simulator: by what its workloads know must come out, by its invariants, or
-//! because a job does not come to its end. Run by
-//! `cargo test -p aldis-host-sim --features planted-bugs --test planted -- --nocapture`.
+//! Bugs planted in the kernel are found by the simulator: by what its workloads know must come out,
+//! by its invariants, or because a job does not come to its end. Run by `cargo test -p
+//! aldis-host-sim --features planted-bugs --test planted -- --nocapture`.
 #![allow(missing_docs)]
 
 use aldis_host_sim::sim::workloads::mixed;
@@ -14,11 +14,12 @@ use aldis_kernel::{Planted, plant};
 
 /// Seeds within which each must be found.
 const SEEDS: u64 = 200;
-/// The variable with the first of the seeds that `cargo xtask test` draws from the commit, and how many of them are tried.
+/// The variable with the first of the seeds that `cargo xtask test` draws from the commit, and how
+/// many of them are tried.
 const WILD: (&str, u64) = ("ALDIS_WILD_FROM", 100);
 
-/// A transport on which late messages come to request slots that have other users by now. The kernel is to see that by
-/// their generation, and to drop them.
+/// A transport on which late messages come to request slots that have other users by now. The
+/// kernel is to see that by their generation, and to drop them.
 struct Late<T>(T);
 
 impl<T: Transport> Late<T> {

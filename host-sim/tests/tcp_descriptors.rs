@@ -1,4 +1,5 @@
-//! More peers than a process may have files open. Alone in its process: the limit is that of all its threads.
+//! More peers than a process may have files open. Alone in its process: the limit is that of all
+//! its threads.
 #![allow(missing_docs)]
 
 use std::fs::File;

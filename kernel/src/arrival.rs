@@ -1,5 +1,5 @@
-//! Arrivals: what the engine makes of messages that a transport delivers. Nothing here posts; what is to be said in
-//! return is recorded and said by [`injection`](crate::injection) after the poll.
+//! Arrivals: what the engine makes of messages that a transport delivers. Nothing here posts; what
+//! is to be said in return is recorded and said by [`injection`](crate::injection) after the poll.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
@@ -155,8 +155,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and finds the receive
-    /// that waits for it, in which case the place is free again. A message that is refused has matched nothing.
+    /// Takes a matchable message in: checks it, gives it the place that its peer was promised, and
+    /// finds the receive that waits for it, in which case the place is free again. A message that
+    /// is refused has matched nothing.
     pub(crate) fn admit(
         &mut self,
         from: PeerId,
@@ -279,7 +280,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Drops a message of a communicator that has been freed. False if it must be kept until there is a request slot.
+    /// Drops a message of a communicator that has been freed. False if it must be kept until there
+    /// is a request slot.
     #[cold]
     fn turn_away(&mut self, from: PeerId, what: &Keep<'_>) -> bool {
         match what {

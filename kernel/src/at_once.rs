@@ -1,6 +1,7 @@
-//! The short ways: what most eager messages pass. Each does one step of a message at once if nothing is unusual, in one
-//! function without calls, where no error is made and nothing is copied twice; if anything is unusual, or wrong, it
-//! does nothing, and the general function for the step finds out what. `cargo xtask bench instructions` counts them.
+//! The short ways: what most eager messages pass. Each does one step of a message at once if
+//! nothing is unusual, in one function without calls, where no error is made and nothing is copied
+//! twice; if anything is unusual, or wrong, it does nothing, and the general function for the step
+//! finds out what. `cargo xtask bench instructions` counts them.
 
 use aldis_hal::copy::copy;
 use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
@@ -18,12 +19,13 @@ use crate::rank::{Rank, Status, Tag, WILD};
 use crate::request::{InScope, Key, State};
 use crate::typed::Plain;
 
-/// Whether there are short ways. Without them every message passes the general functions, which do the same in more steps
-/// and take 2 KB less of an image.
+/// Whether there are short ways. Without them every message passes the general functions, which do
+/// the same in more steps and take 2 KB less of an image.
 pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 
-/// The one blocking receive that waits, as long as nothing but its message has come: it stands in no list and has no
-/// slot. Whatever else comes, or is to be sent, posts it first, so that nothing but this file need know of it.
+/// The one blocking receive that waits, as long as nothing but its message has come: it stands in
+/// no list and has no slot. Whatever else comes, or is to be sent, posts it first, so that nothing
+/// but this file need know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited {
     Nobody,
@@ -42,8 +44,9 @@ pub(crate) enum Awaited {
 }
 
 impl Engine<'_> {
-    /// Sends an eager message at once, if nothing stands in its way: the way of most messages, where no error is made.
-    /// False if something does, and nothing has changed: [`send`](Self::send) finds out what it is.
+    /// Sends an eager message at once, if nothing stands in its way: the way of most messages,
+    /// where no error is made. False if something does, and nothing has changed:
+    /// [`send`](Self::send) finds out what it is.
     #[inline(always)]
     pub(crate) fn sent_at_once<T: Transport>(
         &mut self,
@@ -90,8 +93,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is there, and a slot free; it is
-    /// `kept` then.
+    /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is
+    /// there, and a slot free; it is `kept` then.
     #[inline(always)]
     pub(crate) fn post_at_once(
         &mut self,
@@ -123,8 +126,8 @@ impl Engine<'_> {
         Some(handle)
     }
 
-    /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is there, and there is no other
-    /// receive and no message that it could have to stand back behind.
+    /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is
+    /// there, and there is no other receive and no message that it could have to stand back behind.
     #[inline(always)]
     pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
@@ -162,8 +165,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Receives a small message at once that has come before, if it is kept in an envelope and nothing is unusual about it. One with
-    /// a label has to have the one that is wanted.
+    /// Receives a small message at once that has come before, if it is kept in an envelope and
+    /// nothing is unusual about it. One with a label has to have the one that is wanted.
     #[inline(always)]
     pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer, wanted: Label) -> Option<Status> {
         if !ARE_THERE || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
@@ -183,9 +186,10 @@ impl Engine<'_> {
         Some(status(key, length))
     }
 
-    /// Gives an eager message at once to the receive that was posted for just that, if it is next to be taken and nothing
-    /// is unusual about it: the way of most messages. Anything else, and whatever is wrong, is left to
-    /// [`take`](Self::take), and nothing has changed but what the message says of credits.
+    /// Gives an eager message at once to the receive that was posted for just that, if it is next
+    /// to be taken and nothing is unusual about it: the way of most messages. Anything else, and
+    /// whatever is wrong, is left to [`take`](Self::take), and nothing has changed but what the
+    /// message says of credits.
     #[inline(always)]
     pub(crate) fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
         if !ARE_THERE {
@@ -206,8 +210,9 @@ impl Engine<'_> {
             }
             self.awaited = Awaited::Here(header.length);
         } else {
-            // The receive was posted for this source of this communicator, which is this peer if it is the receive's: so
-            // the message's context, source and tag are what they may be, but for tags that only announcements have.
+            // The receive was posted for this source of this communicator, which is this peer if it
+            // is the receive's: so the message's context, source and tag are what they may be, but
+            // for tags that only announcements have.
             let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
                 return false;
             };
@@ -229,8 +234,8 @@ impl Engine<'_> {
         true
     }
 
-    /// The status of a request that is over, and well, which frees its slot and is not `kept` any more: the way of most. `None`
-    /// if it is not; [`collect`](Self::collect) is for all.
+    /// The status of a request that is over, and well, which frees its slot and is not `kept` any
+    /// more: the way of most. `None` if it is not; [`collect`](Self::collect) is for all.
     #[inline(always)]
     pub(crate) fn collect_at_once(&mut self, handle: Handle, kept: &mut List<InScope>) -> Option<Status> {
         if !ARE_THERE {
@@ -248,7 +253,8 @@ impl Engine<'_> {
     }
 }
 
-/// Packs an eager message straight into a slot of the transport. False, and nothing done, if there is none.
+/// Packs an eager message straight into a slot of the transport. False, and nothing done, if there
+/// is none.
 #[inline(never)]
 fn packed<T: Transport>(
     transport: &mut T,

@@ -1,8 +1,8 @@
 //! Attributes: values that a program or library keeps with a communicator (MPI 4.1 section 7.7).
 //!
-//! A [`Keyval`] is a static of whoever owns the values. It says what becomes of one when its communicator is duplicated
-//! and when it is deleted: by name, by another value, or with its communicator. The slots for attributes are lent, and
-//! shared by all communicators.
+//! A [`Keyval`] is a static of whoever owns the values. It says what becomes of one when its
+//! communicator is duplicated and when it is deleted: by name, by another value, or with its
+//! communicator. The slots for attributes are lent, and shared by all communicators.
 //!
 //! ```
 //! use aldis_kernel::{Attribute, Comm, Endpoint, Error, Keyval, hal::{Platform, Transport}};
@@ -31,15 +31,16 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::rank::{Tag, WILD};
 
-/// What is called when a communicator is duplicated: with the old one and the value there. Returns the value for the new
-/// one, if it is to have any (MPI_Comm_copy_attr_function).
+/// What is called when a communicator is duplicated: with the old one and the value there. Returns
+/// the value for the new one, if it is to have any (MPI_Comm_copy_attr_function).
 pub type AttributeCopy = fn(&Comm, u64) -> Option<u64>;
 
-/// What is called when an attribute is deleted: with its communicator and value (MPI_Comm_delete_attr_function). Neither
-/// gets an endpoint, so neither can re-enter.
+/// What is called when an attribute is deleted: with its communicator and value
+/// (MPI_Comm_delete_attr_function). Neither gets an endpoint, so neither can re-enter.
 pub type AttributeDelete = fn(&Comm, u64);
 
-/// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is told from others by its address.
+/// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is told from
+/// others by its address.
 #[derive(Debug)]
 pub struct Keyval(Kind);
 
@@ -56,8 +57,8 @@ impl Keyval {
     pub const TAG_UPPER_BOUND: Self = Self(Kind::TagUpperBound);
     /// How many processes the job has (MPI_UNIVERSE_SIZE), on every communicator.
     pub const UNIVERSE_SIZE: Self = Self(Kind::UniverseSize);
-    /// Whether the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every communicator: 0, since
-    /// platforms need not.
+    /// Whether the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every
+    /// communicator: 0, since platforms need not.
     pub const CLOCK_IS_GLOBAL: Self = Self(Kind::ClockIsGlobal);
 
     /// A key of the program's own.
@@ -114,11 +115,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(())
     }
 
-    /// Gives a communicator an attribute on this rank (MPI_Comm_set_attr). A value that it has is deleted first.
+    /// Gives a communicator an attribute on this rank (MPI_Comm_set_attr). A value that it has is
+    /// deleted first.
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a freed communicator, [`Cause::Full`] without a free slot, [`Cause::Predefined`] for a key that
-    /// is.
+    /// [`Cause::Stale`] for a freed communicator, [`Cause::Full`] without a free slot,
+    /// [`Cause::Predefined`] for a key that is.
     pub fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Error> {
         let set = self.engine.comms.check(comm).and_then(|()| self.engine.set_attribute(comm, key, value));
         set.map_err(|cause| self.raised(about(comm, cause)))
@@ -155,8 +157,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         deleted.map_err(|cause| self.raised(about(comm, cause)))
     }
 
-    /// For those who implement the making of communicators: whether there are slots for copies of a communicator's
-    /// attributes.
+    /// For those who implement the making of communicators: whether there are slots for copies of a
+    /// communicator's attributes.
     ///
     /// # Errors
     /// [`Cause::TooSmall`].
@@ -168,8 +170,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    /// For those who implement the making of communicators: gives a duplicate the attributes that the old communicator's
-    /// keys give it. There are slots for them: see [`check_attributes`](Self::check_attributes).
+    /// For those who implement the making of communicators: gives a duplicate the attributes that
+    /// the old communicator's keys give it. There are slots for them: see
+    /// [`check_attributes`](Self::check_attributes).
     pub fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
         for index in 0..self.engine.attributes.len() {
             let slot = self.engine.attributes.get(index).filter(|slot| slot.is_of(old)).copied();
@@ -198,8 +201,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Deletes a communicator's attribute, or all of them: the last one set first (MPI 4.1 section 11.2.4 asks for that of
-    /// self). Bounded by the square of the slots.
+    /// Deletes a communicator's attribute, or all of them: the last one set first (MPI 4.1
+    /// section 11.2.4 asks for that of self). Bounded by the square of the slots.
     pub(crate) fn delete_attributes(&mut self, comm: &Comm, key: Option<&Keyval>) {
         let is_meant = |slot: &Attribute| slot.is_of(comm) && key.is_none_or(|key| slot.is(comm, key));
         while let Some(index) = self.attributes.iter().rposition(is_meant) {

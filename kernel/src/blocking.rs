@@ -1,5 +1,5 @@
-//! This module holds `unsafe` code: it lends the user's memory to requests and sees to it that each is complete or
-//! has let go before the call returns, by error, deadline or unwinding.
+//! This module holds `unsafe` code: it lends the user's memory to requests and sees to it that each
+//! is complete or has let go before the call returns, by error, deadline or unwinding.
 //!
 //! Blocking calls: loops of poll and relax, with a deadline.
 
@@ -20,7 +20,8 @@ use crate::request::State;
 use crate::scope::Scope;
 use crate::turns::{LOOKS_A_POLL, POLLS_PER_TICK, Turns};
 
-/// The budget of a poll that looks for one message: one event for arrivals, one for what is to be sent.
+/// The budget of a poll that looks for one message: one event for arrivals, one for what is to be
+/// sent.
 const LOOK: u32 = 2;
 
 /// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
@@ -164,7 +165,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Status, Error> {
-        // SAFETY: sends only read, and the request is complete or abandoned before the borrow of `bytes` ends.
+        // SAFETY: sends only read, and the request is complete or abandoned before the borrow of
+        // `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
             Some(status) => Ok(status),
@@ -188,7 +190,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         self.finish(started)
     }
 
-    /// Starts a receive into memory that the caller keeps borrowed until it is complete or abandoned.
+    /// Starts a receive into memory that the caller keeps borrowed until it is complete or
+    /// abandoned.
     pub(crate) fn start_recv(
         &mut self,
         comm: &Comm,
@@ -197,8 +200,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Started, Failed> {
         let len = bytes.len();
-        // SAFETY: every caller of this function completes or abandons the request before its exclusive borrow of
-        // `bytes` ends, and does not touch them before.
+        // SAFETY: every caller of this function completes or abandons the request before its
+        // exclusive borrow of `bytes` ends, and does not touch them before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         self.endpoint.start_recv(comm, buffer, from, tag)
     }
@@ -231,8 +234,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Status, Failed> {
         let len = bytes.len();
-        // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before the exclusive borrow of
-        // `bytes` ends, and they are not touched before.
+        // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before
+        // the exclusive borrow of `bytes` ends, and they are not touched before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
             return self.find_message(comm, buffer, from, tag);
@@ -250,8 +253,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// Looks for the message of the receive that waits, and posts it if it is long in coming or something else comes. `None` if it
-    /// could not be posted: nothing has been received.
+    /// Looks for the message of the receive that waits, and posts it if it is long in coming or
+    /// something else comes. `None` if it could not be posted: nothing has been received.
     #[inline(always)]
     pub(crate) fn await_message(&mut self, peer: PeerId, call: Call) -> Option<Result<Status, Failed>> {
         let mut looks = 0;
@@ -275,8 +278,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         posted.map(|handle| self.wait_longer(handle, looks))
     }
 
-    /// Waits for a receive after so many looks for its message, and sees to it that it lets go of its memory however this
-    /// ends.
+    /// Waits for a receive after so many looks for its message, and sees to it that it lets go of
+    /// its memory however this ends.
     #[inline(never)]
     fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Failed> {
         Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::after(looks))
@@ -314,14 +317,15 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         F: FromBytes + IntoBytes,
     {
         let bytes = data.as_bytes();
-        // SAFETY: sends only read, and the request is complete or abandoned when `exchange` returns, before the borrow of
-        // `data` ends.
+        // SAFETY: sends only read, and the request is complete or abandoned when `exchange`
+        // returns, before the borrow of `data` ends.
         let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         let receiving = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into());
         self.exchange(receiving, |within| within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard))
     }
 
-    /// Waits for a receive and for a send that is started after it, both on memory of this call's caller.
+    /// Waits for a receive and for a send that is started after it, both on memory of this call's
+    /// caller.
     pub(crate) fn exchange(
         &mut self,
         receiving: Result<Started, Failed>,

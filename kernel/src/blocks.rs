@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: eager payload blocks, and the messages that own one.
 //!
-//! The storage has `peers * blocks` blocks, promised to the peers by credits, and `pooled` more for the user's
-//! pooled receives. The sum is the proof that a peer with a credit always finds a block:
+//! The storage has `peers * blocks` blocks, promised to the peers by credits, and `pooled` more for
+//! the user's pooled receives. The sum is the proof that a peer with a credit always finds a block:
 //!
 //! ```text
 //!   blocks in use  =  unexpected eager payloads  +  pooled receives and messages held by the user
@@ -17,7 +17,8 @@ use crate::buffer::Buffer;
 use crate::list::Link;
 use crate::rank::Status;
 
-/// The index of a block in use. Not `Copy`: it is owned by one envelope, request or message at a time.
+/// The index of a block in use. Not `Copy`: it is owned by one envelope, request or message at a
+/// time.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Block(u32);
 
@@ -34,12 +35,13 @@ pub(crate) struct Blocks<'s> {
     pooled_in_use: u32,
 }
 
-// SAFETY: the blocks' memory is reached through this value and the messages made by it only, each block by one
-// owner at a time; nothing in it is tied to a thread.
+// SAFETY: the blocks' memory is reached through this value and the messages made by it only, each
+// block by one owner at a time; nothing in it is tied to a thread.
 unsafe impl Send for Blocks<'_> {}
 
 impl<'s> Blocks<'s> {
-    /// Blocks of equal size over `bytes`, as many as `next_free` has entries; `pooled` of them for the user.
+    /// Blocks of equal size over `bytes`, as many as `next_free` has entries; `pooled` of them for
+    /// the user.
     pub(crate) fn new(
         bytes: &'s mut [u8],
         next_free: &'s mut [Link],
@@ -88,7 +90,8 @@ impl<'s> Blocks<'s> {
         }
     }
 
-    /// Counts a block that a peer's message is in as pooled from here on; false if there are too many.
+    /// Counts a block that a peer's message is in as pooled from here on; false if there are too
+    /// many.
     pub(crate) fn adopt(&mut self) -> bool {
         if self.pooled_in_use >= self.pooled {
             self.collect();
@@ -118,7 +121,8 @@ impl<'s> Blocks<'s> {
 
     fn collect(&mut self) {
         for (index, returned) in self.returned.iter().enumerate() {
-            // Acquire pairs with the Release of the drop: the user's last read comes before any reuse.
+            // Acquire pairs with the Release of the drop: the user's last read comes before any
+            // reuse.
             if returned.load(Ordering::Acquire) {
                 returned.store(false, Ordering::Relaxed);
                 self.give_pooled(Block(index as u32));
@@ -128,8 +132,9 @@ impl<'s> Blocks<'s> {
 
     /// The block's memory.
     pub(crate) fn buffer(&self, block: &Block) -> Buffer {
-        // SAFETY: the index is below the number of blocks (only `take` makes them), so the block lies inside the
-        // storage's memory, which this value borrows for 's; `Block` has one owner, so nothing else uses it.
+        // SAFETY: the index is below the number of blocks (only `take` makes them), so the block
+        // lies inside the storage's memory, which this value borrows for 's; `Block` has one owner,
+        // so nothing else uses it.
         unsafe { Buffer::new(self.memory.add(block.0 as usize * self.block_bytes), self.block_bytes) }
     }
 
@@ -149,8 +154,8 @@ impl<'s> Blocks<'s> {
 
 /// A received message that owns its block of the storage: no copy into a buffer of the user's.
 ///
-/// Dereferences to its bytes. Dropping it returns the block; a message that is forgotten costs its block and
-/// nothing else.
+/// Dereferences to its bytes. Dropping it returns the block; a message that is forgotten costs its
+/// block and nothing else.
 pub struct Message<'s> {
     start: NonNull<u8>,
     len: usize,

@@ -1,8 +1,10 @@
-//! This module holds `unsafe` code: the only place where the engine touches memory of the user that it retains.
+//! This module holds `unsafe` code: the only place where the engine touches memory of the user that
+//! it retains.
 //!
-//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: whoever does promises that the memory stays valid
-//! and unaliased until the request that holds it is complete or has let go of it. The engine runs on one core and
-//! copies inside its own calls only, so between two calls nothing touches the memory.
+//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: whoever does promises that the
+//! memory stays valid and unaliased until the request that holds it is complete or has let go of
+//! it. The engine runs on one core and copies inside its own calls only, so between two calls
+//! nothing touches the memory.
 
 use core::marker::PhantomData;
 use core::ops::Range;
@@ -23,15 +25,16 @@ pub(crate) struct Buffer {
     len: usize,
 }
 
-// SAFETY: a buffer is only dereferenced by the engine that holds it, which moves between threads as a whole; the
-// memory behind it belongs to the same owner (`new`'s contract).
+// SAFETY: a buffer is only dereferenced by the engine that holds it, which moves between threads as
+// a whole; the memory behind it belongs to the same owner (`new`'s contract).
 unsafe impl Send for Buffer {}
 
 impl Buffer {
     /// No memory: reads give nothing and writes go nowhere.
     pub(crate) const NONE: Self = Self { start: None, len: 0 };
 
-    /// No memory in one piece: where the `len` bytes of a typed message lie is for its request's layout to tell.
+    /// No memory in one piece: where the `len` bytes of a typed message lie is for its request's
+    /// layout to tell.
     #[inline]
     pub(crate) const fn scattered(len: usize) -> Self {
         Self { start: None, len }
@@ -46,9 +49,9 @@ impl Buffer {
     /// The `len` bytes from `start`.
     ///
     /// # Safety
-    /// Until the buffer and all its copies are gone, the memory must be valid for reads, and for writes if
-    /// [`write`](Self::write) is ever called; and while a method of it runs, nothing else may write the memory,
-    /// nor read it during a `write`.
+    /// Until the buffer and all its copies are gone, the memory must be valid for reads, and for
+    /// writes if [`write`](Self::write) is ever called; and while a method of it runs, nothing else
+    /// may write the memory, nor read it during a `write`.
     #[inline]
     pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start: Some(start), len }
@@ -70,8 +73,8 @@ impl Buffer {
     }
 
     /// Registers as much of it as `length` bytes need. `None` if the transport refuses, or it is
-    /// [scattered](Self::scattered). The caller keeps the region with the request that holds this buffer: it is taken back
-    /// before that lets go of it.
+    /// [scattered](Self::scattered). The caller keeps the region with the request that holds this
+    /// buffer: it is taken back before that lets go of it.
     pub(crate) fn register<T: Transport>(
         &self,
         transport: &mut T,
@@ -81,23 +84,24 @@ impl Buffer {
     ) -> Option<RegionId> {
         let mut memory = self.memory()?;
         memory.len = usize::try_from(length).map_or(memory.len, |length| length.min(memory.len));
-        // SAFETY: `new`'s caller promised that the memory is there, for reads if it is sent from and for writes if it is
-        // received into, and left alone until the request has let go of this buffer, by which time the region has been
-        // taken back (`Engine::take_back`, `close_regions`); and the endpoint gives its transport to nobody while it has
-        // a region (`Endpoint::transport_mut`, `try_transport_mut`).
+        // SAFETY: `new`'s caller promised that the memory is there, for reads if it is sent from
+        // and for writes if it is received into, and left alone until the request has let go of
+        // this buffer, by which time the region has been taken back (`Engine::take_back`,
+        // `close_regions`); and the endpoint gives its transport to nobody while it has a region
+        // (`Endpoint::transport_mut`, `try_transport_mut`).
         unsafe { transport.register(peer, memory, access) }.ok()
     }
 
     /// Gives memory that was lent for `'m` back.
     ///
     /// # Safety
-    /// It was taken out of an exclusive borrow for `'m`, and neither this buffer nor any other of the same memory may be used
-    /// any more.
+    /// It was taken out of an exclusive borrow for `'m`, and neither this buffer nor any other of
+    /// the same memory may be used any more.
     pub(crate) unsafe fn give_back<'m>(self) -> &'m mut [u8] {
         let start = self.start.unwrap_or(NonNull::dangling());
         let len = if self.start.is_some() { self.len } else { 0 };
-        // SAFETY: an exclusive borrow of this memory for 'm was swallowed, and by the caller's promise nothing else refers
-        // to it now.
+        // SAFETY: an exclusive borrow of this memory for 'm was swallowed, and by the caller's
+        // promise nothing else refers to it now.
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
@@ -110,15 +114,15 @@ impl Buffer {
         let room = self.len.saturating_sub(offset);
         let count = bytes.len().min(room);
         if count > 0 {
-            // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid writable memory
-            // that nothing else touches now, so it cannot overlap with `bytes`.
+            // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid
+            // writable memory that nothing else touches now, so it cannot overlap with `bytes`.
             unsafe { copy_raw(bytes.as_ptr(), start.add(offset).as_ptr(), count) }
         }
         true
     }
 
-    /// Copies a payload that fits into an envelope to the start, if there is room for it. False, and nothing done, if
-    /// there is not.
+    /// Copies a payload that fits into an envelope to the start, if there is room for it. False,
+    /// and nothing done, if there is not.
     #[inline(always)]
     pub(crate) fn write_inline(&self, bytes: &[u8]) -> bool {
         let Some(start) = self.start else { return false };
@@ -130,7 +134,8 @@ impl Buffer {
         true
     }
 
-    /// Copies a payload to the start, if there is room for all of it. False, and nothing done, if there is not.
+    /// Copies a payload to the start, if there is room for all of it. False, and nothing done, if
+    /// there is not.
     #[inline(always)]
     pub(crate) fn write_all(&self, bytes: &[u8]) -> bool {
         if bytes.len() <= INLINE_BYTES {
@@ -142,7 +147,8 @@ impl Buffer {
     /// Lets `change` work on the memory.
     pub(crate) fn change<R>(&self, change: impl FnOnce(&mut [u8]) -> R) -> R {
         let Some(start) = self.start else { return change(&mut []) };
-        // SAFETY: `new`'s caller promised valid writable memory that nothing else touches while this runs.
+        // SAFETY: `new`'s caller promised valid writable memory that nothing else touches while
+        // this runs.
         change(unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), self.len) })
     }
 
@@ -167,19 +173,22 @@ impl Buffer {
         }
     }
 
-    /// The bytes from `offset`, at most `len` of them. The borrow is of this value: it must not be kept.
+    /// The bytes from `offset`, at most `len` of them. The borrow is of this value: it must not be
+    /// kept.
     pub(crate) fn read(&self, offset: u64, len: usize) -> &[u8] {
         let (Some(start), Ok(offset)) = (self.start, usize::try_from(offset)) else { return &[] };
         let count = len.min(self.len.saturating_sub(offset));
         if count == 0 {
             return &[];
         }
-        // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid readable memory.
+        // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid
+        // readable memory.
         unsafe { core::slice::from_raw_parts(start.add(offset).as_ptr(), count) }
     }
 }
 
-/// Copies `count` bytes, at most three words, without a loop and without a call: pieces that may overlap.
+/// Copies `count` bytes, at most three words, without a loop and without a call: pieces that may
+/// overlap.
 ///
 /// # Safety
 /// `from` and `to` are valid for `count` bytes and apart.
@@ -213,14 +222,16 @@ unsafe fn copy_few(from: NonNull<u8>, to: NonNull<u8>, count: usize) {
     }
 }
 
-/// Marks what names memory of one scope. Invariant, so that it is of no other scope: each has a lifetime of its own,
-/// that nothing else has. Neither `Send` nor `Sync`, as nothing needs it: a scope's calls take `&mut Scope`.
+/// Marks what names memory of one scope. Invariant, so that it is of no other scope: each has a
+/// lifetime of its own, that nothing else has. Neither `Send` nor `Sync`, as nothing needs it: a
+/// scope's calls take `&mut Scope`.
 type Brand<'scope> = PhantomData<*mut &'scope ()>;
 
-/// Memory lent to a scope as a whole, so that ranges of it can be sent, received and combined by name.
+/// Memory lent to a scope as a whole, so that ranges of it can be sent, received and combined by
+/// name.
 ///
-/// A loan is good for the calls of the scope that it was made by, and for nothing else. Another endpoint's scope has
-/// another lifetime, also where one is inside of the other:
+/// A loan is good for the calls of the scope that it was made by, and for nothing else. Another
+/// endpoint's scope has another lifetime, also where one is inside of the other:
 ///
 /// ```
 /// # use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
@@ -267,9 +278,9 @@ impl<'scope> Loan<'scope> {
     /// Takes the borrow for the whole scope: no reference to the memory is left outside.
     pub(crate) fn new(bytes: &'scope mut [u8]) -> Self {
         let len = bytes.len();
-        // SAFETY: the exclusive borrow lasts for 'scope and is swallowed here; the engine lets go of the buffer when
-        // the scope ends, and every access goes through `&mut Scope` of this very scope, whose lifetime no other has
-        // (`Brand`), so no two overlap in time.
+        // SAFETY: the exclusive borrow lasts for 'scope and is swallowed here; the engine lets go
+        // of the buffer when the scope ends, and every access goes through `&mut Scope` of this
+        // very scope, whose lifetime no other has (`Brand`), so no two overlap in time.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         Self { buffer, scope: PhantomData }
     }
@@ -290,7 +301,8 @@ impl<'scope> Loan<'scope> {
     }
 }
 
-/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read, and like that it is one scope's alone:
+/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read, and like that it
+/// is one scope's alone:
 ///
 /// ```
 /// # use aldis_kernel::{Endpoint, Error, Rank, Sample, Tag, hal::{Platform, Transport}};
@@ -339,8 +351,8 @@ pub struct Sample<'scope> {
 
 impl<'scope> Sample<'scope> {
     pub(crate) fn new(bytes: &'scope [u8]) -> Self {
-        // SAFETY: the borrow lasts for 'scope, before whose end whoever takes the buffer lets go of it, as for a loan; it
-        // is only read.
+        // SAFETY: the borrow lasts for 'scope, before whose end whoever takes the buffer lets go of
+        // it, as for a loan; it is only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         Self { buffer, scope: PhantomData }
     }
@@ -375,15 +387,16 @@ impl<'scope> From<Loan<'scope>> for Sample<'scope> {
 /// Two disjoint parts of lent memory as slices, the first to be written; `None` if they overlap.
 ///
 /// # Safety
-/// Both must be parts of loans of one scope whose endpoint is mutably borrowed for `'a` and does not run meanwhile.
+/// Both must be parts of loans of one scope whose endpoint is mutably borrowed for `'a` and does
+/// not run meanwhile.
 pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
         return None;
     }
     let (into_start, from_start) =
         (into.start.unwrap_or(NonNull::dangling()), from.start.unwrap_or(NonNull::dangling()));
-    // SAFETY: the parts are disjoint and valid for the scope, and nothing else runs for 'a (the caller's promise);
-    // empty parts may dangle.
+    // SAFETY: the parts are disjoint and valid for the scope, and nothing else runs for 'a (the
+    // caller's promise); empty parts may dangle.
     unsafe {
         Some((
             core::slice::from_raw_parts_mut(into_start.as_ptr(), into.len),

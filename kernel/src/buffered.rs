@@ -1,9 +1,9 @@
 //! This module holds `unsafe` code: it gives attached memory back once no buffered send uses it.
 //!
-//! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory that the user has
-//! attached, for as long as it takes: to the endpoint, or to a communicator for what is sent on that alone. Where there is
-//! [room] is kept in the requests themselves, so that messages cost their bytes and nothing else
-//! (MPI_BSEND_OVERHEAD is zero).
+//! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory
+//! that the user has attached, for as long as it takes: to the endpoint, or to a communicator for
+//! what is sent on that alone. Where there is [room] is kept in the requests themselves, so that
+//! messages cost their bytes and nothing else (MPI_BSEND_OVERHEAD is zero).
 //!
 //! ```
 //! use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -39,7 +39,8 @@ mod room;
 pub(crate) use room::Buffered;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators that have none of their own.
+    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators
+    /// that have none of their own.
     ///
     /// # Errors
     /// [`Cause::Busy`] while other memory is attached.
@@ -51,11 +52,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(())
     }
 
-    /// Lends a communicator memory for the buffered sends on it (MPI_Comm_attach_buffer). It is to be detached before the
-    /// communicator is freed, or it is not given back.
+    /// Lends a communicator memory for the buffered sends on it (MPI_Comm_attach_buffer). It is to
+    /// be detached before the communicator is freed, or it is not given back.
     ///
     /// # Errors
-    /// [`Cause::Busy`] while other memory is attached to it, [`Cause::Stale`] for a freed communicator.
+    /// [`Cause::Busy`] while other memory is attached to it, [`Cause::Stale`] for a freed
+    /// communicator.
     pub fn attach_comm_buffer(&mut self, comm: &Comm, memory: &'s mut [u8]) -> Result<(), Error> {
         let attached = match self.engine.comms.settings_mut(comm) {
             Ok(settings) if settings.attached.is_scattered() => {
@@ -68,8 +70,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         attached.map_err(|cause| self.raised(about(comm, cause)))
     }
 
-    /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach). Empty if none was
-    /// attached.
+    /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach). Empty
+    /// if none was attached.
     ///
     /// # Errors
     /// None without a deadline; see [`Within::detach_buffer`].
@@ -77,8 +79,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().detach_buffer()
     }
 
-    /// Takes a communicator's memory back, once every message in it has been received (MPI_Comm_detach_buffer). Empty if
-    /// none was attached to it.
+    /// Takes a communicator's memory back, once every message in it has been received
+    /// (MPI_Comm_detach_buffer). Empty if none was attached to it.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -94,7 +96,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().flush_buffer()
     }
 
-    /// Waits until every message in a communicator's memory has been received (MPI_Comm_flush_buffer).
+    /// Waits until every message in a communicator's memory has been received
+    /// (MPI_Comm_flush_buffer).
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -102,14 +105,15 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().flush_comm_buffer(comm)
     }
 
-    /// Whether every message in the endpoint's memory has been received, after one poll (MPI_Buffer_iflush with MPI_Test).
+    /// Whether every message in the endpoint's memory has been received, after one poll
+    /// (MPI_Buffer_iflush with MPI_Test).
     pub fn is_buffer_flushed(&mut self) -> bool {
         self.poll(BUDGET);
         self.engine.buffered.messages.at().is_none()
     }
 
-    /// Whether every message in a communicator's memory has been received, after one poll (MPI_Comm_iflush_buffer with
-    /// MPI_Test).
+    /// Whether every message in a communicator's memory has been received, after one poll
+    /// (MPI_Comm_iflush_buffer with MPI_Test).
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -122,8 +126,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::Full`] when the memory attached to the communicator, or to the endpoint if
-    /// none is, has no room for it.
+    /// As for [`send`](Self::send), and [`Cause::Full`] when the memory attached to the
+    /// communicator, or to the endpoint if none is, has no room for it.
     pub fn bsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -139,8 +143,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.engine.leave_alone(started, status).inspect_err(|error| self.raise(error))
     }
 
-    /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace). What is sent is copied to the memory that
-    /// is attached for buffered sends. Returns the status of the receive.
+    /// Sends what is in `buffer` and receives into it (MPI_Sendrecv_replace). What is sent is
+    /// copied to the memory that is attached for buffered sends. Returns the status of the receive.
     ///
     /// # Errors
     /// As for [`bsend`](Self::bsend) and [`recv`](Self::recv).
@@ -191,23 +195,25 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
         self.flush_buffer()?;
         let attached = self.endpoint.engine.attached.take();
-        // SAFETY: `attach_buffer` swallowed an exclusive borrow of it for 's; parts of it were given to buffered sends only,
-        // none of which is left; and the engine has it no more.
+        // SAFETY: `attach_buffer` swallowed an exclusive borrow of it for 's; parts of it were
+        // given to buffered sends only, none of which is left; and the engine has it no more.
         Ok(attached.map_or(Default::default(), |attached| unsafe { attached.give_back() }))
     }
 
     /// See [`Endpoint::detach_comm_buffer`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] while some message is not received; the memory stays attached.
+    /// As there, and [`Cause::TimedOut`] while some message is not received; the memory stays
+    /// attached.
     pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
         self.flush_comm_buffer(comm)?;
         let endpoint = &mut *self.endpoint;
         let settings = endpoint.engine.comms.settings_mut(comm);
         let attached = settings.map(|settings| core::mem::replace(&mut settings.attached, Buffer::NONE));
         let attached = attached.map_err(|cause| endpoint.raised(about(comm, cause)))?;
-        // SAFETY: whatever lies in a row of the table was lent for 's, the life of the table, by `attach_comm_buffer`;
-        // buffers made of it were given to buffered sends only, none of which is left; and the row has it no more.
+        // SAFETY: whatever lies in a row of the table was lent for 's, the life of the table, by
+        // `attach_comm_buffer`; buffers made of it were given to buffered sends only, none of which
+        // is left; and the row has it no more.
         Ok(unsafe { attached.give_back() })
     }
 
@@ -248,7 +254,8 @@ fn about(comm: &Comm, cause: Cause) -> Error {
 }
 
 impl Engine<'_> {
-    /// A buffered send has been started: it frees itself, and with it its room. `status` is that of one that goes on.
+    /// A buffered send has been started: it frees itself, and with it its room. `status` is that of
+    /// one that goes on.
     ///
     /// # Errors
     /// Why it failed, if it has already.

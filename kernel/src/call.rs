@@ -1,5 +1,5 @@
-//! A call from its arguments to its start: what it is about, for its error and for whoever asks what a rank waits for.
-//! The one place where blocking calls and scopes start sends and receives.
+//! A call from its arguments to its start: what it is about, for its error and for whoever asks
+//! what a rank waits for. The one place where blocking calls and scopes start sends and receives.
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
@@ -38,8 +38,8 @@ impl Call {
         Self { operation, context: comm.context(), rank, tag }
     }
 
-    /// Whether it was refused because its other side is [`Rank::NULL`], which is nobody in any communicator. The rank
-    /// is looked at first: it is at hand where the cause is not.
+    /// Whether it was refused because its other side is [`Rank::NULL`], which is nobody in any
+    /// communicator. The rank is looked at first: it is at hand where the cause is not.
     pub(crate) const fn is_null(self, cause: Cause) -> bool {
         self.rank == Rank::NULL.0 && matches!(cause, Cause::RankOutOfRange { .. })
     }
@@ -85,8 +85,9 @@ impl<T: Transport, P: Platform> Drop for Unwinding<'_, '_, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the way of most sends.
-    /// `None` if something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
+    /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the
+    /// way of most sends. `None` if something does, and nothing has changed:
+    /// [`start_send`](Self::start_send) is for all.
     #[inline(always)]
     pub(crate) fn send_at_once(
         &mut self,
@@ -100,15 +101,17 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         at_once.then_some(Status { source: to, tag, bytes: buffer.len() as u64 })
     }
 
-    /// [`send_at_once`](Self::send_at_once) as a function, which answers in a register. An answer in memory is stored in
-    /// pieces, and if its caller loads a larger one, that waits until the stores before it are done: those of the message
-    /// too, whose line another core has. Then no two messages are under way to it at a time.
+    /// [`send_at_once`](Self::send_at_once) as a function, which answers in a register. An answer
+    /// in memory is stored in pieces, and if its caller loads a larger one, that waits until the
+    /// stores before it are done: those of the message too, whose line another core has. Then no
+    /// two messages are under way to it at a time.
     #[inline(never)]
     fn sent_at_once(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
         self.engine.sent_at_once(&mut self.transport, comm, to, tag, buffer)
     }
 
-    /// Starts a send. The caller answers for `buffer`: it stays readable until the request is complete or abandoned.
+    /// Starts a send. The caller answers for `buffer`: it stays readable until the request is
+    /// complete or abandoned.
     #[inline(never)]
     pub(crate) fn start_send(
         &mut self,
@@ -132,8 +135,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         started
     }
 
-    /// Gives the transport what a send that has just been started lets go out. If that panics nobody else knows of the
-    /// request: it lets go of its memory.
+    /// Gives the transport what a send that has just been started lets go out. If that panics
+    /// nobody else knows of the request: it lets go of its memory.
     #[inline(always)]
     #[expect(clippy::mem_forget, reason = "it is there for unwinding alone, and costs nothing else")]
     pub(crate) fn flush_for(&mut self, handle: Handle, flush: impl FnOnce(&mut Engine<'s>, &mut T)) {
@@ -142,9 +145,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         core::mem::forget(unwinding);
     }
 
-    /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the way of most receives.
-    /// The null handle if anything does, and nothing has changed: [`start_recv`](Self::start_recv) is for all. It answers in a
-    /// register for the reason told at [`sent_at_once`](Self::sent_at_once).
+    /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the
+    /// way of most receives. The null handle if anything does, and nothing has changed:
+    /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason told at
+    /// [`sent_at_once`](Self::sent_at_once).
     #[inline(never)]
     pub(crate) fn post_at_once(
         &mut self,
@@ -158,8 +162,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.engine.post_at_once(pattern, peer, buffer, kept).unwrap_or_default()
     }
 
-    /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request is complete or
-    /// abandoned.
+    /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request
+    /// is complete or abandoned.
     #[inline(never)]
     pub(crate) fn start_recv(
         &mut self,
@@ -188,7 +192,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.raised(call.refused(cause))
     }
 
-    /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the transport is told so.
+    /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the
+    /// transport is told so.
     #[cold]
     pub(crate) fn note(&mut self, activity: Activity) {
         self.platform.note(activity);

@@ -1,17 +1,21 @@
-//! Communicators: a context that keeps messages apart, and the group of ranks in it (MPI 4.1 chapter 7).
+//! Communicators: a context that keeps messages apart, and the group of ranks in it (MPI 4.1
+//! chapter 7).
 //!
-//! A context id is a slot of the communicator table with its generation, the same on all ranks. Its top bit is the
-//! *plane*: collectives match on the other plane of the same communicator, so that no tag of the user's can meet them.
+//! A context id is a slot of the communicator table with its generation, the same on all ranks. Its
+//! top bit is the *plane*: collectives match on the other plane of the same communicator, so that
+//! no tag of the user's can meet them.
 //!
-//! A slot is used again once it is free on all ranks of the next communicator, with the next generation. Every member
-//! has a communicator in its table before any member may use it, so a message in a context that is not in the table is
-//! of one that has been freed: it is turned away and counted, and its credit given back. `aldis_coll::comm` has the
-//! collective calls that make and free communicators; here is what they change.
+//! A slot is used again once it is free on all ranks of the next communicator, with the next
+//! generation. Every member has a communicator in its table before any member may use it, so a
+//! message in a context that is not in the table is of one that has been freed: it is turned away
+//! and counted, and its credit given back. `aldis_coll::comm` has the collective calls that make
+//! and free communicators; here is what they change.
 //!
-//! An *intercommunicator* (section 7.6) has two groups: a rank addresses the other, *remote* one, and is itself ranked in
-//! its own, *local* one. Its row in the table holds the remote group, so that sends, receives and probes find the other
-//! side by the same look-up as in any communicator; its local group is that of a communicator of its own, the *companion*,
-//! which is what the local ranks agree on anything by. So it takes two slots of the table.
+//! An *intercommunicator* (section 7.6) has two groups: a rank addresses the other, *remote* one,
+//! and is itself ranked in its own, *local* one. Its row in the table holds the remote group, so
+//! that sends, receives and probes find the other side by the same look-up as in any communicator;
+//! its local group is that of a communicator of its own, the *companion*, which is what the local
+//! ranks agree on anything by. So it takes two slots of the table.
 
 mod calls;
 mod numbers;
@@ -29,7 +33,8 @@ pub(crate) use table::{Comms, Lining, Row};
 use crate::rank::{Rank, WILD};
 
 const PLANE: u32 = 1 << 31;
-/// On the plane of collectives, whose tags have 31 bits as those of users have: what tags of partitioned messages have more.
+/// On the plane of collectives, whose tags have 31 bits as those of users have: what tags of
+/// partitioned messages have more.
 pub(crate) const PARTITIONED: u32 = 1 << 31;
 const SLOT_BITS: u32 = 16;
 /// The last generation of a slot; the first comes after it.
@@ -44,7 +49,8 @@ const fn slot(context: u32) -> u32 {
     context & ((1 << SLOT_BITS) - 1)
 }
 
-/// Whether a context without the sender in it is of a communicator that has been freed. World and self never are.
+/// Whether a context without the sender in it is of a communicator that has been freed. World and
+/// self never are.
 #[inline]
 pub(crate) const fn is_freed(context: u32) -> bool {
     slot(context) >= PREDEFINED as u32
@@ -63,8 +69,8 @@ pub(crate) const ITSELF: u32 = context(1, 1);
 /// Communicators that every endpoint has from the start.
 pub const PREDEFINED: usize = 2;
 
-/// Prints a context id as the user knows it: `communicator 3 (generation 2, collective)`. A slot's first generation
-/// goes without saying.
+/// Prints a context id as the user knows it: `communicator 3 (generation 2, collective)`. A slot's
+/// first generation goes without saying.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ContextName(
@@ -85,7 +91,8 @@ impl fmt::Display for ContextName {
     }
 }
 
-/// A communicator, seen from one of its ranks. A small handle; using one that was freed is a typed error.
+/// A communicator, seen from one of its ranks. A small handle; using one that was freed is a typed
+/// error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Comm {
@@ -112,7 +119,8 @@ impl Comm {
         self.size
     }
 
-    /// How many ranks the remote group has (MPI_Comm_remote_size); none unless it is an intercommunicator.
+    /// How many ranks the remote group has (MPI_Comm_remote_size); none unless it is an
+    /// intercommunicator.
     pub const fn remote_size(&self) -> u32 {
         self.remote
     }

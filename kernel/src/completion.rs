@@ -1,4 +1,5 @@
-//! Completion: testing and waiting for one, any, some or all requests of a scope (MPI 4.1 section 3.7).
+//! Completion: testing and waiting for one, any, some or all requests of a scope (MPI 4.1
+//! section 3.7).
 
 use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
@@ -36,8 +37,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take(request).map(|result| self.within.told(result))
     }
 
-    /// Whether a request is over, after one poll; if so, its result, and the request is null from then on
-    /// (MPI_Test). A null request has no result.
+    /// Whether a request is over, after one poll; if so, its result, and the request is null from
+    /// then on (MPI_Test). A null request has no result.
     ///
     /// # Errors
     /// Why the operation failed.
@@ -64,8 +65,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take(request).transpose()
     }
 
-    /// Polls and rests until `check` finds something: for those who drive several operations of their own at a
-    /// time. `activity` is what the platform is told meanwhile.
+    /// Polls and rests until `check` finds something: for those who drive several operations of
+    /// their own at a time. `activity` is what the platform is told meanwhile.
     ///
     /// # Errors
     /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
@@ -121,14 +122,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Waits for a request (MPI_Wait).
     ///
     /// # Errors
-    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it goes on until the
-    /// scope ends; [`Cause::Stale`] for a null request.
+    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it
+    /// goes on until the scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
         self.wait_for(&mut request)
     }
 
-    /// As [`wait`](Self::wait), for a request that is used again: a persistent one can be started anew.
+    /// As [`wait`](Self::wait), for a request that is used again: a persistent one can be started
+    /// anew.
     ///
     /// # Errors
     /// As for [`wait`](Self::wait).
@@ -143,7 +145,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         }
     }
 
-    /// Takes the result of a request that is over, and well: the way of most. `None` if it is not, and nothing has changed.
+    /// Takes the result of a request that is over, and well: the way of most. `None` if it is not,
+    /// and nothing has changed.
     #[inline(always)]
     fn take_at_once(&mut self, request: &mut Request<'scope>) -> Option<Status> {
         let status = match request.stage {
@@ -174,8 +177,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Some(result)
     }
 
-    /// Waits until one of the requests is over; its index and result, and it is null from then on (MPI_Waitany).
-    /// `None` if all are null.
+    /// Waits until one of the requests is over; its index and result, and it is null from then on
+    /// (MPI_Waitany). `None` if all are null.
     ///
     /// # Errors
     /// Why that operation failed, or [`Cause::TimedOut`].
@@ -207,8 +210,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         first
     }
 
-    /// Cancels a request if it can still be undone without the peer: a receive that has not matched, a send that has
-    /// not left (MPI_Cancel). True if so: it is over, and its status [says so](Status::is_cancelled); false if it goes on.
+    /// Cancels a request if it can still be undone without the peer: a receive that has not
+    /// matched, a send that has not left (MPI_Cancel). True if so: it is over, and its status [says
+    /// so](Status::is_cancelled); false if it goes on.
     pub fn cancel(&mut self, request: &mut Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         let engine = &mut self.within.endpoint.engine;
@@ -237,9 +241,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
     }
 
-    /// Lets a request go on with nobody to wait for it (MPI_Request_free): its slot is used again once it is over and
-    /// another is needed. Its memory stays lent to the scope, whose end waits for it as for any other and has its failure.
-    /// A persistent one that is not under way is freed at once.
+    /// Lets a request go on with nobody to wait for it (MPI_Request_free): its slot is used again
+    /// once it is over and another is needed. Its memory stays lent to the scope, whose end waits
+    /// for it as for any other and has its failure. A persistent one that is not under way is freed
+    /// at once.
     ///
     /// ```
     /// # use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -266,8 +271,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         engine.detached.push_back(&mut engine.requests, handle.slot);
     }
 
-    /// Whether one of the requests is over, after one poll (MPI_Testany): as [`wait_any`](Self::wait_any), but
-    /// `None` also if none is.
+    /// Whether one of the requests is over, after one poll (MPI_Testany): as
+    /// [`wait_any`](Self::wait_any), but `None` also if none is.
     ///
     /// # Errors
     /// Why that operation failed.
@@ -276,15 +281,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take_any(requests).transpose()
     }
 
-    /// Whether all requests are over, after one poll (MPI_Testall). Nothing is taken: [`wait_all`](Self::wait_all)
-    /// takes the results then, without waiting.
+    /// Whether all requests are over, after one poll (MPI_Testall). Nothing is taken:
+    /// [`wait_all`](Self::wait_all) takes the results then, without waiting.
     pub fn test_all(&mut self, requests: &[Request<'scope>]) -> bool {
         self.poll(BUDGET);
         requests.iter().all(|request| self.is_over(request))
     }
 
-    /// Takes every request that is over, after one poll (MPI_Testsome): tells `done` the index and result of each, and
-    /// returns how many there were. They are null from then on.
+    /// Takes every request that is over, after one poll (MPI_Testsome): tells `done` the index and
+    /// result of each, and returns how many there were. They are null from then on.
     pub fn test_some(
         &mut self,
         requests: &mut [Request<'scope>],
@@ -301,7 +306,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         count
     }
 
-    /// As [`test_some`](Self::test_some), but waits until at least one is over (MPI_Waitsome). Zero if all are null.
+    /// As [`test_some`](Self::test_some), but waits until at least one is over (MPI_Waitsome). Zero
+    /// if all are null.
     ///
     /// # Errors
     /// [`Cause::TimedOut`].

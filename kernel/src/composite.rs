@@ -1,8 +1,8 @@
-//! This module holds `unsafe` code: it hands memory to be registered on. Two transports as one, by static dispatch; nest for
-//! more.
+//! This module holds `unsafe` code: it hands memory to be registered on. Two transports as one, by
+//! static dispatch; nest for more.
 //!
-//! Each peer is reached by the first that can. A peer's route never changes, so that each transport's order is the
-//! peer's order.
+//! Each peer is reached by the first that can. A peer's route never changes, so that each
+//! transport's order is the peer's order.
 
 use aldis_hal::caps::Features;
 use aldis_hal::memory::{Access, Gather, Mapped, Memory};
@@ -120,7 +120,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         self.second.survey(peer, &mut visit);
     }
 
-    /// Both are told, as the address may be either's; the answer is that of the one that is then taken.
+    /// Both are told, as the address may be either's; the answer is that of the one that is then
+    /// taken.
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         let (first, second) =
             (self.first.introduce(peer, epoch, address), self.second.introduce(peer, epoch, address));
@@ -226,7 +227,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
 
     unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
         if self.takes_first(peer) {
-            // SAFETY: the same promises, of the caller's; what is done with this transport is done with that one.
+            // SAFETY: the same promises, of the caller's; what is done with this transport is done
+            // with that one.
             unsafe { self.first.register(peer, memory, access) }.map(|region| tagged(region, false))
         } else {
             // SAFETY: as above.
@@ -262,7 +264,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
 
     #[inline(always)]
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        // The first leaves the second at least half of the budget; an odd event is for each in turn.
+        // The first leaves the second at least half of the budget; an odd event is for each in
+        // turn.
         self.turn = !self.turn;
         let share = if self.turn { budget.div_ceil(2) } else { budget / 2 };
         let handled = self.first.poll(share, now, sink);

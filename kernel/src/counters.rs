@@ -21,11 +21,13 @@ pub struct Counters {
     pub reads: u64,
     /// Messages sent by writing the receiver's memory.
     pub writes: u64,
-    /// Messages that were to be read or written and could not be, here or at their sender, and went in fragments.
+    /// Messages that were to be read or written and could not be, here or at their sender, and went
+    /// in fragments.
     pub unread: u64,
     /// Messages of eager size that found no block credit and were deferred.
     pub deferrals: u64,
-    /// Messages sent without an envelope credit, matched on this side for a receive that asked for them.
+    /// Messages sent without an envelope credit, matched on this side for a receive that asked for
+    /// them.
     pub overflows: u64,
     /// Messages that arrived before their receive.
     pub unexpected: u64,
@@ -39,7 +41,8 @@ pub struct Counters {
     pub credit_stalls: u64,
     /// Credits sent in messages of their own.
     pub credits_sent: u64,
-    /// Messages from another life of a peer, or from one that has not been introduced or is gone; discarded.
+    /// Messages from another life of a peer, or from one that has not been introduced or is gone;
+    /// discarded.
     pub stale_epochs: u64,
     /// Messages of communicators that have been freed, discarded.
     pub stale_contexts: u64,

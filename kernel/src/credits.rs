@@ -1,4 +1,5 @@
-//! What two ranks owe each other: a look at the credits, for status displays and for whoever checks that none is lost.
+//! What two ranks owe each other: a look at the credits, for status displays and for whoever checks
+//! that none is lost.
 
 use core::fmt;
 
@@ -8,8 +9,8 @@ use aldis_protocols::credit::{Grant, Window};
 use crate::endpoint::Endpoint;
 use crate::peer::{Peer, Presence};
 
-/// The credits of one kind between this rank and a peer. The counts run since the peer was introduced and wrap after
-/// 2^16; only their differences mean something.
+/// The credits of one kind between this rank and a peer. The counts run since the peer was
+/// introduced and wrap after 2^16; only their differences mean something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Account {
@@ -86,19 +87,19 @@ impl Credits {
 }
 
 impl<T, P> Endpoint<'_, T, P> {
-    /// The credits between this rank and a peer at this moment; `None` for a peer that has not been introduced or is
-    /// gone.
+    /// The credits between this rank and a peer at this moment; `None` for a peer that has not been
+    /// introduced or is gone.
     ///
-    /// While nothing is under way between two ranks their accounts agree: what one has sent the other has received,
-    /// what one knows of as freed the other has told of, and what one may send, what the other holds and what it has
-    /// freed and not told of are all the room there is.
+    /// While nothing is under way between two ranks their accounts agree: what one has sent the
+    /// other has received, what one knows of as freed the other has told of, and what one may send,
+    /// what the other holds and what it has freed and not told of are all the room there is.
     pub fn credits(&self, peer: PeerId) -> Option<Credits> {
         let row = self.engine.peers.get(peer.index())?;
         matches!(row.presence, Presence::Connected).then(|| Credits::new(row))
     }
 
-    /// Request slots in use at this moment: by operations that are not over, by results that nobody has taken, and by
-    /// those whose owner has let go and of which a peer must still be told.
+    /// Request slots in use at this moment: by operations that are not over, by results that nobody
+    /// has taken, and by those whose owner has let go and of which a peer must still be told.
     pub const fn requests_in_use(&self) -> u32 {
         self.engine.requests.in_use()
     }

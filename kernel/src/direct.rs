@@ -1,9 +1,11 @@
-//! Memory of the user in the hands of the transport: read by the peer that it is announced to, gathered from, or filled.
+//! Memory of the user in the hands of the transport: read by the peer that it is announced to,
+//! gathered from, or filled.
 //!
-//! One rule makes it sound. A request whose memory the transport may touch has a *region* of it, and the region is taken
-//! back ([`Transport::deregister`]) before the memory is let go: when the request is over, before its owner can learn of
-//! it ([`State::Closing`]), and when its owner lets go of it, at once. All that is for transports that are
-//! [`DIRECT`](Transport::DIRECT); for any other, nothing of it is compiled.
+//! One rule makes it sound. A request whose memory the transport may touch has a *region* of it,
+//! and the region is taken back ([`Transport::deregister`]) before the memory is let go: when the
+//! request is over, before its owner can learn of it ([`State::Closing`]), and when its owner lets
+//! go of it, at once. All that is for transports that are [`DIRECT`](Transport::DIRECT); for any
+//! other, nothing of it is compiled.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::memory::{Access, Gather};
@@ -28,7 +30,8 @@ use crate::request::{Key, Machine, NO_REGION, Queue, State};
 mod write;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Lets go of the memory of the request behind `handle`, whatever it is doing: see [`Engine::abandon`].
+    /// Lets go of the memory of the request behind `handle`, whatever it is doing: see
+    /// [`Engine::abandon`].
     #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
         if lends::<T>() {
@@ -45,7 +48,8 @@ pub(crate) const fn lends<T: Transport>() -> bool {
 
 /// Regions.
 impl Engine<'_> {
-    /// Takes the memory of the requests that are over back from the transport; they are complete then.
+    /// Takes the memory of the requests that are over back from the transport; they are complete
+    /// then.
     #[inline]
     pub(crate) fn close_regions<T: Transport>(&mut self, transport: &mut T) {
         if lends::<T>() && !self.closing.is_empty() {
@@ -83,8 +87,9 @@ impl Engine<'_> {
             .any(|index| self.requests.at(index).is_some_and(|request| request.region != NO_REGION))
     }
 
-    /// The region of the memory of the request in slot `index`, as much of it as the message has, registered for its peer if it
-    /// is not yet. `None` if it cannot be: the table is full, or it is no memory that stays where it is.
+    /// The region of the memory of the request in slot `index`, as much of it as the message has,
+    /// registered for its peer if it is not yet. `None` if it cannot be: the table is full, or it
+    /// is no memory that stays where it is.
     fn lend<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -116,7 +121,8 @@ fn caps_with<T: Transport>(transport: &T, peer: PeerId, features: Features) -> O
 
 /// The sender.
 impl Engine<'_> {
-    /// Whether the send in slot `index` is to be announced with a key by which its data can be read.
+    /// Whether the send in slot `index` is to be announced with a key by which its data can be
+    /// read.
     #[inline]
     pub(crate) fn is_exposed<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
         if !lends::<T>() {
@@ -130,7 +136,8 @@ impl Engine<'_> {
         request.may_be_lent() && (peer.thresholds.is_read(len) || memory.is_some_and(is_mapped))
     }
 
-    /// Announces the send behind `own` with such a key; without one if its memory cannot be registered.
+    /// Announces the send behind `own` with such a key; without one if its memory cannot be
+    /// registered.
     pub(crate) fn expose<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -187,7 +194,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The largest fragment of the send in slot `index` that can be gathered from its memory, in bytes.
+    /// The largest fragment of the send in slot `index` that can be gathered from its memory, in
+    /// bytes.
     #[inline]
     pub(crate) fn gathered_max<T: Transport>(
         &mut self,
@@ -201,7 +209,8 @@ impl Engine<'_> {
         self.requests.at(index).filter(|request| request.may_be_lent() && payload > 0).map(|_| payload)
     }
 
-    /// Sends a fragment straight from the memory of the send in slot `index`. `None` if that cannot be registered.
+    /// Sends a fragment straight from the memory of the send in slot `index`. `None` if that cannot
+    /// be registered.
     pub(crate) fn gather_fragment<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -337,7 +346,8 @@ impl Engine<'_> {
         turn
     }
 
-    /// Where the `length` bytes of the fragment that begins with `head` belong; `None` if it is to be delivered whole.
+    /// Where the `length` bytes of the fragment that begins with `head` belong; `None` if it is to
+    /// be delivered whole.
     pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<Buffer> {
         let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
         let peer = self.peers.get(from.index())?;
@@ -352,7 +362,8 @@ impl Engine<'_> {
         request.buffer.part(start..start.checked_add(length)?)
     }
 
-    /// A fragment has been put where it belongs, or nowhere if its receive has been let go of meanwhile.
+    /// A fragment has been put where it belongs, or nowhere if its receive has been let go of
+    /// meanwhile.
     pub(crate) fn take_landed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
         let DataHead { header, receiver, offset } = DataHead::parse(head)?;
         if !self.hear_credits(from, &header)? {
@@ -417,7 +428,8 @@ impl Engine<'_> {
         self.owe(handle.slot);
     }
 
-    /// Takes the credits that a message of `from` says. False if it is of another life, or of nobody who is there.
+    /// Takes the credits that a message of `from` says. False if it is of another life, or of
+    /// nobody who is there.
     pub(crate) fn hear_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(false) };
         if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {

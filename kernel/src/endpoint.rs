@@ -1,4 +1,5 @@
-//! `Endpoint`: the user's API. One endpoint is driven by one core; everything it does happens inside its calls.
+//! `Endpoint`: the user's API. One endpoint is driven by one core; everything it does happens
+//! inside its calls.
 
 use core::time::Duration;
 
@@ -44,8 +45,9 @@ pub struct Config {
 /// One process's end of all its communication: storage, transport and platform together.
 ///
 /// Blocking calls poll until they are done; [`within`](Self::within) gives them a deadline.
-/// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between calls; it is never
-/// needed for correctness of the calls themselves, but peers that wait for this process are served in it.
+/// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between
+/// calls; it is never needed for correctness of the calls themselves, but peers that wait for this
+/// process are served in it.
 #[repr(C)]
 pub struct Endpoint<'s, T, P> {
     pub(crate) engine: Engine<'s>,
@@ -60,12 +62,12 @@ pub struct Endpoint<'s, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Puts an endpoint together. It can talk to itself if the transport reaches it; every other peer must be
-    /// introduced by [`connect`](Self::connect).
+    /// Puts an endpoint together. It can talk to itself if the transport reaches it; every other
+    /// peer must be introduced by [`connect`](Self::connect).
     ///
     /// # Errors
-    /// [`Cause::TooSmall`] if the storage has fewer peers than the job or no room for world and self,
-    /// [`Cause::RankOutOfRange`] for a process outside the job.
+    /// [`Cause::TooSmall`] if the storage has fewer peers than the job or no room for world and
+    /// self, [`Cause::RankOutOfRange`] for a process outside the job.
     pub fn new(memory: Memory<'s>, transport: T, platform: P, config: Config) -> Result<Self, Error> {
         let Config { me, size, epoch } = config;
         let have = memory.peers();
@@ -138,12 +140,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Card::new(self.engine.me, self.engine.epoch, self.engine.room)
     }
 
-    /// Learns a peer from its card. Needed once for each peer that is to be talked to, before the first message in
-    /// either direction; a new card of a peer (a new epoch) starts afresh with it.
+    /// Learns a peer from its card. Needed once for each peer that is to be talked to, before the
+    /// first message in either direction; a new card of a peer (a new epoch) starts afresh with it.
     ///
     /// # Errors
-    /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank outside the job,
-    /// or why the transport cannot reach it.
+    /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank
+    /// outside the job, or why the transport cannot reach it.
     pub fn connect(&mut self, card: &Card) -> Result<(), Error> {
         self.learn(card).map_err(|cause| Error::about(Operation::Join, cause, card.peer().0, 0, WILD))
     }
@@ -180,8 +182,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.itself
     }
 
-    /// Handles at most `budget` events - arrivals, completions, pending sends - over all transports, and returns how
-    /// many. Never blocks. A quarter of the budget is kept for sending, so that a flood of arrivals cannot starve it.
+    /// Handles at most `budget` events - arrivals, completions, pending sends - over all
+    /// transports, and returns how many. Never blocks. A quarter of the budget is kept for sending,
+    /// so that a flood of arrivals cannot starve it.
     #[cfg_attr(not(feature = "compact"), inline)]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn poll(&mut self, budget: u32) -> u32 {
@@ -197,8 +200,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         arrived + sent
     }
 
-    /// The same blocking calls with a deadline: each must be done before `limit` from now, or it fails with
-    /// [`Cause::TimedOut`] and says who is missing.
+    /// The same blocking calls with a deadline: each must be done before `limit` from now, or it
+    /// fails with [`Cause::TimedOut`] and says who is missing.
     pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
         self.engine.now = self.platform.now();
         let (start, deadline) = (self.engine.now, self.engine.now.after(limit));
@@ -214,7 +217,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends `data` to rank `to` (MPI_Send, standard mode): returns once `data` may be reused.
     ///
     /// # Errors
-    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer cannot be sent to.
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
@@ -243,8 +247,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().recv(comm, buffer, from, tag)
     }
 
-    /// Sends and receives at a time, so that ranks that exchange do not wait for each other (MPI_Sendrecv). Returns
-    /// the status of the receive.
+    /// Sends and receives at a time, so that ranks that exchange do not wait for each other
+    /// (MPI_Sendrecv). Returns the status of the receive.
     ///
     /// # Errors
     /// As for [`send`](Self::send) and [`recv`](Self::recv).
@@ -266,8 +270,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
     }
 
-    /// Receives a message of at most a block into a block of the storage, and hands that over: the user needs no
-    /// buffer, and a message that has arrived already is not copied again.
+    /// Receives a message of at most a block into a block of the storage, and hands that over: the
+    /// user needs no buffer, and a message that has arrived already is not copied again.
     ///
     /// # Errors
     /// As for [`recv`](Self::recv), and [`Cause::Full`] while all pooled blocks are held.
@@ -291,8 +295,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.enter(body)
     }
 
-    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may be [word](crate::Failed) of a
-    /// failure.
+    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
+    /// be [word](crate::Failed) of a failure.
     ///
     /// # Errors
     /// As there.
@@ -313,7 +317,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.engine.counters
     }
 
-    /// Receives posted and messages unexpected at this moment; those matched by a probe and not received yet count too.
+    /// Receives posted and messages unexpected at this moment; those matched by a probe and not
+    /// received yet count too.
     pub fn queue_depths(&self) -> (u32, u32) {
         (self.engine.matcher.posted(), self.engine.matcher.unexpected())
     }
@@ -328,12 +333,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.platform
     }
 
-    /// The transport, for what stands below it: a device's other traffic, discovery, peers to attach. Posting to it past
-    /// the endpoint breaks the order of messages.
+    /// The transport, for what stands below it: a device's other traffic, discovery, peers to
+    /// attach. Posting to it past the endpoint breaks the order of messages.
     ///
-    /// For transports that are lent no memory. One that is ([`DIRECT`](Transport::DIRECT)) could be exchanged for another's
-    /// while it has some, and outlive it: this does not compile for it, and [`try_transport_mut`](Self::try_transport_mut)
-    /// says whether it has any.
+    /// For transports that are lent no memory. One that is ([`DIRECT`](Transport::DIRECT)) could be
+    /// exchanged for another's while it has some, and outlive it: this does not compile for it, and
+    /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any.
     ///
     /// ```compile_fail,E0133
     /// # use aldis_kernel::hal::{PeerId, Platform, Transport, memory::{Access, Memory}};
@@ -360,12 +365,14 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
     }
 
-    /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then says goodbye to every peer. Peers that still wait
-    /// for this process fail with [`Cause::PeerLeft`] instead of hanging.
+    /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then
+    /// says goodbye to every peer. Peers that still wait for this process fail with
+    /// [`Cause::PeerLeft`] instead of hanging.
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that takes nothing. Over a wire that
-    /// loses frames `limit` is to be several times what such a wire waits before it sends again: what is lost until then stays lost.
+    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that
+    /// takes nothing. Over a wire that loses frames `limit` is to be several times what such a wire
+    /// waits before it sends again: what is lost until then stays lost.
     pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
         let itself = self.itself;
         self.engine.delete_attributes(&itself, None);
@@ -379,8 +386,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 deaf = deaf.or(Some(peer));
             }
         }
-        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by one that has left
-        // already: that is no failure.
+        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by
+        // one that has left already: that is no failure.
         self.poll_until(deadline, |ep| ep.transport.is_idle());
         match (settled, deaf) {
             (Ok(()), None) => Ok(()),

@@ -1,8 +1,8 @@
-//! The engine: all state of an endpoint but its transport and platform. Written against slices, so that it is
-//! compiled once and not once per capacity.
+//! The engine: all state of an endpoint but its transport and platform. Written against slices, so
+//! that it is compiled once and not once per capacity.
 //!
-//! [`arrival`](crate::arrival) is its ear (the transport's sink), [`injection`](crate::injection) its mouth; here is
-//! what both share: requests from start to end.
+//! [`arrival`](crate::arrival) is its ear (the transport's sink), [`injection`](crate::injection)
+//! its mouth; here is what both share: requests from start to end.
 
 use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
 use aldis_protocols::LENDS;
@@ -29,8 +29,8 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
 use crate::typed::Conversion;
 
-/// Everything that an endpoint is but its transport and platform. In this order for the reason told at
-/// [`Request`](crate::request::Request).
+/// Everything that an endpoint is but its transport and platform. In this order for the reason told
+/// at [`Request`](crate::request::Request).
 #[repr(C)]
 pub(crate) struct Engine<'s> {
     /// Some peer may hold messages back for want of envelopes here.
@@ -45,7 +45,8 @@ pub(crate) struct Engine<'s> {
     /// Something was set for the layers above.
     #[cfg(not(feature = "compact"))]
     pub(crate) is_tuned: bool,
-    /// A receive of any source waits on such a communicator for what this process has sent to itself.
+    /// A receive of any source waits on such a communicator for what this process has sent to
+    /// itself.
     pub(crate) lingering: bool,
     pub(crate) me: PeerId,
     pub(crate) size: u32,
@@ -316,8 +317,9 @@ impl Engine<'_> {
         result.map_err(|Failed| self.failure)
     }
 
-    /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's help. What the
-    /// peer must still be told is told by the slot, which then frees itself. A stale handle is left alone.
+    /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's
+    /// help. What the peer must still be told is told by the slot, which then frees itself. A stale
+    /// handle is left alone.
     #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
         if self.requests.get(handle).is_some() {

@@ -7,7 +7,8 @@ use aldis_hal::{Cause, Operation};
 use crate::comm::Comm;
 use crate::rank::{Rank, Tag, WILD};
 
-/// A failed operation. `Copy` and at most 64 bytes, so that it can be kept, logged and sent on without memory.
+/// A failed operation. `Copy` and at most 64 bytes, so that it can be kept, logged and sent on
+/// without memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Error {
@@ -84,8 +85,9 @@ impl Error {
     }
 }
 
-/// Word of a failure whose error is kept ([`Scope::failure`](crate::Scope::failure)), for those who implement calls of their
-/// own. Errors are large and pass through many hands: the last of them looks it up.
+/// Word of a failure whose error is kept ([`Scope::failure`](crate::Scope::failure)), for those who
+/// implement calls of their own. Errors are large and pass through many hands: the last of them
+/// looks it up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed;

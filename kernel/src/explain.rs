@@ -19,8 +19,8 @@ use crate::rank::{Rank, WILD};
 const ROUTES_MAX: usize = 4;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why each other one
-    /// is not taken.
+    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why
+    /// each other one is not taken.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`].
@@ -28,7 +28,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.explained(rank, len, None)
     }
 
-    /// As [`explain`](Self::explain), for this very buffer: also whether it is in memory that the peer has mapped.
+    /// As [`explain`](Self::explain), for this very buffer: also whether it is in memory that the
+    /// peer has mapped.
     ///
     /// # Errors
     /// As there.

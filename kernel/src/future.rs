@@ -1,5 +1,5 @@
-//! Futures: sends, receives and probes for programs of several tasks, on any executor or none (MPI has nothing like it;
-//! the shape is that of Rust's `core::future`).
+//! Futures: sends, receives and probes for programs of several tasks, on any executor or none (MPI
+//! has nothing like it; the shape is that of Rust's `core::future`).
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Rank, Sleeper, Tag, hal::{Platform, Transport}};
@@ -16,25 +16,32 @@
 //! }
 //! ```
 //!
-//! The endpoint runs when one of its futures is polled, in [`Futures::poll`], and in [`Futures::drive`], a future that
-//! is never over and does nothing else. Each wakes every other future that can go on, so with `drive` in a task of its
-//! own any executor will do; [`Futures::block_on`] needs none.
+//! The endpoint runs when one of its futures is polled, in [`Futures::poll`], and in
+//! [`Futures::drive`], a future that is never over and does nothing else. Each wakes every other
+//! future that can go on, so with `drive` in a task of its own any executor will do;
+//! [`Futures::block_on`] needs none.
 //!
 //! # Why it is sound, and what is bounded
 //!
-//! A future can be forgotten while the memory that it borrows is used for something else, so the engine keeps no pointer
-//! into that memory from one poll to the next (*late binding*). A receive lands in a pooled block of the storage and is
-//! copied out when its future is polled; what is longer than a block is asked for one block at a time
-//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send goes out at once when it is polled first, or is
-//! announced; of an announced one the engine knows the length, and its data is lent to it for the time of a poll.
+//! A future can be forgotten while the memory that it borrows is used for something else, so the
+//! engine keeps no pointer into that memory from one poll to the next (*late binding*). A receive
+//! lands in a pooled block of the storage and is copied out when its future is polled; what is
+//! longer than a block is asked for one block at a time
+//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send goes out at once when it is
+//! polled first, or is announced; of an announced one the engine knows the length, and its data is
+//! lent to it for the time of a poll.
 //!
-//! * A receive takes a request slot and a pooled block when it is polled first, and its place in the order of posting
-//!   with them. Receives under way at a time are bounded by `pooled` and `requests` of the storage, sends and probes by
-//!   `requests`; beyond that a future is over with [`Cause::Full`].
-//! * *Dropped* before it is over, a send or receive is given up as by a cancelled request: if it has matched, its
-//!   message is lost to the receiver. A [`probe`](Futures::probe) can be dropped without loss.
-//! * *Forgotten*, it keeps its slot, its block and its place in the order until the [`Futures`] is dropped.
-//! * While the [`Futures`] is there, it has the endpoint: blocking calls and futures cannot get into each other's way.
+//! * A receive takes a request slot and a pooled block when it is polled first, and its place in
+//!   the order of posting with them. Receives under way at a time are bounded by `pooled` and
+//!   `requests` of the storage, sends and probes by `requests`; beyond that a future is over with
+//!   [`Cause::Full`].
+//! * *Dropped* before it is over, a send or receive is given up as by a cancelled request: if it
+//!   has matched, its message is lost to the receiver. A [`probe`](Futures::probe) can be dropped
+//!   without loss.
+//! * *Forgotten*, it keeps its slot, its block and its place in the order until the [`Futures`] is
+//!   dropped.
+//! * While the [`Futures`] is there, it has the endpoint: blocking calls and futures cannot get
+//!   into each other's way.
 //!
 //! The borrowed memory cannot be touched while the future lives:
 //!
@@ -93,7 +100,8 @@ pub(crate) use sending::Send;
 pub use sending::Sending;
 pub(crate) use ticket::{Begun, Operate};
 
-/// Who is to be woken when a request can go on. A [`Futures`] needs one for each request slot of the storage.
+/// Who is to be woken when a request can go on. A [`Futures`] needs one for each request slot of
+/// the storage.
 #[derive(Debug)]
 pub struct Sleeper {
     handle: Handle,
@@ -121,10 +129,12 @@ struct Core<'e, 's, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Calls that are futures, with `sleepers` for those who wait: one for each request slot of the storage.
+    /// Calls that are futures, with `sleepers` for those who wait: one for each request slot of the
+    /// storage.
     ///
     /// # Errors
-    /// [`Cause::TooSmall`] for fewer sleepers than request slots, or a storage without pooled blocks.
+    /// [`Cause::TooSmall`] for fewer sleepers than request slots, or a storage without pooled
+    /// blocks.
     pub fn futures<'e>(&'e mut self, sleepers: &'e mut [Sleeper]) -> Result<Futures<'e, 's, T, P>, Error> {
         let slots = self.engine.requests.capacity();
         let pooled = self.engine.blocks.pooled();
@@ -144,10 +154,11 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 }
 
 impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
-    /// Sends `data` (MPI_Isend): over once `data` may be reused, which for a message that does not go out at once is
-    /// when it has been received.
+    /// Sends `data` (MPI_Isend): over once `data` may be reused, which for a message that does not
+    /// go out at once is when it has been received.
     ///
-    /// The future fails as [`Endpoint::send`] does, and with [`Cause::Full`] if there is no request slot.
+    /// The future fails as [`Endpoint::send`] does, and with [`Cause::Full`] if there is no request
+    /// slot.
     pub fn send<'a, E>(&'a self, comm: &Comm, data: &'a [E], to: Rank, tag: Tag) -> Sending<'a, 'e, 's, T, P>
     where
         E: IntoBytes + Immutable,
@@ -165,9 +176,11 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         Sending::new(self, comm, data.as_bytes(), to, tag, Mode::Synchronous)
     }
 
-    /// Receives into `buffer` (MPI_Irecv). Its place in the order of posting is that of its first poll.
+    /// Receives into `buffer` (MPI_Irecv). Its place in the order of posting is that of its first
+    /// poll.
     ///
-    /// The future fails as [`Endpoint::recv`] does, and with [`Cause::Full`] if there is no request slot or pooled block.
+    /// The future fails as [`Endpoint::recv`] does, and with [`Cause::Full`] if there is no request
+    /// slot or pooled block.
     pub fn recv<'a, E>(
         &'a self,
         comm: &Comm,
@@ -181,9 +194,11 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         Receiving::new(self, comm, buffer.as_mut_bytes(), from.into(), tag.into())
     }
 
-    /// Waits for a message without receiving it (MPI_Probe). As with threads, another task may receive it first.
+    /// Waits for a message without receiving it (MPI_Probe). As with threads, another task may
+    /// receive it first.
     ///
-    /// The future fails as [`Endpoint::probe`] does, and with [`Cause::Full`] if there is no request slot.
+    /// The future fails as [`Endpoint::probe`] does, and with [`Cause::Full`] if there is no
+    /// request slot.
     pub fn probe<'a>(
         &'a self,
         comm: &Comm,
@@ -193,9 +208,9 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         Probing::new(self, comm, from.into(), tag.into())
     }
 
-    /// As [`Endpoint::poll`]: handles at most `budget` events and returns how many; then wakes who can go on. For a
-    /// program that drives the endpoint by a timer or an interrupt instead of [`drive`](Self::drive). Nothing is done
-    /// from within a call of the endpoint.
+    /// As [`Endpoint::poll`]: handles at most `budget` events and returns how many; then wakes who
+    /// can go on. For a program that drives the endpoint by a timer or an interrupt instead of
+    /// [`drive`](Self::drive). Nothing is done from within a call of the endpoint.
     pub fn poll(&self, budget: u32) -> u32 {
         let events = match self.core.try_borrow_mut() {
             Ok(mut core) => core.turn(budget),
@@ -205,13 +220,14 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         events
     }
 
-    /// A future that polls the endpoint each time it is polled itself, and is never over. For a task of its own.
+    /// A future that polls the endpoint each time it is polled itself, and is never over. For a
+    /// task of its own.
     pub const fn drive(&self) -> Driving<'_, 'e, 's, T, P> {
         Driving { futures: self }
     }
 
-    /// Runs a future to its end, without an executor: polls it and the endpoint in turn, and lets the platform rest
-    /// while there is nothing to do.
+    /// Runs a future to its end, without an executor: polls it and the endpoint in turn, and lets
+    /// the platform rest while there is nothing to do.
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -232,7 +248,8 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         }
     }
 
-    /// Wakes everybody who can go on. Each outside of the borrow: what a waker does is not known here.
+    /// Wakes everybody who can go on. Each outside of the borrow: what a waker does is not known
+    /// here.
     fn wake(&self) {
         let mut next = 0;
         while let Ok(mut core) = self.core.try_borrow_mut() {
@@ -245,8 +262,8 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
 }
 
 impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
-    /// Polls the endpoint. Once that has found nothing for long, the platform is told what is waited for, and again
-    /// whenever that has changed.
+    /// Polls the endpoint. Once that has found nothing for long, the platform is told what is
+    /// waited for, and again whenever that has changed.
     fn turn(&mut self, budget: u32) -> u32 {
         let events = self.endpoint.poll(budget);
         self.idle = if events > 0 { 0 } else { self.idle.saturating_add(1) };
@@ -284,7 +301,8 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
 }
 
 impl<T, P> Core<'_, '_, T, P> {
-    /// What is waited for: anybody's message, if it is among that, else what the first one waits for.
+    /// What is waited for: anybody's message, if it is among that, else what the first one waits
+    /// for.
     fn activity(&mut self) -> Activity {
         let Self { endpoint, sleepers, .. } = self;
         let waiting = sleepers.iter().filter(|sleeper| sleeper.waker.is_some());

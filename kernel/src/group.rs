@@ -6,9 +6,10 @@
 //! | ranges | fewer strides than bitmap words | a [`Piece`] a stride | O(log pieces) | O(pieces) |
 //! | bitmap | in ascending order, and fewer words than strides | a [`Piece`] for 32 processes | O(log pieces) | O(log pieces) |
 //!
-//! The form is the one that takes the least memory; nobody chooses it. The idea of several forms is Open MPI's (dense,
-//! sporadic, strided and bitmap groups: Chaarawi and Gabriel, "Evaluating Sparse Data Storage Techniques for MPI Groups
-//! and Communicators", ICCS 2008); here both sparse ones are lists of the same small pieces, found by the same search.
+//! The form is the one that takes the least memory; nobody chooses it. The idea of several forms is
+//! Open MPI's (dense, sporadic, strided and bitmap groups: Chaarawi and Gabriel, "Evaluating Sparse
+//! Data Storage Techniques for MPI Groups and Communicators", ICCS 2008); here both sparse ones are
+//! lists of the same small pieces, found by the same search.
 //!
 //! ```
 //! use aldis_kernel::hal::PeerId;
@@ -52,8 +53,9 @@ impl<'m> Group<'m> {
     /// The group of these processes of the job, in this order.
     ///
     /// # Errors
-    /// [`Cause::DuplicateRank`] for a process that is named twice (it tells the process), [`Cause::RankOutOfRange`] for
-    /// a number above 2^31, [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
+    /// [`Cause::DuplicateRank`] for a process that is named twice (it tells the process),
+    /// [`Cause::RankOutOfRange`] for a number above 2^31, [`Cause::TooSmall`] if `memory` has too
+    /// few pieces; it tells how many are needed.
     pub fn of(processes: &[PeerId], memory: &'m mut [Piece]) -> Result<Self, Cause> {
         if let Some(process) = processes.iter().find(|process| process.0 >= PROCESSES_MAX) {
             return Err(Cause::RankOutOfRange { rank: process.0, size: PROCESSES_MAX });

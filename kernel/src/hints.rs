@@ -1,4 +1,5 @@
-//! Hints: what a program promises of a communicator (MPI 4.1 section 7.4.4, the `mpi_assert_` info keys).
+//! Hints: what a program promises of a communicator (MPI 4.1 section 7.4.4, the `mpi_assert_` info
+//! keys).
 //!
 //! | hint | what is promised | what it changes |
 //! |---|---|---|
@@ -7,9 +8,10 @@
 //! | `exact_length` | every message is as long as the buffer that it is received into | a shorter one is an error of its receive: [`Cause::NotExact`] |
 //! | `allow_overtaking` | nothing depends on the order of messages | a send need not wait in line behind others to the same rank that have no room or credit yet |
 //!
-//! A promise is about messages of the user: collectives keep their order and lengths by themselves. Each process makes it
-//! for its own calls, so they need not be the same on all ranks; `allow_overtaking` is about the sender's. Duplicates do
-//! not inherit hints (MPI 4.1 section 7.4.2): `aldis_coll::comm::dup_with_hints` gives a duplicate its own.
+//! A promise is about messages of the user: collectives keep their order and lengths by themselves.
+//! Each process makes it for its own calls, so they need not be the same on all ranks;
+//! `allow_overtaking` is about the sender's. Duplicates do not inherit hints (MPI 4.1
+//! section 7.4.2): `aldis_coll::comm::dup_with_hints` gives a duplicate its own.
 //!
 //! ```
 //! use aldis_kernel::{Comm, Endpoint, Error, Hints, hal::{Platform, Transport}};
@@ -48,8 +50,8 @@ bitflags! {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Replaces what is promised of a communicator (MPI_Comm_set_info). Receives that are posted already are not looked
-    /// at again.
+    /// Replaces what is promised of a communicator (MPI_Comm_set_info). Receives that are posted
+    /// already are not looked at again.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -75,14 +77,15 @@ fn about(comm: &Comm) -> impl Fn(Cause) -> Error {
     move |cause| Error::about(Operation::Group, cause, WILD, context, WILD)
 }
 
-/// What hints change, reached through the engine only once some communicator has been given any: a program without them
-/// does not hold the code.
+/// What hints change, reached through the engine only once some communicator has been given any: a
+/// program without them does not hold the code.
 pub(crate) struct Rules {
     /// What is promised against a receive that leaves its source or tag open.
     against: fn(&Comms<'_>, &Key) -> Hints,
     /// Whether a message in this context must be as long as its buffer.
     must_fit: fn(&Comms<'_>, u32) -> bool,
-    /// Whether a message in this context may be sent before others to the same peer that wait already.
+    /// Whether a message in this context may be sent before others to the same peer that wait
+    /// already.
     may_overtake: fn(&Comms<'_>, u32) -> bool,
 }
 
@@ -129,7 +132,8 @@ impl Engine<'_> {
         self.must_fit(context).then_some(Cause::NotExact { sent: length, room })
     }
 
-    /// Whether a message in this context may be sent before others to the same peer that wait already.
+    /// Whether a message in this context may be sent before others to the same peer that wait
+    /// already.
     #[cold]
     #[inline(never)]
     pub(crate) fn may_overtake(&self, context: u32) -> bool {

@@ -1,9 +1,10 @@
 //! Injection: putting messages on the wire in order, and what keeps them waiting.
 //!
-//! A peer has two lists. `ordered` holds the sends that have not been injected, first come first served: none
-//! overtakes another, whatever protocol each takes. `owed` holds the rendezvous that have something to say; they
-//! have been matched already, so their order is free, and they take turns fragment by fragment. Credits go first,
-//! then one turn of `owed`, then `ordered`: answers never wait behind new messages.
+//! A peer has two lists. `ordered` holds the sends that have not been injected, first come first
+//! served: none overtakes another, whatever protocol each takes. `owed` holds the rendezvous that
+//! have something to say; they have been matched already, so their order is free, and they take
+//! turns fragment by fragment. Credits go first, then one turn of `owed`, then `ordered`: answers
+//! never wait behind new messages.
 
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
@@ -64,7 +65,8 @@ impl Lane {
 pub(crate) enum Turn {
     /// Something was sent.
     Sent,
-    /// There is nothing that can be sent: nothing at all, or nothing without a credit from the peer.
+    /// There is nothing that can be sent: nothing at all, or nothing without a credit from the
+    /// peer.
     Idle,
     /// The transport takes nothing more for this peer now.
     Stuck,
@@ -105,8 +107,8 @@ impl Engine<'_> {
         self.mark(id);
     }
 
-    /// Whether a message could be sent without a request slot, since nothing is ahead of it that it must stay behind. If so,
-    /// nobody keeps its buffer; if not, nothing has been done.
+    /// Whether a message could be sent without a request slot, since nothing is ahead of it that it
+    /// must stay behind. If so, nobody keeps its buffer; if not, nothing has been done.
     pub(crate) fn sent_now<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -133,8 +135,8 @@ impl Engine<'_> {
         }
     }
 
-    /// As [`sent_before_others`](Self::sent_before_others), after a look at what has arrived: a rank that only sends finds its
-    /// credits there, and its eager messages stay eager.
+    /// As [`sent_before_others`](Self::sent_before_others), after a look at what has arrived: a
+    /// rank that only sends finds its credits there, and its eager messages stay eager.
     #[cold]
     fn sent_with_new_credit<T: Transport>(
         &mut self,
@@ -147,7 +149,8 @@ impl Engine<'_> {
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
 
-    /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages. Returns how many.
+    /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages.
+    /// Returns how many.
     #[inline]
     pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget, false) }
@@ -221,8 +224,8 @@ impl Engine<'_> {
         turn
     }
 
-    /// Posts a message that is not matched, with what its header says in place of a key and a length; on success the
-    /// credits in it count as told.
+    /// Posts a message that is not matched, with what its header says in place of a key and a
+    /// length; on success the credits in it count as told.
     #[inline(never)]
     pub(crate) fn say(
         &mut self,
@@ -289,7 +292,8 @@ impl Engine<'_> {
         Turn::Sent
     }
 
-    /// The send in slot `index` is announced, or its offer taken up. One that was given up meanwhile tells whoever asks.
+    /// The send in slot `index` is announced, or its offer taken up. One that was given up
+    /// meanwhile tells whoever asks.
     pub(crate) fn announced(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         if request.mode == Mode::Partitioned && request.cause.is_none() {
@@ -361,7 +365,8 @@ impl Engine<'_> {
         self.injected(id, kind, kind == Kind::Eager && !is_inline, len, post)
     }
 
-    /// Announces a message, for its size, for want of a block, or since it is complete only once it is matched.
+    /// Announces a message, for its size, for want of a block, or since it is complete only once it
+    /// is matched.
     pub(crate) fn announce(
         &mut self,
         wire: &mut dyn Wire,
@@ -426,8 +431,8 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
     transport.short(peer, header, payload)
 }
 
-/// A payload at least so long goes from where it is, if the transport takes it so: a shorter one is copied sooner than
-/// that is found out.
+/// A payload at least so long goes from where it is, if the transport takes it so: a shorter one is
+/// copied sooner than that is found out.
 const PASSED_BYTES_MIN: usize = 2048;
 
 /// Sends header and payload: packed straight into a slot of the transport, or from where they are.
@@ -458,7 +463,8 @@ pub(crate) trait Wire {
     /// Whether a short message may be so long.
     fn passes(&self, peer: PeerId, len: usize) -> bool;
 
-    /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so does this.
+    /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so
+    /// does this.
     fn fill(
         &mut self,
         peer: PeerId,

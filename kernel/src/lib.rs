@@ -1,7 +1,8 @@
 //! # aldis-kernel: what runs
 //!
-//! Third floor of the house: requests, matching, communicators, progress, and [`Endpoint`], the user's API. It
-//! speaks the protocols of `aldis-protocols` over any [`aldis_hal::Transport`] and knows no driver.
+//! Third floor of the house: requests, matching, communicators, progress, and [`Endpoint`], the
+//! user's API. It speaks the protocols of `aldis-protocols` over any [`aldis_hal::Transport`] and
+//! knows no driver.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -25,10 +26,11 @@
 //! | `credits` | what two ranks owe each other |
 //! | `planted` | bugs for tests to find, behind a feature that no other build has |
 //!
-//! Invariants: no heap, no panic, bounded work in every call that does not block, no callback that re-enters; memory
-//! of the user is retained only by requests that a call or a [`Scope`] is bound to end. Engine code works on slices,
-//! so it is compiled once per transport and not once per capacity.
-//! Limits: tags of 31 bits, 2^16 communicators, messages of 2^64 bytes, 16384 credits a peer.
+//! Invariants: no heap, no panic, bounded work in every call that does not block, no callback that
+//! re-enters; memory of the user is retained only by requests that a call or a [`Scope`] is bound
+//! to end. Engine code works on slices, so it is compiled once per transport and not once per
+//! capacity. Limits: tags of 31 bits, 2^16 communicators, messages of 2^64 bytes, 16384 credits a
+//! peer.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 

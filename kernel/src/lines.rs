@@ -1,9 +1,11 @@
 //! The control lines of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
 //!
-//! **Which set.** The set of a communicator is told by its slot in the communicator table, which its ranks have agreed on
-//! when they made it and which none of them uses for another: world has the first, and the slots after self's the next
-//! ones. So no rank asks another. A rank opens the set when it takes the communicator in. A communicator beyond the last set, or with a rank on another node, has none, and whoever
-//! asks is told so; that is decided at the first use, and holds for the life of the communicator.
+//! **Which set.** The set of a communicator is told by its slot in the communicator table, which
+//! its ranks have agreed on when they made it and which none of them uses for another: world has
+//! the first, and the slots after self's the next ones. So no rank asks another. A rank opens the
+//! set when it takes the communicator in. A communicator beyond the last set, or with a rank on
+//! another node, has none, and whoever asks is told so; that is decided at the first use, and holds
+//! for the life of the communicator.
 
 use core::ops::Range;
 
@@ -34,8 +36,8 @@ impl From<Cause> for Withheld {
     }
 }
 
-/// The control lines of a communicator, for those who implement collectives. A borrow of the endpoint: nothing is polled
-/// meanwhile.
+/// The control lines of a communicator, for those who implement collectives. A borrow of the
+/// endpoint: nothing is polled meanwhile.
 pub struct Lines<'a> {
     lines: &'a mut dyn aldis_hal::Lines,
     row: &'a Row,
@@ -51,14 +53,15 @@ impl Lines<'_> {
         self.lines.shape()
     }
 
-    /// Starts the communicator's next collective: its number. Whoever asks finishes it, also where reading or reducing panics,
-    /// or goes on with it in a scope ([`Scope::go_on_by_lines`]).
+    /// Starts the communicator's next collective: its number. Whoever asks finishes it, also where
+    /// reading or reducing panics, or goes on with it in a scope ([`Scope::go_on_by_lines`]).
     #[inline]
     pub fn begin(&mut self) -> u32 {
         self.lines.begin(self.set)
     }
 
-    /// Whether a collective has a line: false while one so far before it is not finished here that they share it.
+    /// Whether a collective has a line: false while one so far before it is not finished here that
+    /// they share it.
     #[inline]
     pub fn admits(&self, number: u32) -> bool {
         self.lines.admits(self.set, number)
@@ -67,8 +70,8 @@ impl Lines<'_> {
     /// Writes this rank's line of a collective.
     ///
     /// # Errors
-    /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that does not fit into a line,
-    /// or why another rank's lines cannot be read.
+    /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that
+    /// does not fit into a line, or why another rank's lines cannot be read.
     #[inline]
     pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
         if self.lines.publish(self.set, number, note, payload)? {
@@ -121,7 +124,8 @@ impl Lines<'_> {
         self.lines.finish(self.set, number);
     }
 
-    /// Gives the stream of chunks to a collective: its next position. `None` while another of this rank has it.
+    /// Gives the stream of chunks to a collective: its next position. `None` while another of this
+    /// rank has it.
     pub fn take_chunks(&mut self, number: u32) -> Option<u32> {
         self.lines.take_chunks(self.set, number)
     }
@@ -134,7 +138,8 @@ impl Lines<'_> {
     /// This rank's chunk at `position`, to be filled.
     ///
     /// # Errors
-    /// The rank that is not done with what stands in it, or why another rank's lines cannot be read.
+    /// The rank that is not done with what stands in it, or why another rank's lines cannot be
+    /// read.
     pub fn fill(&mut self, position: u32) -> Result<&mut [u8], Withheld> {
         let mut reading = self.rank;
         if self.lines.fill(self.set, position).is_none() {
@@ -168,8 +173,8 @@ impl Lines<'_> {
         self.row.peer(rank, self.pieces).ok_or(out)
     }
 
-    /// Looks how far the others have come: which of them has finished the fewest collectives, and which is done with the
-    /// fewest positions.
+    /// Looks how far the others have come: which of them has finished the fewest collectives, and
+    /// which is done with the fewest positions.
     #[cold]
     fn refresh(&mut self) -> Result<(u32, u32), Withheld> {
         let mut last = None;
@@ -217,14 +222,16 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// The control lines of a communicator, for those who implement collectives.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other communicators,
-    /// [`Cause::Unreachable`] if one of its ranks is on another node; [`Cause::Stale`], [`Cause::Intercommunicator`].
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node;
+    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
     #[inline]
     pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
         self.lines_beside(comm).map(|(lines, _)| lines)
     }
 
-    /// The control lines of a communicator, and the platform, by which a wait for what others write there rests.
+    /// The control lines of a communicator, and the platform, by which a wait for what others write
+    /// there rests.
     ///
     /// # Errors
     /// As [`lines`](Self::lines).
@@ -252,7 +259,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok((lines, &mut self.platform))
     }
 
-    /// Gives a new communicator its set, so that a rank whose set is not of it any more has left it.
+    /// Gives a new communicator its set, so that a rank whose set is not of it any more has left
+    /// it.
     pub(crate) fn open_lines(&mut self, comm: &Comm) {
         if !T::HAS_LINES {
             return;
@@ -265,7 +273,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Whether all ranks have finished what this one has finished by control lines of a communicator: no rank reads its lines then.
+    /// Whether all ranks have finished what this one has finished by control lines of a
+    /// communicator: no rank reads its lines then.
     pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
         if !T::HAS_LINES {
             return true;
@@ -282,7 +291,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
     }
 
-    /// Leaves out the number of a collective of which this rank had no message, but others may have.
+    /// Leaves out the number of a collective of which this rank had no message, but others may
+    /// have.
     ///
     /// # Errors
     /// [`Cause::Stale`], [`Cause::Intercommunicator`].
@@ -317,8 +327,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.lines(comm)
     }
 
-    /// Starts the next collective by control lines of a communicator: its number. One that is not finished when the scope
-    /// ends is given up then.
+    /// Starts the next collective by control lines of a communicator: its number. One that is not
+    /// finished when the scope ends is given up then.
     ///
     /// # Errors
     /// As [`Endpoint::lines`].
@@ -327,7 +337,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Ok(self.lines(comm)?.begin())
     }
 
-    /// What was begun by control lines before this scope is given up at its end, too, unless it is finished then.
+    /// What was begun by control lines before this scope is given up at its end, too, unless it is
+    /// finished then.
     pub fn go_on_by_lines(&mut self) {
         self.lined = true;
     }
@@ -340,10 +351,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.is_there(comm, rank)
     }
 
-    /// Lets `work` read and write a byte range of lent memory beside the control lines of a communicator.
+    /// Lets `work` read and write a byte range of lent memory beside the control lines of a
+    /// communicator.
     ///
     /// # Errors
-    /// As [`Endpoint::lines`], and [`Cause::Busy`] if a request of this scope is using the memory; what `work` returns.
+    /// As [`Endpoint::lines`], and [`Cause::Busy`] if a request of this scope is using the memory;
+    /// what `work` returns.
     #[inline]
     pub fn at_lines<R>(
         &mut self,
@@ -359,8 +372,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         buffer.change(|bytes| work(&mut lines, bytes))
     }
 
-    /// As [`wait_until`](Self::wait_until), for what other ranks write to memory: `check` is asked much more often than
-    /// the endpoint is polled. The activity is asked for when it is needed. So many `looks` have found nothing before.
+    /// As [`wait_until`](Self::wait_until), for what other ranks write to memory: `check` is asked
+    /// much more often than the endpoint is polled. The activity is asked for when it is needed. So
+    /// many `looks` have found nothing before.
     ///
     /// # Errors
     /// As there.

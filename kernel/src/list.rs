@@ -1,5 +1,5 @@
-//! Intrusive lists by index: a node is linked where it stands in its table, so that queues need no memory of their
-//! own and can never be full.
+//! Intrusive lists by index: a node is linked where it stands in its table, so that queues need no
+//! memory of their own and can never be full.
 
 use core::marker::PhantomData;
 
@@ -142,8 +142,8 @@ impl<L> Joined<L> {
     }
 }
 
-/// A doubly linked ring through a table's entries, known by the one that it is at; O(1) insertion there and removal
-/// anywhere.
+/// A doubly linked ring through a table's entries, known by the one that it is at; O(1) insertion
+/// there and removal anywhere.
 #[derive(Debug)]
 pub(crate) struct Ring<L> {
     at: Link,
@@ -185,7 +185,8 @@ impl<L> Ring<L> {
         self.at = own;
     }
 
-    /// Takes a node out of the ring that it is in; the one before it is left to be gone to, if there is any.
+    /// Takes a node out of the ring that it is in; the one before it is left to be gone to, if
+    /// there is any.
     pub(crate) fn unlink(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
         let Links { next, prev } = *nodes.links(index)?;
         if let Some(links) = prev.get().and_then(|prev| nodes.links(prev)) {

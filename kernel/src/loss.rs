@@ -1,4 +1,5 @@
-//! How requests end before their time: their owner lets go of them, their peer is lost, or the job is aborted.
+//! How requests end before their time: their owner lets go of them, their peer is lost, or the job
+//! is aborted.
 
 use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::LENDS;
@@ -45,7 +46,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A request that is in no list any more is over for `cause`; one between its rounds will not be started again.
+    /// A request that is in no list any more is over for `cause`; one between its rounds will not
+    /// be started again.
     pub(crate) fn end(&mut self, index: u32, cause: Cause) {
         match self.requests.at(index) {
             Some(request) if request.is_idle() => (request.state, request.cause) = (State::Idle, Some(cause)),
@@ -89,8 +91,8 @@ impl Engine<'_> {
         }
     }
 
-    /// A matched receive loses its memory: data under way is discarded; if it has not asked yet, it asks for
-    /// nothing, so that the sender comes to its end.
+    /// A matched receive loses its memory: data under way is discarded; if it has not asked yet, it
+    /// asks for nothing, so that the sender comes to its end.
     fn decline(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         match &mut request.machine {
@@ -111,8 +113,9 @@ impl Engine<'_> {
 
 /// All that depend on a peer.
 impl Engine<'_> {
-    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the request table, and by the
-    /// groups of those communicators that a receive of any source is posted on.
+    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the
+    /// request table, and by the groups of those communicators that a receive of any source is
+    /// posted on.
     #[inline(never)]
     pub(crate) fn lose(&mut self, peer: PeerId, cause: Cause) {
         if self.part(peer, cause) {
@@ -178,8 +181,9 @@ impl Engine<'_> {
         self.fail_wildcards();
     }
 
-    /// If no message of anybody can come on a communicator any more: the rank and process of one that is gone. Who cannot be
-    /// talked to yet does not count, nor does this process, but what it has sent to itself and is under way.
+    /// If no message of anybody can come on a communicator any more: the rank and process of one
+    /// that is gone. Who cannot be talked to yet does not count, nor does this process, but what it
+    /// has sent to itself and is under way.
     #[cold]
     #[inline(never)]
     pub(crate) fn deserter(&mut self, context: u32) -> Option<(u32, PeerId)> {
@@ -213,7 +217,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Fails the receives of any source on communicators that have nobody left, and names one who is gone.
+    /// Fails the receives of any source on communicators that have nobody left, and names one who
+    /// is gone.
     #[cold]
     #[inline(never)]
     pub(crate) fn fail_wildcards(&mut self) {

@@ -1,5 +1,6 @@
-//! Matched probes (MPI 4.1 section 3.8.2): a message that is found is taken out of the queues at once, so that no other
-//! receive can get it, and is received by the token that stands for it. So a program may look at its length first.
+//! Matched probes (MPI 4.1 section 3.8.2): a message that is found is taken out of the queues at
+//! once, so that no other receive can get it, and is received by the token that stands for it. So a
+//! program may look at its length first.
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Source, TagMatch, hal::{Platform, Transport}};
@@ -14,14 +15,17 @@
 //!
 //! # What a matched message holds
 //!
-//! One request slot, and what has arrived of it: its envelope and block, and their credits. An announced one gives its
-//! envelope back at once. A message that its sender holds back for want of envelopes is matched there, as for a receive
-//! ([`protocols::overflow`](aldis_protocols::overflow)): once it is taken, the messages behind it go on.
+//! One request slot, and what has arrived of it: its envelope and block, and their credits. An
+//! announced one gives its envelope back at once. A message that its sender holds back for want of
+//! envelopes is matched there, as for a receive
+//! ([`protocols::overflow`](aldis_protocols::overflow)): once it is taken, the messages behind it
+//! go on.
 //!
-//! All that is held until the message is received or [discarded](Endpoint::discard_matched). A token that is dropped is not
-//! found again: its slot stays taken, and a program that drops as many as there are slots has none left. Slots are also
-//! freed when the message can no longer be received: it had not arrived when its sender was lost, or its sender has been
-//! introduced anew. A token of such a message fails with the reason.
+//! All that is held until the message is received or [discarded](Endpoint::discard_matched). A
+//! token that is dropped is not found again: its slot stays taken, and a program that drops as many
+//! as there are slots has none left. Slots are also freed when the message can no longer be
+//! received: it had not arrived when its sender was lost, or its sender has been introduced anew. A
+//! token of such a message fails with the reason.
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::rendezvous::Announcement;
@@ -39,8 +43,8 @@ use crate::rank::{Source, Status, TagMatch};
 use crate::request::{Backing, Key, Machine, Request as Slot, State};
 use crate::scope::{Request, Scope};
 
-/// A message that a probe has matched: the one thing that can receive it (MPI_Message). See the module for what becomes
-/// of one that is dropped.
+/// A message that a probe has matched: the one thing that can receive it (MPI_Message). See the
+/// module for what becomes of one that is dropped.
 #[derive(Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "nothing else can receive the message; `discard_matched` lets go of it"]
@@ -53,7 +57,8 @@ pub struct Matched {
 }
 
 impl Matched {
-    /// From nobody (MPI_MESSAGE_NO_PROC): it is received at once, as [`Rank::NULL`](crate::Rank::NULL)'s.
+    /// From nobody (MPI_MESSAGE_NO_PROC): it is received at once, as
+    /// [`Rank::NULL`](crate::Rank::NULL)'s.
     const NOBODYS: Self = Self {
         handle: Handle { slot: 0, generation: 0 },
         peer: PeerId(u32::MAX),
@@ -72,10 +77,12 @@ impl Matched {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Waits for a message and matches it (MPI_Mprobe): only [`mrecv`](Self::mrecv) with this token can receive it.
+    /// Waits for a message and matches it (MPI_Mprobe): only [`mrecv`](Self::mrecv) with this token
+    /// can receive it.
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv); in particular a full request table, in which case the message stays where it is.
+    /// As for [`recv`](Self::recv); in particular a full request table, in which case the message
+    /// stays where it is.
     pub fn mprobe(
         &mut self,
         comm: &Comm,
@@ -85,8 +92,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.forever().mprobe(comm, from, tag)
     }
 
-    /// Matches a message if one is there, after one poll (MPI_Improbe). A message that its sender holds back is found by
-    /// a later call with the same arguments, unless a receive is started or another probe made in between.
+    /// Matches a message if one is there, after one poll (MPI_Improbe). A message that its sender
+    /// holds back is found by a later call with the same arguments, unless a receive is started or
+    /// another probe made in between.
     ///
     /// # Errors
     /// As for [`mprobe`](Self::mprobe).
@@ -104,8 +112,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Receives a matched message into `buffer` (MPI_Mrecv).
     ///
     /// # Errors
-    /// [`Cause::Truncated`] for a message longer than the buffer; why its sender is gone, if it was lost before the
-    /// message had arrived; [`Cause::Stale`] for a token of another endpoint.
+    /// [`Cause::Truncated`] for a message longer than the buffer; why its sender is gone, if it was
+    /// lost before the message had arrived; [`Cause::Stale`] for a token of another endpoint.
     pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
     where
         E: FromBytes + IntoBytes,
@@ -113,7 +121,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.forever().mrecv(message, buffer)
     }
 
-    /// Lets go of a matched message without receiving it. Its sender is told what a receive would tell it.
+    /// Lets go of a matched message without receiving it. Its sender is told what a receive would
+    /// tell it.
     ///
     /// # Errors
     /// As for [`mrecv`](Self::mrecv), but for its length.
@@ -291,7 +300,8 @@ impl Engine<'_> {
         Ok(Matched { handle, peer, context: key.context, status: status(key, length) })
     }
 
-    /// Matches the message that the probe holds. Its sender is told so, and sends what is behind it.
+    /// Matches the message that the probe holds. Its sender is told so, and sends what is behind
+    /// it.
     fn match_held(&mut self) -> Option<Matched> {
         let handle = core::mem::take(&mut self.probing);
         let request = self.requests.get(handle)?;

@@ -1,12 +1,15 @@
-//! Matching: posted receives and unexpected messages, in hash bins with the order of posting kept across wildcards.
+//! Matching: posted receives and unexpected messages, in hash bins with the order of posting kept
+//! across wildcards.
 //!
-//! A posted receive stands in one bin, hashed by its own pattern - so patterns with wildcards are hashed too, with
-//! the wildcard as a value. An arriving message looks under its exact key and, while receives with wildcards are posted,
-//! under the three other patterns that could take it, and takes the oldest of what it finds: O(1) however many are posted.
+//! A posted receive stands in one bin, hashed by its own pattern - so patterns with wildcards are
+//! hashed too, with the wildcard as a value. An arriving message looks under its exact key and,
+//! while receives with wildcards are posted, under the three other patterns that could take it, and
+//! takes the oldest of what it finds: O(1) however many are posted.
 //!
-//! An unexpected message stands in the bin of its exact key and in one list in order of arrival. A receive without
-//! wildcards looks into its bin, O(1); one with wildcards walks the arrivals, bounded by the number of envelopes.
-//! MPI 4.1 section 3.5: the order is first come, first matched, per pattern.
+//! An unexpected message stands in the bin of its exact key and in one list in order of arrival. A
+//! receive without wildcards looks into its bin, O(1); one with wildcards walks the arrivals,
+//! bounded by the number of envelopes. MPI 4.1 section 3.5: the order is first come, first matched,
+//! per pattern.
 
 use aldis_hal::{Handle, PeerId};
 use aldis_protocols::INLINE_BYTES;
@@ -20,7 +23,8 @@ use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
 use crate::request::{Key, Queue, Request, Requests, State};
 
-/// Where the payload of an unexpected message is. Its number is a word, so that what follows is aligned and is copied in words.
+/// Where the payload of an unexpected message is. Its number is a word, so that what follows is
+/// aligned and is copied in words.
 #[derive(Debug)]
 #[repr(u32)]
 pub(crate) enum Payload {
@@ -103,7 +107,8 @@ struct Bins<'s> {
 }
 
 impl Bins<'_> {
-    /// The bin of a key. Consecutive tags, sources and contexts go to different bins: each factor is odd.
+    /// The bin of a key. Consecutive tags, sources and contexts go to different bins: each factor
+    /// is odd.
     #[inline]
     fn of(&mut self, key: &Key) -> Option<&mut Bin> {
         let mixed = key.context.wrapping_mul(0x9E37_79B1)
@@ -160,7 +165,8 @@ impl<'s> Matcher<'s> {
         }
     }
 
-    /// Posts the receive in slot `index`, which is this one and takes `key`; whoever was posted before it there is to be told.
+    /// Posts the receive in slot `index`, which is this one and takes `key`; whoever was posted
+    /// before it there is to be told.
     #[inline(always)]
     pub(crate) fn join(&mut self, index: u32, request: &mut Request, key: &Key) -> Option<Joined<Queue>> {
         request.state = State::Posted;
@@ -188,8 +194,8 @@ impl<'s> Matcher<'s> {
         }
     }
 
-    /// The receive at the front of the bin of `message`, if it is posted for exactly that and none has wildcards; and
-    /// what takes it out.
+    /// The receive at the front of the bin of `message`, if it is posted for exactly that and none
+    /// has wildcards; and what takes it out.
     #[inline(always)]
     pub(crate) fn front<'r>(
         &mut self,
@@ -274,7 +280,8 @@ impl<'s> Matcher<'s> {
         None
     }
 
-    /// The key of the newest of at most `most` messages kept, the last that arrived, that `is` what is looked for.
+    /// The key of the newest of at most `most` messages kept, the last that arrived, that `is` what
+    /// is looked for.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn seek(&mut self, most: u64, is: impl Fn(&Key) -> bool) -> Option<Key> {
         let mut next = self.arrivals.back();
@@ -289,7 +296,8 @@ impl<'s> Matcher<'s> {
         None
     }
 
-    /// Keeps a message that nobody waits for, and lends the place of its payload; `None` if there is no envelope.
+    /// Keeps a message that nobody waits for, and lends the place of its payload; `None` if there
+    /// is no envelope.
     pub(crate) fn keep(
         &mut self,
         key: Key,
@@ -338,7 +346,8 @@ impl<'s> Matcher<'s> {
         Some(payload)
     }
 
-    /// Takes a kept message out of the queues, but leaves it in its slot: nothing finds it but by this handle.
+    /// Takes a kept message out of the queues, but leaves it in its slot: nothing finds it but by
+    /// this handle.
     pub(crate) fn set_aside(&mut self, index: u32) -> Option<Handle> {
         self.unlink(index)?;
         self.envelopes.handle(index)

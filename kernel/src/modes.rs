@@ -1,5 +1,6 @@
-//! Sends that are complete only once they are matched (MPI 4.1 section 3.4): synchronous and ready mode. Both are
-//! announced whatever their size: the clear-to-send says that a receive has matched, and whether it was posted in time.
+//! Sends that are complete only once they are matched (MPI 4.1 section 3.4): synchronous and ready
+//! mode. Both are announced whatever their size: the clear-to-send says that a receive has matched,
+//! and whether it was posted in time.
 
 use aldis_hal::{Platform, Transport};
 use zerocopy::{Immutable, IntoBytes};
@@ -26,8 +27,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends `data` in ready mode (MPI_Rsend): the receive for it must have been posted already.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::NotReady`](aldis_hal::Cause::NotReady) if it had not been; the message
-    /// was received all the same, when it was.
+    /// As for [`send`](Self::send), and [`Cause::NotReady`](aldis_hal::Cause::NotReady) if it had
+    /// not been; the message was received all the same, when it was.
     pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -61,7 +62,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
 }
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// Starts a send in synchronous mode (MPI_Issend): it is complete only when a receive has matched it.
+    /// Starts a send in synchronous mode (MPI_Issend): it is complete only when a receive has
+    /// matched it.
     ///
     /// # Errors
     /// As for [`isend`](Self::isend).

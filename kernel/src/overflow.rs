@@ -1,6 +1,6 @@
 //! Messages that a peer has no envelope for are matched where they are held back: see
-//! [`protocols::overflow`](aldis_protocols::overflow) for the exchange and why it keeps the order. This is its slow way
-//! only; a job whose envelopes suffice never comes here.
+//! [`protocols::overflow`](aldis_protocols::overflow) for the exchange and why it keeps the order.
+//! This is its slow way only; a job whose envelopes suffice never comes here.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
@@ -19,13 +19,14 @@ use crate::peer::Presence;
 use crate::rank::{Status, WILD};
 use crate::request::{Key, Machine, Queue, Request, State};
 
-/// Polls after which an offer that a matched probe holds is declined. A program that looks for messages comes back for
-/// it in one or a few.
+/// Polls after which an offer that a matched probe holds is declined. A program that looks for
+/// messages comes back for it in one or a few.
 const HOLD_POLLS: u64 = 256;
 
 /// The receiver's side: what is asked about, and what becomes of the answers.
 impl Engine<'_> {
-    /// A receive or probe of `peer`'s messages, or of anybody's, was posted while some peer held messages back.
+    /// A receive or probe of `peer`'s messages, or of anybody's, was posted while some peer held
+    /// messages back.
     #[cold]
     pub(crate) fn seek_for(&mut self, peer: Option<PeerId>) {
         if let Some(peer) = peer {
@@ -41,7 +42,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Asks `peer` about the next receive that it could satisfy, unless a question is open. Bounded by the table.
+    /// Asks `peer` about the next receive that it could satisfy, unless a question is open. Bounded
+    /// by the table.
     fn seek_next(&mut self, id: PeerId) {
         let Some(next) = self.peers.get(id.index()).and_then(|row| row.seeker.next()) else { return };
         let mut first: Option<(u32, u32)> = None;
@@ -85,7 +87,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A message held back is offered. It is taken if the receive that was asked about is still the first that it fits.
+    /// A message held back is offered. It is taken if the receive that was asked about is still the
+    /// first that it fits.
     pub(crate) fn take_offer(
         &mut self,
         from: PeerId,
@@ -120,7 +123,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// The probe `receiver`, if it is one, has found a message that no posted receive takes. Whether it holds it.
+    /// The probe `receiver`, if it is one, has found a message that no posted receive takes.
+    /// Whether it holds it.
     fn found(&mut self, receiver: Handle, from: PeerId, sender: Handle, key: Key, length: u64) -> bool {
         // A future's probe never takes.
         let (takes, now) = (self.probe_takes && receiver == self.probing, self.counters.polls);
@@ -139,8 +143,8 @@ impl Engine<'_> {
         takes
     }
 
-    /// What a probe finds of the messages held back: it goes on from call to call until a receive is posted or another
-    /// probe made, since its answer may be old then.
+    /// What a probe finds of the messages held back: it goes on from call to call until a receive
+    /// is posted or another probe made, since its answer may be old then.
     pub(crate) fn probe_held_back(
         &mut self,
         pattern: Key,
@@ -162,7 +166,8 @@ impl Engine<'_> {
         (probe.key == *pattern && probe.cause.is_none()).then_some(probe.state)
     }
 
-    /// Starts a probe for messages held back, in place of any other. `takes`: what it finds is to be matched.
+    /// Starts a probe for messages held back, in place of any other. `takes`: what it finds is to
+    /// be matched.
     pub(crate) fn start_probe(
         &mut self,
         pattern: Key,
@@ -207,8 +212,8 @@ impl Engine<'_> {
         self.abandon(probe);
     }
 
-    /// A clear-to-send is on its way for `message` of `id`: if its offer was still to be settled, it is, and the next
-    /// receive can be asked about.
+    /// A clear-to-send is on its way for `message` of `id`: if its offer was still to be settled,
+    /// it is, and the next receive can be asked about.
     pub(crate) fn settled_by_asking(&mut self, id: PeerId, message: Handle) {
         let Some(row) = self.peers.get_mut(id.index()) else { return };
         if row.seeker.verdict_due().is_some_and(|(due, _)| due == message) {
@@ -217,8 +222,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Declines the offer of `id` that a probe holds, if the program has not come back for it in time: the other
-    /// messages of `id` wait meanwhile. Until then it is looked at in every poll.
+    /// Declines the offer of `id` that a probe holds, if the program has not come back for it in
+    /// time: the other messages of `id` wait meanwhile. Until then it is looked at in every poll.
     fn age_held(&mut self, id: PeerId) {
         if self.counters.polls.wrapping_sub(self.held_since) >= HOLD_POLLS {
             self.drop_probe();

@@ -1,6 +1,7 @@
-//! Partitioned communication (MPI 4.1 chapter 4): a message that is filled and sent in parts. Set up once, it is matched
-//! once, with the other side's in the order in which both were set up, and then started for round after round; a part goes
-//! on its way as soon as it is declared ready. [`protocols::partitioned`](aldis_protocols::partitioned) has the exchange.
+//! Partitioned communication (MPI 4.1 chapter 4): a message that is filled and sent in parts. Set
+//! up once, it is matched once, with the other side's in the order in which both were set up, and
+//! then started for round after round; a part goes on its way as soon as it is declared ready.
+//! [`protocols::partitioned`](aldis_protocols::partitioned) has the exchange.
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -33,13 +34,15 @@
 //! ```
 //!
 //! Both sides cut the same number of bytes, each into as many partitions as it likes, up to
-//! [`PARTITIONS_MAX`]. They are matched by communicator, rank and tag, without wildcards, and apart from all other
-//! messages. One request slot each, and while it is not matched one envelope at the receiver.
-//! [`psend_init_typed`](Scope::psend_init_typed) and [`precv_init_typed`](Scope::precv_init_typed) take elements of datatypes.
+//! [`PARTITIONS_MAX`]. They are matched by communicator, rank and tag, without wildcards, and apart
+//! from all other messages. One request slot each, and while it is not matched one envelope at the
+//! receiver. [`psend_init_typed`](Scope::psend_init_typed) and
+//! [`precv_init_typed`](Scope::precv_init_typed) take elements of datatypes.
 //!
-//! Memory of a round under way can be read and written where the other side does not: by the sender in partitions that are
-//! not ready, by the receiver in those that have arrived. A round cannot be cancelled (section 4.2.2). The scope's end waits
-//! for rounds under way and frees the requests; a side that goes on alone then fails with [`Cause::Withdrawn`].
+//! Memory of a round under way can be read and written where the other side does not: by the sender
+//! in partitions that are not ready, by the receiver in those that have arrived. A round cannot be
+//! cancelled (section 4.2.2). The scope's end waits for rounds under way and frees the requests; a
+//! side that goes on alone then fails with [`Cause::Withdrawn`].
 
 use core::ops::Range;
 
@@ -67,12 +70,12 @@ mod tools;
 pub(crate) use tools::Channels;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions` parts of equal length.
-    /// [`start`](Self::start) begins a round.
+    /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions`
+    /// parts of equal length. [`start`](Self::start) begins a round.
     ///
     /// # Errors
-    /// As for [`isend_part`](Self::isend_part); [`Cause::Partitions`] for bytes that cannot be cut so, and
-    /// [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself.
+    /// As for [`isend_part`](Self::isend_part); [`Cause::Partitions`] for bytes that cannot be cut
+    /// so, and [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself.
     pub fn psend_init(
         &mut self,
         comm: &Comm,
@@ -124,16 +127,19 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Ok(Request::new(Stage::Idle(handle)))
     }
 
-    /// Declares a partition ready to be sent (MPI_Pready): it may not be written until the round is over.
+    /// Declares a partition ready to be sent (MPI_Pready): it may not be written until the round is
+    /// over.
     ///
     /// # Errors
-    /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`], [`Cause::PartitionReady`] for one
-    /// that is ready already, [`Cause::Stale`] for a request that is no partitioned send.
+    /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`],
+    /// [`Cause::PartitionReady`] for one that is ready already, [`Cause::Stale`] for a request that
+    /// is no partitioned send.
     pub fn pready(&mut self, request: &Request<'scope>, partition: u32) -> Result<(), Error> {
         self.pready_range(request, partition..partition.saturating_add(1))
     }
 
-    /// Declares a range of partitions ready, all or none (MPI_Pready_range, whose last partition is included).
+    /// Declares a range of partitions ready, all or none (MPI_Pready_range, whose last partition is
+    /// included).
     ///
     /// # Errors
     /// As for [`pready`](Self::pready).
@@ -157,12 +163,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         partitions.iter().try_for_each(|&partition| self.pready(request, partition))
     }
 
-    /// Whether a partition of the round under way, or of the last one, has arrived, after one poll (MPI_Parrived). It
-    /// can be read and written from then on.
+    /// Whether a partition of the round under way, or of the last one, has arrived, after one poll
+    /// (MPI_Parrived). It can be read and written from then on.
     ///
     /// # Errors
-    /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned receive, and why the round
-    /// has failed, if it has.
+    /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned
+    /// receive, and why the round has failed, if it has.
     pub fn parrived(&mut self, request: &Request<'scope>, partition: u32) -> Result<bool, Error> {
         let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
             return Err(self.refused(Error::new(Operation::Recv, Cause::Stale)));
@@ -286,7 +292,8 @@ impl Engine<'_> {
 
 /// What arrives.
 impl Engine<'_> {
-    /// The receive in slot `index` is matched with the channel of `sender`. False if it is no partitioned one.
+    /// The receive in slot `index` is matched with the channel of `sender`. False if it is no
+    /// partitioned one.
     fn bind(&mut self, index: u32, sender: Handle, length: u64) -> bool {
         let Some(request) = self.requests.at(index) else { return false };
         let Machine::PartRecv(receiver) = &mut request.machine else { return false };
@@ -337,8 +344,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A channel that is gone is asked for: the receiver is told, if there is a slot to do it by. Without one its
-    /// deadline names this rank.
+    /// A channel that is gone is asked for: the receiver is told, if there is a slot to do it by.
+    /// Without one its deadline names this rank.
     fn refuse_round(&mut self, from: PeerId, receiver: Handle) {
         count(&mut self.counters.stale_handles);
         let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, Buffer::NONE) else { return };
@@ -349,7 +356,8 @@ impl Engine<'_> {
         self.owe(handle.slot);
     }
 
-    /// The other side of a channel wants nothing of it, and waits to hear that this has been understood.
+    /// The other side of a channel wants nothing of it, and waits to hear that this has been
+    /// understood.
     fn take_refusal(&mut self, from: PeerId, sender: Handle, receiver: Handle) {
         self.close(sender.slot, Cause::Declined);
         self.refuse_round(from, receiver);
@@ -423,7 +431,8 @@ impl Engine<'_> {
 
 /// What channels use and have to say.
 impl request::Request {
-    /// Whether bytes of the memory of a channel are not the user's now; to be read only, if they are not to be written.
+    /// Whether bytes of the memory of a channel are not the user's now; to be read only, if they
+    /// are not to be written.
     fn uses_part(&self, bytes: Range<u64>, to_be_written: bool) -> bool {
         let length = self.buffer.len() as u64;
         match &self.machine {
@@ -485,7 +494,8 @@ impl Engine<'_> {
     }
 }
 
-/// The machine of an announced send that has been given up, and asked for by `receiver` if there is one.
+/// The machine of an announced send that has been given up, and asked for by `receiver` if there is
+/// one.
 pub(crate) fn withdrawn(receiver: Option<Handle>) -> Sender {
     let mut sender = Sender::new(0);
     sender.announced();

@@ -1,4 +1,5 @@
-//! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to be sent to it.
+//! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to
+//! be sent to it.
 
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
@@ -11,8 +12,8 @@ use aldis_protocols::{Card, Thresholds};
 use crate::list::List;
 use crate::request::{Key, Queue};
 
-/// Whether a peer can be talked to. With a number of its own, so that `Unknown` is zero and not a value that no cause
-/// has.
+/// Whether a peer can be talked to. With a number of its own, so that `Unknown` is zero and not a
+/// value that no cause has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum Presence {
@@ -84,7 +85,8 @@ impl Peer {
         marked: false,
     };
 
-    /// Makes the row a connected peer that introduced itself with `card`, with `granted` set aside for it here.
+    /// Makes the row a connected peer that introduced itself with `card`, with `granted` set aside
+    /// for it here.
     pub(crate) fn connect(
         &mut self,
         card: &Card,
@@ -130,7 +132,8 @@ impl Peer {
         Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
     }
 
-    /// Whether an eager message of so many bytes can go to it at once, and if so, whether that takes a block.
+    /// Whether an eager message of so many bytes can go to it at once, and if so, whether that
+    /// takes a block.
     #[inline(always)]
     pub(crate) fn takes_at_once(&self, length: u64) -> Option<bool> {
         let in_block = length >= u64::from(self.thresholds.inline_end);
@@ -154,8 +157,8 @@ impl Peer {
         self.limits_told();
     }
 
-    /// Whether a message from it is the next of this life, keeps to what was promised, and says nothing of credits that cannot be;
-    /// that is taken note of.
+    /// Whether a message from it is the next of this life, keeps to what was promised, and says
+    /// nothing of credits that cannot be; that is taken note of.
     #[inline(always)]
     pub(crate) fn is_next(&mut self, header: &Header, in_block: bool) -> bool {
         header.epoch == self.epoch

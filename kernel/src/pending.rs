@@ -1,4 +1,5 @@
-//! What is under way on an endpoint, request by request: for whoever reports on a job that gets no further.
+//! What is under way on an endpoint, request by request: for whoever reports on a job that gets no
+//! further.
 
 use core::fmt;
 
@@ -127,8 +128,8 @@ impl fmt::Display for Pending {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Tells of every request slot in use, in the order of the table. Takes a step a slot, in use or not: for reports, not
-    /// for a program's way.
+    /// Tells of every request slot in use, in the order of the table. Takes a step a slot, in use
+    /// or not: for reports, not for a program's way.
     pub fn pending(&mut self, mut tell: impl FnMut(&Pending)) {
         let requests = &mut self.engine.requests;
         for index in 0..requests.used_end() {

@@ -1,6 +1,6 @@
-//! Persistent requests (MPI 4.1 section 3.9): a send or receive that is set up once and started many times. Its
-//! arguments stay in its slot of the request table between the starts; its memory is a part of a [`Loan`], which the
-//! program reads and writes between them by [`Scope::edit`].
+//! Persistent requests (MPI 4.1 section 3.9): a send or receive that is set up once and started
+//! many times. Its arguments stay in its slot of the request table between the starts; its memory
+//! is a part of a [`Loan`], which the program reads and writes between them by [`Scope::edit`].
 
 use core::ops::Range;
 
@@ -19,7 +19,8 @@ use crate::scope::{Request, Scope, Stage, part};
 pub(crate) const NOBODY: PeerId = PeerId(u32::MAX);
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// Sets a send of a byte range of lent memory up (MPI_Send_init). [`start`](Self::start) starts it.
+    /// Sets a send of a byte range of lent memory up (MPI_Send_init). [`start`](Self::start) starts
+    /// it.
     ///
     /// # Errors
     /// As for [`isend_part`](Self::isend_part).
@@ -85,7 +86,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Ok(self.keep_idle(handle))
     }
 
-    /// Sets a receive into a byte range of lent memory up (MPI_Recv_init). [`start`](Self::start) starts it.
+    /// Sets a receive into a byte range of lent memory up (MPI_Recv_init). [`start`](Self::start)
+    /// starts it.
     ///
     /// # Errors
     /// As for [`irecv_part`](Self::irecv_part).
@@ -120,8 +122,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Starts a persistent request (MPI_Start).
     ///
     /// # Errors
-    /// [`Cause::Busy`] while it is under way, [`Cause::Stale`] for one that is not persistent, or why the other side
-    /// cannot be reached; it is not started then.
+    /// [`Cause::Busy`] while it is under way, [`Cause::Stale`] for one that is not persistent, or
+    /// why the other side cannot be reached; it is not started then.
     pub fn start(&mut self, request: &mut Request<'scope>) -> Result<(), Error> {
         let handle = match request.stage {
             Stage::Idle(handle) => handle,

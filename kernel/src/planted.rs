@@ -1,6 +1,7 @@
-//! Bugs for tests to find. The feature `planted-bugs` is for tests alone and never in a default build: it lets a test
-//! plant one of these in every endpoint of its process, to see whether its checks would find it. Without the feature the
-//! questions below are answered at compile time, and nothing of this is left in the kernel.
+//! Bugs for tests to find. The feature `planted-bugs` is for tests alone and never in a default
+//! build: it lets a test plant one of these in every endpoint of its process, to see whether its
+//! checks would find it. Without the feature the questions below are answered at compile time, and
+//! nothing of this is left in the kernel.
 #![cfg_attr(not(feature = "planted-bugs"), expect(unreachable_pub, reason = "public for tests alone"))]
 
 use aldis_protocols::rendezvous::{Sender, SenderStep};
@@ -10,9 +11,11 @@ use aldis_protocols::rendezvous::{Sender, SenderStep};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum Planted {
-    /// Now and then a place that has become free is not counted, so its credit never goes back to the sender.
+    /// Now and then a place that has become free is not counted, so its credit never goes back to
+    /// the sender.
     DropCredit = 1,
-    /// A request's handle is taken by its slot alone, so that a stale one reaches whoever has the slot now.
+    /// A request's handle is taken by its slot alone, so that a stale one reaches whoever has the
+    /// slot now.
     SkipGeneration,
     /// Two full fragments of a message that follow each other change places.
     ReorderFragments,
@@ -34,7 +37,8 @@ mod state {
     static PLANTED: AtomicU32 = AtomicU32::new(0);
     static CHANCE: AtomicU32 = AtomicU32::new(0);
 
-    /// Plants `bug` in every endpoint of this process, in place of the one planted before; none takes that out again.
+    /// Plants `bug` in every endpoint of this process, in place of the one planted before; none
+    /// takes that out again.
     pub fn plant(bug: Option<Planted>) {
         PLANTED.store(bug.map_or(0, |bug| bug as u32), Ordering::Relaxed);
         CHANCE.store(0, Ordering::Relaxed);

@@ -1,10 +1,11 @@
 //! What an error leads to (MPI 4.1 chapter 9), and aborts.
 //!
-//! Every call returns its error. What happens before is the *policy* of the communicator that the call is about: nothing
-//! (the default), a function of the user's is called, or processes are aborted. A communicator that is made of another has
-//! that one's policy (section 9.3); an error of no communicator, or of one that was freed, is treated as one of self. A
-//! full pool ([`Cause::Full`]) is a state and no error: nothing was lost and the call may be made again, so no policy
-//! applies.
+//! Every call returns its error. What happens before is the *policy* of the communicator that the
+//! call is about: nothing (the default), a function of the user's is called, or processes are
+//! aborted. A communicator that is made of another has that one's policy (section 9.3); an error of
+//! no communicator, or of one that was freed, is treated as one of self. A full pool
+//! ([`Cause::Full`]) is a state and no error: nothing was lost and the call may be made again, so
+//! no policy applies.
 //!
 //! ```
 //! use aldis_kernel::{Comm, Endpoint, Error, Policy, hal::{Platform, Transport}};
@@ -42,7 +43,8 @@ pub enum Policy {
     /// Nothing (MPI_ERRORS_RETURN).
     #[default]
     Return,
-    /// This is called with the communicator and the error. It has no endpoint, so it cannot re-enter.
+    /// This is called with the communicator and the error. It has no endpoint, so it cannot
+    /// re-enter.
     Callback(fn(&Comm, &Error)),
     /// The processes of the communicator are aborted with this code (MPI_ERRORS_ABORT).
     Abort {
@@ -76,8 +78,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         settings.map(|settings| settings.policy).map_err(about(comm, Operation::Group))
     }
 
-    /// Does what the policy of an error's communicator asks for (MPI_Comm_call_errhandler): for those who implement calls of
-    /// their own, once for each error, before they return it.
+    /// Does what the policy of an error's communicator asks for (MPI_Comm_call_errhandler): for
+    /// those who implement calls of their own, once for each error, before they return it.
     #[cold]
     #[inline(never)]
     pub fn raise(&mut self, error: &Error) {
@@ -118,7 +120,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         error
     }
 
-    /// For those who implement the making of communicators: gives a new one its parent's policy (MPI 4.1 section 9.3).
+    /// For those who implement the making of communicators: gives a new one its parent's policy
+    /// (MPI 4.1 section 9.3).
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -142,15 +145,16 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Ends the job at once: tells every peer that takes the news in bounded time. What is under way here fails with
-    /// [`Cause::Aborted`], and so does everything from now on, here and there.
+    /// Ends the job at once: tells every peer that takes the news in bounded time. What is under
+    /// way here fails with [`Cause::Aborted`], and so does everything from now on, here and there.
     pub fn abort(&mut self, code: i32) {
         let world = self.world();
         self.end(&world, code);
     }
 
-    /// Ends the processes of a communicator at once, this one among them (MPI_Abort): as [`abort`](Self::abort) for these.
-    /// For all others they are gone: what depends on them fails with [`Cause::PeerAborted`].
+    /// Ends the processes of a communicator at once, this one among them (MPI_Abort): as
+    /// [`abort`](Self::abort) for these. For all others they are gone: what depends on them fails
+    /// with [`Cause::PeerAborted`].
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.

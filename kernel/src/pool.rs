@@ -27,8 +27,8 @@ impl<V> Entry<V> {
     }
 }
 
-/// A fixed set of slots, taken and given back in O(1). Slots that were never used are handed out in order, so that
-/// the memory needs no initialisation.
+/// A fixed set of slots, taken and given back in O(1). Slots that were never used are handed out in
+/// order, so that the memory needs no initialisation.
 #[derive(Debug)]
 pub(crate) struct Pool<'s, V> {
     entries: &'s mut [Entry<V>],
@@ -61,7 +61,8 @@ impl<'s, V> Pool<'s, V> {
         Some((Handle { slot, generation: entry.generation }, &mut entry.value))
     }
 
-    /// Gives the slot `slot` back; every handle to it is stale from here on. A free slot is left alone.
+    /// Gives the slot `slot` back; every handle to it is stale from here on. A free slot is left
+    /// alone.
     pub(crate) fn give(&mut self, slot: u32) {
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         if entry.generation & 1 == 0 {
@@ -73,8 +74,8 @@ impl<'s, V> Pool<'s, V> {
         self.in_use = self.in_use.wrapping_sub(1);
     }
 
-    /// Gives the slot behind a handle back, with what `over` makes of its value; kept if that is nothing, and nothing if
-    /// the handle is stale.
+    /// Gives the slot behind a handle back, with what `over` makes of its value; kept if that is
+    /// nothing, and nothing if the handle is stale.
     #[inline]
     pub(crate) fn give_if<R>(&mut self, handle: Handle, over: impl FnOnce(&mut V) -> Option<R>) -> Option<R> {
         let entry = self.entries.get_mut(handle.slot as usize)?;
@@ -138,7 +139,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Whatever is taken and given: no slot is handed out twice, none is lost, stale handles find nothing.
+        /// Whatever is taken and given: no slot is handed out twice, none is lost, stale handles
+        /// find nothing.
         #[test]
         fn slots_are_conserved(moves in proptest::collection::vec(0usize..6, 0..300)) {
             let mut entries = [const { Entry::new(0u32) }; 4];

@@ -1,5 +1,5 @@
-//! Pooled receives: the storage's own block takes the message and is handed over with it, so that a message which has
-//! arrived already is not copied again.
+//! Pooled receives: the storage's own block takes the message and is handed over with it, so that a
+//! message which has arrived already is not copied again.
 
 use aldis_hal::{Cause, Handle, Operation, Platform, Resource, Transport};
 
@@ -84,7 +84,8 @@ impl Engine<'_> {
         Some((block, self.told(result)))
     }
 
-    /// As much of a block as a message takes that is there already: no promise of its length is broken then.
+    /// As much of a block as a message takes that is there already: no promise of its length is
+    /// broken then.
     fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
         let room = self.blocks.buffer(block);
         let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));

@@ -1,5 +1,5 @@
-//! Probes (MPI 4.1 section 3.8): what is said of a message before it is received. [`matched`](crate::matched) probes also
-//! take it.
+//! Probes (MPI 4.1 section 3.8): what is said of a message before it is received.
+//! [`matched`](crate::matched) probes also take it.
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 

@@ -10,7 +10,8 @@ use aldis_hal::Cause;
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// Nobody (MPI_PROC_NULL, MPI 4.1 section 3.10): a send to it and a receive from it are over at once.
+    /// Nobody (MPI_PROC_NULL, MPI 4.1 section 3.10): a send to it and a receive from it are over at
+    /// once.
     pub const NULL: Self = Self(u32::MAX);
 }
 
@@ -73,7 +74,8 @@ impl From<Tag> for TagMatch {
     }
 }
 
-/// When a send is complete (MPI 4.1 section 3.4). Buffered mode is none of these: it is a send in standard mode of a copy.
+/// When a send is complete (MPI 4.1 section 3.4). Buffered mode is none of these: it is a send in
+/// standard mode of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) enum Mode {
@@ -84,13 +86,15 @@ pub(crate) enum Mode {
     Synchronous,
     /// As synchronous, and it is an error if that receive was posted later.
     Ready,
-    /// Of a future ([`future`](mod@crate::future)): its memory is at hand while the future is polled and at no other
-    /// time, so a send is announced and streams only then, and a receive asks for what one block holds at a time.
+    /// Of a future ([`future`](mod@crate::future)): its memory is at hand while the future is
+    /// polled and at no other time, so a send is announced and streams only then, and a receive
+    /// asks for what one block holds at a time.
     Polled,
-    /// Of a receive alone: its message is left where it is if that can be ([`view`](mod@crate::view)).
+    /// Of a receive alone: its message is left where it is if that can be
+    /// ([`view`](mod@crate::view)).
     Viewed,
-    /// Announced once, and sent in parts round after round ([`partitioned`](mod@crate::partitioned)); of a receive, the
-    /// other end of that.
+    /// Announced once, and sent in parts round after round
+    /// ([`partitioned`](mod@crate::partitioned)); of a receive, the other end of that.
     Partitioned,
 }
 
@@ -109,11 +113,12 @@ pub struct Status {
 impl Status {
     /// What is received from [`Rank::NULL`].
     pub(crate) const NULL: Self = Self { source: Rank::NULL, tag: Tag::NONE, bytes: 0 };
-    /// What an operation comes to that was cancelled. No message has this tag, and none is from there.
+    /// What an operation comes to that was cancelled. No message has this tag, and none is from
+    /// there.
     pub(crate) const CANCELLED: Self = Self { source: Rank::NULL, tag: Tag(u32::MAX - 1), bytes: 0 };
 
-    /// Whether the operation was cancelled (MPI_Test_cancelled): nothing was sent or received then, and the rest of this
-    /// says nothing.
+    /// Whether the operation was cancelled (MPI_Test_cancelled): nothing was sent or received then,
+    /// and the rest of this says nothing.
     pub fn is_cancelled(&self) -> bool {
         *self == Self::CANCELLED
     }

@@ -33,7 +33,8 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Whether a message of `peer`, or of anybody on that communicator, may still come; the cause if not.
+    /// Whether a message of `peer`, or of anybody on that communicator, may still come; the cause
+    /// if not.
     pub(crate) fn may_come(&mut self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
         match peer {
             Some(peer) => self.presence(peer),
@@ -67,7 +68,8 @@ impl Engine<'_> {
             self.matcher.remove(index);
             return Err(cause);
         }
-        // What does not succeed here and now needs a slot; without one the message stays where it is.
+        // What does not succeed here and now needs a slot; without one the message stays where it
+        // is.
         let slot = match own {
             None if announced || misfit || !label.is_none() => {
                 Some(self.request(State::Receiving, key, peer, key.source, buffer)?)
@@ -127,8 +129,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes the block of the kept message `index` over for the user, if it has one and a pooled place is free: the
-    /// payload is not copied again.
+    /// Takes the block of the kept message `index` over for the user, if it has one and a pooled
+    /// place is free: the payload is not copied again.
     pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
         let is_block =
             |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && envelope.label.is_none();

@@ -1,5 +1,6 @@
-//! Rendezvous under way: what an announced message and the receive that has matched it tell each other. Neither is on
-//! the way of a small message; the two machines are in [`protocols::rendezvous`](aldis_protocols::rendezvous).
+//! Rendezvous under way: what an announced message and the receive that has matched it tell each
+//! other. Neither is on the way of a small message; the two machines are in
+//! [`protocols::rendezvous`](aldis_protocols::rendezvous).
 
 use core::ops::Range;
 
@@ -32,7 +33,8 @@ impl Engine<'_> {
             self.take_up_offer(from, sender)?;
         }
         let Some(request) = self.requests.get(sender) else {
-            // An announced send keeps its slot until it has been asked, so nobody can ask for one that is gone.
+            // An announced send keeps its slot until it has been asked, so nobody can ask for one
+            // that is gone.
             return Err(Malformed::Control);
         };
         match &mut request.machine {

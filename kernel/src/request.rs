@@ -1,4 +1,5 @@
-//! Requests: what is being sent or received, kept in a slot of the storage until its owner has taken the result.
+//! Requests: what is being sent or received, kept in a slot of the storage until its owner has
+//! taken the result.
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, RegionId};
 use aldis_protocols::LENDS;
@@ -60,12 +61,13 @@ pub(crate) enum State {
     Receiving,
     /// Over; the result waits for the owner.
     Complete,
-    /// Over but for its memory, which is still registered with the transport; in the list of those to be closed.
+    /// Over but for its memory, which is still registered with the transport; in the list of those
+    /// to be closed.
     Closing,
 }
 
-/// The rendezvous of a request, if it has one. Its numbers begin with zero for none, so that storage that holds none is
-/// all zero.
+/// The rendezvous of a request, if it has one. Its numbers begin with zero for none, so that
+/// storage that holds none is all zero.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum Machine {
@@ -85,8 +87,8 @@ pub(crate) enum Machine {
     Kept(Handle),
 }
 
-/// What stands behind the buffer of a request. Its numbers begin with zero for the plain one, so that storage that holds
-/// none is all zero.
+/// What stands behind the buffer of a request. Its numbers begin with zero for the plain one, so
+/// that storage that holds none is all zero.
 #[derive(Debug)]
 #[repr(u8)]
 pub(crate) enum Backing {
@@ -101,8 +103,8 @@ pub(crate) enum Backing {
 /// No memory registered: a handle that is never live.
 pub(crate) const NO_REGION: RegionId = RegionId(Handle { slot: 0, generation: 0 });
 
-/// A slot of the request table; all-zero is a free one. In this order, since what is used most is reached in the shortest
-/// instructions where it is near the front, bytes most of all.
+/// A slot of the request table; all-zero is a free one. In this order, since what is used most is
+/// reached in the shortest instructions where it is near the front, bytes most of all.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Request {
@@ -187,7 +189,8 @@ impl Request {
         self.machine = Machine::None;
     }
 
-    /// Whether its memory is one piece of the user's that stays where it is, so that the transport can be lent it.
+    /// Whether its memory is one piece of the user's that stays where it is, so that the transport
+    /// can be lent it.
     pub(crate) fn may_be_lent(&self) -> bool {
         let is_plain = matches!(self.backing, Backing::Plain) && !self.buffer.is_scattered();
         is_plain && !matches!(self.mode, Mode::Polled | Mode::Partitioned)
@@ -228,7 +231,8 @@ impl Request {
             && matches!(self.machine, Machine::PartSend(_) | Machine::PartRecv(_))
     }
 
-    /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to be written.
+    /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to
+    /// be written.
     pub(crate) fn uses(&self, part: Buffer, to_be_written: bool, channels: Option<&dyn Channels>) -> bool {
         let all = self.memory();
         if !overlap(all, part) || self.is_idle() || self.state == State::Complete {

@@ -1,9 +1,11 @@
-//! This module holds `unsafe` code: it lends the user's memory to requests for the lifetime of a scope.
+//! This module holds `unsafe` code: it lends the user's memory to requests for the lifetime of a
+//! scope.
 //!
-//! Nonblocking calls. A scope is shaped like `std::thread::scope`: memory handed to a request is borrowed for the
-//! whole scope, and when the scope ends - in good order, by error or by unwinding - every request started in it is
-//! complete or has let go of its memory. So no request can be leaked while it holds a pointer, without any trust in
-//! destructors of values the user holds.
+//! Nonblocking calls. A scope is shaped like `std::thread::scope`: memory handed to a request is
+//! borrowed for the whole scope, and when the scope ends - in good order, by error or by
+//! unwinding - every request started in it is complete or has let go of its memory. So no request
+//! can be leaked while it holds a pointer, without any trust in destructors of values the user
+//! holds.
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -22,7 +24,8 @@
 //! }
 //! ```
 //!
-//! While a receive is under way its buffer cannot be looked at, and no memory of the body's own can be lent:
+//! While a receive is under way its buffer cannot be looked at, and no memory of the body's own can
+//! be lent:
 //!
 //! ```compile_fail,E0506
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -71,8 +74,8 @@ use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::request::{InScope, Requests};
 
-/// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits skip it
-/// (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
+/// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits
+/// skip it (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
 #[derive(Debug)]
 #[must_use = "a request should be waited for; the scope's end does so at the latest"]
 pub struct Request<'scope> {
@@ -287,7 +290,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a send (MPI_Isend).
     ///
     /// # Errors
-    /// As for [`Endpoint::send`]; in particular a full request table, after which waiting for a request helps.
+    /// As for [`Endpoint::send`]; in particular a full request table, after which waiting for a
+    /// request helps.
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn isend<E>(
@@ -313,8 +317,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go before that ends.
-        // Sends only read.
+        // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go
+        // before that ends. Sends only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         self.send_buffer(mode, comm, buffer, to, tag)
     }
@@ -322,7 +326,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
     ///
     /// # Errors
-    /// As for [`Endpoint::recv`]; in particular a full request table, after which waiting for a request helps.
+    /// As for [`Endpoint::recv`]; in particular a full request table, after which waiting for a
+    /// request helps.
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn irecv<E>(
@@ -339,7 +344,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
     }
 
-    /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined in turn.
+    /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined
+    /// in turn.
     pub fn lend<E>(&mut self, memory: &'scope mut [E]) -> Loan<'scope>
     where
         E: FromBytes + IntoBytes,
@@ -347,7 +353,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         Loan::new(memory.as_mut_bytes())
     }
 
-    /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by [`combine`](Self::combine).
+    /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by
+    /// [`combine`](Self::combine).
     pub fn show<E>(&mut self, memory: &'scope [E]) -> Sample<'scope>
     where
         E: IntoBytes + Immutable,
@@ -424,11 +431,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         }
     }
 
-    /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be read.
+    /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be
+    /// read.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a range outside, [`Cause::Busy`] if the ranges overlap or a request of this scope is
-    /// using the one to be written, or receiving into the one to be read.
+    /// [`Cause::TooBig`] for a range outside, [`Cause::Busy`] if the ranges overlap or a request of
+    /// this scope is using the one to be written, or receiving into the one to be read.
     pub fn combine(
         &mut self,
         into: (Loan<'scope>, Range<usize>),
@@ -454,8 +462,9 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         if self.in_use(into, true) || self.in_use(from, false) {
             return Err(Cause::Busy);
         }
-        // SAFETY: both are lent to this scope (by `lend` and `show`, for 'scope), the first to be written, and the borrow of `self`
-        // keeps the endpoint from running until the slices are gone.
+        // SAFETY: both are lent to this scope (by `lend` and `show`, for 'scope), the first to be
+        // written, and the borrow of `self` keeps the endpoint from running until the slices are
+        // gone.
         unsafe { buffer::slices(into, from) }.ok_or(Cause::Busy)
     }
 
@@ -492,7 +501,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.next_tag(comm, false)
     }
 
-    /// The number of the next collective over both groups of an intercommunicator, as its tag: the same on every rank.
+    /// The number of the next collective over both groups of an intercommunicator, as its tag: the
+    /// same on every rank.
     ///
     /// # Errors
     /// [`Cause::Stale`] for one that was freed, [`Cause::Intracommunicator`].

@@ -1,9 +1,10 @@
-//! Sharing an endpoint between cores, explicitly: a spin lock around it. The endpoint itself has no locks.
+//! Sharing an endpoint between cores, explicitly: a spin lock around it. The endpoint itself has no
+//! locks.
 //!
-//! [`Shared`] is for cores that are one rank together: any of them sends and receives for it (MPI_THREAD_MULTIPLE, MPI 4.1
-//! section 11.6). Cores that each talk much are better off as ranks of their own, with an endpoint each and no lock at
-//! all: on a host `aldis_host_sim::cores` starts such a job, and everywhere `aldis_drivers::shm::Cores` joins the cores of
-//! one memory.
+//! [`Shared`] is for cores that are one rank together: any of them sends and receives for it
+//! (MPI_THREAD_MULTIPLE, MPI 4.1 section 11.6). Cores that each talk much are better off as ranks
+//! of their own, with an endpoint each and no lock at all: on a host `aldis_host_sim::cores` starts
+//! such a job, and everywhere `aldis_drivers::shm::Cores` joins the cores of one memory.
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Rank, Shared, Tag, hal::{Platform, Transport}};
@@ -36,9 +37,10 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 
 /// An endpoint that several cores take turns with.
 ///
-/// Its own blocking calls take the lock for one poll at a time and rest outside of it, so that no core waits for what
-/// another waits for, and each makes progress for all; a long message moves while its own core polls, as one of a
-/// [future](mod@crate::future) does. A call made under [`lock`](Self::lock) keeps it until it is done.
+/// Its own blocking calls take the lock for one poll at a time and rest outside of it, so that no
+/// core waits for what another waits for, and each makes progress for all; a long message moves
+/// while its own core polls, as one of a [future](mod@crate::future) does. A call made under
+/// [`lock`](Self::lock) keeps it until it is done.
 #[derive(Debug)]
 pub struct Shared<E>(SpinMutex<E>);
 
@@ -87,8 +89,8 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().ssend(comm, data, to, tag)
     }
 
-    /// As [`Endpoint::recv`]. Receives of several cores with the same pattern take their messages in the order in which
-    /// they were called. Each takes a pooled block while it waits.
+    /// As [`Endpoint::recv`]. Receives of several cores with the same pattern take their messages
+    /// in the order in which they were called. Each takes a pooled block while it waits.
     ///
     /// # Errors
     /// As there, and [`Cause::Full`] if there is no pooled block.
@@ -118,8 +120,8 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().probe(comm, from, tag)
     }
 
-    /// The same calls with a deadline: each must be done before `limit` from its start, or it fails with
-    /// [`Cause::TimedOut`].
+    /// The same calls with a deadline: each must be done before `limit` from its start, or it fails
+    /// with [`Cause::TimedOut`].
     pub const fn within(&self, limit: Duration) -> SharedWithin<'_, 's, T, P> {
         SharedWithin { shared: self, limit: Some(limit) }
     }
@@ -201,8 +203,9 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
         self.run(Probe { comm: *comm, from: from.into(), tag: tag.into() })
     }
 
-    /// Starts an operation and waits for it, under the lock for a poll at a time. The operation is a future's, which
-    /// leaves no pointer to its memory in the endpoint: whoever has the lock can do with that what he likes.
+    /// Starts an operation and waits for it, under the lock for a poll at a time. The operation is
+    /// a future's, which leaves no pointer to its memory in the endpoint: whoever has the lock can
+    /// do with that what he likes.
     fn run(&self, mut operation: impl Operate<'s, T, P>) -> Result<Status, Error> {
         let mut endpoint = self.shared.lock();
         let begun = operation.start(&mut endpoint)?;

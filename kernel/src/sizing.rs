@@ -1,8 +1,9 @@
-//! The sizing rule: how many of each slot a [`Storage`](crate::Storage) needs so that nothing which a legal program
-//! does can wait for ever. It is checked when a storage is compiled: an illegal sizing does not compile, and says which
-//! parameter is at fault.
+//! The sizing rule: how many of each slot a [`Storage`](crate::Storage) needs so that nothing which
+//! a legal program does can wait for ever. It is checked when a storage is compiled: an illegal
+//! sizing does not compile, and says which parameter is at fault.
 //!
-//! Every pool is a sum with one term per consumer, so that no consumer ever finds another in its place:
+//! Every pool is a sum with one term per consumer, so that no consumer ever finds another in its
+//! place:
 //!
 //! ```text
 //! pool           size                    consumers, and what bounds each
@@ -21,24 +22,28 @@
 //!
 //! # Why nobody waits for ever
 //!
-//! 1. *What arrives has a place.* A peer sends a message that can be matched only with a credit, and credits are the
-//!    slots set aside for it; so the transport's queue is always emptied by a poll, whatever the program has posted, and
-//!    a transport whose queue is emptied takes the next message. Everything that is not matched (credits,
-//!    clear-to-send, data, finish, overflow, control) needs no slot where it arrives: it changes a row or a request
-//!    that exists.
-//! 2. *What is to be said has a place.* A credit, a question and its answer, a refusal: one field each in the peer's
-//!    row. A clear-to-send, data, a finish: the request's own slot. The FIFO of peers holds each at most once. So saying
-//!    something never waits for a slot, only for the transport, and 1. empties that.
-//! 3. *No operation needs a second slot on its way.* A send or receive takes its request slot when it is started, or
-//!    is refused there and then; matched, deferred, announced, given up, it stays in that slot. So those under way end
-//!    without new ones, and a full table is a refusal to the caller and never a cycle.
-//! 4. *A receive that a message held back would satisfy gets it.* If the envelopes of a peer are full of others, it is
-//!    matched at its sender ([`protocols::overflow`](aldis_protocols::overflow)): one question a pair at a time, which
+//! 1. *What arrives has a place.* A peer sends a message that can be matched only with a credit,
+//!    and credits are the slots set aside for it; so the transport's queue is always emptied by a
+//!    poll, whatever the program has posted, and a transport whose queue is emptied takes the next
+//!    message. Everything that is not matched (credits, clear-to-send, data, finish, overflow,
+//!    control) needs no slot where it arrives: it changes a row or a request that exists.
+//! 2. *What is to be said has a place.* A credit, a question and its answer, a refusal: one field
+//!    each in the peer's row. A clear-to-send, data, a finish: the request's own slot. The FIFO of
+//!    peers holds each at most once. So saying something never waits for a slot, only for the
+//!    transport, and 1. empties that.
+//! 3. *No operation needs a second slot on its way.* A send or receive takes its request slot when
+//!    it is started, or is refused there and then; matched, deferred, announced, given up, it stays
+//!    in that slot. So those under way end without new ones, and a full table is a refusal to the
+//!    caller and never a cycle.
+//! 4. *A receive that a message held back would satisfy gets it.* If the envelopes of a peer are
+//!    full of others, it is matched at its sender
+//!    ([`protocols::overflow`](aldis_protocols::overflow)): one question a pair at a time, which
 //!    by 2. needs no slot; the message then goes as if announced, into the receive's own slot.
 //!
-//! So the smallest legal storage runs every legal program that has no more operations under way at a time than the
-//! request table holds; more slots only make it faster. `tests/tests/sizing.rs` runs blocking exchanges in exactly that
-//! storage, and the simulator's `Room::Least` has it but for the requests of its nonblocking workloads.
+//! So the smallest legal storage runs every legal program that has no more operations under way at
+//! a time than the request table holds; more slots only make it faster. `tests/tests/sizing.rs`
+//! runs blocking exchanges in exactly that storage, and the simulator's `Room::Least` has it but
+//! for the requests of its nonblocking workloads.
 
 use aldis_protocols::card::Room;
 use aldis_protocols::credit::WINDOW_MAX;

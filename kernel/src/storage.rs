@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: the one flag that makes a static storage hand itself out once.
 //!
-//! All memory of an endpoint, sized by the user at compile time. Const-constructible, and all-zero means empty, so a
-//! static one lands in `.bss`. [`storage!`](macro@crate::storage) declares one from the sizes a user thinks in:
+//! All memory of an endpoint, sized by the user at compile time. Const-constructible, and all-zero
+//! means empty, so a static one lands in `.bss`. [`storage!`](macro@crate::storage) declares one
+//! from the sizes a user thinks in:
 //!
 //! ```
 //! aldis_kernel::storage! {
@@ -24,9 +25,9 @@
 //! | `bins` | matching bins, a power of two; as many as receives or messages wait at a time keeps matching O(1) |
 //! | `pieces` | over all communicators: pieces of groups that are no single stride; none if it is left out |
 //!
-//! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times `peers`, and so on.
-//! [`sizing`](mod@crate::sizing) holds the rule that every storage is checked by when it is compiled, and why nobody waits
-//! for ever who keeps to it:
+//! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times
+//! `peers`, and so on. [`sizing`](mod@crate::sizing) holds the rule that every storage is checked
+//! by when it is compiled, and why nobody waits for ever who keeps to it:
 //!
 //! ```compile_fail,E0080
 //! // No place for a message that no receive waits for: "`envelopes` must be above zero".
@@ -104,8 +105,8 @@ struct Tables<
     bytes: Aligned<BYTES>,
 }
 
-/// The memory of one endpoint. Declare it with [`storage!`](macro@crate::storage), whose totals these parameters are:
-/// `ENVELOPES`, `BLOCKS` and `BYTES` are sums over all peers.
+/// The memory of one endpoint. Declare it with [`storage!`](macro@crate::storage), whose totals
+/// these parameters are: `ENVELOPES`, `BLOCKS` and `BYTES` are sums over all peers.
 pub struct Storage<
     const PEERS: usize,
     const REQUESTS: usize,
@@ -191,14 +192,16 @@ impl<
         if self.taken.swap(true, Ordering::AcqRel) {
             return None;
         }
-        // SAFETY: the swap lets exactly one caller come here, so this is the only reference to the tables.
+        // SAFETY: the swap lets exactly one caller come here, so this is the only reference to the
+        // tables.
         Some(Self::view(unsafe { &mut *self.tables.get() }))
     }
 
     /// The memory of a storage of one's own, empty again: for a host, where it can live in a box.
     pub fn memory(&mut self) -> Memory<'_> {
         let tables = self.tables.get_mut();
-        // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written before use.
+        // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written
+        // before use.
         tables.peers.iter_mut().for_each(|peer| *peer = Peer::EMPTY);
         tables.requests.iter_mut().for_each(|request| *request = Entry::new(Request::EMPTY));
         tables.comms.iter_mut().for_each(|row| *row = Row::EMPTY);
@@ -261,7 +264,8 @@ impl Memory<'_> {
     }
 }
 
-/// Declares a static [`Storage`] from sizes per peer. See the [module](mod@crate::storage) for what each bounds.
+/// Declares a static [`Storage`] from sizes per peer. See the [module](mod@crate::storage) for what
+/// each bounds.
 #[macro_export]
 macro_rules! storage {
     ($(#[$meta:meta])* $visibility:vis static $name:ident: peers = $peers:expr, requests = $requests:expr,
@@ -274,8 +278,8 @@ macro_rules! storage {
     };
 }
 
-/// The type of a [`Storage`] from sizes per peer, in the order of [`storage!`](macro@crate::storage): for one that is not
-/// static.
+/// The type of a [`Storage`] from sizes per peer, in the order of
+/// [`storage!`](macro@crate::storage): for one that is not static.
 #[macro_export]
 macro_rules! storage_type {
     ($peers:expr, $requests:expr, $communicators:expr, $envelopes:expr, $blocks:expr, $block_bytes:expr,

@@ -1,5 +1,6 @@
-//! Messages of collectives that met no receive, and the tags that they are compared with: what shows that ranks make unlike
-//! calls. For those who implement collectives; not in a `compact` build.
+//! Messages of collectives that met no receive, and the tags that they are compared with: what
+//! shows that ranks make unlike calls. For those who implement collectives; not in a `compact`
+//! build.
 
 use aldis_hal::{Cause, Platform, Transport};
 
@@ -8,8 +9,9 @@ use crate::rank::{Rank, Tag};
 use crate::scope::Scope;
 
 impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
-    /// The number of the next persistent collective on a communicator of one group, or of two: the same on every rank. Persistent
-    /// collectives keep theirs, so these are not those of other calls, and do not come round before 2^32.
+    /// The number of the next persistent collective on a communicator of one group, or of two: the
+    /// same on every rank. Persistent collectives keep theirs, so these are not those of other
+    /// calls, and do not come round before 2^32.
     ///
     /// # Errors
     /// As [`collective_tag`](Self::collective_tag) and [`inter_tag`](Self::inter_tag).
@@ -17,14 +19,14 @@ impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
         self.within.endpoint.engine.comms.next_persistent(comm, is_inter)
     }
 
-    /// The number of the next collective on a communicator, which is not taken by this; `None` while one that is under way here
-    /// may have the same.
+    /// The number of the next collective on a communicator, which is not taken by this; `None`
+    /// while one that is under way here may have the same.
     pub fn coming_number(&self, comm: &Comm) -> Option<Tag> {
         self.within.endpoint.engine.comms.coming_collective(comm).map(Tag)
     }
 
-    /// Notes that a collective begins on a communicator, with this tag, which is not zero; gives that of the one that began before
-    /// it. It is under way until [`end_call`](Self::end_call).
+    /// Notes that a collective begins on a communicator, with this tag, which is not zero; gives
+    /// that of the one that began before it. It is under way until [`end_call`](Self::end_call).
     #[inline]
     pub fn begin_call(&mut self, comm: &Comm, tag: Tag) -> Option<Tag> {
         self.within.endpoint.engine.comms.begin_collective(comm, tag.0).map(Tag)
@@ -48,9 +50,10 @@ impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
         self.within.endpoint.engine.counters.unexpected
     }
 
-    /// The newest message in the context of `comm` that has met no receive yet and whose source and tag are (`is`) what is looked
-    /// for, among the last `most` that have arrived and are there. It stays. `None` while two collectives that are under way on
-    /// `comm` may have one number: a tag does not tell calls apart then.
+    /// The newest message in the context of `comm` that has met no receive yet and whose source and
+    /// tag are (`is`) what is looked for, among the last `most` that have arrived and are there. It
+    /// stays. `None` while two collectives that are under way on `comm` may have one number: a tag
+    /// does not tell calls apart then.
     pub fn stray(&mut self, comm: &Comm, most: u64, is: impl Fn(Rank, Tag) -> bool) -> Option<(Rank, Tag)> {
         let engine = &mut self.within.endpoint.engine;
         engine.comms.coming_collective(comm)?;

@@ -1,4 +1,5 @@
-//! Waiting: turns of poll and rest, the clock now and then, and what the platform is told of a wait that is long.
+//! Waiting: turns of poll and rest, the clock now and then, and what the platform is told of a wait
+//! that is long.
 
 use core::mem;
 
@@ -9,14 +10,15 @@ use crate::call::BUDGET;
 use crate::endpoint::Endpoint;
 use crate::engine::Engine;
 
-/// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and it is looked at after
-/// each. A deadline is seen this much late at most.
+/// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and
+/// it is looked at after each. A deadline is seen this much late at most.
 pub(crate) const POLLS_PER_TICK: u32 = 64;
-/// Idle polls after which the platform is told what this rank waits for: long enough to stay off the fast path.
+/// Idle polls after which the platform is told what this rank waits for: long enough to stay off
+/// the fast path.
 pub(crate) const NOTE_AFTER: u32 = 128;
 
-/// Looks for a poll of the endpoint, in a wait for what one rank sends or what several write into memory: messages of others
-/// wait for less than a microsecond, and a look costs next to nothing.
+/// Looks for a poll of the endpoint, in a wait for what one rank sends or what several write into
+/// memory: messages of others wait for less than a microsecond, and a look costs next to nothing.
 pub(crate) const LOOKS_A_POLL: u32 = 16;
 
 /// How long a blocking call has been at it.
@@ -28,8 +30,9 @@ pub(crate) struct Turns {
     noted: Noted,
 }
 
-/// Whom the platform was last told that this rank waits for: told anew when that changes, and taken back when the wait is
-/// over. 0 before it is told, 1 for any peer, two more than the peer, and all bits set once that may have changed.
+/// Whom the platform was last told that this rank waits for: told anew when that changes, and taken
+/// back when the wait is over. 0 before it is told, 1 for any peer, two more than the peer, and all
+/// bits set once that may have changed.
 #[derive(Default)]
 pub(crate) struct Noted(u32);
 
@@ -70,7 +73,8 @@ impl Turns {
 }
 
 impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
-    /// Polls until `check` finds something. After the deadline: the nanoseconds since the call began.
+    /// Polls until `check` finds something. After the deadline: the nanoseconds since the call
+    /// began.
     #[inline]
     pub(crate) fn wait<R>(
         &mut self,
@@ -97,8 +101,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the clock, and always once
-    /// it has found nothing for so long that it may rest for long. After the deadline the wait is over.
+    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the
+    /// clock, and always once it has found nothing for so long that it may rest for long. After the
+    /// deadline the wait is over.
     pub(crate) fn turn(
         &mut self,
         turns: &mut Turns,
@@ -123,8 +128,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         Ok(())
     }
 
-    /// A turn of a wait for what is written in memory: a look there is cheap and a poll is not, so only one in
-    /// [`LOOKS_A_POLL`] polls, until it has waited for so long that it may rest.
+    /// A turn of a wait for what is written in memory: a look there is cheap and a poll is not, so
+    /// only one in [`LOOKS_A_POLL`] polls, until it has waited for so long that it may rest.
     #[inline]
     pub(crate) fn turn_beside(
         &mut self,

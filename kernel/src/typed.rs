@@ -1,8 +1,9 @@
-//! Messages of datatypes (MPI 4.1, 3.2 and 5.1): data that lies scattered in memory goes straight into the transport's
-//! slots and comes straight out of them, without a buffer between.
+//! Messages of datatypes (MPI 4.1, 3.2 and 5.1): data that lies scattered in memory goes straight
+//! into the transport's slots and comes straight out of them, without a buffer between.
 //!
-//! [`Typed`] is what an operation sends: memory, a count, a datatype. [`TypedMut`] is where it receives to. The types are
-//! those of a table that the endpoint is lent once, by [`attach_types`](crate::Endpoint::attach_types).
+//! [`Typed`] is what an operation sends: memory, a count, a datatype. [`TypedMut`] is where it
+//! receives to. The types are those of a table that the endpoint is lent once, by
+//! [`attach_types`](crate::Endpoint::attach_types).
 //!
 //! ```
 //! use aldis_kernel::datatype::{Basic, TypeTable};
@@ -32,27 +33,33 @@
 //!
 //! # What is typed and what is bytes
 //!
-//! A message sent by a typed call carries a hash of its type signature. A typed receive compares it with the signature of
-//! as many bytes of its own types, so also a shorter message is checked; what differs is
-//! [`Cause::SignatureMismatch`], after the bytes have been received. An untyped message (`MPI_BYTE`) carries no
-//! signature: a typed receive takes its bytes as they are, and an untyped receive those of any message.
+//! A message sent by a typed call carries a hash of its type signature. A typed receive compares it
+//! with the signature of as many bytes of its own types, so also a shorter message is checked; what
+//! differs is [`Cause::SignatureMismatch`], after the bytes have been received. An untyped message
+//! (`MPI_BYTE`) carries no signature: a typed receive takes its bytes as they are, and an untyped
+//! receive those of any message.
 //!
-//! Typed messages travel in the byte order of the sender, which its [`Card`](aldis_protocols::Card) tells, and the typed
-//! receive of a peer with the other order turns each element. Untyped messages are never changed.
+//! Typed messages travel in the byte order of the sender, which its [`Card`](aldis_protocols::Card)
+//! tells, and the typed receive of a peer with the other order turns each element. Untyped messages
+//! are never changed.
 //!
-//! Words (`Isize`, `Usize`) between machines of different width travel in that of the narrower one, and the wider one
-//! converts them both ways. So equal machines, and the small one of two, pay nothing; and whether a number fits is seen
-//! where all of it is at hand, however the message is cut into pieces. One that does not fits nowhere at the receiver: the
-//! send fails with [`Cause::Unrepresentable`], which names it, and the receive with [`Cause::Withdrawn`]. Such a send ends
-//! when it is matched. The bytes of a receive's status are those in memory; those of a probe are what travels, which
-//! [`form_from`](crate::Endpoint::form_from) tells the form of. Signatures do not depend on widths.
+//! Words (`Isize`, `Usize`) between machines of different width travel in that of the narrower one,
+//! and the wider one converts them both ways. So equal machines, and the small one of two, pay
+//! nothing; and whether a number fits is seen where all of it is at hand, however the message is
+//! cut into pieces. One that does not fits nowhere at the receiver: the send fails with
+//! [`Cause::Unrepresentable`], which names it, and the receive with [`Cause::Withdrawn`]. Such a
+//! send ends when it is matched. The bytes of a receive's status are those in memory; those of a
+//! probe are what travels, which [`form_from`](crate::Endpoint::form_from) tells the form of.
+//! Signatures do not depend on widths.
 //!
-//! A message that is sent [`checked`](Typed::checked) carries the CRC-32C of its data besides. Endpoints with types
-//! attached verify it, for typed and untyped receives, and fail with [`Cause::Corrupt`].
+//! A message that is sent [`checked`](Typed::checked) carries the CRC-32C of its data besides.
+//! Endpoints with types attached verify it, for typed and untyped receives, and fail with
+//! [`Cause::Corrupt`].
 //!
-//! A type that is freed while a message of it is under way lives until that is over. Entries of a receive's type must not
-//! overlap (MPI 4.1, 5.1.11); if they do, which bytes are left is unspecified: [`Types::overlaps`] tells.
-//! A receive that is too small ends with [`Cause::Truncated`] and whole elements.
+//! A type that is freed while a message of it is under way lives until that is over. Entries of a
+//! receive's type must not overlap (MPI 4.1, 5.1.11); if they do, which bytes are left is
+//! unspecified: [`Types::overlaps`] tells. A receive that is too small ends with
+//! [`Cause::Truncated`] and whole elements.
 
 use core::marker::PhantomData;
 
@@ -82,8 +89,9 @@ pub(crate) use receiving::Piece;
 pub(crate) use sending::Fragment;
 pub(crate) use tools::Conversion;
 
-/// Memory that calls of the scope take: borrowed for it, or lent to it. Blocking calls take what is borrowed, and not what is
-/// on loan: they may be of another endpoint, whose calls know nothing of what this one is doing with the memory.
+/// Memory that calls of the scope take: borrowed for it, or lent to it. Blocking calls take what is
+/// borrowed, and not what is on loan: they may be of another endpoint, whose calls know nothing of
+/// what this one is doing with the memory.
 pub trait OfScope<'scope> {}
 
 impl<'scope> OfScope<'scope> for &'scope [u8] {}
@@ -91,16 +99,19 @@ impl<'scope> OfScope<'scope> for &'scope mut [u8] {}
 impl<'scope> OfScope<'scope> for Sample<'scope> {}
 impl<'scope> OfScope<'scope> for Loan<'scope> {}
 
-/// What a typed operation sends: `count` elements of a datatype in memory, which is borrowed or, as `M`, on loan.
+/// What a typed operation sends: `count` elements of a datatype in memory, which is borrowed or, as
+/// `M`, on loan.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'m, M = &'m [u8]> {
     data: Elements,
     memory: PhantomData<(&'m [u8], M)>,
 }
 
-/// Where a typed operation receives to: `count` elements of a datatype in memory, which is borrowed or, as `M`, on loan.
+/// Where a typed operation receives to: `count` elements of a datatype in memory, which is borrowed
+/// or, as `M`, on loan.
 ///
-/// What is on loan is received by the scope that has it, and neither by a blocking call nor by a scope of another endpoint:
+/// What is on loan is received by the scope that has it, and neither by a blocking call nor by a
+/// scope of another endpoint:
 ///
 /// ```
 /// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
@@ -192,7 +203,8 @@ impl Place {
 }
 
 impl<'m> Typed<'m, &'m [u8]> {
-    /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as they do.
+    /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as
+    /// they do.
     pub fn new<E>(memory: &'m [E], count: u64, datatype: impl Into<Committed>) -> Self
     where
         E: IntoBytes + Immutable,
@@ -214,8 +226,9 @@ impl<'m, M> Typed<'m, M> {
         Self { data, memory: PhantomData }
     }
 
-    /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
-    /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
+    /// With displacement zero of the first element at byte `origin` of the memory instead of its
+    /// start: before the memory if that is negative, as of a type whose displacements are
+    /// addresses. What is data has to lie within.
     #[must_use]
     pub const fn with_origin(mut self, origin: isize) -> Self {
         self.data.place.origin = origin;
@@ -249,7 +262,8 @@ impl<'m> TypedMut<'m, &'m mut [u8]> {
         Typed { data, memory: PhantomData }
     }
 
-    /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as they do.
+    /// `count` elements of `datatype` from the start of `memory` on, which must reach as far as
+    /// they do.
     pub fn new<E>(memory: &'m mut [E], count: u64, datatype: impl Into<Committed>) -> Self
     where
         E: FromBytes + IntoBytes,
@@ -270,8 +284,9 @@ impl<'m, M> TypedMut<'m, M> {
         Self { room: ElementsMut { memory: memory.whole(), place }, memory: PhantomData }
     }
 
-    /// With displacement zero of the first element at byte `origin` of the memory instead of its start: before the memory if
-    /// that is negative, as of a type whose displacements are addresses. What is data has to lie within.
+    /// With displacement zero of the first element at byte `origin` of the memory instead of its
+    /// start: before the memory if that is negative, as of a type whose displacements are
+    /// addresses. What is data has to lie within.
     #[must_use]
     pub const fn with_origin(mut self, origin: isize) -> Self {
         self.room.place.origin = origin;

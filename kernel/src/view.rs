@@ -2,11 +2,13 @@
 //!
 //! Receives that copy nothing: the message is looked at where its sender has it, and given back.
 //!
-//! Nobody can make a sender wait for who looks at its memory: a call with a deadline, a scope that ends early, a rank that
-//! takes us for dead all have their memory back at once, and may write there. So there is no `&[E]` of a message that is
-//! borrowed. Its [`Elements`] are read one by one, or copied out, and [`View::finish`] tells whether they were the message
-//! all the while; whatever was read is bytes that somebody wrote, never undefined. A program that knows that its senders
-//! neither set deadlines nor end early has [`Elements::as_slice`], which is `unsafe` for that reason.
+//! Nobody can make a sender wait for who looks at its memory: a call with a deadline, a scope that
+//! ends early, a rank that takes us for dead all have their memory back at once, and may write
+//! there. So there is no `&[E]` of a message that is borrowed. Its [`Elements`] are read one by
+//! one, or copied out, and [`View::finish`] tells whether they were the message all the while;
+//! whatever was read is bytes that somebody wrote, never undefined. A program that knows that its
+//! senders neither set deadlines nor end early has [`Elements::as_slice`], which is `unsafe` for
+//! that reason.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -32,10 +34,12 @@ use crate::rank::{Mode, Source, Status, TagMatch};
 use crate::request::{Machine, State};
 use crate::turns::Turns;
 
-/// A message that has been received: where its sender has it, or in the buffer that was lent for it.
+/// A message that has been received: where its sender has it, or in the buffer that was lent for
+/// it.
 ///
-/// While it is borrowed its sender waits, so let go of it soon: by [`finish`](Self::finish), or by dropping it, which does
-/// not tell whether it was whole. One that is forgotten (`mem::forget`) keeps its sender waiting.
+/// While it is borrowed its sender waits, so let go of it soon: by [`finish`](Self::finish), or by
+/// dropping it, which does not tell whether it was whole. One that is forgotten (`mem::forget`)
+/// keeps its sender waiting.
 pub struct View<'v, 's, T: Transport, P: Platform, E> {
     endpoint: &'v mut Endpoint<'s, T, P>,
     fallback: &'v mut [E],
@@ -67,9 +71,9 @@ impl Borrowed {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Receives a message where it is (MPI has no such call): without a copy, if it was sent from memory that is mapped
-    /// here; else into `fallback`, as [`recv`](Self::recv) would. What a program sees is the same: a message longer than
-    /// `fallback` is truncated either way.
+    /// Receives a message where it is (MPI has no such call): without a copy, if it was sent from
+    /// memory that is mapped here; else into `fallback`, as [`recv`](Self::recv) would. What a
+    /// program sees is the same: a message longer than `fallback` is truncated either way.
     ///
     /// ```
     /// # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -101,8 +105,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 }
 
 impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
-    /// See [`Endpoint::recv_view`]. The deadline is that of the receive; how long its message is looked at is the caller's
-    /// business.
+    /// See [`Endpoint::recv_view`]. The deadline is that of the receive; how long its message is
+    /// looked at is the caller's business.
     ///
     /// # Errors
     /// As there, and [`Cause::TimedOut`].
@@ -157,7 +161,8 @@ impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The message of a receive that holds it, if it is mapped and fits; if not, it is received as any other.
+    /// The message of a receive that holds it, if it is mapped and fits; if not, it is received as
+    /// any other.
     fn borrow(&mut self, handle: Handle, align: usize) -> Option<Borrowed> {
         let Self { engine, transport, .. } = self;
         let request = engine.requests.get(handle)?;
@@ -207,7 +212,8 @@ impl<T: Transport, P: Platform, E> View<'_, '_, T, P, E> {
         self.borrowed.is_some()
     }
 
-    /// Handles at most `budget` events, without blocking: so that others are served while this is looked at.
+    /// Handles at most `budget` events, without blocking: so that others are served while this is
+    /// looked at.
     pub fn poll(&mut self, budget: u32) -> u32 {
         self.endpoint.poll(budget)
     }
@@ -215,8 +221,8 @@ impl<T: Transport, P: Platform, E> View<'_, '_, T, P, E> {
     /// Lets go of the message. What has been read of it was the message if this ends well.
     ///
     /// # Errors
-    /// [`Cause::Withdrawn`] if its sender has taken the memory back meanwhile, or why that was lost: what has been read may
-    /// be anything then.
+    /// [`Cause::Withdrawn`] if its sender has taken the memory back meanwhile, or why that was
+    /// lost: what has been read may be anything then.
     pub fn finish(mut self) -> Result<Status, Error> {
         let status = self.status;
         match self.give_back() {
@@ -241,7 +247,8 @@ impl<T: Transport, P: Platform, E: FromBytes> View<'_, '_, T, P, E> {
     /// What is in it: whole elements only, if its length is no multiple of theirs.
     ///
     /// # Errors
-    /// [`Cause::Withdrawn`] if its sender has taken the memory back; [`finish`](Self::finish) then says so too.
+    /// [`Cause::Withdrawn`] if its sender has taken the memory back; [`finish`](Self::finish) then
+    /// says so too.
     pub fn elements(&self) -> Result<Elements<'_, E>, Error> {
         let (start, room) = match &self.borrowed {
             Some(borrowed) => {
@@ -273,7 +280,8 @@ impl<T: Transport, P: Platform, E> fmt::Debug for View<'_, '_, T, P, E> {
     }
 }
 
-/// The elements of a [`View`], which may be written while they are read if its sender lets go of it.
+/// The elements of a [`View`], which may be written while they are read if its sender lets go of
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub struct Elements<'a, E> {
     /// Aligned, and valid for reads for `'a`.
@@ -296,7 +304,8 @@ impl<'a, E: FromBytes> Elements<'a, E> {
     /// One of them, as it is now.
     #[inline]
     pub fn get(&self, index: usize) -> Option<E> {
-        // SAFETY: it is inside; whatever bytes are there are an element, and a volatile read happens once.
+        // SAFETY: it is inside; whatever bytes are there are an element, and a volatile read
+        // happens once.
         (index < self.len).then(|| unsafe { self.start.add(index).read_volatile() })
     }
 
@@ -306,13 +315,14 @@ impl<'a, E: FromBytes> Elements<'a, E> {
         (0..self.len).map(move |index| unsafe { self.start.add(index).read_volatile() })
     }
 
-    /// Copies those from `first` on, as many as there is room for in `into`. False, and nothing done, if there are fewer.
+    /// Copies those from `first` on, as many as there is room for in `into`. False, and nothing
+    /// done, if there are fewer.
     pub fn copy_to(&self, first: usize, into: &mut [E]) -> bool {
         if first.checked_add(into.len()).is_none_or(|end| end > self.len) {
             return false;
         }
-        // SAFETY: they are inside, any bytes are elements, and what is borrowed exclusively is apart from a peer's memory
-        // and from a fallback that is borrowed too.
+        // SAFETY: they are inside, any bytes are elements, and what is borrowed exclusively is
+        // apart from a peer's memory and from a fallback that is borrowed too.
         unsafe {
             let from = self.start.add(first).cast().as_ptr();
             copy_raw(from, into.as_mut_ptr().cast(), size_of_val(into));
@@ -325,13 +335,15 @@ impl<'a, E: FromBytes> Elements<'a, E> {
     /// All of them as a slice.
     ///
     /// # Safety
-    /// Until the slice is gone the sender must not let go of its send: not by a deadline, nor by leaving a scope or a program
-    /// before the send is complete, nor because it takes this rank for lost. Whoever wrote both ends can know that.
+    /// Until the slice is gone the sender must not let go of its send: not by a deadline, nor by
+    /// leaving a scope or a program before the send is complete, nor because it takes this rank for
+    /// lost. Whoever wrote both ends can know that.
     pub const unsafe fn as_slice(self) -> &'a [E]
     where
         E: Immutable,
     {
-        // SAFETY: aligned and readable for 'a, any bytes are elements, and written by nobody: the caller's promise.
+        // SAFETY: aligned and readable for 'a, any bytes are elements, and written by nobody: the
+        // caller's promise.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -43,7 +43,8 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
     assert_eq!((late.cause, late.context), (Cause::TimedOut, ours.context()));
     assert_eq!(one.within(soon).detach_comm_buffer(&ours).unwrap_err().cause, Cause::TimedOut);
     assert_eq!(one.within(soon).flush_buffer().unwrap_err().cause, Cause::TimedOut);
-    // Whatever is sent on its own communicator is received first: that memory is free before the endpoint's is.
+    // Whatever is sent on its own communicator is received first: that memory is free before the
+    // endpoint's is.
     let mut buffer = [0_u8; 60];
     while !one.is_comm_buffer_flushed(&ours).unwrap() {
         other
@@ -99,7 +100,8 @@ fn a_freed_communicator_has_no_memory() {
     assert_eq!(full.cause, Cause::Full(Resource::SendBuffer));
 }
 
-/// The wire is full when the third is sent and empty when the fourth is, which so is over before its call is.
+/// The wire is full when the third is sent and empty when the fourth is, which so is over before
+/// its call is.
 #[test]
 fn one_that_is_over_at_once_keeps_no_request() {
     let mut memory = [0_u8; 64];
@@ -135,7 +137,8 @@ fn receive(one: &mut rig::Rank<'_>, other: &mut rig::Rank<'_>, tag: Tag) -> Vec<
     buffer[..status.unwrap().bytes as usize].to_vec()
 }
 
-/// Neither what is sent nor what is received costs more the more there is; whoever drains it chooses the order.
+/// Neither what is sent nor what is received costs more the more there is; whoever drains it
+/// chooses the order.
 #[test]
 fn ten_thousand_messages_at_a_time_cost_each_the_same() {
     const MESSAGES: u32 = 10_000;
@@ -159,7 +162,8 @@ fn ten_thousand_messages_at_a_time_cost_each_the_same() {
             one.bsend(&world, &pattern(number, 100), Rank(1), Tag(number)).unwrap();
         }
         assert!(one.requests_in_use() > MESSAGES - 100, "those wait for their receives");
-        // Those that are under way stay so in the order of sending; the others as they are asked for.
+        // Those that are under way stay so in the order of sending; the others as they are asked
+        // for.
         for number in (0..MESSAGES).map(|turn| turn * 7919 % MESSAGES).take(100) {
             assert_eq!(receive(one, other, Tag(number)), pattern(number, 100));
         }

@@ -1,5 +1,6 @@
-//! Freed communicators: what was sent in them and not received is recognised, dropped and counted, whichever protocol
-//! brought it; its credits go back, and nothing of it meets the next communicator in the same slot. MPI 4.1 section 7.4.
+//! Freed communicators: what was sent in them and not received is recognised, dropped and counted,
+//! whichever protocol brought it; its credits go back, and nothing of it meets the next
+//! communicator in the same slot. MPI 4.1 section 7.4.
 
 mod rig;
 
@@ -91,8 +92,8 @@ fn what_comes_too_late_is_turned_away() {
     }
 }
 
-/// Turning an announcement away takes a request slot. Without one it waits, until the slot of its communicator is used
-/// again.
+/// Turning an announcement away takes a request slot. Without one it waits, until the slot of its
+/// communicator is used again.
 #[test]
 fn an_announcement_that_finds_no_request_slot_waits() {
     with_both(|one, ours, other, theirs| {
@@ -136,7 +137,8 @@ fn a_message_of_a_rank_that_is_not_in_the_communicator_is_dropped_and_ends_nobod
     let mut job = Job::new(3, Shape::default());
     let mut ranks = job.ranks();
     let [one, other, _] = &mut ranks[..] else { panic!("three ranks are needed") };
-    // Rank 0 is in a communicator of slot 2 that rank 1 is not in (as far as it knows, with the same generation).
+    // Rank 0 is in a communicator of slot 2 that rank 1 is not in (as far as it knows, with the
+    // same generation).
     let ours = install(one, 1);
     let members = Members::These([PeerId(1), PeerId(2)].into_iter());
     let theirs = other.install(2, 1, &members).unwrap();

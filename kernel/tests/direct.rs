@@ -1,4 +1,5 @@
-//! Long messages that the transport reads from the sender's memory, writes or puts into the receiver's, or gathers.
+//! Long messages that the transport reads from the sender's memory, writes or puts into the
+//! receiver's, or gathers.
 
 use core::time::Duration;
 
@@ -23,7 +24,8 @@ fn job(powers: Powers) -> Job {
     job
 }
 
-/// One message from rank 0 to rank 1 into a buffer of `room` bytes; what arrived and how the receive ended.
+/// One message from rank 0 to rank 1 into a buffer of `room` bytes; what arrived and how the
+/// receive ended.
 fn carry(
     job: &mut Job,
     len: usize,
@@ -81,8 +83,8 @@ fn without_reads_and_writes_explain_says_why_fragments_are_taken() {
 }
 
 proptest! {
-    /// Whatever the transport does with memory, and wherever it stops doing so: the bytes arrive, as many as there is room
-    /// for, and no region is left registered.
+    /// Whatever the transport does with memory, and wherever it stops doing so: the bytes arrive,
+    /// as many as there is room for, and no region is left registered.
     #[test]
     fn every_power_carries_every_message(
         len in 0usize..3000, room in 0usize..3000, unexpected in any::<bool>(),
@@ -104,8 +106,8 @@ proptest! {
         prop_assert_eq!([job.table.borrow().live(0), job.table.borrow().live(1)], [0, 0]);
     }
 
-    /// The sender lets go of a message after some polls: the receiver has all of it, or is told that it was withdrawn, and
-    /// memory that was let go of is not taken for the message.
+    /// The sender lets go of a message after some polls: the receiver has all of it, or is told
+    /// that it was withdrawn, and memory that was let go of is not taken for the message.
     #[test]
     fn a_sender_that_lets_go_deceives_nobody(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
@@ -146,8 +148,8 @@ proptest! {
         prop_assert_eq!(table.borrow().live(1), 0);
     }
 
-    /// The receiver lets go of its buffer after some polls: it is not written any more, and the sender comes to its end, by
-    /// another receive if that one had not matched.
+    /// The receiver lets go of its buffer after some polls: it is not written any more, and the
+    /// sender comes to its end, by another receive if that one had not matched.
     #[test]
     fn a_receiver_that_lets_go_is_left_alone(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
@@ -170,7 +172,8 @@ proptest! {
             assert!(left.is_err());
             assert_eq!(table.borrow().live(1), 0);
             buffer.fill(0xEE);
-            // A message in pieces of a dozen bytes, each some polls long, takes its time to be sent to nobody.
+            // A message in pieces of a dozen bytes, each some polls long, takes its time to be sent
+            // to nobody.
             let mut sent = None;
             for _ in 0..3000 {
                 other.poll(16);
@@ -201,7 +204,8 @@ fn settle_one(scope: &mut Scope<'_, '_, '_, Wire, Clock>) {
     (0..10).for_each(|_| _ = scope.poll(16));
 }
 
-/// A peer that dies while its memory is read, or reads ours: the request fails, and its memory is free at once.
+/// A peer that dies while its memory is read, or reads ours: the request fails, and its memory is
+/// free at once.
 #[test]
 fn a_peers_death_ends_what_is_under_way_with_it() {
     for (powers, polls) in [(READING, 0), (READING, 5), (WRITING, 0), (WRITING, 5)] {
@@ -229,7 +233,8 @@ fn a_peers_death_ends_what_is_under_way_with_it() {
     }
 }
 
-/// Of a buffer that is longer than the message, the transport is lent no more than the message needs.
+/// Of a buffer that is longer than the message, the transport is lent no more than the message
+/// needs.
 #[test]
 fn no_more_is_lent_than_the_message_needs() {
     for powers in [READING, WRITING] {
@@ -290,7 +295,8 @@ fn with_two_regions(powers: Powers) {
     assert!(moved >= 2 && others >= 1 && moved < 6, "{moved} read or written, {others} not");
 }
 
-/// A deadline in the middle of a read gives the buffer back at once, and the sender comes to its end.
+/// A deadline in the middle of a read gives the buffer back at once, and the sender comes to its
+/// end.
 #[test]
 fn a_deadline_ends_a_read() {
     let mut job = job(Powers { polls: 100_000, ..READING });
@@ -317,7 +323,8 @@ fn a_deadline_ends_a_read() {
     assert_eq!(table.borrow().live(0), 0);
 }
 
-/// A synchronous send is complete when it has been read or written, and so can be a matched probe's message.
+/// A synchronous send is complete when it has been read or written, and so can be a matched probe's
+/// message.
 #[test]
 fn other_ways_to_send_and_receive_are_direct_as_well() {
     for powers in [READING, WRITING] {
@@ -350,7 +357,8 @@ fn sent_and_received_in_other_ways(powers: Powers) {
     assert_eq!(ranks[1].counters().reads + ranks[0].counters().writes, 2);
 }
 
-/// Else it could be exchanged for another endpoint's, and read the memory after it has been given back.
+/// Else it could be exchanged for another endpoint's, and read the memory after it has been given
+/// back.
 #[test]
 fn a_transport_that_has_memory_of_a_message_is_not_given_away() {
     let mut attached = vec![0; 6000];

@@ -1,5 +1,5 @@
-//! How operations end when they do not succeed: deadlines, withdrawn and declined messages, unwinding, dead peers,
-//! goodbyes, aborts, and bytes that break the protocol.
+//! How operations end when they do not succeed: deadlines, withdrawn and declined messages,
+//! unwinding, dead peers, goodbyes, aborts, and bytes that break the protocol.
 
 mod rig;
 

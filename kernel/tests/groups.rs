@@ -1,4 +1,5 @@
-//! Groups against plain lists of processes: every operation of MPI 4.1 section 7.3, on random groups of every form.
+//! Groups against plain lists of processes: every operation of MPI 4.1 section 7.3, on random
+//! groups of every form.
 #![allow(missing_docs)]
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};

@@ -150,8 +150,8 @@ fn a_pooled_receive_has_no_length_to_promise() {
     }
 }
 
-/// Rank 0 has more messages in line than rank 1 has places for. Credit has just come, and none of them has gone with it
-/// yet, when another is sent: the tags in the order in which rank 1 has them.
+/// Rank 0 has more messages in line than rank 1 has places for. Credit has just come, and none of
+/// them has gone with it yet, when another is sent: the tags in the order in which rank 1 has them.
 fn order(hints: Hints, is_same: bool) -> Vec<u32> {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();

@@ -1,5 +1,5 @@
-//! Lengths and offsets near 2^32 and 2^64, honest and hostile: a peer can announce anything, and is answered within
-//! bounds or cut off by name.
+//! Lengths and offsets near 2^32 and 2^64, honest and hostile: a peer can announce anything, and is
+//! answered within bounds or cut off by name.
 
 mod rig;
 
@@ -24,7 +24,8 @@ fn header(kind: Kind, context: u32, length: u64) -> Header {
     Header { kind, limits, epoch, context, source: 0, tag, sequence: 0, length }
 }
 
-/// What rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether more will follow.
+/// What rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether more will
+/// follow.
 fn asked(queue: &Queue) -> Option<(Handle, u64, u64, bool)> {
     let found = queue.borrow_mut().drain(..).collect::<Vec<_>>();
     found.iter().find_map(|message| match Packet::parse(message).unwrap() {

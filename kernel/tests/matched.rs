@@ -111,7 +111,8 @@ fn messages_to_itself_from_nobody_and_too_late() {
     assert_eq!(rank.requests_in_use(), 0);
 }
 
-/// A token takes a slot each: without one the message stays where it is, and the next call finds it.
+/// A token takes a slot each: without one the message stays where it is, and the next call finds
+/// it.
 #[test]
 fn no_slot_for_a_token_is_an_error_that_changes_nothing() {
     let mut job = Job::new(2, Shape::default());
@@ -143,7 +144,8 @@ fn no_slot_for_a_token_is_an_error_that_changes_nothing() {
     assert_eq!(rank.probe(&itself, Rank(0), Tag(1)).unwrap().bytes, 1);
 }
 
-/// What has arrived outlives its sender; what has not does not; and a new life of the sender ends both.
+/// What has arrived outlives its sender; what has not does not; and a new life of the sender ends
+/// both.
 #[test]
 fn tokens_of_a_lost_sender() {
     let mut job = Job::new(2, Shape::default());
@@ -189,7 +191,8 @@ fn tokens_of_a_lost_sender() {
     assert_eq!(ranks[1].credits(PeerId(0)).unwrap().envelopes.held(), 0);
 }
 
-/// Full envelopes: a message held back is matched at its sender, which then sends what is behind it.
+/// Full envelopes: a message held back is matched at its sender, which then sends what is behind
+/// it.
 #[test]
 fn a_message_held_back_is_matched_and_does_not_hold_the_others_up() {
     let mut job = Job::new(2, Shape::default());
@@ -236,7 +239,8 @@ fn a_message_held_back_is_matched_and_does_not_hold_the_others_up() {
     assert_eq!(ranks[0].counters().overflows, 1);
 }
 
-/// While the program makes up its mind the offer stands; a receive that could have it, or time, ends that.
+/// While the program makes up its mind the offer stands; a receive that could have it, or time,
+/// ends that.
 #[test]
 fn an_offer_on_hold_goes_to_a_receive_and_does_not_stand_for_ever() {
     let mut job = Job::new(2, Shape::default());
@@ -260,7 +264,8 @@ fn an_offer_on_hold_goes_to_a_receive_and_does_not_stand_for_ever() {
                 let receiving = other.irecv(&world, &mut buffer, Rank(0), TagMatch::Tag(Tag(2)))?;
                 settle(one, other);
                 other.wait(receiving)?;
-                // Tag 1 is what everything else is behind; tag 3 was asked for before the probe of tag 1.
+                // Tag 1 is what everything else is behind; tag 3 was asked for before the probe of
+                // tag 1.
                 let early = other.irecv(&world, &mut early, Rank(0), Tag(4))?;
                 assert!(other.improbe(&world, Rank(0), Tag(3))?.is_none());
                 settle(one, other);
@@ -287,7 +292,8 @@ fn an_offer_on_hold_goes_to_a_receive_and_does_not_stand_for_ever() {
     assert_eq!((early, buffer, rest, last), ([4; 8], [2; 8], [[1; 8]; 6], [3; 8]));
 }
 
-/// A clear-to-send settles an offer as well as the word for it does: whoever was posted in between is asked about then.
+/// A clear-to-send settles an offer as well as the word for it does: whoever was posted in between
+/// is asked about then.
 #[test]
 fn a_receive_posted_before_an_offer_is_settled_is_asked_about_after_it() {
     let mut job = Job::new(2, Shape::default());

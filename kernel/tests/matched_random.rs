@@ -1,9 +1,11 @@
-//! Random programs of sends, receives and matched probes over a tiny wire, against the definition of matching.
+//! Random programs of sends, receives and matched probes over a tiny wire, against the definition
+//! of matching.
 //!
-//! One rank sends, the other takes. With one source, who gets what does not depend on timing (MPI 4.1 section 3.5): the
-//! receives in the order posted and the probes that found something, each in its place among them, take in turn the
-//! first message that fits and that none before them has taken. Only whether a probe finds something is a matter of
-//! time; so in the end, when all is quiet, probes must find whatever is left.
+//! One rank sends, the other takes. With one source, who gets what does not depend on timing
+//! (MPI 4.1 section 3.5): the receives in the order posted and the probes that found something,
+//! each in its place among them, take in turn the first message that fits and that none before them
+//! has taken. Only whether a probe finds something is a matter of time; so in the end, when all is
+//! quiet, probes must find whatever is left.
 
 mod rig;
 
@@ -127,7 +129,8 @@ proptest! {
             let mut free = buffers.iter_mut();
             let (mut sending, mut receiving, mut tokens) = (Vec::new(), Vec::new(), VecDeque::new());
             for step in &steps {
-                // A request that is over has no slot, but counts: that only makes the test take less at a time.
+                // A request that is over has no slot, but counts: that only makes the test take
+                // less at a time.
                 let room = receiving.len() + tokens.len() < UNDER_WAY_MAX;
                 match *step {
                     Step::Send { tag, .. } if sending.len() < SENDS_MAX => {

@@ -1,4 +1,5 @@
-//! Send modes (MPI 4.1 section 3.4 and 3.6), the null process (3.10), and completion of several requests (3.7.5).
+//! Send modes (MPI 4.1 section 3.4 and 3.6), the null process (3.10), and completion of several
+//! requests (3.7.5).
 
 mod rig;
 

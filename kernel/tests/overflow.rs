@@ -1,4 +1,5 @@
-//! More messages than envelopes: what a receive waits for reaches it past those that nobody waits for.
+//! More messages than envelopes: what a receive waits for reaches it past those that nobody waits
+//! for.
 
 mod rig;
 
@@ -11,8 +12,8 @@ fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()
 }
 
-/// Ten times the envelopes are outstanding with one tag; a receive of another tag gets the one message that has it,
-/// which its sender still holds back. Then all others follow in order.
+/// Ten times the envelopes are outstanding with one tag; a receive of another tag gets the one
+/// message that has it, which its sender still holds back. Then all others follow in order.
 #[test]
 fn a_message_behind_a_full_receiver_is_matched_at_its_sender() {
     let mut job = Job::new(2, Shape::default());
@@ -140,7 +141,8 @@ fn a_probe_finds_what_its_sender_holds_back() {
     assert_eq!(buffer, [2; 8]);
 }
 
-/// A send that is given up while it is offered keeps its slot, and not its memory, until the receiver has answered.
+/// A send that is given up while it is offered keeps its slot, and not its memory, until the
+/// receiver has answered.
 #[test]
 fn an_offered_send_can_be_given_up() {
     let mut job = Job::new(2, Shape::default());

@@ -1,5 +1,5 @@
-//! Partitioned communication (MPI 4.1 chapter 4): parts go as they get ready, rounds follow each other, and every misuse
-//! has its own error.
+//! Partitioned communication (MPI 4.1 chapter 4): parts go as they get ready, rounds follow each
+//! other, and every misuse has its own error.
 
 mod rig;
 
@@ -404,7 +404,8 @@ fn a_rank_sends_parts_to_itself() {
     assert_eq!(memory, [1, 2, 3, 4, 1, 2, 3, 4]);
 }
 
-/// A peer that sends a whole message with the tag of a channel, as no kernel does, is cut off; nothing is written.
+/// A peer that sends a whole message with the tag of a channel, as no kernel does, is cut off;
+/// nothing is written.
 #[test]
 fn a_channel_takes_no_whole_message() {
     use aldis_kernel::hal::Epoch;

@@ -1,5 +1,5 @@
-//! Point-to-point semantics over a wire with tiny limits: every protocol, both orders of arrival, non-overtaking,
-//! wildcards, truncation, floods, full pools. MPI 4.1 chapter 3.
+//! Point-to-point semantics over a wire with tiny limits: every protocol, both orders of arrival,
+//! non-overtaking, wildcards, truncation, floods, full pools. MPI 4.1 chapter 3.
 
 mod rig;
 
@@ -78,7 +78,8 @@ fn a_longer_buffer_keeps_its_rest() {
     assert_eq!((status.unwrap().bytes, buffer), (2, vec![1, 2, 0xAA, 0xAA]));
 }
 
-/// Messages of one tag arrive in order, whichever protocol each takes, and however few envelopes there are.
+/// Messages of one tag arrive in order, whichever protocol each takes, and however few envelopes
+/// there are.
 #[test]
 fn messages_do_not_overtake() {
     let mut job = Job::new(2, Shape { depth: 2, bcopy_bytes_max: 96 });
@@ -107,8 +108,8 @@ fn messages_do_not_overtake() {
     assert!(ranks[0].counters().rendezvous > 0);
 }
 
-/// A flood against a receiver that posts nothing: nothing is lost, the receiver's memory is what it was sized for,
-/// and the sender is told that its requests are full.
+/// A flood against a receiver that posts nothing: nothing is lost, the receiver's memory is what it
+/// was sized for, and the sender is told that its requests are full.
 #[test]
 fn a_flood_stops_at_the_bounds_and_loses_nothing() {
     let mut job = Job::new(2, Shape::default());
@@ -137,7 +138,8 @@ fn a_flood_stops_at_the_bounds_and_loses_nothing() {
         Ok(sends.len())
     })
     .unwrap();
-    // Two messages left eagerly into the blocks; the others sit in request slots, two of them announced.
+    // Two messages left eagerly into the blocks; the others sit in request slots, two of them
+    // announced.
     assert_eq!(sent, 2 + rig::REQUESTS);
     assert_eq!(buffers[..sent], data[..sent]);
     assert_eq!(ranks[1].counters().unexpected_peak, 4);
@@ -296,7 +298,8 @@ fn explain_names_transport_protocol_and_rejections() {
     assert!(ranks[0].explain(Rank(5), 1).is_err());
 }
 
-/// A small message to a peer that a large one is on its way to comes long before the large one's end.
+/// A small message to a peer that a large one is on its way to comes long before the large one's
+/// end.
 #[test]
 fn small_messages_pass_between_the_fragments_of_a_large_one() {
     let mut job = Job::new(2, Shape { depth: 2, bcopy_bytes_max: 64 });
@@ -326,8 +329,8 @@ fn small_messages_pass_between_the_fragments_of_a_large_one() {
     assert_eq!((buffer, small), (large, [7; 4]));
 }
 
-/// A rank that only sends, never polls and never waits finds the credits that have come back: its messages stay
-/// eager, and each call returns at once.
+/// A rank that only sends, never polls and never waits finds the credits that have come back: its
+/// messages stay eager, and each call returns at once.
 #[test]
 fn a_rank_that_only_sends_finds_its_credits() {
     let mut job = Job::new(2, Shape::default());
@@ -343,7 +346,8 @@ fn a_rank_that_only_sends_finds_its_credits() {
     assert_eq!((ranks[0].counters().deferrals, ranks[0].counters().messages_sent), (0, 50));
 }
 
-/// What one may send, what the other holds and what it has freed without a word are all the room there is.
+/// What one may send, what the other holds and what it has freed without a word are all the room
+/// there is.
 #[test]
 fn the_accounts_of_two_ranks_agree() {
     let mut job = Job::new(2, Shape::default());

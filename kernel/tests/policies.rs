@@ -1,4 +1,5 @@
-//! What an error leads to, by its communicator's policy (MPI 4.1 chapter 9), and aborts (section 9.7).
+//! What an error leads to, by its communicator's policy (MPI 4.1 chapter 9), and aborts
+//! (section 9.7).
 
 mod rig;
 

@@ -1,8 +1,9 @@
 //! Random programs on two ranks over a tiny wire, against the definition of matching.
 //!
-//! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message goes to the
-//! first receive posted that takes it, and each receive takes the first message that was sent. So whatever the
-//! sizes, protocols, polls and budgets in between, the outcome must be the oracle's.
+//! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message
+//! goes to the first receive posted that takes it, and each receive takes the first message that
+//! was sent. So whatever the sizes, protocols, polls and budgets in between, the outcome must be
+//! the oracle's.
 
 mod rig;
 
@@ -10,8 +11,8 @@ use aldis_kernel::{Rank, Request, Scope, Source, Tag, TagMatch};
 use proptest::prelude::*;
 use rig::{Clock, Job, REQUESTS, Shape, Wire, pattern, settle, together};
 
-/// Several times what a rank of the rig has envelopes for: a receive must get its message past those that stay
-/// unmatched.
+/// Several times what a rank of the rig has envelopes for: a receive must get its message past
+/// those that stay unmatched.
 const SENDS_MAX: usize = 16;
 const RECEIVES_MAX: usize = REQUESTS - SENDS_MAX;
 

@@ -1,4 +1,5 @@
-//! Bad input: every mistake has a cause of its own, and is told with who made it, where, and what to do about it.
+//! Bad input: every mistake has a cause of its own, and is told with who made it, where, and what
+//! to do about it.
 
 mod rig;
 
@@ -17,7 +18,8 @@ type Mistake = (fn(&mut rig::Rank<'_>, Comm) -> Error, Cause, &'static [&'static
 
 const TOO_HIGH: u32 = Tag::MAX.0 + 1;
 
-/// Made on rank 1 of two, with a communicator of both in slot 2; rank 0 has sent 8 bytes with tag 1 there.
+/// Made on rank 1 of two, with a communicator of both in slot 2; rank 0 has sent 8 bytes with tag 1
+/// there.
 const MISTAKES: [Mistake; 26] = [
     (
         |ep, comm| ep.send(&comm, &[1_u8], Rank(5), Tag(3)).unwrap_err(),
@@ -264,7 +266,8 @@ const MISTAKES: [Mistake; 26] = [
     ),
 ];
 
-/// What is wrong with `misuse` of a partitioned send of four parts to rank 0, which nobody receives.
+/// What is wrong with `misuse` of a partitioned send of four parts to rank 0, which nobody
+/// receives.
 fn parts(
     ep: &mut rig::Rank<'_>,
     comm: Comm,

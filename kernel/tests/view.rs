@@ -20,8 +20,8 @@ fn job(powers: Powers) -> Job {
     job
 }
 
-/// A message that comes before its receive or after it, to one that names its sender or takes any: it is looked at where it
-/// is, and its sender has it back when that is over and not before.
+/// A message that comes before its receive or after it, to one that names its sender or takes any:
+/// it is looked at where it is, and its sender has it back when that is over and not before.
 #[test]
 fn a_message_is_looked_at_where_it_is() {
     let named = (Source::Rank(R(0)), TagMatch::Tag(Tag(3)));
@@ -76,7 +76,8 @@ fn a_message_is_looked_at_where_it_is() {
     }
 }
 
-/// Elements longer than a byte, and a message that does not stand where they must: that one is copied.
+/// Elements longer than a byte, and a message that does not stand where they must: that one is
+/// copied.
 #[test]
 fn what_is_not_aligned_is_copied() {
     let mut job = job(MAPPED);
@@ -109,8 +110,8 @@ fn what_is_not_aligned_is_copied() {
 }
 
 proptest! {
-    /// Whatever the transport can, and whatever the sizes: a program sees the same message, or the same error, and nothing is
-    /// left registered.
+    /// Whatever the transport can, and whatever the sizes: a program sees the same message, or the
+    /// same error, and nothing is left registered.
     #[test]
     fn every_message_is_seen(
         len in 0usize..2000, room in 0usize..2000, reads in 100u64..900, maps in any::<bool>(),
@@ -198,7 +199,8 @@ fn a_message_of_another_length_than_promised_is_not_borrowed() {
     .unwrap();
 }
 
-/// A deadline that passes before the message comes: the fallback is free, and the message is for the next receive.
+/// A deadline that passes before the message comes: the fallback is free, and the message is for
+/// the next receive.
 #[test]
 fn a_deadline_ends_the_wait_for_a_message() {
     let mut job = job(MAPPED);
@@ -221,8 +223,8 @@ fn a_deadline_ends_the_wait_for_a_message() {
     .unwrap();
 }
 
-/// The sender takes its memory back while it is looked at: whoever looks is told, the sender does not wait, and the two still
-/// understand each other.
+/// The sender takes its memory back while it is looked at: whoever looks is told, the sender does
+/// not wait, and the two still understand each other.
 #[test]
 fn a_sender_that_lets_go_is_found_out() {
     let mut job = job(MAPPED);
@@ -300,7 +302,8 @@ fn a_senders_death_is_told_at_the_end() {
     .unwrap_err();
 }
 
-/// The receiver dies while it looks at a message: its sender does not wait for ever, and has its memory back.
+/// The receiver dies while it looks at a message: its sender does not wait for ever, and has its
+/// memory back.
 #[test]
 fn a_receivers_death_ends_the_send() {
     let mut job = job(MAPPED);
@@ -323,7 +326,8 @@ fn a_receivers_death_ends_the_send() {
     .unwrap();
 }
 
-/// A view that is forgotten keeps its sender waiting until that has a deadline, and takes nothing else along.
+/// A view that is forgotten keeps its sender waiting until that has a deadline, and takes nothing
+/// else along.
 #[test]
 fn a_forgotten_view_holds_up_its_sender_alone() {
     let mut job = job(MAPPED);

@@ -1,5 +1,5 @@
-//! A blocking receive that waits: whatever comes before its message, in whatever size, every receive gets its own in order,
-//! and a wait that ends without one leaves nothing behind.
+//! A blocking receive that waits: whatever comes before its message, in whatever size, every
+//! receive gets its own in order, and a wait that ends without one leaves nothing behind.
 
 mod rig;
 
@@ -20,8 +20,8 @@ fn messages(number: usize) -> [(Tag, Vec<u8>); 3] {
     })
 }
 
-/// Sends three messages of two tags, and receives those of one tag before those of the other; `seen` says how many have been
-/// taken in before the first receive.
+/// Sends three messages of two tags, and receives those of one tag before those of the other;
+/// `seen` says how many have been taken in before the first receive.
 fn exchange(number: usize, seen: u32, any_source: bool) {
     let sent = messages(number);
     if sent.iter().filter(|(_, data)| data.len() > 24).count() > 2 {
@@ -105,7 +105,8 @@ fn a_wait_that_ends_without_a_message_leaves_nothing_behind() {
     assert_eq!((buffer, later), ([0xAA; 8], [7; 8]));
 }
 
-/// Takes what rank 0 has sent to rank `to` off the wire, and brings it after 500 us, which is when the wait has been told of.
+/// Takes what rank 0 has sent to rank `to` off the wire, and brings it after 500 us, which is when
+/// the wait has been told of.
 fn delay(job: &Job, to: usize) {
     let queue = job.queue(0, to);
     let event = {

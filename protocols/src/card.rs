@@ -1,4 +1,5 @@
-//! The wire-up card: what a rank tells each peer before the first message, over whatever brings them together.
+//! The wire-up card: what a rank tells each peer before the first message, over whatever brings
+//! them together.
 
 use aldis_hal::{Cause, Epoch, PeerId};
 use heapless::Vec;
@@ -40,7 +41,8 @@ impl ByteOrder {
     pub const NATIVE: Self = if cfg!(target_endian = "big") { Self::Big } else { Self::Little };
 }
 
-/// The width of an address, and so of `usize` and `isize`: of what differs between machines besides the order of bytes.
+/// The width of an address, and so of `usize` and `isize`: of what differs between machines besides
+/// the order of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum WordWidth {
@@ -71,7 +73,8 @@ pub struct Card {
     pub order: ByteOrder,
     /// The width of its words: who has wider ones converts those of typed messages, both ways.
     pub words: WordWidth,
-    /// The address of its transport, in that transport's own form; empty where the transport needs none.
+    /// The address of its transport, in that transport's own form; empty where the transport needs
+    /// none.
     pub address: Vec<u8, ADDRESS_BYTES_MAX>,
 }
 
@@ -107,8 +110,8 @@ impl Card {
     /// Reads a card.
     ///
     /// # Errors
-    /// [`Cause::Malformed`] for bytes that are no card or more than a card, [`Cause::Incompatible`] for another
-    /// version or impossible limits.
+    /// [`Cause::Malformed`] for bytes that are no card or more than a card, [`Cause::Incompatible`]
+    /// for another version or impossible limits.
     pub fn decode(bytes: &[u8]) -> Result<Self, Cause> {
         let malformed = Cause::Malformed(aldis_hal::cause::Malformed::Control);
         let (card, rest) = postcard::take_from_bytes::<Self>(bytes).map_err(|_| malformed)?;
@@ -122,7 +125,8 @@ impl Card {
     /// Checks what `decode` cannot see by the encoding alone.
     ///
     /// # Errors
-    /// [`Cause::Incompatible`] for another version, no envelopes, or more credits than counters can tell apart.
+    /// [`Cause::Incompatible`] for another version, no envelopes, or more credits than counters can
+    /// tell apart.
     pub fn check(&self) -> Result<(), Cause> {
         let sound = self.version == VERSION
             && self.room.envelopes > 0

@@ -1,5 +1,5 @@
-//! The handshake: how two ends of a lossy wire come to share one connection, whichever of them asks, however often
-//! either of them starts anew.
+//! The handshake: how two ends of a lossy wire come to share one connection, whichever of them
+//! asks, however often either of them starts anew.
 //!
 //! ```text
 //! asks                                         answers
@@ -10,34 +10,37 @@
 //!   |                                            |   open: (b, a)
 //! ```
 //!
-//! **Numbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on every frame. It holds
-//! the slot of the peer in the side's table (low 16 bits, [`slot`]) and a generation (high 16 bits) that starts at a
-//! value drawn from the life's epoch, so that a new life repeats the number of a connection that its predecessor had
-//! once in 65,536 times, and then it matters only if a frame of that connection is still on its way. Within one life
-//! they ascend, so that an older attempt is told from a newer
-//! one. What echoes a number was sent after that number was chosen: that is the proof that its sender is alive.
+//! **Numbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on
+//! every frame. It holds the slot of the peer in the side's table (low 16 bits, [`slot`]) and a
+//! generation (high 16 bits) that starts at a value drawn from the life's epoch, so that a new life
+//! repeats the number of a connection that its predecessor had once in 65,536 times, and then it
+//! matters only if a frame of that connection is still on its way. Within one life they ascend, so
+//! that an older attempt is told from a newer one. What echoes a number was sent after that number
+//! was chosen: that is the proof that its sender is alive.
 //!
-//! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank drops its own and answers
-//! ([`yields`]): both decide the same, each by itself. It answers with a fresh number: no number is ever part of two
-//! pairs, so that no frame of one connection is taken for one of another.
+//! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank
+//! drops its own and answers ([`yields`]): both decide the same, each by itself. It answers with a
+//! fresh number: no number is ever part of two pairs, so that no frame of one connection is taken
+//! for one of another.
 //!
-//! **Lives.** A life of the peer is admitted by [`introduce`](Connect::introduce). Another is refused as
-//! [`Unknown`](Refusal::Unknown), with this side's number: if it echoes that, it is alive now and so the admitted life
-//! is over ([`Event::Restarted`]). A hello of a life that ended long ago proves nothing and changes nothing. So is a
-//! newer number of the admitted life itself, or its word that it does not hold the connection any more
-//! ([`Stale`](Refusal::Stale) names both numbers): that connection is over. Either way the peer has to be introduced
-//! anew.
+//! **Lives.** A life of the peer is admitted by [`introduce`](Connect::introduce). Another is
+//! refused as [`Unknown`](Refusal::Unknown), with this side's number: if it echoes that, it is
+//! alive now and so the admitted life is over ([`Event::Restarted`]). A hello of a life that ended
+//! long ago proves nothing and changes nothing. So is a newer number of the admitted life itself,
+//! or its word that it does not hold the connection any more ([`Stale`](Refusal::Stale) names both
+//! numbers): that connection is over. Either way the peer has to be introduced anew.
 //!
-//! **Refusals.** Version, job, rank and limits end the attempt with [`Event::Refused`]; [`Unknown`](Refusal::Unknown)
-//! and [`Stale`](Refusal::Stale) do not, since asking again may help. Messages are repeated with back-off until the
-//! attempt's deadline.
+//! **Refusals.** Version, job, rank and limits end the attempt with [`Event::Refused`];
+//! [`Unknown`](Refusal::Unknown) and [`Stale`](Refusal::Stale) do not, since asking again may help.
+//! Messages are repeated with back-off until the attempt's deadline.
 //!
 //! # How it is driven
 //!
-//! As [`reliable::Link`](crate::reliable::Link): messages come ([`Message::decode`], find the machine by `rank`,
-//! [`handle`](Connect::handle)), time passes ([`handle_timeout`](Connect::handle_timeout) at
-//! [`poll_timeout`](Connect::poll_timeout)), and after either: [`poll_transmit`](Connect::poll_transmit), send in a
-//! frame of kind [`Handshake`](crate::reliable::FrameKind::Handshake), [`transmitted`](Connect::transmitted).
+//! As [`reliable::Link`](crate::reliable::Link): messages come ([`Message::decode`], find the
+//! machine by `rank`, [`handle`](Connect::handle)), time passes
+//! ([`handle_timeout`](Connect::handle_timeout) at [`poll_timeout`](Connect::poll_timeout)), and
+//! after either: [`poll_transmit`](Connect::poll_transmit), send in a frame of kind
+//! [`Handshake`](crate::reliable::FrameKind::Handshake), [`transmitted`](Connect::transmitted).
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant};
@@ -64,15 +67,18 @@
 //!
 //! # What is known of it
 //!
-//! The tests explore two nodes through every interleaving of users that ask, kernels that introduce, timers, deadlines,
-//! restarts and a network that loses, repeats and reorders, within several sets of counts (at most two of each):
-//! 85,118 states, up to 23 steps deep. In each state: both ends of a connection agree on its numbers and lives; what both
-//! hold is ended by no message; no frame is taken for one of another connection; opened lives only grow younger. From
-//! each state: a fair network connects the two, whichever of them asks, and their messages come to an end. States are
-//! told apart by 64-bit fingerprints. With `ALDIS_EXPLORE_DEEP` set, all of it may happen in one history: 15,918,959 states,
-//! up to 34 steps deep, in four minutes of a release build.
+//! The tests explore two nodes through every interleaving of users that ask, kernels that
+//! introduce, timers, deadlines, restarts and a network that loses, repeats and reorders, within
+//! several sets of counts (at most two of each): 85,118 states, up to 23 steps deep. In each state:
+//! both ends of a connection agree on its numbers and lives; what both hold is ended by no message;
+//! no frame is taken for one of another connection; opened lives only grow younger. From each
+//! state: a fair network connects the two, whichever of them asks, and their messages come to an
+//! end. States are told apart by 64-bit fingerprints. With `ALDIS_EXPLORE_DEEP` set, all of it may
+//! happen in one history: 15,918,959 states, up to 34 steps deep, in four minutes of a release
+//! build.
 //!
-//! Deliberately absent: authentication. The job key keeps jobs apart; it is no secret from who can read the wire.
+//! Deliberately absent: authentication. The job key keeps jobs apart; it is no secret from who can
+//! read the wire.
 
 mod machine;
 mod message;

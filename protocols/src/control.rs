@@ -13,7 +13,8 @@ pub const CONTROL_MESSAGE_BYTES_MAX: usize = 16;
 pub enum Control {
     /// The sender leaves the job in good order; nothing follows from it.
     Goodbye,
-    /// The sender ends a process: the receiver, or one that the receiver shares nothing with that is ended.
+    /// The sender ends a process: the receiver, or one that the receiver shares nothing with that
+    /// is ended.
     Abort {
         /// The process.
         process: u32,
@@ -57,7 +58,8 @@ mod tests {
     fn golden_bytes() {
         let mut buffer = [0; CONTROL_MESSAGE_BYTES_MAX];
         assert_eq!(Control::Goodbye.encode(&mut buffer).unwrap(), [0]);
-        // Numbers of seven bits a byte, the low ones first; signed ones with the sign in the lowest bit.
+        // Numbers of seven bits a byte, the low ones first; signed ones with the sign in the lowest
+        // bit.
         let abort = Control::Abort { process: 300, code: -2 };
         assert_eq!(abort.encode(&mut buffer).unwrap(), [1, 0xAC, 2, 3]);
     }

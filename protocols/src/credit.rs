@@ -1,15 +1,17 @@
 //! Credits: the receiver's bound, kept by both sides.
 //!
-//! A receiver has, for every peer, room for a fixed number of unmatched messages (envelopes) and eager payloads
-//! (blocks). It tells the peer how far it may send as a running *limit*: the count, modulo 2^16, of messages that
-//! the peer may ever have sent. Limits are absolute, so that a lost, repeated or reordered one does no harm; every
-//! header carries the two of the opposite direction, and a message of its own ([`Kind::Credit`](crate::Kind)) is
-//! sent only when half of the room has been freed without one. That suffices: a sender that has run dry has
-//! filled the whole room, so freeing it crosses the half.
+//! A receiver has, for every peer, room for a fixed number of unmatched messages (envelopes) and
+//! eager payloads (blocks). It tells the peer how far it may send as a running *limit*: the count,
+//! modulo 2^16, of messages that the peer may ever have sent. Limits are absolute, so that a lost,
+//! repeated or reordered one does no harm; every header carries the two of the opposite direction,
+//! and a message of its own ([`Kind::Credit`](crate::Kind)) is sent only when half of the room has
+//! been freed without one. That suffices: a sender that has run dry has filled the whole room, so
+//! freeing it crosses the half.
 
 use aldis_hal::cause::Malformed;
 
-/// Most messages a receiver can grant a peer at a time, so that differences of 16-bit counts keep their sign.
+/// Most messages a receiver can grant a peer at a time, so that differences of 16-bit counts keep
+/// their sign.
 pub const WINDOW_MAX: u16 = 1 << 14;
 
 /// The two running limits that a header carries.
@@ -120,7 +122,8 @@ impl Grant {
         self.received != self.limit
     }
 
-    /// A message arrived for which there [is room](Self::has_room), and its place is free again at once.
+    /// A message arrived for which there [is room](Self::has_room), and its place is free again at
+    /// once.
     #[inline]
     pub const fn pass(&mut self) {
         self.received = self.received.wrapping_add(1);
@@ -232,8 +235,8 @@ mod tests {
     }
 
     proptest! {
-        /// Over any interleaving, also across the wrap of the counters: the bound holds, credits are conserved and
-        /// a dry sender always gets a message once everything is freed.
+        /// Over any interleaving, also across the wrap of the counters: the bound holds, credits
+        /// are conserved and a dry sender always gets a message once everything is freed.
         #[test]
         fn credits_are_conserved(size in 1u16..40, start in any::<u16>(), moves in proptest::collection::vec(0u8..4, 0..400)) {
             let mut window = Window { sent: start, limit: start.wrapping_add(size), size };

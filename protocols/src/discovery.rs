@@ -1,4 +1,5 @@
-//! Discovery: how the ranks of a job find each other on a wire where nothing but the job's key and size is known.
+//! Discovery: how the ranks of a job find each other on a wire where nothing but the job's key and
+//! size is known.
 //!
 //! ```text
 //! rank 1                                                  ranks 0, 2
@@ -6,32 +7,34 @@
 //!   | <- here (my card; to hello 7) ---------------------- |  from each that was asked and heard it
 //! ```
 //!
-//! Each rank has one card, some bytes that mean nothing here ([`Card`](crate::Card) is what a kernel puts there). A
-//! hello carries its sender's, so ranks that start together need one hello each and no answers. Who starts late, or
-//! lost what the others sent, asks the ranks that it misses by name (64 of them in a hello, in turn), and those answer,
-//! also long after they have found all others themselves.
+//! Each rank has one card, some bytes that mean nothing here ([`Card`](crate::Card) is what a
+//! kernel puts there). A hello carries its sender's, so ranks that start together need one hello
+//! each and no answers. Who starts late, or lost what the others sent, asks the ranks that it
+//! misses by name (64 of them in a hello, in turn), and those answer, also long after they have
+//! found all others themselves.
 //!
 //! # Schedule
 //!
-//! A hello is sent at once and again after [`retry_first_ns`](Setup::retry_first_ns), then after intervals that double
-//! up to [`retry_max_ns`](Setup::retry_max_ns), until every card is there or
-//! [`deadline_ns`](Setup::deadline_ns) has passed: 10 ms to 1 s and 20 s by default, hence 26 hellos at most. Besides
-//! those, one message at most is sent for each that came. The report of a search that failed
-//! ([`Overdue`]) names the ranks that are missing and counts what was refused.
+//! A hello is sent at once and again after [`retry_first_ns`](Setup::retry_first_ns), then after
+//! intervals that double up to [`retry_max_ns`](Setup::retry_max_ns), until every card is there or
+//! [`deadline_ns`](Setup::deadline_ns) has passed: 10 ms to 1 s and 20 s by default, hence 26
+//! hellos at most. Besides those, one message at most is sent for each that came. The report of a
+//! search that failed ([`Overdue`]) names the ranks that are missing and counts what was refused.
 //!
 //! # Lives
 //!
-//! Every message tells its sender's epoch. A card of another life than the one that is known, or another card of the same
-//! life, is not believed at once: it may be an old frame that was long on its way. Its sender is asked with a new
-//! number, and the card in an answer to that number replaces the old one ([`Roster::news`]). A life that
-//! was replaced never comes back.
+//! Every message tells its sender's epoch. A card of another life than the one that is known, or
+//! another card of the same life, is not believed at once: it may be an old frame that was long on
+//! its way. Its sender is asked with a new number, and the card in an answer to that number
+//! replaces the old one ([`Roster::news`]). A life that was replaced never comes back.
 //!
 //! # What is refused
 //!
-//! Bytes that are no message of this version, damaged ones, messages of another job or of a job of another size; and
-//! whoever claims a rank that another station has, or this side's own: the first station keeps a rank, and a rank that
-//! boots again keeps its station's address. All of that is counted ([`Refused`]) and has no other effect. There
-//! is no protection from a station that forges the address of another: the job's key keeps jobs apart, and is no secret.
+//! Bytes that are no message of this version, damaged ones, messages of another job or of a job of
+//! another size; and whoever claims a rank that another station has, or this side's own: the first
+//! station keeps a rank, and a rank that boots again keeps its station's address. All of that is
+//! counted ([`Refused`]) and has no other effect. There is no protection from a station that forges
+//! the address of another: the job's key keeps jobs apart, and is no secret.
 //!
 //! ```
 //! use aldis_hal::nic::Mac;

@@ -1,4 +1,5 @@
-//! Every state that a world of nodes can come to, breadth first: what the tests of handshakes share.
+//! Every state that a world of nodes can come to, breadth first: what the tests of handshakes
+//! share.
 
 use core::fmt;
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -9,8 +10,8 @@ use std::vec::Vec;
 /// What does not hold, in words.
 pub(crate) type Broken = String;
 
-/// Nodes, what is between them, and what may still go wrong. A step takes in something that there is or that is counted, so
-/// that the states are finitely many.
+/// Nodes, what is between them, and what may still go wrong. A step takes in something that there
+/// is or that is counted, so that the states are finitely many.
 pub(crate) trait World: Clone {
     /// What happens next.
     type Step: Copy + fmt::Debug;
@@ -57,8 +58,9 @@ fn way<S: Copy>(origins: &Origins<S>, mut at: u64) -> Vec<S> {
     steps
 }
 
-/// Breadth first, so that a counterexample is one of the shortest. From every state `recovers` is asked, for each of
-/// `askers`, whether all comes right once nothing goes wrong any more; it keeps the states of which that is known.
+/// Breadth first, so that a counterexample is one of the shortest. From every state `recovers` is
+/// asked, for each of `askers`, whether all comes right once nothing goes wrong any more; it keeps
+/// the states of which that is known.
 pub(crate) fn explore<W: World, A>(
     start: W,
     askers: &[A],

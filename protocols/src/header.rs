@@ -1,5 +1,6 @@
-//! Headers on the wire. Fixed layout, little-endian, no padding, reserved fields zero; a checked view over bytes on
-//! one side ([`Packet::parse`]) and a plain value on the other ([`Header`], [`Body`]).
+//! Headers on the wire. Fixed layout, little-endian, no padding, reserved fields zero; a checked
+//! view over bytes on one side ([`Packet::parse`]) and a plain value on the other ([`Header`],
+//! [`Body`]).
 //!
 //! ```text
 //!  0      kind         1  version      2  envelope limit (u16)
@@ -10,16 +11,18 @@
 //! 32      body, by kind
 //! ```
 //!
-//! The two limits are the credits that every message carries back, see [`credit`](crate::credit). `length` is the
-//! whole message for eager and announcements (of a signed message its low half alone: the high half is the signature, and a message
-//! that comes as a whole is shorter than 4 GiB), the end of the granted range for clear-to-send and clear-to-write, the
-//! fragment for data, the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other kinds carry
-//! zero. A seek carries the tag of a receive, an offer source, tag and length of a message; the tag of a clear-to-send
-//! has bit 0 if its receive was late, bit 1 if it will ask for another piece, and bit 2 if it has read all it wants of the
-//! sender's memory, so that nothing is asked for and no finish is to follow; that of a clear-to-write has bit 0 as well, and
-//! its context and source are slot and generation of the receiving request; that of data has bit 0 if it is typed,
-//! and bit 1 if its finish will have a checksum; nothing is one byte long if other messages are held back, a settle if
-//! the offer is taken.
+//! The two limits are the credits that every message carries back, see [`credit`](crate::credit).
+//! `length` is the whole message for eager and announcements (of a signed message its low half
+//! alone: the high half is the signature, and a message that comes as a whole is shorter than 4
+//! GiB), the end of the granted range for clear-to-send and clear-to-write, the fragment for data,
+//! the values of its [`Label`] for a finish. The sequence counts matchable messages per peer; other
+//! kinds carry zero. A seek carries the tag of a receive, an offer source, tag and length of a
+//! message; the tag of a clear-to-send has bit 0 if its receive was late, bit 1 if it will ask for
+//! another piece, and bit 2 if it has read all it wants of the sender's memory, so that nothing is
+//! asked for and no finish is to follow; that of a clear-to-write has bit 0 as well, and its
+//! context and source are slot and generation of the receiving request; that of data has bit 0 if
+//! it is typed, and bit 1 if its finish will have a checksum; nothing is one byte long if other
+//! messages are held back, a settle if the offer is taken.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Epoch, Handle};
@@ -45,8 +48,8 @@ pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
 /// Bytes of a key by which a peer reads or writes memory.
 pub const KEY_BYTES: usize = 16;
 
-/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport of who reads or writes
-/// there knows what it means, and checks it.
+/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport
+/// of who reads or writes there knows what it means, and checks it.
 pub type MemoryKey = [u8; KEY_BYTES];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -150,7 +153,8 @@ pub enum Kind {
     Credit = 7,
     /// A [`Control`](crate::Control) message.
     Control = 8,
-    /// The sender holds messages back for want of envelopes: see [`overflow`](crate::overflow) for this and the next.
+    /// The sender holds messages back for want of envelopes: see [`overflow`](crate::overflow) for
+    /// this and the next.
     Stalled = 9,
     /// The receiver asks whether a message held back fits a receive.
     Seek = 10,
@@ -158,20 +162,24 @@ pub enum Kind {
     Offer = 11,
     /// None does.
     Nothing = 12,
-    /// The offer is not taken, and the message stays where it is; or it is taken, and its data asked for later.
+    /// The offer is not taken, and the message stays where it is; or it is taken, and its data
+    /// asked for later.
     Settle = 13,
     /// A whole message with a [`Label`] in front of its payload.
     Labelled = 14,
     /// The receiver of a partitioned message has matched it, or has started a round: see
     /// [`partitioned`](crate::partitioned).
     Grant = 15,
-    /// An announcement with the key by which the receiver can read the data from the sender's memory.
+    /// An announcement with the key by which the receiver can read the data from the sender's
+    /// memory.
     Expose = 16,
-    /// An announcement whose data the sender writes into the receiver's memory, if it is told by which key.
+    /// An announcement whose data the sender writes into the receiver's memory, if it is told by
+    /// which key.
     AnnounceWrite = 17,
     /// The receiver has matched such an announcement, and tells the key.
     ClearToWrite = 18,
-    /// A whole message whose header tells the signature of its elements, and which is like an eager one otherwise.
+    /// A whole message whose header tells the signature of its elements, and which is like an eager
+    /// one otherwise.
     Signed = 19,
 }
 
@@ -250,7 +258,8 @@ impl Header {
         }
     }
 
-    /// The same of a [signed](Kind::Signed) message, with a hash of the sequence of its basic types.
+    /// The same of a [signed](Kind::Signed) message, with a hash of the sequence of its basic
+    /// types.
     #[must_use]
     #[inline]
     pub const fn signed(self, signature: u32) -> Self {
@@ -284,8 +293,8 @@ impl Header {
         Ok((Self::from_raw(&raw, Kind::from_wire(raw.kind)?), rest))
     }
 
-    /// A whole eager message and its payload, if that is what the bytes are: the quick look, which leaves it to
-    /// [`parse`](Self::parse) to say what is wrong with all others.
+    /// A whole eager message and its payload, if that is what the bytes are: the quick look, which
+    /// leaves it to [`parse`](Self::parse) to say what is wrong with all others.
     #[inline(always)]
     pub fn parse_eager(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
@@ -336,8 +345,9 @@ impl Header {
         }
     }
 
-    /// The same bytes in words. Whoever copies them by words is handed them in registers: bytes that are stored in small pieces
-    /// and loaded in larger ones wait until all stores before them are done, of which one may be for a line that another core has.
+    /// The same bytes in words. Whoever copies them by words is handed them in registers: bytes
+    /// that are stored in small pieces and loaded in larger ones wait until all stores before them
+    /// are done, of which one may be for a line that another core has.
     #[inline]
     fn words(&self) -> [U64; HEADER_BYTES / 8] {
         let Limits { envelopes, blocks } = self.limits;
@@ -359,13 +369,14 @@ impl Header {
     }
 }
 
-/// The body of a message about one request: an announcement or a settle names the sender's, a seek and its answer nothing
-/// the receiver's.
+/// The body of a message about one request: an announcement or a settle names the sender's, a seek
+/// and its answer nothing the receiver's.
 pub fn about(request: Handle) -> [u8; 8] {
     zerocopy::transmute!(RawHandle::from(request))
 }
 
-/// The body of an announcement whose data can be read by `key`, and of the answer to one whose data can be written by it.
+/// The body of an announcement whose data can be read by `key`, and of the answer to one whose data
+/// can be written by it.
 pub fn exposed(sender: Handle, key: MemoryKey) -> [u8; CONTROL_BYTES_MAX - HEADER_BYTES] {
     zerocopy::transmute!(RawExposed { sender: sender.into(), key })
 }

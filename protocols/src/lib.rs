@@ -1,8 +1,8 @@
 //! # aldis-protocols: wire formats and sans-IO state machines
 //!
-//! Second floor of the house, above `hal`. Nothing here performs I/O, reads a clock or owns a message: bytes and
-//! facts come in, typed actions go out, so the same code runs on the wire, in the simulator and under exhaustive
-//! exploration.
+//! Second floor of the house, above `hal`. Nothing here performs I/O, reads a clock or owns a
+//! message: bytes and facts come in, typed actions go out, so the same code runs on the wire, in
+//! the simulator and under exhaustive exploration.
 //!
 //! | module | what it fixes |
 //! |---|---|
@@ -19,8 +19,9 @@
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
 //! | [`control`] | rare messages between kernels: abort, goodbye (`postcard`) |
 //!
-//! Invariants: `forbid(unsafe_code)`, no heap, no panic, no arithmetic that can overflow on values from the wire;
-//! a decoder never trusts a length. Deliberately absent: matching and requests, which are the kernel's.
+//! Invariants: `forbid(unsafe_code)`, no heap, no panic, no arithmetic that can overflow on values
+//! from the wire; a decoder never trusts a length. Deliberately absent: matching and requests,
+//! which are the kernel's.
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
@@ -51,14 +52,15 @@ pub use credit::{Grant, Window};
 pub use header::{Body, Header, Kind, Packet};
 pub use select::{Protocol, Thresholds};
 
-/// The version of the wire format. Peers of another version are refused by name at connect, and their messages
-/// are discarded and counted.
+/// The version of the wire format. Peers of another version are refused by name at connect, and
+/// their messages are discarded and counted.
 pub const VERSION: u8 = 1;
 
-/// Whether data can be read from the sender's memory, or sent from it while the sender goes on. A compact build has no code
-/// for it, and takes such an announcement for an unknown message.
+/// Whether data can be read from the sender's memory, or sent from it while the sender goes on. A
+/// compact build has no code for it, and takes such an announcement for an unknown message.
 pub const LENDS: bool = !cfg!(feature = "compact");
 
-/// Largest payload that an envelope slot holds by itself: messages up to here need an envelope credit and no
-/// block. 24 bytes, so that header and payload fill the first line of a shared-memory slot.
+/// Largest payload that an envelope slot holds by itself: messages up to here need an envelope
+/// credit and no block. 24 bytes, so that header and payload fill the first line of a shared-memory
+/// slot.
 pub const INLINE_BYTES: usize = 24;

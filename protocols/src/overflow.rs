@@ -1,10 +1,10 @@
-//! Overflow: messages that a receiver has no envelope for are matched at their sender, so that a bound never makes a
-//! legal program wait for ever.
+//! Overflow: messages that a receiver has no envelope for are matched at their sender, so that a
+//! bound never makes a legal program wait for ever.
 //!
-//! A sender without credit holds its messages back, in order. If the receiver's envelopes are full of messages that
-//! nobody has posted a receive for, none of them goes, and the one that a posted receive waits for may be among those
-//! held back. So the sender says that it holds some, and the receiver asks it about its receives, one at a time, the
-//! one posted first first:
+//! A sender without credit holds its messages back, in order. If the receiver's envelopes are full
+//! of messages that nobody has posted a receive for, none of them goes, and the one that a posted
+//! receive waits for may be among those held back. So the sender says that it holds some, and the
+//! receiver asks it about its receives, one at a time, the one posted first first:
 //!
 //! ```text
 //! sender                                     receiver
@@ -17,26 +17,31 @@
 //!   | <----- settle (message, taken?) ---------- |  or the receive has got another message meanwhile
 //! ```
 //!
-//! A *matched probe* takes a message for which there is no receive yet. Its offer is settled as *taken*: from there on
-//! the message is an announced one, and its clear-to-send follows whenever the program receives it. If the program has
-//! still to come back for it, the offer is *held*: neither taken nor declined, and so still the first of its order.
+//! A *matched probe* takes a message for which there is no receive yet. Its offer is settled
+//! as *taken*: from there on the message is an announced one, and its clear-to-send follows
+//! whenever the program receives it. If the program has still to come back for it, the offer
+//! is *held*: neither taken nor declined, and so still the first of its order.
 //!
 //! # Why the order of messages holds
 //!
-//! * What was sent before the offer arrives before it, so the receive is still posted when the offer comes only if no
-//!   message under way was for it.
-//! * While an offer stands the sender injects no other message, so a declined one is still before all that follow it.
-//! * The receiver takes an offer only if the receive asked about is the first posted one that the message fits.
-//!   Otherwise an older receive has to be asked about first: the round begins anew.
-//! * A held offer is declined as soon as the program does anything else that it could be for, so it is never passed.
-//! * Wildcards over several senders are asked about at each of them; the first offer wins and the others are declined.
+//! * What was sent before the offer arrives before it, so the receive is still posted when the
+//!   offer comes only if no message under way was for it.
+//! * While an offer stands the sender injects no other message, so a declined one is still before
+//!   all that follow it.
+//! * The receiver takes an offer only if the receive asked about is the first posted one that the
+//!   message fits. Otherwise an older receive has to be asked about first: the round begins anew.
+//! * A held offer is declined as soon as the program does anything else that it could be for, so it
+//!   is never passed.
+//! * Wildcards over several senders are asked about at each of them; the first offer wins and the
+//!   others are declined.
 //!
 //! # Why it ends
 //!
-//! A receive that was answered *nothing* is asked about again only when the sender has held another message back since,
-//! which it says by another *stalled*. Each message is a bounded fact per peer - one notice, one question, one answer -
-//! so a transport that is full can make them late, but none needs memory that could run out. Who holds an offer declines
-//! it after a bounded time, since the other messages of that sender wait meanwhile.
+//! A receive that was answered *nothing* is asked about again only when the sender has held another
+//! message back since, which it says by another *stalled*. Each message is a bounded fact per
+//! peer - one notice, one question, one answer - so a transport that is full can make them late,
+//! but none needs memory that could run out. Who holds an offer declines it after a bounded time,
+//! since the other messages of that sender wait meanwhile.
 
 use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
@@ -143,7 +148,8 @@ impl Holder {
         }
     }
 
-    /// The message that the receiver has to take or decline. While there is one, no other may be injected.
+    /// The message that the receiver has to take or decline. While there is one, no other may be
+    /// injected.
     pub const fn offered(&self) -> Option<Handle> {
         somebody(self.offered)
     }
@@ -234,8 +240,9 @@ impl Seeker {
         anew: false,
     };
 
-    /// *Stalled*: the sender holds messages back that it had not spoken of before. A question that has not been sent was
-    /// chosen without them, and is chosen anew: an earlier receive may take one.
+    /// *Stalled*: the sender holds messages back that it had not spoken of before. A question that
+    /// has not been sent was chosen without them, and is chosen anew: an earlier receive may take
+    /// one.
     pub fn stalled(&mut self) {
         if self.asking == Asking::Due {
             self.asking = Asking::No;
@@ -259,7 +266,8 @@ impl Seeker {
         (self.posted, self.asking) = (posted, Asking::Due);
     }
 
-    /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip) instead.
+    /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip)
+    /// instead.
     pub fn due(&self) -> Option<Handle> {
         (self.asking == Asking::Due).then_some(self.posted.receiver)
     }
@@ -332,7 +340,8 @@ impl Seeker {
         self.offer.generation != 0 && matches!(self.verdict, Verdict::Open)
     }
 
-    /// *Settle* is on its way for `message`, or a clear-to-send. Of another message it changes nothing.
+    /// *Settle* is on its way for `message`, or a clear-to-send. Of another message it changes
+    /// nothing.
     pub fn settled(&mut self, message: Handle) {
         if self.offer == message {
             (self.offer, self.verdict) = (NOBODY, Verdict::Open);

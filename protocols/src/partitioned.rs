@@ -1,5 +1,5 @@
-//! Partitioned messages (MPI 4.1 chapter 4): a message that is sent in parts, each as soon as it is ready, over a channel
-//! that is matched once and used for many rounds.
+//! Partitioned messages (MPI 4.1 chapter 4): a message that is sent in parts, each as soon as it is
+//! ready, over a channel that is matched once and used for many rounds.
 //!
 //! ```text
 //! sender                                        receiver
@@ -10,17 +10,18 @@
 //!   | -- data ----------------------------------> |  of another one, in whatever order they got ready
 //! ```
 //!
-//! Both sides cut the same bytes, each into partitions of its own number and of equal length. What moves are the
-//! *receiver's* partitions: one goes as soon as all of the sender's that it overlaps are ready, whole, in order within
-//! itself, before the next one begins. So both sides need a bit for each partition and one place in the one that is under
-//! way, and the receiver knows which have arrived without being told. A round is over at the sender when all has been
-//! sent, at the receiver when all is there. Without a grant nothing is sent, so data always has a place.
+//! Both sides cut the same bytes, each into partitions of its own number and of equal length. What
+//! moves are the *receiver's* partitions: one goes as soon as all of the sender's that it overlaps
+//! are ready, whole, in order within itself, before the next one begins. So both sides need a bit
+//! for each partition and one place in the one that is under way, and the receiver knows which have
+//! arrived without being told. A round is over at the sender when all has been sent, at the
+//! receiver when all is there. Without a grant nothing is sent, so data always has a place.
 //!
 //! A message of no bytes has one partition on the wire: it goes when all of the sender's are ready.
 //!
-//! The receiver sends its first grant when the message is matched, also if it has not started a round yet: the sender
-//! learns that it is matched, and both whether they agree in its length. A sender that is gone answers a grant with a
-//! finish, *withdrawn*.
+//! The receiver sends its first grant when the message is matched, also if it has not started a
+//! round yet: the sender learns that it is matched, and both whether they agree in its length. A
+//! sender that is gone answers a grant with a finish, *withdrawn*.
 
 use core::ops::Range;
 
@@ -170,8 +171,8 @@ impl PartSender {
     /// Partitions are ready to be sent. Nothing has changed if any is refused.
     ///
     /// # Errors
-    /// [`Cause::Inactive`] without a round, [`Cause::PartitionOutOfRange`], [`Cause::PartitionReady`] for one that
-    /// is ready already.
+    /// [`Cause::Inactive`] without a round, [`Cause::PartitionOutOfRange`],
+    /// [`Cause::PartitionReady`] for one that is ready already.
     pub fn ready(&mut self, range: Range<u32>) -> Result<(), Cause> {
         if !self.is_active {
             return Err(Cause::Inactive);
@@ -195,12 +196,12 @@ impl PartSender {
         self.is_active && range.start < range.end && self.ready & cut.touched(range.start, range.end) != 0
     }
 
-    /// The receiver has matched a message of `length` bytes, cuts it into so many partitions, and if `started` waits
-    /// for the next round.
+    /// The receiver has matched a message of `length` bytes, cuts it into so many partitions, and
+    /// if `started` waits for the next round.
     ///
     /// # Errors
-    /// [`Malformed::Length`] for partitions that are none, [`Malformed::Control`] for another receiver than before or
-    /// a round that waits already.
+    /// [`Malformed::Length`] for partitions that are none, [`Malformed::Control`] for another
+    /// receiver than before or a round that waits already.
     pub fn granted(
         &mut self,
         receiver: Handle,
@@ -379,8 +380,8 @@ impl PartReceiver {
     /// A fragment of a message of `length` bytes came. True if the round is over with it.
     ///
     /// # Errors
-    /// [`Malformed::Control`] if nothing was granted, [`Malformed::Length`] unless it continues the partition under
-    /// way, or begins one that has not arrived.
+    /// [`Malformed::Control`] if nothing was granted, [`Malformed::Length`] unless it continues the
+    /// partition under way, or begins one that has not arrived.
     pub fn data(&mut self, length: u64, offset: u64, len: u64) -> Result<bool, Malformed> {
         if !self.is_granted {
             return Err(Malformed::Control);
@@ -423,7 +424,8 @@ impl PartReceiver {
         Ok(self.arrived & span(partition, partition + 1) != 0)
     }
 
-    /// Whether any byte of a range of a message of `length` bytes is still to come in the round under way.
+    /// Whether any byte of a range of a message of `length` bytes is still to come in the round
+    /// under way.
     pub const fn has_missing(&self, range: Range<u64>, length: u64) -> bool {
         let cut = Cut { length, partitions: self.own as u32 };
         self.is_active && range.start < range.end && cut.touched(range.start, range.end) & !self.arrived != 0

@@ -1,19 +1,22 @@
-//! Reliable links over whatever loses, reorders, duplicates, delays or corrupts: selective repeat with cumulative and
-//! bitmap acknowledgements, credits, measured round trips and a congestion window.
+//! Reliable links over whatever loses, reorders, duplicates, delays or corrupts: selective repeat
+//! with cumulative and bitmap acknowledgements, credits, measured round trips and a congestion
+//! window.
 //!
-//! [`Frame`] is what is on the wire ([`seal`], [`open`]); [`Link`] is one end of one connection. A link holds no
-//! payload, reads no clock and sends nothing: its state is 192 bytes, whatever the window. The payload with the number
-//! `s` lies in the caller's slot [`Config::slot`]`(s)` of a ring of `window` slots, from [`queue`](Link::queue) until
-//! it is released; where order is kept, a ring of as many slots holds what comes too early.
+//! [`Frame`] is what is on the wire ([`seal`], [`open`]); [`Link`] is one end of one connection. A
+//! link holds no payload, reads no clock and sends nothing: its state is 192 bytes, whatever the
+//! window. The payload with the number `s` lies in the caller's slot [`Config::slot`]`(s)` of a
+//! ring of `window` slots, from [`queue`](Link::queue) until it is released; where order is kept, a
+//! ring of as many slots holds what comes too early.
 //!
 //! # How a link is driven
 //!
 //! Have something to send: [`queue`](Link::queue), then fill the slot; or fill the slot of a
-//! [`vacancy`](Link::vacancy), then queue. Frames come: [`open`], find the link by
-//! `connection`, [`handle_frame`](Link::handle_frame), and do with the payload as it says. Time passes:
-//! [`handle_timeout`](Link::handle_timeout) at [`poll_timeout`](Link::poll_timeout). After any of these, and as long
-//! as the device takes frames: [`poll_transmit`](Link::poll_transmit), [`seal`], send,
-//! [`transmitted`](Link::transmitted). All links of a transport share one [`Config`], which is handed in.
+//! [`vacancy`](Link::vacancy), then queue. Frames come: [`open`], find the link by `connection`,
+//! [`handle_frame`](Link::handle_frame), and do with the payload as it says. Time passes:
+//! [`handle_timeout`](Link::handle_timeout) at [`poll_timeout`](Link::poll_timeout). After any of
+//! these, and as long as the device takes frames: [`poll_transmit`](Link::poll_transmit), [`seal`],
+//! send, [`transmitted`](Link::transmitted). All links of a transport share one [`Config`], which
+//! is handed in.
 //!
 //! ```
 //! use aldis_hal::Instant;
@@ -51,13 +54,14 @@
 //!
 //! # What it promises
 //!
-//! Whatever the network does, each payload is handed up exactly once, in order if order is kept, and released exactly
-//! once, after it has arrived. If the network heals, everything queued arrives. A peer that answers nothing is given up
-//! after [`Config::give_up_ns`]. What no honest peer sends is refused and changes nothing. Every call takes constant
-//! time; after `handle_timeout(now)` every timer lies after `now`.
+//! Whatever the network does, each payload is handed up exactly once, in order if order is kept,
+//! and released exactly once, after it has arrived. If the network heals, everything queued
+//! arrives. A peer that answers nothing is given up after [`Config::give_up_ns`]. What no honest
+//! peer sends is refused and changes nothing. Every call takes constant time; after
+//! `handle_timeout(now)` every timer lies after `now`.
 //!
-//! Sources: RFC 6298 (time-outs, with Karn's rule), RFC 5681 and 6928 (congestion window), RFC 6675 (losses seen in
-//! the bitmap), RFC 9000 (connections named by their receiver).
+//! Sources: RFC 6298 (time-outs, with Karn's rule), RFC 5681 and 6928 (congestion window), RFC 6675
+//! (losses seen in the bitmap), RFC 9000 (connections named by their receiver).
 //!
 //! Deliberately absent: pacing by time, and fragmentation.
 

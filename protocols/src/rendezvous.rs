@@ -1,4 +1,5 @@
-//! Rendezvous: the message is announced, and its data moves only once the receiver has a place for it.
+//! Rendezvous: the message is announced, and its data moves only once the receiver has a place for
+//! it.
 //!
 //! ```text
 //! sender                                   receiver
@@ -10,19 +11,21 @@
 //!   | -- finish (FIN) ---------------------->|  complete
 //! ```
 //!
-//! A *deferred* message takes the same way: it is small enough for eager, but the receiver had no block left, so it
-//! is announced and resumed by its token. A range smaller than the message is a truncating receive. A sender that
-//! gives up before it is asked keeps its slot (not its buffer) and answers the clear-to-send with *withdrawn*, so
-//! that the receiver never hangs.
+//! A *deferred* message takes the same way: it is small enough for eager, but the receiver had no
+//! block left, so it is announced and resumed by its token. A range smaller than the message is a
+//! truncating receive. A sender that gives up before it is asked keeps its slot (not its buffer)
+//! and answers the clear-to-send with *withdrawn*, so that the receiver never hangs.
 //!
-//! A receiver that has room for a part only asks for one *piece* after the other: every clear-to-send but the last says
-//! that more will be asked for, and its range ends without a finish.
+//! A receiver that has room for a part only asks for one *piece* after the other: every
+//! clear-to-send but the last says that more will be asked for, and its range ends without a
+//! finish.
 //!
-//! Memory that the receiver's transport can read, or the sender's write, needs no data on the wire: see [`Reader`] and
-//! [`Writer`].
+//! Memory that the receiver's transport can read, or the sender's write, needs no data on the wire:
+//! see [`Reader`] and [`Writer`].
 //!
-//! Both machines are told what happened and say what is to be done next ([`SenderStep`], [`ReceiverStep`]); they
-//! own no bytes. Data comes in order: the receiver accepts exactly the next byte range.
+//! Both machines are told what happened and say what is to be done next ([`SenderStep`],
+//! [`ReceiverStep`]); they own no bytes. Data comes in order: the receiver accepts exactly the next
+//! byte range.
 
 use core::ops::Range;
 
@@ -128,12 +131,14 @@ impl Sender {
         }
     }
 
-    /// Whether there is nothing to do until the receiver asks or the transport has sent what it was lent.
+    /// Whether there is nothing to do until the receiver asks or the transport has sent what it was
+    /// lent.
     pub const fn is_waiting(&self) -> bool {
         self.is_held_up() || matches!(self.phase, SenderPhase::Waiting)
     }
 
-    /// Whether nothing can follow before a fragment has landed: no more may be in flight, or only the finish is left.
+    /// Whether nothing can follow before a fragment has landed: no more may be in flight, or only
+    /// the finish is left.
     const fn is_held_up(&self) -> bool {
         let is_last = self.in_flight > 0 && self.next >= self.end;
         let streams = matches!(self.phase, SenderPhase::Streaming);
@@ -153,8 +158,8 @@ impl Sender {
     /// The receiver asks for `range`, and if `more` for another one after it.
     ///
     /// # Errors
-    /// [`Malformed::Length`] if that is outside the message, [`Malformed::Control`] if nothing was announced or
-    /// it was asked for already.
+    /// [`Malformed::Length`] if that is outside the message, [`Malformed::Control`] if nothing was
+    /// announced or it was asked for already.
     pub fn asked(&mut self, receiver: Handle, range: Range<u64>, more: bool) -> Result<(), Malformed> {
         if self.phase != SenderPhase::Waiting {
             return Err(Malformed::Control);
@@ -167,8 +172,8 @@ impl Sender {
         Ok(())
     }
 
-    /// The receiver asks for the first `end` bytes, and can be written to by `key`. One that has [withdrawn](Self::withdraw)
-    /// says so.
+    /// The receiver asks for the first `end` bytes, and can be written to by `key`. One that has
+    /// [withdrawn](Self::withdraw) says so.
     ///
     /// # Errors
     /// As of [`asked`](Self::asked).
@@ -199,8 +204,8 @@ impl Sender {
         }
     }
 
-    /// The fragment sent last is still being sent from the user's memory: no finish follows before it has
-    /// [landed](Self::landed).
+    /// The fragment sent last is still being sent from the user's memory: no finish follows before
+    /// it has [landed](Self::landed).
     pub const fn in_flight(&mut self) {
         self.in_flight = self.in_flight.saturating_add(1);
     }
@@ -233,8 +238,9 @@ impl Sender {
         self.phase = SenderPhase::Done;
     }
 
-    /// The user's memory is no longer there. Announced already, the machine must live on until the receiver asks
-    /// and has been told; true then. Not announced yet, there is nobody to tell: false, and it is done.
+    /// The user's memory is no longer there. Announced already, the machine must live on until the
+    /// receiver asks and has been told; true then. Not announced yet, there is nobody to tell:
+    /// false, and it is done.
     pub fn withdraw(&mut self) -> bool {
         self.withdrawn = true;
         self.in_flight = 0;
@@ -311,7 +317,8 @@ enum Invitation {
 }
 
 impl Receiver {
-    /// A matched announcement of `length` bytes by `sender`, for a buffer with room for `room` bytes.
+    /// A matched announcement of `length` bytes by `sender`, for a buffer with room for `room`
+    /// bytes.
     pub const fn new(sender: Handle, length: u64, room: u64) -> Self {
         let end = if length < room { length } else { room };
         Self {
@@ -325,14 +332,16 @@ impl Receiver {
         }
     }
 
-    /// Will ask for the rest of a message of `length` bytes later, piece by piece. Only before it has asked.
+    /// Will ask for the rest of a message of `length` bytes later, piece by piece. Only before it
+    /// has asked.
     pub const fn in_pieces(&mut self, length: u64) {
         if let ReceiverPhase::Asking = self.phase {
             self.more = self.end > 0 && self.end < length;
         }
     }
 
-    /// Its sender would write the data: it is to be told by which key, if there is one. Only before it has asked.
+    /// Its sender would write the data: it is to be told by which key, if there is one. Only before
+    /// it has asked.
     pub const fn invite(&mut self) {
         if let ReceiverPhase::Asking = self.phase
             && self.end > 0
@@ -357,7 +366,8 @@ impl Receiver {
         (self.phase, self.invitation) = (ReceiverPhase::Streaming, Invitation::Sent);
     }
 
-    /// Asks for the next piece: at most `room` bytes of what is missing to byte `end`. Only between pieces.
+    /// Asks for the next piece: at most `room` bytes of what is missing to byte `end`. Only between
+    /// pieces.
     pub const fn next(&mut self, end: u64, room: u64) {
         if let ReceiverPhase::Between = self.phase {
             let left = end.saturating_sub(self.next);
@@ -368,8 +378,8 @@ impl Receiver {
         }
     }
 
-    /// Wants no data any more: what comes is of no use, and the sender is to come to its end. To be told again when a
-    /// piece is under way and has come.
+    /// Wants no data any more: what comes is of no use, and the sender is to come to its end. To be
+    /// told again when a piece is under way and has come.
     pub const fn decline(&mut self) {
         if let ReceiverPhase::Asking | ReceiverPhase::Between = self.phase {
             (self.start, self.end, self.more) = (self.next, self.next, false);
@@ -417,10 +427,12 @@ impl Receiver {
         self.phase = ReceiverPhase::Streaming;
     }
 
-    /// A fragment of `len` bytes at `offset` came. Returns where in the piece its bytes are to be written.
+    /// A fragment of `len` bytes at `offset` came. Returns where in the piece its bytes are to be
+    /// written.
     ///
     /// # Errors
-    /// [`Malformed::Length`] unless it is the next range asked for, [`Malformed::Control`] if nothing was asked.
+    /// [`Malformed::Length`] unless it is the next range asked for, [`Malformed::Control`] if
+    /// nothing was asked.
     pub fn data(&mut self, offset: u64, len: u64) -> Result<u64, Malformed> {
         if self.phase != ReceiverPhase::Streaming {
             return Err(Malformed::Control);

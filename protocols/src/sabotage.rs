@@ -1,5 +1,5 @@
-//! Defects that tests plant to show that the tests would find them. In any other build [`planted`] is the constant
-//! false and nothing of this is left.
+//! Defects that tests plant to show that the tests would find them. In any other build [`planted`]
+//! is the constant false and nothing of this is left.
 
 /// A way in which a machine, or who drives it, could be wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,10 +1,12 @@
-//! Which protocol a message takes, from the transport's capabilities and cost and the receiver's limits - and why
-//! each other protocol was not taken.
+//! Which protocol a message takes, from the transport's capabilities and cost and the receiver's
+//! limits - and why each other protocol was not taken.
 //!
 //! Prices are LogGP sums over the messages a protocol sends (see [`Cost`]): eager is one message
-//! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two control messages, the data in fragments that follow each other
-//! without a pause, and a finish that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
-//! overlaps with the next message; rendezvous by writing is three control messages, of which the last one waits for the write.
+//! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two
+//! control messages, the data in fragments that follow each other without a pause, and a finish
+//! that overlaps with them; rendezvous by reading is an announcement, a read, and a word that
+//! overlaps with the next message; rendezvous by writing is three control messages, of which the
+//! last one waits for the write.
 
 use core::fmt;
 
@@ -28,7 +30,8 @@ pub enum Protocol {
     Read,
     /// Announced; the sender writes the data into the receiver's memory.
     Write,
-    /// Announced; the receiver has the sender's memory mapped, and copies the data from there or looks at it there.
+    /// Announced; the receiver has the sender's memory mapped, and copies the data from there or
+    /// looks at it there.
     Mapped,
 }
 
@@ -71,8 +74,8 @@ pub struct Thresholds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Direct {
-    /// Smallest payload that the receiver reads from the sender's memory, and the largest plus one; zero if nothing is read,
-    /// `u32::MAX` if there is no end to it.
+    /// Smallest payload that the receiver reads from the sender's memory, and the largest plus one;
+    /// zero if nothing is read, `u32::MAX` if there is no end to it.
     read: (u32, u32),
     /// The same of those that the sender writes into the receiver's.
     write: (u32, u32),
@@ -89,8 +92,8 @@ impl Thresholds {
     /// Works the sizes out for a peer that has set `room` aside.
     ///
     /// # Errors
-    /// [`Cause::Unsupported`] if the transport is not ordered and reliable or cannot carry even a clear-to-send;
-    /// such a transport needs a protocol of its own in between.
+    /// [`Cause::Unsupported`] if the transport is not ordered and reliable or cannot carry even a
+    /// clear-to-send; such a transport needs a protocol of its own in between.
     pub fn new(caps: &Caps, room: &Room) -> Result<Self, Cause> {
         let limits = &caps.limits;
         let needed = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
@@ -127,10 +130,12 @@ impl Thresholds {
         Ok(thresholds)
     }
 
-    /// Works out which messages are read from the sender's memory and which are written into the receiver's, if any can be:
-    /// the sizes beyond eager, in powers of two, from the first one at which reading is no dearer than fragments, or writing
-    /// no dearer than fragments and cheaper than reading, to the first one after it at which that is no longer so. Those from
-    /// memory that is mapped begin where that is no dearer, and have no end: it spares the sender all copying.
+    /// Works out which messages are read from the sender's memory and which are written into the
+    /// receiver's, if any can be: the sizes beyond eager, in powers of two, from the first one at
+    /// which reading is no dearer than fragments, or writing no dearer than fragments and cheaper
+    /// than reading, to the first one after it at which that is no longer so. Those from memory
+    /// that is mapped begin where that is no dearer, and have no end: it spares the sender all
+    /// copying.
     pub fn with_direct(self, caps: &Caps) -> Self {
         let first = self.eager_end.max(self.inline_end);
         let sizes = (0..32).map(|power| 1u32 << power).filter(|&size| size > first);
@@ -157,7 +162,8 @@ impl Thresholds {
         Self { direct: Direct { read: range(&read_pays), write: range(&write_pays), mapped_start }, ..self }
     }
 
-    /// Whether a message of `len` bytes that is announced is to be read where it is mapped, if it is.
+    /// Whether a message of `len` bytes that is announced is to be read where it is mapped, if it
+    /// is.
     #[inline]
     pub const fn is_mapped(&self, len: u64) -> bool {
         let Direct { mapped_start, .. } = self.direct;
@@ -176,7 +182,8 @@ impl Thresholds {
         is_within(len, self.direct.write)
     }
 
-    /// The protocol for a message of `len` bytes, for all that the receiver's transport does not read.
+    /// The protocol for a message of `len` bytes, for all that the receiver's transport does not
+    /// read.
     #[inline]
     pub const fn protocol(&self, len: u64) -> Protocol {
         if len < self.inline_end as u64 {
@@ -208,7 +215,8 @@ impl Thresholds {
         Self::fragments_ns(caps, len, fragments)
     }
 
-    /// As [`rendezvous_ns`](Self::rendezvous_ns), for a message of eager size: small processors divide 32 bits only.
+    /// As [`rendezvous_ns`](Self::rendezvous_ns), for a message of eager size: small processors
+    /// divide 32 bits only.
     fn rendezvous_start_ns(&self, caps: &Caps, len: u32) -> u64 {
         let fragments = len.div_ceil(self.fragment_bytes_max.max(1));
         Self::fragments_ns(caps, len.into(), fragments.into())
@@ -220,8 +228,8 @@ impl Thresholds {
         (2 * control).saturating_add(caps.cost.message_ns(len)).saturating_add(overheads)
     }
 
-    /// Everything that decides about a message of `len` bytes, and whether its memory is `mapped` at the receiver, if that
-    /// is known.
+    /// Everything that decides about a message of `len` bytes, and whether its memory is `mapped`
+    /// at the receiver, if that is known.
     pub fn plan(&self, caps: &Caps, room: &Room, len: u64, mapped: Option<bool>) -> Plan {
         let verdict = |protocol| match protocol {
             Protocol::Inline if len < u64::from(self.inline_end) => {
@@ -334,7 +342,8 @@ const fn can_read(caps: &Caps) -> bool {
     caps.features.contains(Features::GET) && has_keys(caps)
 }
 
-/// Whether any memory of a peer can be written, so that it is known when the bytes can be seen there.
+/// Whether any memory of a peer can be written, so that it is known when the bytes can be seen
+/// there.
 const fn can_write(caps: &Caps) -> bool {
     caps.features.contains(Features::PUT.union(Features::REMOTE_COMPLETION)) && has_keys(caps)
 }

@@ -1,5 +1,5 @@
-//! Connections that are ordered streams of bytes, such as TCP's: how two ranks come to share one for each link, whichever
-//! of them makes it, and how they part.
+//! Connections that are ordered streams of bytes, such as TCP's: how two ranks come to share one
+//! for each link, whichever of them makes it, and how they part.
 //!
 //! ```text
 //! has made the connection                          has accepted it
@@ -13,39 +13,43 @@
 //!   |    open                                          |
 //! ```
 //!
-//! **Both prove themselves.** A tag is a [`Mac`] with the key of the job over both greetings, and so over both nonces,
-//! ranks, lives, the link and the attempt; the two sides' tags have different labels. Whoever does not hold the key can make
-//! none, replay none and send none back. What the key itself protects is the handshake alone: data needs TLS below.
+//! **Both prove themselves.** A tag is a [`Mac`] with the key of the job over both greetings, and
+//! so over both nonces, ranks, lives, the link and the attempt; the two sides' tags have different
+//! labels. Whoever does not hold the key can make none, replay none and send none back. What the
+//! key itself protects is the handshake alone: data needs TLS below.
 //!
-//! **Crossing.** Both may make connections at once, through whatever addresses, and lose them. The lower rank [`chooses`]:
-//! it selects the first connection on which both have proven themselves, and no second while it has that one. The
-//! higher takes what is selected. So they cannot disagree, and if only one of them can reach the other, that
-//! direction serves.
+//! **Crossing.** Both may make connections at once, through whatever addresses, and lose them. The
+//! lower rank [`chooses`]: it selects the first connection on which both have proven themselves,
+//! and no second while it has that one. The higher takes what is selected. So they cannot disagree,
+//! and if only one of them can reach the other, that direction serves.
 //!
-//! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces an earlier of the same
-//! dialler that was selected and not confirmed: the peer has given that up, though the word of it may never come. There is
-//! no deadline between selecting and confirming but that of the [`Link`]: the other side may have taken the connection
-//! already.
+//! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces
+//! an earlier of the same dialler that was selected and not confirmed: the peer has given that up,
+//! though the word of it may never come. There is no deadline between selecting and confirming but
+//! that of the [`Link`]: the other side may have taken the connection already.
 //!
-//! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of another are refused as
-//! [`Unknown`](Refusal::Unknown), greetings for another life of this side as [`Epoch`](Refusal::Epoch). When an open
-//! connection dies, messages may have died with it: the peer is lost, [`forget`](Link::forget) all its links; it has to be
-//! introduced anew. If it dies when one side has opened it and the other has not, the other finds its life unknown.
+//! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of
+//! another are refused as [`Unknown`](Refusal::Unknown), greetings for another life of this side as
+//! [`Epoch`](Refusal::Epoch). When an open connection dies, messages may have died with it: the
+//! peer is lost, [`forget`](Link::forget) all its links; it has to be introduced anew. If it dies
+//! when one side has opened it and the other has not, the other finds its life unknown.
 //!
-//! **Strangers.** What does not begin as a greeting does is refused after its first wrong byte, without a word. A stranger
-//! can hold a connection for [`handshake_ns`](Setup::handshake_ns) and 144 bytes; how many such connections there are is
-//! bounded by the caller, which drops the oldest that is not [proven](Handshake::is_proven) for a new one.
+//! **Strangers.** What does not begin as a greeting does is refused after its first wrong byte,
+//! without a word. A stranger can hold a connection for [`handshake_ns`](Setup::handshake_ns) and
+//! 144 bytes; how many such connections there are is bounded by the caller, which drops the oldest
+//! that is not [proven](Handshake::is_proven) for a new one.
 //!
 //! # How it is driven
 //!
-//! For each rank and link the caller has a [`Link`], for each connection in its handshake a [`Handshake`], and for
-//! each that is open a [`Farewell`] and [`Frame`]s. A [`Link`] that [`wants_dial`](Link::wants_dial) gets a new connection
-//! with [`Handshake::dial`]; one that is accepted gets [`Handshake::accept`]. Bytes that come go to
-//! [`handle`](Handshake::handle); after it, and after a new one is made, [`output`](Handshake::output) is sent. Time
-//! passes ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection that ends is
-//! reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that or [`refuse`](Handshake::refuse)
-//! unless its link was forgotten. After [`Event::Opened`] all others that [`claim`](Handshake::claim) the link are refused
-//! as [`Crossed`](Refusal::Crossed).
+//! For each rank and link the caller has a [`Link`], for each connection in its handshake a
+//! [`Handshake`], and for each that is open a [`Farewell`] and [`Frame`]s. A [`Link`] that
+//! [`wants_dial`](Link::wants_dial) gets a new connection with [`Handshake::dial`]; one that is
+//! accepted gets [`Handshake::accept`]. Bytes that come go to [`handle`](Handshake::handle); after
+//! it, and after a new one is made, [`output`](Handshake::output) is sent. Time passes
+//! ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection
+//! that ends is reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that
+//! or [`refuse`](Handshake::refuse) unless its link was forgotten. After [`Event::Opened`] all
+//! others that [`claim`](Handshake::claim) the link are refused as [`Crossed`](Refusal::Crossed).
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant, PeerId};
@@ -84,15 +88,18 @@
 //!
 //! # What is known of it
 //!
-//! The tests explore two nodes through every interleaving of users that want the link, kernels that introduce, connections
-//! that are made from both sides, accepted in any order, delivered, delayed, reset or impossible to make, timers, deadlines
-//! and restarts, within several sets of counts (at most two of each): 14,874 states, up to 24 steps deep. In each state:
-//! neither node holds two connections for the link, the two do not hold different ones that are whole, what one holds the
-//! other holds or has chosen, and only a fault ends what both hold. From each state: once nothing goes wrong any more the
-//! two share one connection, whichever of them wants it, and no other is left. With `ALDIS_EXPLORE_DEEP` set, all of it may
-//! happen in one history: 535,004 states, up to 27 steps deep, in 40 seconds of a release build.
+//! The tests explore two nodes through every interleaving of users that want the link, kernels that
+//! introduce, connections that are made from both sides, accepted in any order, delivered, delayed,
+//! reset or impossible to make, timers, deadlines and restarts, within several sets of counts (at
+//! most two of each): 14,874 states, up to 24 steps deep. In each state: neither node holds two
+//! connections for the link, the two do not hold different ones that are whole, what one holds the
+//! other holds or has chosen, and only a fault ends what both hold. From each state: once nothing
+//! goes wrong any more the two share one connection, whichever of them wants it, and no other is
+//! left. With `ALDIS_EXPLORE_DEEP` set, all of it may happen in one history: 535,004 states, up to
+//! 27 steps deep, in 40 seconds of a release build.
 //!
-//! Deliberately absent: sockets, addresses and which of them to try, what is in a frame, and cryptography.
+//! Deliberately absent: sockets, addresses and which of them to try, what is in a frame, and
+//! cryptography.
 
 mod buffer;
 mod frame;

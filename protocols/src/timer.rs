@@ -30,8 +30,8 @@ impl Timer {
         }
     }
 
-    /// If it was set `span` after `then`, it is set `span` after `now`, less a nanosecond: it is not moved again from
-    /// there, or whoever retimes for ever would keep it from passing.
+    /// If it was set `span` after `then`, it is set `span` after `now`, less a nanosecond: it is
+    /// not moved again from there, or whoever retimes for ever would keep it from passing.
     #[inline]
     pub(crate) fn retime(&mut self, then: Instant, now: Instant, span: u64) {
         let mut set_then = Self::OFF;

@@ -56,9 +56,9 @@ impl Aliased {
 
     /// All of it. Not to be looked at twice: what is written here appears elsewhere.
     pub const fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: mapped for reads and writes, initialised by the file, borrowed with this value. That two places are one
-        // is known to no compiler, so nothing may depend on what stands in one after the other has been written: the
-        // transports only copy in and out.
+        // SAFETY: mapped for reads and writes, initialised by the file, borrowed with this value.
+        // That two places are one is known to no compiler, so nothing may depend on what stands in
+        // one after the other has been written: the transports only copy in and out.
         unsafe { core::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 

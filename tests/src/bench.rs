@@ -1,10 +1,12 @@
-//! The measured side of `cargo xtask bench`: a group of processes that lives for the whole run and is driven batch
-//! by batch, so that the implementations take turns and drift of the machine hits all alike.
+//! The measured side of `cargo xtask bench`: a group of processes that lives for the whole run and
+//! is driven batch by batch, so that the implementations take turns and drift of the machine hits
+//! all alike.
 //!
-//! Each rank connects to the Unix socket it is given, says `ready RANK`, and then sleeps in a read between
-//! batches: a group that is not being measured costs nothing. `go WORKLOAD TURNS BYTES EACH` starts a batch of so many
-//! turns on every rank; rank 0 answers with the nanoseconds they took. The end of the stream ends the process.
-//! `xtask/peers/bench.c` is the same over MPI, and `xtask/src/bench/workload.rs` says what is asked of whom.
+//! Each rank connects to the Unix socket it is given, says `ready RANK`, and then sleeps in a read
+//! between batches: a group that is not being measured costs nothing. `go WORKLOAD TURNS BYTES
+//! EACH` starts a batch of so many turns on every rank; rank 0 answers with the nanoseconds they
+//! took. The end of the stream ends the process. `xtask/peers/bench.c` is the same over MPI, and
+//! `xtask/src/bench/workload.rs` says what is asked of whom.
 
 use core::str::FromStr;
 use core::time::Duration;
@@ -23,8 +25,9 @@ pub const TOKEN_BYTES: usize = 8;
 
 /// What a turn does.
 ///
-/// Whoever sends a long message writes it anew before every send, outside the measured time: a buffer that is sent again
-/// untouched lies in the receiver's cache already, and its bandwidth would be that cache's.
+/// Whoever sends a long message writes it anew before every send, outside the measured time: a
+/// buffer that is sent again untouched lies in the receiver's cache already, and its bandwidth
+/// would be that cache's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Workload {
     /// A blocking send and receive there, and back.
@@ -49,7 +52,8 @@ pub enum Workload {
     Reduce,
     /// A sum of doubles on all ranks, in place.
     Allreduce,
-    /// A sum of doubles up to each rank, in place; every other turn in the reversed order of ranks, so that none runs ahead.
+    /// A sum of doubles up to each rank, in place; every other turn in the reversed order of ranks,
+    /// so that none runs ahead.
     Scan,
     /// The same of the ranks before each.
     Exscan,
@@ -69,17 +73,20 @@ pub enum Workload {
     Alltoall,
     /// The same in blocks of [uneven] lengths.
     Alltoallv,
-    /// Sum of doubles, a block for each rank, which puts it into its data; every other turn in the reversed order of ranks.
+    /// Sum of doubles, a block for each rank, which puts it into its data; every other turn in the
+    /// reversed order of ranks.
     ReduceScatterBlock,
     /// The same with the blocks' lengths listed.
     ReduceScatter,
     /// [`Alltoallv`](Self::Alltoallv) with a type for each block.
     Alltoallw,
-    /// A block of every rank for both its neighbours in a ring, which send the next turn what they received.
+    /// A block of every rank for both its neighbours in a ring, which send the next turn what they
+    /// received.
     NeighborAllgather,
     /// The same in blocks of [uneven] lengths.
     NeighborAllgatherv,
-    /// A block of every rank for each of its neighbours in a ring, which sends the next turn what it received.
+    /// A block of every rank for each of its neighbours in a ring, which sends the next turn what
+    /// it received.
     NeighborAlltoall,
     /// The same in blocks of [uneven] lengths, as long for both.
     NeighborAlltoallv,
@@ -282,8 +289,8 @@ pub fn compute(mut state: u64) -> u64 {
     state
 }
 
-/// The bytes of the block with this number in an operation of so many bytes a block on blocks of unlike lengths: half and one
-/// and a half times as many by turns.
+/// The bytes of the block with this number in an operation of so many bytes a block on blocks of
+/// unlike lengths: half and one and a half times as many by turns.
 pub const fn uneven(bytes: usize, number: usize) -> usize {
     if number.is_multiple_of(2) { bytes / 2 } else { bytes + bytes / 2 }
 }

@@ -1,4 +1,5 @@
-//! Buffers of the programs that are started by tests and benchmarks: from the rank's arena if the job was started with one.
+//! Buffers of the programs that are started by tests and benchmarks: from the rank's arena if the
+//! job was started with one.
 
 use core::ops::{Deref, DerefMut};
 

@@ -1,10 +1,11 @@
-//! The conformance suite: what MPI says of every call, as small rank programs in the order of the standard's chapters,
-//! each with the section of MPI 4.1 that it is about.
+//! The conformance suite: what MPI says of every call, as small rank programs in the order of the
+//! standard's chapters, each with the section of MPI 4.1 that it is about.
 //!
-//! A case is generic over transport and platform and knows every result that it must see. It says nothing of timing:
-//! what the standard leaves open, a case leaves open too, so one that fails has found a bug. All cases are in one
-//! list, and all that they run over in another, [`media()`]: [`run`] puts any of the one on any of the other. A new
-//! transport is a line there, and a new case a line at the end of its chapter.
+//! A case is generic over transport and platform and knows every result that it must see. It says
+//! nothing of timing: what the standard leaves open, a case leaves open too, so one that fails has
+//! found a bug. All cases are in one list, and all that they run over in another, [`media()`]:
+//! [`run`] puts any of the one on any of the other. A new transport is a line there, and a new case
+//! a line at the end of its chapter.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,7 +1,8 @@
 //! # aldis-tests: what crosses crates
 //!
-//! The integration tests in `tests/` drive the crates together; the programs in `src/bin/` are the two ends that
-//! `cargo xtask bench` measures, and what `cargo xtask conformance` runs. This library holds what those share.
+//! The integration tests in `tests/` drive the crates together; the programs in `src/bin/` are the
+//! two ends that `cargo xtask bench` measures, and what `cargo xtask conformance` runs. This
+//! library holds what those share.
 //!
 //! | module | what it holds |
 //! |---|---|
@@ -18,7 +19,8 @@ pub mod conformance;
 
 use aldis_hal::{Instant, Platform};
 
-/// A platform whose clock stands still: for programs that only call what is over at once, or never wait for long.
+/// A platform whose clock stands still: for programs that only call what is over at once, or never
+/// wait for long.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Still;
 
@@ -32,8 +34,8 @@ impl Platform for Still {
     }
 }
 
-/// The next number of the stream that `seed` stands in: splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom
-/// number generators, OOPSLA 2014).
+/// The next number of the stream that `seed` stands in: splitmix64 (Steele, Lea, Flood: Fast
+/// splittable pseudorandom number generators, OOPSLA 2014).
 pub const fn draw(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*seed ^ (*seed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

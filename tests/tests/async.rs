@@ -1,5 +1,6 @@
-//! Futures on embassy-executor, as in a firmware: two cores, each with an executor, tasks, and an endpoint of its own,
-//! joined by shared-memory rings. Whoever is not woken never ends: the deadlines tell.
+//! Futures on embassy-executor, as in a firmware: two cores, each with an executor, tasks, and an
+//! endpoint of its own, joined by shared-memory rings. Whoever is not woken never ends: the
+//! deadlines tell.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -70,7 +71,8 @@ async fn muse(ends: &'static Ends, world: Comm, over: &'static Cell<u32>) {
     over.set(over.get() + 1);
 }
 
-/// One core: its endpoint, its executor, its tasks. Tasks live as long as the program, and so does what they use.
+/// One core: its endpoint, its executor, its tasks. Tasks live as long as the program, and so does
+/// what they use.
 fn core(me: u32, end: Shm<'static>, cards: &[Card], met: &Barrier) {
     let storage: &'static mut Room = Box::leak(Box::new(Storage::new()));
     let frames = vec![0; 8 << 10].leak();

@@ -1,4 +1,5 @@
-//! Communicators over the real kernel and shared-memory rings, a thread a rank: MPI 4.1 section 7.4.
+//! Communicators over the real kernel and shared-memory rings, a thread a rank: MPI 4.1
+//! section 7.4.
 #![allow(missing_docs)]
 
 #[path = "collectives/rig.rs"]
@@ -19,7 +20,8 @@ use aldis_kernel::{
 };
 use rig::{Endpoint, run};
 
-/// Every rank's process number summed up: the same on all, and only right if all ranks of it and no others are there.
+/// Every rank's process number summed up: the same on all, and only right if all ranks of it and no
+/// others are there.
 fn roll_call(endpoint: &mut Endpoint<'_, '_>, comm: &Comm, expected: &[u32]) {
     let mut sum = [u64::from(endpoint.process().0)];
     allreduce(endpoint, comm, Sum, &mut sum, &mut [0]).unwrap();
@@ -127,7 +129,8 @@ fn communicators_are_made_of_groups() {
         let group = endpoint.group(&world).unwrap();
         let (odd, even) =
             (group.range_incl(&[odd], &mut some).unwrap(), group.range_excl(&[odd], &mut others).unwrap());
-        // All take part; odd ranks, in falling order, and even ones are in communicators of their own.
+        // All take part; odd ranks, in falling order, and even ones are in communicators of their
+        // own.
         let mine = if me % 2 == 1 { odd } else { even };
         let made = create(endpoint, &world, &mine).unwrap().unwrap();
         let expected: &[u32] = if me % 2 == 1 { &[5, 3, 1] } else { &[0, 2, 4, 6] };
@@ -213,7 +216,8 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
     });
 }
 
-/// Each rank frees on its own, when nothing there needs the communicator and no other rank reads what it has written.
+/// Each rank frees on its own, when nothing there needs the communicator and no other rank reads
+/// what it has written.
 #[test]
 fn a_communicator_is_released_when_nothing_needs_it() {
     run(2, |endpoint| {
@@ -260,8 +264,8 @@ fn a_communicator_is_released_when_nothing_needs_it() {
     });
 }
 
-/// Past the last generation of a slot, which one rank has used more often than the others: contexts begin again, with
-/// nothing of the old ones under way.
+/// Past the last generation of a slot, which one rank has used more often than the others: contexts
+/// begin again, with nothing of the old ones under way.
 #[test]
 fn generations_begin_again() {
     run(3, |endpoint| {
@@ -286,8 +290,9 @@ fn generations_begin_again() {
     });
 }
 
-/// A few hundred thousand communicators in a table of ten rows, past every generation of a slot several times; then past the
-/// last generation on two ranks, where each is used and has a message in it that nobody receives.
+/// A few hundred thousand communicators in a table of ten rows, past every generation of a slot
+/// several times; then past the last generation on two ranks, where each is used and has a message
+/// in it that nobody receives.
 #[test]
 fn contexts_are_used_again_however_many_communicators_there_have_been() {
     run(1, |endpoint| {
@@ -332,7 +337,8 @@ fn a_rank_that_stays_away_is_named_by_the_deadline() {
     });
 }
 
-/// Made, used and freed at random on both wires of the simulator, with faults, against a model of every rank's table.
+/// Made, used and freed at random on both wires of the simulator, with faults, against a model of
+/// every rank's table.
 #[test]
 fn random_communicators_are_what_the_model_says() {
     let workload = Workload::named("communicators").unwrap();
@@ -366,7 +372,8 @@ fn a_grid_knows_neighbours_and_slices() {
         assert_eq!(grid.rank(&[2, 0]), Err(Cause::RankOutOfRange { rank: 2, size: 2 }));
         assert_eq!(grid.rank(&[0]), Err(Cause::LengthMismatch { left: 1, right: 2 }));
         assert_eq!(grid.coordinates(Rank(6), &mut own), Err(Cause::RankOutOfRange { rank: 6, size: 6 }));
-        // Down the strip, where there is nobody beyond the ends, and round the torus, twice and back.
+        // Down the strip, where there is nobody beyond the ends, and round the torus, twice and
+        // back.
         let down = if row == 0 { (Rank::NULL, Rank(me + 3)) } else { (Rank(me - 3), Rank::NULL) };
         assert_eq!(grid.shift(0, 1), Ok(down));
         let at = |column: u32| Rank(row * 3 + column % 3);
@@ -397,8 +404,8 @@ fn a_grid_knows_neighbours_and_slices() {
     });
 }
 
-/// A message of the first generation is still on its way, over a slow link that no agreement uses, when generations begin
-/// again: the new communicator of that generation does not get it.
+/// A message of the first generation is still on its way, over a slow link that no agreement uses,
+/// when generations begin again: the new communicator of that generation does not get it.
 #[test]
 fn a_message_of_an_old_generation_does_not_meet_a_new_one() {
     let program = |endpoint: &mut SimEndpoint<'_>| -> Outcome {

@@ -14,8 +14,8 @@ use aldis_tests::conformance::{cases, media, run};
 #[allow(dead_code, reason = "the file is shared with the launcher's tests")]
 mod harness;
 
-/// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step "conformance" of
-/// `cargo xtask test` runs 300 of each case, and so all of these.
+/// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step
+/// "conformance" of `cargo xtask test` runs 300 of each case, and so all of these.
 const SEEDS: u64 = 3;
 /// Jobs at once: most wait for each other's threads and processes.
 const WORKERS: usize = 6;

@@ -69,7 +69,8 @@ fn round(ep: &mut CoreEndpoint<'_>, round: u64) -> Result<(), Failure> {
         }
         scope.wait_all(&mut sending)
     })?;
-    // What is received in the order of posting comes from each core in the order in which it was sent.
+    // What is received in the order of posting comes from each core in the order in which it was
+    // sent.
     let mut due: Vec<_> = plans
         .iter()
         .map(|plan| {

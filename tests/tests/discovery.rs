@@ -1,4 +1,5 @@
-//! Endpoints that find each other: nobody carries cards, each rank knows the job's key and size and its own number.
+//! Endpoints that find each other: nobody carries cards, each rank knows the job's key and size and
+//! its own number.
 
 use core::time::Duration;
 
@@ -92,7 +93,8 @@ fn everybody_talks(ends: &mut [End]) {
             let mut heard = [0];
             let [sender, receiver] = ends.get_disjoint_mut([from as usize, to as usize]).unwrap();
             let (here, there) = (sender.world(), receiver.world());
-            // One word is eager: done once the transport has taken it, which it does when there is a connection.
+            // One word is eager: done once the transport has taken it, which it does when there is
+            // a connection.
             let patience = Duration::from_millis(2);
             while sender.within(patience).send(&here, &word, Rank(to), Tag(1)).is_err() {
                 receiver.poll(16);

@@ -1,4 +1,5 @@
-//! Kernels over Ethernet: two endpoints on a hub that loses a frame in ten and does worse to others.
+//! Kernels over Ethernet: two endpoints on a hub that loses a frame in ten and does worse to
+//! others.
 
 use core::time::Duration;
 
@@ -186,7 +187,8 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
     }
 }
 
-/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as long as it may take.
+/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as
+/// long as it may take.
 #[test]
 fn leaving_repeats_what_was_lost() {
     let (hub, mut ends) = pair(1, Faults::NONE);
@@ -200,7 +202,8 @@ fn leaving_repeats_what_was_lost() {
     assert!(hub.now().since(start) >= limit.as_nanos() as u64);
 }
 
-/// Refused on both sides, before anything is sent, with the name of the other and what to do instead.
+/// Refused on both sides, before anything is sent, with the name of the other and what to do
+/// instead.
 #[test]
 fn collectives_of_numbers_between_unlike_byte_orders_are_refused() {
     let hub = Hub::new(5);

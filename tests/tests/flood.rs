@@ -1,9 +1,10 @@
 //! This module holds `unsafe` code: a global allocator that counts.
 //!
-//! Floods at full size, between threads over shared memory: nothing is lost, and memory is the same before, during and
-//! after. No rank's thread allocates anything while it is flooded or floods, and no table ever holds more than it has
-//! room for. The same floods in small are cases of the conformance suite (`conformance/../flow_control.rs`), over every
-//! transport and for a thousand seeds in the simulator.
+//! Floods at full size, between threads over shared memory: nothing is lost, and memory is the same
+//! before, during and after. No rank's thread allocates anything while it is flooded or floods, and
+//! no table ever holds more than it has room for. The same floods in small are cases of the
+//! conformance suite (`conformance/../flow_control.rs`), over every transport and for a thousand
+//! seeds in the simulator.
 #![allow(missing_docs)]
 
 use core::alloc::{GlobalAlloc, Layout};
@@ -52,7 +53,8 @@ static ALLOCATOR: Counting = Counting;
 const FLOOD: Tag = Tag(1);
 const TALK: Tag = Tag(2);
 
-/// Runs a part of a flood on this rank, with the allocator looked at before and after and every bound at the end.
+/// Runs a part of a flood on this rank, with the allocator looked at before and after and every
+/// bound at the end.
 fn without_memory(
     ep: &mut ThreadEndpoint<'_, '_>,
     part: impl FnOnce(&mut ThreadEndpoint<'_, '_>) -> Result<(), Error>,
@@ -129,7 +131,8 @@ fn talk(ep: &mut ThreadEndpoint<'_, '_>, other: Rank, rounds: u32) -> Result<(),
     Ok(())
 }
 
-/// Ranks 1 to 8 flood rank 0, which posts nothing and talks to rank 9 meanwhile, and then takes what there is.
+/// Ranks 1 to 8 flood rank 0, which posts nothing and talks to rank 9 meanwhile, and then takes
+/// what there is.
 fn eight_to_one(room: Room, count: u32, len: usize) {
     let went = run(10, room, |ep| match ep.world().rank().0 {
         0 => without_memory(ep, |ep| {

@@ -1,4 +1,5 @@
-//! What a new communicator has of the one that it is made of (MPI 4.1 sections 7.4.2, 7.7.2 and 9.3), a thread a rank.
+//! What a new communicator has of the one that it is made of (MPI 4.1 sections 7.4.2, 7.7.2
+//! and 9.3), a thread a rank.
 #![allow(missing_docs)]
 
 #[path = "collectives/rig.rs"]

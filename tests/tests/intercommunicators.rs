@@ -1,4 +1,5 @@
-//! Intercommunicators over the real kernel and shared-memory rings, a thread a rank: MPI 4.1 section 7.6.
+//! Intercommunicators over the real kernel and shared-memory rings, a thread a rank: MPI 4.1
+//! section 7.6.
 #![allow(missing_docs)]
 
 #[path = "collectives/rig.rs"]
@@ -18,7 +19,8 @@ use rig::{Endpoint, run};
 
 const TAG: Tag = Tag(77);
 
-/// Splits the world at `middle`, and makes an intercommunicator between the two parts, led by their last ranks.
+/// Splits the world at `middle`, and makes an intercommunicator between the two parts, led by their
+/// last ranks.
 fn halves(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> (Comm, Comm) {
     let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
     let is_upper = world.rank().0 >= middle;
@@ -66,7 +68,8 @@ fn ranks_address_the_remote_group() {
             let error = endpoint.send(&between, &[0_u8], Rank(size), TAG).unwrap_err();
             assert_eq!(error.cause, Cause::RankOutOfRange { rank: size, size });
             endpoint.send(&between, &[0_u8], Rank::NULL, TAG).unwrap();
-            // The local group goes on without it, and it without the communicator that it was made of.
+            // The local group goes on without it, and it without the communicator that it was made
+            // of.
             let mut sum = [1_u64];
             allreduce(endpoint, &half, Sum, &mut sum, &mut [0]).unwrap();
             assert_eq!(sum, [local.len() as u64]);
@@ -164,7 +167,8 @@ fn it_is_duplicated_split_and_made_smaller() {
         assert_eq!(endpoint.compare(&between, &between).unwrap(), Comparison::Identical);
         assert_eq!(endpoint.compare(&between, &half).unwrap(), Comparison::Unequal);
         inter::free(endpoint, copy).unwrap();
-        // Odd and even ones, the upper ones backwards; rank 7 has a colour that nobody of the other side has, 6 none.
+        // Odd and even ones, the upper ones backwards; rank 7 has a colour that nobody of the other
+        // side has, 6 none.
         let colour = |rank: u32| match rank {
             6 => None,
             7 => Some(9),
@@ -398,7 +402,8 @@ fn generations_begin_again() {
     });
 }
 
-/// A receive from anybody waits for the remote group: it fails when all of that are gone, though the local one is there.
+/// A receive from anybody waits for the remote group: it fails when all of that are gone, though
+/// the local one is there.
 #[test]
 fn a_wildcard_depends_on_the_remote_group() {
     run(4, |endpoint| {
@@ -415,7 +420,8 @@ fn a_wildcard_depends_on_the_remote_group() {
     });
 }
 
-/// A rank dies while all make a communicator, of one group or of two: who hears of it tells those who would wait for it.
+/// A rank dies while all make a communicator, of one group or of two: who hears of it tells those
+/// who would wait for it.
 #[test]
 fn after_a_death_all_ranks_fail_and_none_hangs() {
     static FAILED: AtomicU32 = AtomicU32::new(0);
@@ -438,7 +444,8 @@ fn after_a_death_all_ranks_fail_and_none_hangs() {
         if is_named { Err(error.into()) } else { Err(error.to_string().into()) }
     };
     for seed in 0..48 {
-        // Deaths are told on the wire of messages; on that of frames a handshake waits half a second for the dead.
+        // Deaths are told on the wire of messages; on that of frames a handshake waits half a
+        // second for the dead.
         let (wire, limit) = if seed % 8 < 7 { (Wire::Messages, 200) } else { (Wire::Frames, 800) };
         let config = Config { faults: Profile::Crash, wire, ..Config::new(seed, 7) };
         let limit = Duration::from_millis(limit);

@@ -1,5 +1,6 @@
-//! Messages beyond what 32 bits count, of memory that is mapped again and again and so costs next to nothing. The window
-//! is no divisor of 2^32, so a byte that went astray by a lost bit would stand in the wrong place.
+//! Messages beyond what 32 bits count, of memory that is mapped again and again and so costs next
+//! to nothing. The window is no divisor of 2^32, so a byte that went astray by a lost bit would
+//! stand in the wrong place.
 
 use core::num::NonZeroUsize;
 use core::pin::pin;

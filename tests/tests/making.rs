@@ -1,5 +1,6 @@
-//! Communicators that are made at a time: futures of several, which every rank begins and drives in an order of its own, over the
-//! simulator. Those on one communicator are begun in the same order by all, as collectives are.
+//! Communicators that are made at a time: futures of several, which every rank begins and drives in
+//! an order of its own, over the simulator. Those on one communicator are begun in the same order
+//! by all, as collectives are.
 #![allow(missing_docs)]
 
 use core::cell::{RefCell, RefMut};
@@ -152,7 +153,8 @@ fn round<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// Whether every communicator has the ranks that it is to have, and one context on all of them, which is no other's.
+/// Whether every communicator has the ranks that it is to have, and one context on all of them,
+/// which is no other's.
 fn check<T: Transport, P: Platform>(
     endpoint: &mut Endpoint<'_, T, P>,
     made: &[Option<Comm>],

@@ -1,5 +1,6 @@
-//! A bound is never a deadlock: far more messages are outstanding than the receiver has envelopes, and each receive gets
-//! its message all the same, at once, wherever it waits. On both wires of the simulator, under faults.
+//! A bound is never a deadlock: far more messages are outstanding than the receiver has envelopes,
+//! and each receive gets its message all the same, at once, wherever it waits. On both wires of the
+//! simulator, under faults.
 
 use core::fmt;
 
@@ -27,14 +28,16 @@ fn lossy(ranks: u32, count: usize) -> impl Iterator<Item = u64> {
     (0..).filter(loses).take(count)
 }
 
-/// Runs `program` on `ranks` nodes, each with a storage of its own, and panics with the report if it fails.
+/// Runs `program` on `ranks` nodes, each with a storage of its own, and panics with the report if
+/// it fails.
 fn run<const REQUESTS: usize>(
     seed: u64,
     ranks: u32,
     wire: Wire,
     program: fn(&mut SimEndpoint<'_>) -> Outcome,
 ) {
-    // The storage is made on the rank's stack, copied a few times in a debug build, before it moves to the heap.
+    // The storage is made on the rank's stack, copied a few times in a debug build, before it moves
+    // to the heap.
     let stack_bytes = (256 << 10) + 8 * size_of::<Wide<REQUESTS>>();
     let config = config(seed, ranks, wire);
     let config = Config { stack_bytes, ..config };

@@ -1,4 +1,5 @@
-//! The rank programs of `tests/programs` on threads: by themselves over loopback, and several over shared memory.
+//! The rank programs of `tests/programs` on threads: by themselves over loopback, and several over
+//! shared memory.
 
 use core::time::Duration;
 

@@ -1,5 +1,6 @@
-//! An endpoint shared between cores by a spin lock (MPI 4.1 section 11.6): threads that take turns, blocking calls that do
-//! not wait for each other, and ranks of several threads each that talk to each other.
+//! An endpoint shared between cores by a spin lock (MPI 4.1 section 11.6): threads that take turns,
+//! blocking calls that do not wait for each other, and ranks of several threads each that talk to
+//! each other.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -63,7 +64,8 @@ aldis_kernel::storage! {
         pooled = 6, bins = 16
 }
 
-/// Every pair of threads plays ping-pong with tags of its own: each waits for its message while others wait for theirs.
+/// Every pair of threads plays ping-pong with tags of its own: each waits for its message while
+/// others wait for theirs.
 #[test]
 fn threads_block_at_a_time_in_receives_of_different_tags() {
     const PAIRS_OF_THREADS: u32 = 3;
@@ -164,8 +166,9 @@ fn bytes(from: u32, thread: u32, number: u32) -> Vec<u8> {
     (0..len).map(|_| draw(&mut seed) as u8).collect()
 }
 
-/// What a thread does: its messages to each rank in turn, in two modes, by another thread while it takes those that it gets,
-/// in order. Then what any thread may take; how many bytes of it this one has taken.
+/// What a thread does: its messages to each rank in turn, in two modes, by another thread while it
+/// takes those that it gets, in order. Then what any thread may take; how many bytes of it this one
+/// has taken.
 fn talk(shared: &Shared<Job<'_>>, world: &Comm, thread: u32) -> u64 {
     let (me, mut buffer) = (world.rank().0, vec![0; 3000]);
     for number in 0..MESSAGES {

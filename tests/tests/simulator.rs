@@ -1,4 +1,5 @@
-//! The simulator: one seed is one history, correct programs pass on every seed, and what is planted is found.
+//! The simulator: one seed is one history, correct programs pass on every seed, and what is planted
+//! is found.
 #![allow(missing_docs)]
 
 use aldis_host_sim::sim::workloads::{WORKLOADS, Workload, mixed};

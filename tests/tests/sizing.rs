@@ -1,5 +1,6 @@
-//! The sizing rule, as a program sees it: with the smallest storage that compiles - one envelope a peer, no eager block, and
-//! the request slots of one blocking call - every exchange of blocking calls ends, under faults, on both wires.
+//! The sizing rule, as a program sees it: with the smallest storage that compiles - one envelope a
+//! peer, no eager block, and the request slots of one blocking call - every exchange of blocking
+//! calls ends, under faults, on both wires.
 
 use core::fmt;
 
@@ -44,7 +45,8 @@ fn ring(ep: &mut SimEndpoint<'_>, round: usize) -> Outcome {
     if buffer == due { Ok(()) } else { Err(Wrong("wrong bytes", left.0).into()) }
 }
 
-/// All to the first, which looks what there is before it takes it, and takes the last that reports first.
+/// All to the first, which looks what there is before it takes it, and takes the last that reports
+/// first.
 fn report(ep: &mut SimEndpoint<'_>, round: usize) -> Outcome {
     let (world, me) = (ep.world(), ep.world().rank().0);
     if me > 0 {

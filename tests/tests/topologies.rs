@@ -1,4 +1,5 @@
-//! Virtual topologies over the real kernel and shared-memory rings, a thread a rank: MPI 4.1 chapter 8.
+//! Virtual topologies over the real kernel and shared-memory rings, a thread a rank: MPI 4.1
+//! chapter 8.
 #![allow(missing_docs)]
 
 #[path = "collectives/rig.rs"]
@@ -15,8 +16,8 @@ use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Tag};
 use rig::{Endpoint, run};
 
-/// A word to each destination, and one from each source: what it must be is told by the sender's rank and the position of the
-/// edge among those between the two.
+/// A word to each destination, and one from each source: what it must be is told by the sender's
+/// rank and the position of the edge among those between the two.
 fn exchange<G: Topology>(endpoint: &mut Endpoint<'_, '_>, topology: &G) {
     let (comm, me) = (*topology.comm(), topology.comm().rank().0);
     // No ring leads from a rank to itself here.
@@ -111,8 +112,8 @@ fn a_distributed_graph_is_told_by_neighbours_or_by_edges() {
             assert!(adjacent.is_weighted());
             assert_eq!(<DistributedGraph<'_> as Topology>::KIND, TopologyKind::DistributedGraph);
             exchange(endpoint, &adjacent);
-            // The same, where each tells the edges of the rank that is as far from the end as it is from the start; the last
-            // one tells all edges to oneself.
+            // The same, where each tells the edges of the rank that is as far from the end as it is
+            // from the start; the last one tells all edges to oneself.
             let other = size - 1 - me;
             let mut edges = vec![Edge {
                 source: Rank(other),
@@ -140,7 +141,8 @@ fn a_distributed_graph_is_told_by_neighbours_or_by_edges() {
     }
 }
 
-/// Random edges, each told by a random rank, several between the same ranks, more than a message holds.
+/// Random edges, each told by a random rank, several between the same ranks, more than a message
+/// holds.
 #[test]
 fn edges_come_to_their_ranks_whoever_tells_them() {
     for seed in 0..12_u32 {

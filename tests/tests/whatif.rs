@@ -1,6 +1,7 @@
-//! The schedule-level simulation against closed formulas of the LogGP model (Alexandrov, Ionescu, Schauser, Scheiman,
-//! SPAA 1995: one message of k bytes takes o + (k-1) G + L + o, and one node's messages begin max(o, g) + (k-1) G
-//! apart), on a full crossbar; and against counts taken from the schedules themselves.
+//! The schedule-level simulation against closed formulas of the LogGP model (Alexandrov, Ionescu,
+//! Schauser, Scheiman, SPAA 1995: one message of k bytes takes o + (k-1) G + L + o, and one node's
+//! messages begin max(o, g) + (k-1) G apart), on a full crossbar; and against counts taken from the
+//! schedules themselves.
 
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
@@ -30,7 +31,8 @@ fn bytes(count: usize) -> u64 {
 
 #[test]
 fn dissemination_takes_its_rounds_of_messages() {
-    // Hensgen, Finkel, Manber 1988: ceil(log2 p) rounds; a round lasts 2o + L, or g where that is longer.
+    // Hensgen, Finkel, Manber 1988: ceil(log2 p) rounds; a round lasts 2o + L, or g where that is
+    // longer.
     for cost in [COST, WIDE_GAP] {
         for size in SIZES {
             let rounds = u64::from(log2_ceil(size));
@@ -42,7 +44,8 @@ fn dissemination_takes_its_rounds_of_messages() {
     }
 }
 
-/// When the last place of the binomial subtree under `place` has the data, if `place` has it at `at`.
+/// When the last place of the binomial subtree under `place` has the data, if `place` has it at
+/// `at`.
 fn binomial_ps(size: u32, place: u32, at: u64, cost: &LogGp, bytes: u64) -> u64 {
     let below = if place == 0 { log2_ceil(size) } else { place.trailing_zeros() };
     let children = (0..below).rev().map(|bit| place + (1 << bit)).filter(|child| *child < size);
@@ -63,7 +66,8 @@ fn binomial_follows_its_tree() {
             assert_eq!(outcome.time_ps, binomial_ps(size, 0, 0, &cost, bytes(count)), "{size} ranks");
         }
     }
-    // Every path of the tree has at most log2 p messages, and one has as many (Thakur et al. 2005, section 4.2).
+    // Every path of the tree has at most log2 p messages, and one has as many (Thakur et al. 2005,
+    // section 4.2).
     assert_eq!(simulated(&Binomial, 64, 1000, COST).time_ps, 6 * COST.message_ps(bytes(1000)));
 }
 
@@ -89,7 +93,8 @@ fn recursive_doubling_of_powers_of_two_takes_its_rounds() {
     }
 }
 
-/// The time of recursive doubling with `size` no power of two: when each dense number is ready, round by round.
+/// The time of recursive doubling with `size` no power of two: when each dense number is ready,
+/// round by round.
 fn folded_ps(size: u32, cost: &LogGp, bytes: u64) -> u64 {
     let power = 1 << size.ilog2();
     let excess = (size - power) as usize;
@@ -130,7 +135,8 @@ fn the_ring_goes_around_twice() {
     }
 }
 
-/// What the schedule itself says, counted: messages and bytes of all ranks, and the work on its critical path.
+/// What the schedule itself says, counted: messages and bytes of all ranks, and the work on its
+/// critical path.
 fn counted(algorithm: Algorithm, size: u32, count: usize) -> (u64, u64, Work) {
     let (mut messages, mut elements, mut work) = (0, 0, Work::default());
     let instance = |rank| Instance::new(rank, size, 0, count).unwrap();
@@ -177,12 +183,13 @@ fn messages_bytes_and_work_agree_with_the_schedule() {
             let (messages, bytes, work) = counted(algorithm, size, count);
             let outcome = simulated(algorithm, size, count, COST);
             assert_eq!((outcome.messages, outcome.bytes), (messages, bytes), "{} {size}", algorithm.name());
-            // Its price is what the simulation may at most take, but for a message that comes a round early and takes its
-            // receiver's time before another that is waited for.
+            // Its price is what the simulation may at most take, but for a message that comes a
+            // round early and takes its receiver's time before another that is waited for.
             let said = algorithm.work(size, count);
             assert!(work.rounds <= said.rounds && work.elements <= said.elements, "{work:?} {said:?}");
             assert_eq!(work.reduced, said.reduced, "{}", algorithm.name());
-            // Who sends several messages in a round may receive as many, which takes its time as well.
+            // Who sends several messages in a round may receive as many, which takes its time as
+            // well.
             let each = said.rounds * COST.message_ps(1) + 2 * said.fan * COST.overhead_ps.max(COST.gap_ps);
             let rest = said.elements * COST.byte_ps + said.reduced * COST.local_byte_ps;
             let price = each + rest * u64::from(ELEMENT);
@@ -242,7 +249,8 @@ fn more_bytes_more_cost_and_more_distance_take_longer() {
 
 #[test]
 fn messages_wait_for_each_other_on_a_shared_link() {
-    // Two leaf switches of two nodes and one uplink: in the second round both nodes of a leaf send over it.
+    // Two leaf switches of two nodes and one uplink: in the second round both nodes of a leaf send
+    // over it.
     let topology = "fat-tree:2x1".parse().unwrap();
     let run = Run::new(&RecursiveDoubling, 4).with_data(1000, ELEMENT);
     let free = Network::new(COST, topology);

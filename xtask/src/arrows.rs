@@ -1,5 +1,5 @@
-//! The dependency arrows of DESIGN.md section 1: who may use whom, of the workspace's own crates. Dependencies of
-//! every kind count, also those of tests and build scripts.
+//! The dependency arrows of DESIGN.md section 1: who may use whom, of the workspace's own crates.
+//! Dependencies of every kind count, also those of tests and build scripts.
 
 use anyhow::{Result, bail};
 
@@ -23,8 +23,8 @@ const ALL: &[&str] = &[
     "aldis-mpi-abi",
 ];
 
-/// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they meet at
-/// `hal::Transport`.
+/// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they
+/// meet at `hal::Transport`.
 const HOUSE: &[Floor] = &[
     ("aldis-hal", &[]),
     ("aldis-protocols", &["aldis-hal"]),

@@ -12,7 +12,8 @@ use anyhow::{Context, Result};
 use crate::shell;
 use crate::steps::{Done, Run, Verdict};
 
-/// The steps that run beside the others: a process of its own, so that a step that is ended takes none of theirs with it.
+/// The steps that run beside the others: a process of its own, so that a step that is ended takes
+/// none of theirs with it.
 pub(crate) struct Aside {
     process: Child,
     log: PathBuf,
@@ -39,7 +40,8 @@ impl Aside {
         Ok(Self { process, log, report, shown: 0 })
     }
 
-    /// Waits for the end of one of them, shows what they have said meanwhile, and notes how it went.
+    /// Waits for the end of one of them, shows what they have said meanwhile, and notes how it
+    /// went.
     pub(crate) fn join(&mut self, name: &str, run: &mut Run) -> Result<()> {
         let done = loop {
             // Before the look: what it has noted at its end is there then.

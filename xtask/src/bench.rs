@@ -1,5 +1,5 @@
-//! `cargo xtask bench`: measurements. Ratios within one run are what counts; absolute numbers belong to the machine
-//! and the minute.
+//! `cargo xtask bench`: measurements. Ratios within one run are what counts; absolute numbers
+//! belong to the machine and the minute.
 
 use std::process::Command as Program;
 
@@ -35,10 +35,11 @@ use workload::Workload;
 
 /// Measures, side by side with the peers and with what the hardware alone can do.
 ///
-/// Without a command: every workload over every transport in one run of bounded length, a table of ratios, and reports on
-/// request. All implementations take turns in short batches, so that only ratios within one run mean anything; what disturbs
-/// a round is seen by a calibrator, and that round is not counted. Peers come from Debian: apt-get install openmpi-bin
-/// libopenmpi-dev mpich libmpich-dev ucx-utils libgloo-dev g++.
+/// Without a command: every workload over every transport in one run of bounded length, a table of
+/// ratios, and reports on request. All implementations take turns in short batches, so that only
+/// ratios within one run mean anything; what disturbs a round is seen by a calibrator, and that
+/// round is not counted. Peers come from Debian: apt-get install openmpi-bin libopenmpi-dev mpich
+/// libmpich-dev ucx-utils libgloo-dev g++.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Measurements {
@@ -62,28 +63,32 @@ impl Measurements {
 enum Command {
     /// Half a round trip of blocking calls between two processes on two cores
     ///
-    /// All implementations take turns in short batches. `raw` is what the hardware alone needs, one cache line a direction
-    /// (or a socket), and a pair of such ranks is the calibrator: rounds during which it moved, or which it shows to have run
-    /// on another placement of the virtual cores, are not counted.
+    /// All implementations take turns in short batches. `raw` is what the hardware alone needs, one
+    /// cache line a direction (or a socket), and a pair of such ranks is the calibrator: rounds
+    /// during which it moved, or which it shows to have run on another placement of the virtual
+    /// cores, are not counted.
     Latency(measure::Measure),
     /// Bandwidth one way: windows of long messages, which the sender writes anew before each send
     ///
-    /// Writing is not part of the time. A buffer that is sent again untouched lies in the receiver's cache already, and its
-    /// bandwidth would be that cache's. `raw` is one memcpy out of what the other core has just written.
+    /// Writing is not part of the time. A buffer that is sent again untouched lies in the
+    /// receiver's cache already, and its bandwidth would be that cache's. `raw` is one memcpy out
+    /// of what the other core has just written.
     Bandwidth(measure::Measure),
     /// Bandwidth both ways at once, of messages written anew
     #[command(name = "bibw")]
     Both(measure::Measure),
-    /// Bandwidth of messages that their receiver reads once, all of it: a new message there, its sum back
+    /// Bandwidth of messages that their receiver reads once, all of it: a new message there, its
+    /// sum back
     ///
-    /// `raw` adds up where the other core has written. Out of an arena so does Aldis (`Endpoint::recv_view`): there is no copy.
+    /// `raw` adds up where the other core has written. Out of an arena so does Aldis
+    /// (`Endpoint::recv_view`): there is no copy.
     Consume(measure::Measure),
     /// Messages a second: windows of 64 nonblocking sends and receives of 8 bytes
     Rate(measure::Measure),
     /// How much of a long transfer a computation hides, with polling in between
     ///
-    /// Each implementation's transfer is timed alone, then beside a computation that takes as long; what is not added to the
-    /// computation's time was hidden by it.
+    /// Each implementation's transfer is timed alone, then beside a computation that takes as long;
+    /// what is not added to the computation's time was hidden by it.
     Overlap(measure::Measure),
     Collectives(collectives::Collectives),
     /// Memory of a rank: bytes a peer, request and communicator, and of its shared segment
@@ -115,7 +120,8 @@ impl Command {
     }
 }
 
-/// The profile of the programs that are measured, which is also the folder that cargo puts them into.
+/// The profile of the programs that are measured, which is also the folder that cargo puts them
+/// into.
 const PROFILE: &str = "measured";
 
 /// Builds a measured program of the tests; the command that starts it.
@@ -128,8 +134,8 @@ fn program(name: &str) -> Result<Program> {
     Ok(Program::new(workspace.target.join(PROFILE).join(name)))
 }
 
-/// A step of `cargo xtask test`: a short run against every peer, to prove that the benchmark works. What it measures
-/// is shown and not judged: a test run shares its machine.
+/// A step of `cargo xtask test`: a short run against every peer, to prove that the benchmark works.
+/// What it measures is shown and not judged: a test run shares its machine.
 pub(crate) fn peers() -> Result<Outcome> {
     measure::step()
 }

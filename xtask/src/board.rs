@@ -40,7 +40,8 @@ impl Arch {
     }
 }
 
-/// Builds the firmware images that run the rank programs on emulated boards, and says where they are.
+/// Builds the firmware images that run the rank programs on emulated boards, and says where they
+/// are.
 #[derive(Args)]
 pub(crate) struct Board {
     /// For these architectures only
@@ -59,7 +60,8 @@ impl Board {
     }
 }
 
-/// Builds the images for these architectures, those of one compiler at once; where they are, in that order.
+/// Builds the images for these architectures, those of one compiler at once; where they are, in
+/// that order.
 ///
 /// # Errors
 /// What is missing to build one, and what brings that; or what the compiler says.
@@ -71,7 +73,8 @@ pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf
             Tools::Missing { why, enable } => bail!("{why}: {enable}"),
         }
     }
-    // What one of the targets of a run of cargo asks of a package, all of them get: who has defmt is built apart.
+    // What one of the targets of a run of cargo asks of a package, all of them get: who has defmt
+    // is built apart.
     for has_defmt in [false, true] {
         let some = archs.iter().zip(&built).filter(|(arch, _)| arch.has_defmt() == has_defmt);
         let some: Vec<(&Toolchain, &Path)> =

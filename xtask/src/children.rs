@@ -1,5 +1,5 @@
-//! Children that leave nothing behind: each leads a process group that is killed when its guard drops, when xtask panics,
-//! and on Ctrl-C; the folder of their sockets goes with them.
+//! Children that leave nothing behind: each leads a process group that is killed when its guard
+//! drops, when xtask panics, and on Ctrl-C; the folder of their sockets goes with them.
 
 use core::time::Duration;
 use std::fs;
@@ -33,7 +33,8 @@ fn live<R>(change: impl FnOnce(&mut Live) -> R) -> R {
     change(&mut LIVE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// From now on Ctrl-C ends the children first. The handler runs in a thread of its own, not in signal context.
+/// From now on Ctrl-C ends the children first. The handler runs in a thread of its own, not in
+/// signal context.
 fn take_care_of_interrupts() {
     HANDLER.call_once(|| {
         let handled = ctrlc::set_handler(|| {
@@ -92,7 +93,8 @@ impl Child {
 
     /// How it ended, if it does so before `until`.
     pub(crate) fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
-        // Whoever has closed its output is about to end; there is nothing to wait on with a limit but to look.
+        // Whoever has closed its output is about to end; there is nothing to wait on with a limit
+        // but to look.
         loop {
             if let Some(status) = self.process.try_wait().ok()? {
                 return Some(status);
@@ -107,7 +109,8 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // A process that was waited for may have left others of its group behind; a group that is empty is not found.
+        // A process that was waited for may have left others of its group behind; a group that is
+        // empty is not found.
         let _ = killpg(self.group, Signal::SIGKILL);
         let _ = self.process.wait();
         live(|live| live.groups.retain(|group| *group != self.group.as_raw()));

@@ -1,4 +1,5 @@
-//! `cargo xtask conformance`: what MPI says of every call, over every transport and in the simulator.
+//! `cargo xtask conformance`: what MPI says of every call, over every transport and in the
+//! simulator.
 
 use std::process::Command;
 use std::time::Instant;
@@ -28,11 +29,12 @@ pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-host-sim"];
 /// What that program takes for every case and every medium.
 const ALL: &str = "all";
 
-/// Runs the conformance suite: small rank programs by chapter of MPI 4.1, each over every transport and combination of
-/// transports there is, and in the simulator under faults.
+/// Runs the conformance suite: small rank programs by chapter of MPI 4.1, each over every transport
+/// and combination of transports there is, and in the simulator under faults.
 ///
-/// SEEDS are shared out among the media: half of them to each wire of the simulator, a few to those where threads of this
-/// machine take part. A medium that is named gets them all. What fails is told with the command that repeats it.
+/// SEEDS are shared out among the media: half of them to each wire of the simulator, a few to those
+/// where threads of this machine take part. A medium that is named gets them all. What fails is
+/// told with the command that repeats it.
 #[derive(Args)]
 pub(crate) struct Conformance {
     /// Tell which cases and media there are, and run nothing
@@ -181,7 +183,8 @@ fn build() -> Result<String> {
     Ok(program.display().to_string())
 }
 
-/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild ones](Wild).
+/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild
+/// ones](Wild).
 pub(crate) fn step() -> Result<Outcome> {
     let program = build()?;
     let (start, wild) = (Instant::now(), Wild::of("conformance"));

@@ -1,5 +1,6 @@
-//! `cargo xtask demo`: the main job. Builds in release, runs every example program on ranks over shared memory, and
-//! judges what they report: each verifies its own results to the last byte and says so in JSON.
+//! `cargo xtask demo`: the main job. Builds in release, runs every example program on ranks over
+//! shared memory, and judges what they report: each verifies its own results to the last byte and
+//! says so in JSON.
 
 use std::process::Command;
 use std::time::Instant;
@@ -166,7 +167,8 @@ fn read_report(text: &str) -> Report {
     Ok(objects)
 }
 
-/// What was measured, a row an object; the first object's fields are the columns, the message's size first.
+/// What was measured, a row an object; the first object's fields are the columns, the message's
+/// size first.
 fn figures(objects: &[Object]) -> Table {
     let mut keys: Vec<&str> = objects.first().into_iter().flat_map(Map::keys).map(String::as_str).collect();
     keys.retain(|key| !LABELS.contains(key));

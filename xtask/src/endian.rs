@@ -1,4 +1,5 @@
-//! `cargo xtask endian`: a job of this machine and an emulated one of another kind, which exchange typed data.
+//! `cargo xtask endian`: a job of this machine and an emulated one of another kind, which exchange
+//! typed data.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -62,19 +63,22 @@ impl Choice {
 /// The packages whose own tests the emulated machine can run.
 const SUITES: [&str; 4] = ["aldis-hal", "aldis-protocols", "aldis-kernel", "aldis-endian"];
 
-/// Runs a job of two processes, one native and one of an emulated machine of another kind, that exchange typed data.
+/// Runs a job of two processes, one native and one of an emulated machine of another kind, that
+/// exchange typed data.
 ///
-/// The two share a cable of Ethernet frames and send each other vectors, structures and words by every protocol, both ways;
-/// each verifies what it gets to the last byte. The machine is s390x, of the other byte order, or arm, whose words have
-/// another width. Needs qemu-user, the cross linker and the target's library: an installed
-/// rustup target, or a rustc with library source, from which std is built once (two minutes, kept in the target folder).
-/// Nothing is downloaded; without them the job is skipped.
+/// The two share a cable of Ethernet frames and send each other vectors, structures and words by
+/// every protocol, both ways; each verifies what it gets to the last byte. The machine is s390x, of
+/// the other byte order, or arm, whose words have another width. Needs qemu-user, the cross linker
+/// and the target's library: an installed rustup target, or a rustc with library source, from which
+/// std is built once (two minutes, kept in the target folder). Nothing is downloaded; without them
+/// the job is skipped.
 #[derive(Args)]
 pub(crate) struct Endian {
     /// The emulated machine; `cargo xtask test` runs the first
     #[arg(long, value_enum, default_value = "s390x")]
     machine: Choice,
-    /// Run the tests of hal, protocols, kernel and the network card on the emulated machine instead (some minutes)
+    /// Run the tests of hal, protocols, kernel and the network card on the emulated machine instead
+    /// (some minutes)
     #[arg(long)]
     suites: bool,
     /// A skipped job is a failure
@@ -182,7 +186,8 @@ fn judge(native: &str, foreign: &str) -> Result<Outcome> {
     )))
 }
 
-/// A folder in which what goes into one member's port comes out of the other's: a switch of two ports, made of names.
+/// A folder in which what goes into one member's port comes out of the other's: a switch of two
+/// ports, made of names.
 struct Cable {
     folder: PathBuf,
 }

@@ -38,8 +38,8 @@ const TELL_EVERY: u64 = 50;
 ///
 /// Each job is run once as it is, to see which processes make which calls; then each seed draws a
 /// job, one of those calls and what it comes to. With --all, every call is made to come to all that
-/// it can, at each of its first uses; with --each, to one error at each. What is hit depends on how fast this machine is, so a failing
-/// plan is to be repeated some times.
+/// it can, at each of its first uses; with --each, to one error at each. What is hit depends on how
+/// fast this machine is, so a failing plan is to be repeated some times.
 #[derive(Args)]
 pub(crate) struct Faults {
     /// Jobs [default: 100, or with --seconds, --all or --each as many as there is time for]

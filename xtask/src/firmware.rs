@@ -1,5 +1,5 @@
-//! `cargo xtask firmware`: the five `no_std` crates on bare metal, without and with `defmt`, in a build that has no
-//! `alloc` and no `std` to offer.
+//! `cargo xtask firmware`: the five `no_std` crates on bare metal, without and with `defmt`, in a
+//! build that has no `alloc` and no `std` to offer.
 
 use std::process::Command;
 
@@ -24,14 +24,16 @@ pub(crate) const TARGETS: [&str; 5] = [
     "riscv32imac-unknown-none-elf",
 ];
 
-/// Those of them, one of each length of words, that the step of `cargo xtask test` checks with `defmt`.
+/// Those of them, one of each length of words, that the step of `cargo xtask test` checks with
+/// `defmt`.
 const WITH_DEFMT: [&str; 2] = ["aarch64-unknown-none", "riscv32imac-unknown-none-elf"];
 
-/// Builds hal, protocols, drivers, kernel and coll for bare metal, and checks them once more with `defmt`.
+/// Builds hal, protocols, drivers, kernel and coll for bare metal, and checks them once more with
+/// `defmt`.
 ///
-/// The compiler's core for a target comes from `ALDIS_RUSTC_<TARGET>`, an installed rustup target, a core built
-/// earlier, or a rustc with library source (Debian: rustc-web cargo-web rust-web-src); x86_64 falls back to the
-/// host's core. Nothing is downloaded; a target without a core is skipped.
+/// The compiler's core for a target comes from `ALDIS_RUSTC_<TARGET>`, an installed rustup target,
+/// a core built earlier, or a rustc with library source (Debian: rustc-web cargo-web rust-web-src);
+/// x86_64 falls back to the host's core. Nothing is downloaded; a target without a core is skipped.
 #[derive(Args)]
 pub(crate) struct Firmware {
     /// Build for these targets only
@@ -57,13 +59,14 @@ impl Firmware {
     }
 }
 
-/// The step of `cargo xtask test`: checks the target that no image is made for, and with `defmt` one of each length of words. For the
-/// other four the steps `size` and `images` generate code.
+/// The step of `cargo xtask test`: checks the target that no image is made for, and with `defmt`
+/// one of each length of words. For the other four the steps `size` and `images` generate code.
 pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
     build(workspace, &Finder::new(workspace)?, (&WITH_DEFMT, "check"), &WITH_DEFMT)
 }
 
-/// Builds targets, or does what the subcommand `how` of cargo says, and checks some with `defmt`; all of one compiler at once.
+/// Builds targets, or does what the subcommand `how` of cargo says, and checks some with `defmt`;
+/// all of one compiler at once.
 fn build(
     workspace: &Workspace,
     finder: &Finder,
@@ -103,7 +106,8 @@ fn build(
     }))
 }
 
-/// `defmt` leaves symbols for a linker script that only a firmware image has: it is checked, not linked.
+/// `defmt` leaves symbols for a linker script that only a firmware image has: it is checked, not
+/// linked.
 fn check_defmt(workspace: &Workspace, mut cargo: Command) -> Result<()> {
     for name in CRATES {
         let package = workspace.packages.iter().find(|package| package.name == name);

@@ -1,5 +1,5 @@
-//! `cargo xtask fuzz`: inputs made up by libFuzzer for whatever reads what others wrote. The targets and what was found worth
-//! keeping are in `tests/fuzz`.
+//! `cargo xtask fuzz`: inputs made up by libFuzzer for whatever reads what others wrote. The
+//! targets and what was found worth keeping are in `tests/fuzz`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,16 +22,18 @@ const INPUT_BYTES_MAX: u32 = 2048;
 /// Seconds after which one input hangs.
 const HANG_S: u32 = 20;
 
-/// What makes LLVM tell libFuzzer where an input goes and what it compares, on the stable toolchain; and overflow checks.
+/// What makes LLVM tell libFuzzer where an input goes and what it compares, on the stable
+/// toolchain; and overflow checks.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares -Copt-level=2 -Coverflow-checks \
     -Cdebug-assertions -Cdebuginfo=1";
 
-/// Tries decoders, links, the engine and what a launcher reads with inputs that are made up to reach new code.
+/// Tries decoders, links, the engine and what a launcher reads with inputs that are made up to
+/// reach new code.
 ///
-/// Inputs that do are kept below `target/fuzz`; with --keep the few that reach all of it go to `tests/fuzz/corpus`, which
-/// `cargo test` reads again. Needs a compiler for C++, for libFuzzer.
+/// Inputs that do are kept below `target/fuzz`; with --keep the few that reach all of it go to
+/// `tests/fuzz/corpus`, which `cargo test` reads again. Needs a compiler for C++, for libFuzzer.
 #[derive(Args)]
 pub(crate) struct Fuzz {
     /// Only these targets [default: all]

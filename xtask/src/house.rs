@@ -37,9 +37,9 @@ const SAME_NAMES: usize = 3;
 
 /// Measures how readable the sources are, and compares with the baselines.
 ///
-/// The baselines are in baselines.json. A measure that is worse than its baseline fails, here and in
-/// the step `house` of `cargo xtask test`; --update writes them anew, and the difference is for the
-/// reviewer of the change.
+/// The baselines are in baselines.json. A measure that is worse than its baseline fails, here and
+/// in the step `house` of `cargo xtask test`; --update writes them anew, and the difference is for
+/// the reviewer of the change.
 #[derive(Args)]
 pub(crate) struct House {
     /// Write the baselines anew

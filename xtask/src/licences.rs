@@ -1,5 +1,5 @@
-//! Every dependency's licence against the list that `deny.toml` allows. `cargo deny` says the same and more, and
-//! is run too where it is installed; this check needs nothing but cargo.
+//! Every dependency's licence against the list that `deny.toml` allows. `cargo deny` says the same
+//! and more, and is run too where it is installed; this check needs nothing but cargo.
 
 use std::fs;
 
@@ -63,7 +63,8 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed(words))
 }
 
-/// Whether an SPDX expression can be met with the allowed licences alone. Anything unreadable cannot.
+/// Whether an SPDX expression can be met with the allowed licences alone. Anything unreadable
+/// cannot.
 fn satisfied(expression: &str, allowed: &[String]) -> bool {
     // The registry's old spelling of OR.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");

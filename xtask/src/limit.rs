@@ -1,4 +1,5 @@
-//! A limit of time for what runs other programs: when it is used up, all that was started is told and ended.
+//! A limit of time for what runs other programs: when it is used up, all that was started is told
+//! and ended.
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -12,8 +13,8 @@ use anyhow::{Result, anyhow};
 /// Between two looks at what a step starts although its time is up.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// Does `work`, and ends the programs that it runs when it takes longer than `limit`: then it fails, and the error names
-/// them.
+/// Does `work`, and ends the programs that it runs when it takes longer than `limit`: then it
+/// fails, and the error names them.
 pub(crate) fn within<R>(limit: Duration, work: impl FnOnce() -> Result<R>) -> Result<R> {
     within_of(|all| descendants(all, std::process::id()), limit, work)
 }
@@ -52,7 +53,8 @@ fn watch(own: impl Fn(&[Process]) -> Vec<Process>, limit: Duration, done: &Recei
     ran
 }
 
-/// Ends all processes that `own` picks: each is stopped before any is ended, so that none that starts another gets away.
+/// Ends all processes that `own` picks: each is stopped before any is ended, so that none that
+/// starts another gets away.
 fn end(own: impl Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
     let mut stopped: Vec<Process> = Vec::new();
     loop {
@@ -95,7 +97,8 @@ fn processes() -> Vec<Process> {
     ids.filter_map(process).collect()
 }
 
-/// The parent in a line of /proc/PID/stat: the second word behind the program's name, which may hold anything.
+/// The parent in a line of /proc/PID/stat: the second word behind the program's name, which may
+/// hold anything.
 fn parent(stat: &str) -> Option<u32> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,5 +1,5 @@
-//! The one entry to every chore: `cargo xtask COMMAND`. One file a command; the doc comments of the arguments are
-//! the help texts. Scripts (`.ci/run`) hold no logic of their own.
+//! The one entry to every chore: `cargo xtask COMMAND`. One file a command; the doc comments of the
+//! arguments are the help texts. Scripts (`.ci/run`) hold no logic of their own.
 
 use std::process::ExitCode;
 

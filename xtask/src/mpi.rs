@@ -1,5 +1,6 @@
-//! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables, a folder that programs are built
-//! and run with, and tests: programs in C, and mpi4py's own and the examples of rsmpi on a reference library and on Aldis.
+//! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables,
+//! a folder that programs are built and run with, and tests: programs in C, and mpi4py's own and
+//! the examples of rsmpi on a reference library and on Aldis.
 
 mod gaps;
 mod garbage;
@@ -35,7 +36,8 @@ pub(crate) enum Command {
     },
     /// Build the library, the compiler wrappers and the launchers into a folder
     Install(install::Install),
-    /// Run programs in C, mpi4py's tests and the examples of rsmpi over Aldis, the latter two over a reference library first
+    /// Run programs in C, mpi4py's tests and the examples of rsmpi over Aldis, the latter two over
+    /// a reference library first
     Test(test::Test),
 }
 
@@ -61,7 +63,8 @@ pub(crate) fn step() -> Result<Outcome> {
     Ok(Outcome::Passed(test::programs()?))
 }
 
-/// The step of `cargo xtask test`: mpi4py's tests, beside the library that is the reference for them.
+/// The step of `cargo xtask test`: mpi4py's tests, beside the library that is the reference for
+/// them.
 pub(crate) fn clients() -> Result<Outcome> {
     if !modules::has_python() {
         let (why, enable) = ("no Python to build mpi4py with".into(), modules::PYTHON_NEEDS.into());

@@ -1,5 +1,5 @@
-//! What is made once and kept in the target folder, by whichever process needs it first: one process at a time makes it, the
-//! others wait and say for whom.
+//! What is made once and kept in the target folder, by whichever process needs it first: one
+//! process at a time makes it, the others wait and say for whom.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The exclusive right to make or replace what is kept in a folder, until it drops or its process ends in any way.
+/// The exclusive right to make or replace what is kept in a folder, until it drops or its process
+/// ends in any way.
 #[derive(Debug)]
 pub(crate) struct Lock {
     /// The system frees the lock with the descriptor, so a killed process blocks nobody.
@@ -51,14 +52,14 @@ impl Lock {
     }
 }
 
-/// A folder beside another for what is not whole yet. It is this process's alone, also if a child of a killed process still
-/// writes to that one's.
+/// A folder beside another for what is not whole yet. It is this process's alone, also if a child
+/// of a killed process still writes to that one's.
 #[derive(Debug)]
 pub(crate) struct Part(PathBuf);
 
 impl Part {
-    /// Makes an empty one for `folder`, and removes those of processes that did not come to an end. The caller holds the
-    /// [`Lock`] of `folder`.
+    /// Makes an empty one for `folder`, and removes those of processes that did not come to an end.
+    /// The caller holds the [`Lock`] of `folder`.
     ///
     /// # Errors
     /// It cannot be made.

@@ -10,8 +10,8 @@ use crate::workspace;
 
 /// Draws the schedule of a collective operation and says what it costs; --help tells how
 ///
-/// `cargo xtask schedule OPERATION [ALGORITHM] --ranks N [--bytes B] [--root R] [--scratch S] [--svg FILE] [--json]` runs
-/// `aldis-schedule` with these arguments.
+/// `cargo xtask schedule OPERATION [ALGORITHM] --ranks N [--bytes B] [--root R] [--scratch S]
+/// [--svg FILE] [--json]` runs `aldis-schedule` with these arguments.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Schedule {

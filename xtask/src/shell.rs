@@ -27,7 +27,8 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command, passing its standard error through and returning its standard output even when it fails.
+/// Runs a command, passing its standard error through and returning its standard output even when
+/// it fails.
 pub(crate) fn capture(command: &mut Command) -> Result<(bool, String)> {
     let line = spell(command);
     let mut child = command

@@ -1,5 +1,6 @@
-//! `cargo xtask sim`: a campaign of the simulator. Every workload under every fault profile, on as many seeds as are
-//! asked for or as there is time for; the workload `mixed`, which is some of everything, gets half of them.
+//! `cargo xtask sim`: a campaign of the simulator. Every workload under every fault profile, on as
+//! many seeds as are asked for or as there is time for; the workload `mixed`, which is some of
+//! everything, gets half of them.
 
 use std::process::Command;
 use std::time::Instant;
@@ -26,10 +27,12 @@ const STEP_RANKS: &str = "2-16";
 /// The workload that is some of everything.
 const MIXED: &str = "mixed";
 
-/// Runs the simulator's workloads under its fault profiles on many seeds, and tells what failed and how to repeat it.
+/// Runs the simulator's workloads under its fault profiles on many seeds, and tells what failed and
+/// how to repeat it.
 ///
-/// Each seed draws a job size, a topology, a wire, a network, storages and faults. The seeds of one campaign are the
-/// same for every workload and profile; those after them are the next campaign's, with --from.
+/// Each seed draws a job size, a topology, a wire, a network, storages and faults. The seeds of one
+/// campaign are the same for every workload and profile; those after them are the next campaign's,
+/// with --from.
 #[derive(Args)]
 pub(crate) struct Sim {
     /// Seeds in all [default: 1000, or with --minutes as many as there is time for]
@@ -260,10 +263,12 @@ fn build(others: &[String]) -> Result<()> {
     shell::run(cargo.args(others))
 }
 
-/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild ones](Wild).
+/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild
+/// ones](Wild).
 pub(crate) fn step() -> Result<Outcome> {
     let workspace = Workspace::members()?;
-    // With what the next step runs: the last crates of both, each one core's work, are compiled side by side.
+    // With what the next step runs: the last crates of both, each one core's work, are compiled
+    // side by side.
     let mut others = conformance::PROGRAMS.map(String::from).to_vec();
     others.extend(verbs::features(&conformance::PACKAGES));
     build(&others)?;

@@ -1,4 +1,5 @@
-//! `cargo xtask size`: what a minimal firmware costs, on a Cortex-M4 above all, and proof of what is not in it.
+//! `cargo xtask size`: what a minimal firmware costs, on a Cortex-M4 above all, and proof of what
+//! is not in it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,9 +41,10 @@ const FACTS: [(&str, &str); 3] = [
 
 /// Prints flash, RAM, stack and bytes per peer, request and communicator of a minimal firmware.
 ///
-/// The firmware is tests/firmware: eager and rendezvous, barrier, bcast and allreduce over shared memory with 4 peers,
-/// built for thumbv7em-none-eabihf with the profile `firmware`. Fails when it takes more flash or RAM than its limits,
-/// when panic machinery or a heap is linked, or when the storage is not all zero and so takes flash.
+/// The firmware is tests/firmware: eager and rendezvous, barrier, bcast and allreduce over shared
+/// memory with 4 peers, built for thumbv7em-none-eabihf with the profile `firmware`. Fails when it
+/// takes more flash or RAM than its limits, when panic machinery or a heap is linked, or when the
+/// storage is not all zero and so takes flash.
 #[derive(Args)]
 pub(crate) struct Size {
     /// Print one JSON object instead of the table
@@ -84,8 +86,8 @@ impl Size {
     }
 }
 
-/// The same as a step of `cargo xtask test`: for the Cortex-M4, and proof of what is not in an image of 64 bits, whose code
-/// is partly another.
+/// The same as a step of `cargo xtask test`: for the Cortex-M4, and proof of what is not in an
+/// image of 64 bits, whose code is partly another.
 pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
     match build(workspace, TARGET)? {
         Built::Missing { why, enable } => Ok(Outcome::Skipped { why, enable }),
@@ -123,8 +125,8 @@ fn build(workspace: &Workspace, target: &str) -> Result<Built> {
     Ok(Built::Image(toolchain.artifacts().join(PACKAGE)))
 }
 
-/// Frames are stated by an option of the compiler that is not stable; it is allowed for this one crate, in whose
-/// link-time optimisation all code is generated. It changes no instruction.
+/// Frames are stated by an option of the compiler that is not stable; it is allowed for this one
+/// crate, in whose link-time optimisation all code is generated. It changes no instruction.
 fn link(toolchain: &Toolchain, linker: &Path) -> Result<()> {
     let mut cargo = toolchain.cargo("rustc");
     cargo

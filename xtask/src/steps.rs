@@ -74,7 +74,8 @@ impl Run {
         Ok(Self { done: Vec::new(), report: report.map(create).transpose()? })
     }
 
-    /// Runs a step and shows at once how it went; a failed one does not keep the others from running.
+    /// Runs a step and shows at once how it went; a failed one does not keep the others from
+    /// running.
     pub(crate) fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
         eprintln!("==> {name}");
         let start = Instant::now();
@@ -104,8 +105,8 @@ impl Run {
     }
 }
 
-/// What a step may take before it is ended as one that hangs: many times what it needs on two cores that others use too,
-/// with nothing built yet.
+/// What a step may take before it is ended as one that hangs: many times what it needs on two cores
+/// that others use too, with nothing built yet.
 fn limit_of(step: &str) -> Duration {
     let minutes = match step {
         "format" | "arrows" | "fences" | "house" | "licences" => 15,

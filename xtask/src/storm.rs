@@ -1,5 +1,6 @@
-//! `cargo xtask storm`: jobs whose processes are killed, stopped and continued at moments that a seed draws. Whatever that
-//! hits, the job ends in time, its report names who died, no survivor tells a wrong result, and nothing is left behind.
+//! `cargo xtask storm`: jobs whose processes are killed, stopped and continued at moments that a
+//! seed draws. Whatever that hits, the job ends in time, its report names who died, no survivor
+//! tells a wrong result, and nothing is left behind.
 
 mod job;
 mod plan;
@@ -27,8 +28,8 @@ const TELL_EVERY: u64 = 50;
 
 /// Kills, stops and continues ranks, agents and launchers of jobs, and judges how each job ends.
 ///
-/// Each seed draws a transport, ranks, a program, and what is done to whom and when. What is hit depends on how fast this
-/// machine is, so a failing seed is to be repeated some times.
+/// Each seed draws a transport, ranks, a program, and what is done to whom and when. What is hit
+/// depends on how fast this machine is, so a failing seed is to be repeated some times.
 #[derive(Args)]
 pub(crate) struct Storm {
     /// Jobs [default: 100, or with --seconds as many as there is time for]

@@ -1,4 +1,5 @@
-//! `cargo xtask test`: everything that proves the project, one step after the other, and what could not be done.
+//! `cargo xtask test`: everything that proves the project, one step after the other, and what could
+//! not be done.
 
 use core::num::NonZero;
 use std::collections::BTreeMap;
@@ -23,14 +24,14 @@ use crate::{
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
-/// Formatting, dependency arrows, fences of unsafe code, measures of the sources, licences, clippy for each package and
-/// feature, documentation, unit and integration tests, bugs planted for them; then, unless skipped
-/// as slow, a campaign of the simulator, the conformance suite on 300 seeds, a storm of signals,
-/// calls of the system that fail, programs in C, mpi4py's tests and rsmpi's examples over its
-/// interface of MPI, a job with an emulated big-endian machine, the loom models, trials of
-/// soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets, the
-/// firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines, and a
-/// short run of the benchmark against the peers. Steps that only build and compute run beside the
+/// Formatting, dependency arrows, fences of unsafe code, measures of the sources, licences, clippy
+/// for each package and feature, documentation, unit and integration tests, bugs planted for them;
+/// then, unless skipped as slow, a campaign of the simulator, the conformance suite on 300 seeds, a
+/// storm of signals, calls of the system that fail, programs in C, mpi4py's tests and rsmpi's
+/// examples over its interface of MPI, a job with an emulated big-endian machine, the loom models,
+/// trials of soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets,
+/// the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines, and
+/// a short run of the benchmark against the peers. Steps that only build and compute run beside the
 /// others at low priority, and tell at their end. A step that does not come to its end is ended,
 /// and what it ran is told. Needs no root and no package.
 #[derive(Args)]
@@ -63,7 +64,8 @@ enum When {
     Always,
     /// Unless skipped as slow.
     Slow,
-    /// So too, and beside the others: it has no deadlines that a busy machine could miss, and no folder of theirs.
+    /// So too, and beside the others: it has no deadlines that a busy machine could miss, and no
+    /// folder of theirs.
     Aside,
 }
 
@@ -178,9 +180,9 @@ fn format() -> Result<Outcome> {
     Ok(Outcome::Passed(String::new()))
 }
 
-/// Each package of the core by itself, as features that another one happens to turn on would hide what is wrong without them,
-/// and the others together; once more for each feature all packages that have one of that name, and never with all features, as
-/// `defmt` does not link on a host.
+/// Each package of the core by itself, as features that another one happens to turn on would hide
+/// what is wrong without them, and the others together; once more for each feature all packages
+/// that have one of that name, and never with all features, as `defmt` does not link on a host.
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     if !has_component("clippy") {
         return Ok(missing_component("clippy"));
@@ -244,7 +246,8 @@ fn tests() -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
 }
 
-/// The variable from which proptest takes the seed of all that it draws, beside the failures that it keeps in files.
+/// The variable from which proptest takes the seed of all that it draws, beside the failures that
+/// it keeps in files.
 const PROPERTY_SEED: &str = "PROPTEST_RNG_SEED";
 
 /// The seed of property tests: that of the environment, to replay a run, or a wild one.
@@ -252,8 +255,9 @@ fn property_seed() -> String {
     env::var(PROPERTY_SEED).unwrap_or_else(|_| Wild::of("tests").from.to_string())
 }
 
-/// Whether the simulator finds the bugs that a feature of the kernel plants. A build of its own, so that no other test meets
-/// that feature; of the workspace, so that all but what has the feature is what the other tests were built with.
+/// Whether the simulator finds the bugs that a feature of the kernel plants. A build of its own, so
+/// that no other test meets that feature; of the workspace, so that all but what has the feature is
+/// what the other tests were built with.
 fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--locked", "--workspace", "--features", "aldis-host-sim/planted-bugs"]);
@@ -264,7 +268,8 @@ fn planted() -> Result<Outcome> {
     Ok(Outcome::Passed(wild.to_string()))
 }
 
-/// The lock-free structures under every interleaving. A folder of its own, because the flag rebuilds everything.
+/// The lock-free structures under every interleaving. A folder of its own, because the flag
+/// rebuilds everything.
 fn loom(workspace: &Workspace) -> Result<Outcome> {
     for models in [["-p", "aldis-drivers", "--test", "loom"], ["-p", "aldis-models", "--lib", "--"]] {
         let mut cargo = workspace::cargo();

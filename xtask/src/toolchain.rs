@@ -1,18 +1,21 @@
-//! Where a bare-metal target's `libcore` comes from, and that of a foreign Linux target's `libstd`, and how cargo is made
-//! to build with it.
+//! Where a bare-metal target's `libcore` comes from, and that of a foreign Linux target's `libstd`,
+//! and how cargo is made to build with it.
 //!
 //! For each target, in this order:
 //!
 //! 1. `ALDIS_RUSTC_<TARGET>` (upper case, `-` as `_`) names a rustc that has the target's core;
 //! 2. `rustc` in the search path has it (`rustup target add`);
-//! 3. a core that was built before from 4's source by the very same compiler, kept in the target folder;
-//! 4. any rustc that comes with the library's source and its vendored dependencies (Debian's `rustc-web` with
-//!    `rust-web-src`): core is built from it, once;
-//! 5. for `x86_64-unknown-none` alone, the core of a hosted x86_64 target: other calling conditions, the same code;
+//! 3. a core that was built before from 4's source by the very same compiler, kept in the target
+//!    folder;
+//! 4. any rustc that comes with the library's source and its vendored dependencies (Debian's
+//!    `rustc-web` with `rust-web-src`): core is built from it, once;
+//! 5. for `x86_64-unknown-none` alone, the core of a hosted x86_64 target: other calling
+//!    conditions, the same code;
 //! 6. none: the target is skipped, with a line that says how to enable it.
 //!
 //! Nothing is ever downloaded. Whoever provides it, the firmware sees a sysroot that holds core and
-//! compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be compiled.
+//! compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be
+//! compiled.
 
 use core::fmt;
 use std::fs;
@@ -90,7 +93,8 @@ impl Finder {
         self.all(Library::Core, targets)
     }
 
-    /// Finds or provisions the whole library of a target with an operating system: rustup's, or built from source.
+    /// Finds or provisions the whole library of a target with an operating system: rustup's, or
+    /// built from source.
     pub(crate) fn find_hosted(&self, target: &str) -> Result<Found> {
         self.one(Library::Std, target)
     }
@@ -100,7 +104,8 @@ impl Finder {
     }
 
     fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<Found>> {
-        // Steps that run beside each other want the same targets, so all that is made here is made under one lock.
+        // Steps that run beside each other want the same targets, so all that is made here is made
+        // under one lock.
         let purpose = format!("preparing {library:?} for {}", targets.join(", "));
         let lock = Lock::take(&self.target_folder.join("sysroots"), &purpose)?;
         let given = targets.iter().map(|target| self.given(library, target)).collect::<Result<Vec<_>>>()?;
@@ -115,7 +120,8 @@ impl Finder {
         .collect()
     }
 
-    /// Where the library of a target is from that was not given one, once the targets `built` have got theirs.
+    /// Where the library of a target is from that was not given one, once the targets `built` have
+    /// got theirs.
     fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<Found> {
         if let Some(provider) = self.with_source.first() {
             let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
@@ -132,7 +138,8 @@ impl Finder {
         Ok(Found::Missing { enable })
     }
 
-    /// A library that need not be built: that of the compiler that a variable names, or of the one in the search path.
+    /// A library that need not be built: that of the compiler that a variable names, or of the one
+    /// in the search path.
     fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
         let variable = format!("ALDIS_RUSTC_{}", capitals(target));
         if let (Library::Core, Some(rustc)) = (library, std::env::var_os(&variable)) {
@@ -146,7 +153,8 @@ impl Finder {
         Ok(in_path.and_then(|one| Some((one.clone(), Origin::Installed, one.library_of(library, target)?))))
     }
 
-    /// Builds the library for those of these targets for which that is still to be done, if there is source; which they are.
+    /// Builds the library for those of these targets for which that is still to be done, if there
+    /// is source; which they are.
     fn provision<'t>(&self, library: Library, targets: &[&'t str], lock: &Lock) -> Result<Vec<&'t str>> {
         let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
         let has_none = |target: &&str| !provider.has_built(&self.built(provider, target));
@@ -190,8 +198,8 @@ impl Finder {
     }
 }
 
-/// Makes a folder hold links to these files and nothing else. What stands as it should is not touched: another process may be
-/// building with it.
+/// Makes a folder hold links to these files and nothing else. What stands as it should is not
+/// touched: another process may be building with it.
 fn link_alone(files: &[PathBuf], folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let is_there = |link: &Path| {
@@ -214,8 +222,8 @@ fn link_alone(files: &[PathBuf], folder: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and macros, which cargo compiles
-/// without `--target`, see all that the compiler brings.
+/// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and
+/// macros, which cargo compiles without `--target`, see all that the compiler brings.
 fn write_wrapper(wrapper: &Path, rustc: &Path, bare: &Path) -> Result<()> {
     let (rustc, bare) = (rustc.display(), bare.display());
     let script = format!(
@@ -248,7 +256,8 @@ fn capitals(target: &str) -> String {
     target.to_uppercase().replace('-', "_")
 }
 
-/// Toolchains in groups of those that cargo can build for at once: the first of each, and the others.
+/// Toolchains in groups of those that cargo can build for at once: the first of each, and the
+/// others.
 pub(crate) fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Vec<&'t Toolchain>)> {
     let mut groups: Vec<(&Toolchain, Vec<&Toolchain>)> = Vec::new();
     for toolchain in toolchains {

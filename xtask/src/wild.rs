@@ -1,5 +1,6 @@
-//! Wild seeds: ranges that are drawn from the commit, so that each commit is tried where none before it was, and the same
-//! commit always in the same places. What fails there is a bug to mend, as with the fixed seeds beside them.
+//! Wild seeds: ranges that are drawn from the commit, so that each commit is tried where none
+//! before it was, and the same commit always in the same places. What fails there is a bug to mend,
+//! as with the fixed seeds beside them.
 
 use core::fmt;
 use std::process::Command;
@@ -25,7 +26,8 @@ impl Wild {
         Self::from_commit(&commit.map_or_else(|_| NO_COMMIT.into(), |commit| commit.trim().to_owned()), step)
     }
 
-    /// Draws them from a commit: FNV-1a of both names, then the finalizer of SplitMix64 (Steele, Lea and Flood 2014).
+    /// Draws them from a commit: FNV-1a of both names, then the finalizer of SplitMix64 (Steele,
+    /// Lea and Flood 2014).
     fn from_commit(commit: &str, step: &str) -> Self {
         let names = commit.bytes().chain([0]).chain(step.bytes());
         let mut hash = names.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {

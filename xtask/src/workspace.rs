@@ -1,4 +1,5 @@
-//! The workspace as cargo sees it: where it stands, where it builds to, its packages and what they use.
+//! The workspace as cargo sees it: where it stands, where it builds to, its packages and what they
+//! use.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

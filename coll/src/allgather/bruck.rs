@@ -4,11 +4,12 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, radix};
 
-/// Bruck's allgather of radix k, 2 in the original: ceil(log_k p) stages of up to k - 1 messages, any p; a round each for a radix
-/// of up to 5.
+/// Bruck's allgather of radix k, 2 in the original: ceil(log_k p) stages of up to k - 1 messages,
+/// any p; a round each for a radix of up to 5.
 ///
-/// After stage s a rank has the blocks of the k^(s+1) ranks from itself on. They stand in their places from the start, so
-/// that nothing is turned at the end as in the original: what goes past the last block goes in two messages.
+/// After stage s a rank has the blocks of the k^(s+1) ranks from itself on. They stand in their
+/// places from the start, so that nothing is turned at the end as in the original: what goes past
+/// the last block goes in two messages.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,8 @@ use aldis_kernel::hal::Operation;
 use crate::schedule::exchange::{self, WIDTH_MAX};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// The direct allgather: each rank sends its block to each other, as many at a time as fit into a round.
+/// The direct allgather: each rank sends its block to each other, as many at a time as fit into a
+/// round.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

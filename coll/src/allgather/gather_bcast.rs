@@ -6,8 +6,9 @@ use crate::phases::sum;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan};
 use crate::{bcast, gather};
 
-/// The allgather of two operations: rank 0 gathers all blocks, eight at a time, and a binomial tree spreads them out: ceil(log2 p)
-/// rounds of all of them. What Open MPI takes by default where blocks have unlike lengths.
+/// The allgather of two operations: rank 0 gathers all blocks, eight at a time, and a binomial tree
+/// spreads them out: ceil(log2 p) rounds of all of them. What Open MPI takes by default where
+/// blocks have unlike lengths.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,11 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 
-/// The neighbour-exchange allgather: p/2 rounds, each rank speaks with its two neighbours only; for even p.
+/// The neighbour-exchange allgather: p/2 rounds, each rank speaks with its two neighbours only; for
+/// even p.
 ///
-/// Ranks pair up and swap blocks. Then each pair of blocks wanders: in every round a rank swaps the pair of blocks that
-/// came last with one neighbour, in the next with the other.
+/// Ranks pair up and swap blocks. Then each pair of blocks wanders: in every round a rank swaps the
+/// pair of blocks that came last with one neighbour, in the next with the other.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +19,8 @@ pub struct NeighborExchange;
 fn pair(instance: &Instance, round: u32) -> Span {
     let (own, even) = (instance.rank() & !1, instance.rank() & 1 == 0);
     let steps = round.div_ceil(2).saturating_mul(2) % instance.size();
-    // In odd rounds even ranks hear from below, odd ones from above; in even rounds the other way round.
+    // In odd rounds even ranks hear from below, odd ones from above; in even rounds the other way
+    // round.
     let below = even == (round & 1 == 1);
     let first = if below { own + (instance.size() - steps) } else { own + steps };
     instance.blocks(first, 2)

@@ -6,8 +6,9 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_floor};
 
 /// The recursive-doubling allgather: log2 p rounds for powers of two; two more for other p.
 ///
-/// Let p' be the largest power of two. Each rank beyond p' hands its block to the rank p' before it, which swaps it along with
-/// its own: two messages, as it stands apart. At the end that rank hands all blocks back.
+/// Let p' be the largest power of two. Each rank beyond p' hands its block to the rank p' before
+/// it, which swaps it along with its own: two messages, as it stands apart. At the end that rank
+/// hands all blocks back.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +21,8 @@ const fn split(size: u32) -> (u32, u32) {
     (power, size.saturating_sub(power))
 }
 
-/// The steps of a doubling round: the blocks of a group, and those of the ranks beyond whom its ranks stand for.
+/// The steps of a doubling round: the blocks of a group, and those of the ranks beyond whom its
+/// ranks stand for.
 fn swap(instance: &Instance, bits: u32, index: u32) -> Option<Step> {
     let (power, beyond) = split(instance.size());
     let (rank, ranks) = (instance.rank(), 1u32.checked_shl(bits)?);
@@ -94,7 +96,8 @@ impl Priced for RecursiveDoubling {
             return Work::default();
         }
         let (folds, all) = (u64::from(beyond > 0), u64::from(size));
-        // The group of rank 0 has most blocks of ranks beyond: as many as its ranks, while there are any.
+        // The group of rank 0 has most blocks of ranks beyond: as many as its ranks, while there
+        // are any.
         let rounds = log2_floor(size);
         let extra: u64 = (0..rounds).map(|bits| u64::from(beyond.min(1 << bits))).sum();
         let blocks = u64::from(power - 1) + extra + folds * (1 + all);

@@ -5,18 +5,21 @@ use aldis_kernel::hal::Operation;
 use crate::schedule::exchange::WIDTH_MAX;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 
-/// The sparbit allgather: ceil(log2 p) stages with distances that halve, so that most bytes travel between neighbours.
+/// The sparbit allgather: ceil(log2 p) stages with distances that halve, so that most bytes travel
+/// between neighbours.
 ///
-/// Before the stage with distance d a rank has the blocks of every rank that is a multiple of 2 d before it, as far as
-/// there are such; in it, each goes on to the rank d after. Every block is a message of its own and stays in its place;
-/// a stage with more of them than fit into a round takes several.
+/// Before the stage with distance d a rank has the blocks of every rank that is a multiple of 2 d
+/// before it, as far as there are such; in it, each goes on to the rank d after. Every block is a
+/// message of its own and stays in its place; a stage with more of them than fit into a round takes
+/// several.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Sparbit;
 
-/// Blocks that pass in the stage with this distance: those at its odd multiples that are below the size.
+/// Blocks that pass in the stage with this distance: those at its odd multiples that are below the
+/// size.
 const fn passing(size: u32, distance: u32) -> u32 {
     size.div_ceil(distance) / 2
 }

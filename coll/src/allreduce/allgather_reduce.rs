@@ -1,17 +1,19 @@
-//! Everything to everyone, and every rank reduces it all: few rounds, and the operands in the order of their ranks.
+//! Everything to everyone, and every rank reduces it all: few rounds, and the operands in the order
+//! of their ranks.
 
 use aldis_kernel::hal::Operation;
 
 use crate::phases::{back, left_fold, nth};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
-/// The all-reduce by allgather and local reduction: ceil(log2 p) rounds, (p - 1) n elements sent and as many reduced.
+/// The all-reduce by allgather and local reduction: ceil(log2 p) rounds, (p - 1) n elements sent
+/// and as many reduced.
 ///
-/// The allgather is Bruck's: a rank has the data of those from itself on in that order; in round k it sends the first 2^k
-/// of them, or as many as are missing, to the rank 2^k before it.
+/// The allgather is Bruck's: a rank has the data of those from itself on in that order; in round k
+/// it sends the first 2^k of them, or as many as are missing, to the rank 2^k before it.
 ///
-/// **Same bits everywhere**, and for every number of ranks: all combine the same operands from left to right in the order
-/// of their ranks.
+/// **Same bits everywhere**, and for every number of ranks: all combine the same operands from left
+/// to right in the order of their ranks.
 ///
 /// Scratch: p - 1 times a segment; with less than p - 1 elements it cannot be used.
 #[derive(Clone, Copy, Debug)]

@@ -1,19 +1,23 @@
-//! The cube: in each dimension groups of ranks share out what they have, and gather it again on the way back.
+//! The cube: in each dimension groups of ranks share out what they have, and gather it again on the
+//! way back.
 
 use aldis_kernel::hal::Operation;
 
 use crate::phases::{Parts, messages, nth, sum};
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 
-/// The bcube all-reduce of gloo, of base `BASE`: 2 log_b p stages of b - 1 rounds, 2 (p - 1)/p n elements, for p a power of
-/// the base b. Otherwise the last stage has groups of what is left of p without its factors b.
+/// The bcube all-reduce of gloo, of base `BASE`: 2 log_b p stages of b - 1 rounds, 2 (p - 1)/p n
+/// elements, for p a power of the base b. Otherwise the last stage has groups of what is left of p
+/// without its factors b.
 ///
-/// In a stage the ranks of a group, which differ in one digit of their number, cut what they have into as many parts and send
-/// each other's; the stages back are an allgather. gloo exchanges with all of a group at once, which takes scratch for all
-/// of them; here it is one after another, in rounds of one message each way.
+/// In a stage the ranks of a group, which differ in one digit of their number, cut what they have
+/// into as many parts and send each other's; the stages back are an allgather. gloo exchanges with
+/// all of a group at once, which takes scratch for all of them; here it is one after another, in
+/// rounds of one message each way.
 ///
-/// **Same bits everywhere:** each part is combined on one rank in the end, and copied to the others. What the others of a
-/// group send is combined in the order in which it comes around, not in rank order: only for operations that commute.
+/// **Same bits everywhere:** each part is combined on one rank in the end, and copied to the
+/// others. What the others of a group send is combined in the order in which it comes around, not
+/// in rank order: only for operations that commute.
 ///
 /// Scratch: the first stage's part of a segment, half of it where p is even and the base 2.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +80,8 @@ fn stage_at(base: u32, instance: &Instance, mut round: u32) -> Option<(Stage, u3
     })
 }
 
-/// A round of a stage: the peers that this one's message goes to and comes from, and the parts of both and its own.
+/// A round of a stage: the peers that this one's message goes to and comes from, and the parts of
+/// both and its own.
 struct Round {
     to: (u32, Span),
     from: (u32, Span),

@@ -7,15 +7,18 @@ use crate::schedule::{
     IN_FLIGHT_MAX, Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor, pairs_up,
 };
 
-/// The halving-doubling all-reduce of gloo: for p a power of two, Rabenseifner's. Otherwise the ranks are cut into blocks of
-/// powers of two, the largest first: 2 floor(log2 p) rounds in which the blocks halve and double side by side, and between
-/// them, from the smallest block to the largest and back, rounds in which a block hands its parts to the next larger one,
-/// which reduces them. A rank of a block 2^d times smaller than the next sends 2^d messages, eight a round.
+/// The halving-doubling all-reduce of gloo: for p a power of two, Rabenseifner's. Otherwise the
+/// ranks are cut into blocks of powers of two, the largest first: 2 floor(log2 p) rounds in which
+/// the blocks halve and double side by side, and between them, from the smallest block to the
+/// largest and back, rounds in which a block hands its parts to the next larger one, which reduces
+/// them. A rank of a block 2^d times smaller than the next sends 2^d messages, eight a round.
 ///
-/// All blocks cut the data alike, so that the parts of a rank of a smaller block are those of 2^d ranks of the larger one.
+/// All blocks cut the data alike, so that the parts of a rank of a smaller block are those of 2^d
+/// ranks of the larger one.
 ///
-/// **Same bits everywhere:** each part is combined on one rank of the largest block in the end, and copied to the others.
-/// Operands cover contiguous ranges of ranks, the lower standing on the left, so rank order is kept.
+/// **Same bits everywhere:** each part is combined on one rank of the largest block in the end, and
+/// copied to the others. Operands cover contiguous ranges of ranks, the lower standing on the left,
+/// so rank order is kept.
 ///
 /// Scratch: half a segment.
 #[derive(Clone, Copy, Debug)]

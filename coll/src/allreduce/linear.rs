@@ -7,7 +7,8 @@ use crate::phases::sum;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 use crate::{bcast, reduce};
 
-/// The linear all-reduce: [`reduce::Linear`] and then [`bcast::Linear`], (p - 1) n elements each way at rank 0.
+/// The linear all-reduce: [`reduce::Linear`] and then [`bcast::Linear`], (p - 1) n elements each
+/// way at rank 0.
 ///
 /// **Same bits everywhere:** one rank has the result and the others get a copy; rank order is kept.
 ///

@@ -6,7 +6,8 @@ use crate::phases::sum;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, pairs_up};
 use crate::{bcast, reduce};
 
-/// The nonoverlapping all-reduce: [`reduce::Binomial`] and then [`bcast::Binomial`], 2 ceil(log2 p) rounds of n elements.
+/// The nonoverlapping all-reduce: [`reduce::Binomial`] and then [`bcast::Binomial`], 2 ceil(log2 p)
+/// rounds of n elements.
 ///
 /// **Same bits everywhere:** one rank has the result and the others get a copy; rank order is kept.
 ///

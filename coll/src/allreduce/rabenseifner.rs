@@ -1,20 +1,22 @@
-//! Rabenseifner's algorithm: a reduce-scatter by recursive halving and an allgather by recursive doubling.
+//! Rabenseifner's algorithm: a reduce-scatter by recursive halving and an allgather by recursive
+//! doubling.
 
 use aldis_kernel::hal::Operation;
 
 use crate::phases::{Halving, Pairs, locate, messages, nth, power, reverse, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// Rabenseifner's all-reduce: 2 log2 p rounds, 2 (p - 1)/p n elements sent and (p - 1)/p n reduced, for p a power of
-/// two. Otherwise pairs of ranks act as one, as in recursive doubling: a round more before and one after, of n elements
-/// each.
+/// Rabenseifner's all-reduce: 2 log2 p rounds, 2 (p - 1)/p n elements sent and (p - 1)/p n reduced,
+/// for p a power of two. Otherwise pairs of ranks act as one, as in recursive doubling: a round
+/// more before and one after, of n elements each.
 ///
-/// In round k of the reduce-scatter a rank exchanges halves of what it has left with the partner whose number differs in
-/// bit k, keeps one half and reduces it; in the end each has one part of the result. The allgather takes the same rounds
-/// from the last to the first.
+/// In round k of the reduce-scatter a rank exchanges halves of what it has left with the partner
+/// whose number differs in bit k, keeps one half and reduces it; in the end each has one part of
+/// the result. The allgather takes the same rounds from the last to the first.
 ///
-/// **Same bits everywhere:** each part is combined on one rank in the end, and copied to the others. Operands cover
-/// contiguous ranges of ranks, the lower standing on the left, so rank order is kept.
+/// **Same bits everywhere:** each part is combined on one rank in the end, and copied to the
+/// others. Operands cover contiguous ranges of ranks, the lower standing on the left, so rank order
+/// is kept.
 ///
 /// Scratch: half a segment; for p no power of two a whole one.
 #[derive(Clone, Copy, Debug)]

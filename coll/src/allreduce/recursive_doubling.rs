@@ -1,18 +1,21 @@
-//! Recursive doubling: pairs at distance 1, 2, 4, .. exchange everything they have and both combine it.
+//! Recursive doubling: pairs at distance 1, 2, 4, .. exchange everything they have and both combine
+//! it.
 
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor};
 
-/// The recursive-doubling all-reduce: floor(log2 p) rounds of n elements, and two more when p is no power of two.
+/// The recursive-doubling all-reduce: floor(log2 p) rounds of n elements, and two more when p is no
+/// power of two.
 ///
-/// Then the first 2 (p - 2^floor(log2 p)) ranks fold: even ranks hand their data to the odd rank after them and get
-/// the result from it at the end. The others, renumbered densely, exchange with the partner whose number differs
-/// in bit k in round k.
+/// Then the first 2 (p - 2^floor(log2 p)) ranks fold: even ranks hand their data to the odd rank
+/// after them and get the result from it at the end. The others, renumbered densely, exchange with
+/// the partner whose number differs in bit k in round k.
 ///
-/// **Same bits everywhere:** both partners combine the lower ranks' operand on the left and the higher ranks' on
-/// the right, so that both evaluate the same expression; by induction all of them end with the same expression
-/// tree. Each operand covers a contiguous range of ranks, so rank order is kept.
+/// **Same bits everywhere:** both partners combine the lower ranks' operand on the left and the
+/// higher ranks' on the right, so that both evaluate the same expression; by induction all of them
+/// end with the same expression tree. Each operand covers a contiguous range of ranks, so rank
+/// order is kept.
 ///
 /// Scratch: as many elements as a segment.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +27,9 @@ const fn excess(size: u32) -> u32 {
     size.saturating_sub(1u32.wrapping_shl(log2_floor(size)))
 }
 
-/// What a rank is for the rounds between fold and unfold. As [`Pairs`](crate::phases::Pairs) have it, but without a root: small
-/// firmware holds this algorithm and no other, and 42 bytes less by it.
+/// What a rank is for the rounds between fold and unfold. As [`Pairs`](crate::phases::Pairs) have
+/// it, but without a root: small firmware holds this algorithm and no other, and 42 bytes less by
+/// it.
 enum Role {
     /// Sits them out: its data went to the rank after it.
     Folded,

@@ -1,18 +1,19 @@
-//! Recursive multiplying: groups of k at distance 1, k, k^2, .. exchange everything they have and all combine it.
+//! Recursive multiplying: groups of k at distance 1, k, k^2, .. exchange everything they have and
+//! all combine it.
 
 use aldis_kernel::hal::Operation;
 
 use crate::phases::{left_fold, locate, sum, whole};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 
-/// The recursive-multiplying all-reduce of radix `RADIX`: log_k p rounds of k - 1 messages of n elements each way, for p a
-/// power of the radix k, and two more otherwise.
+/// The recursive-multiplying all-reduce of radix `RADIX`: log_k p rounds of k - 1 messages of n
+/// elements each way, for p a power of the radix k, and two more otherwise.
 ///
-/// Then the ranks are cut into k^floor(log_k p) groups of neighbours, as even as can be and of at most k; all of a group
-/// hand their data to its last rank and get the result from it at the end.
+/// Then the ranks are cut into k^floor(log_k p) groups of neighbours, as even as can be and of at
+/// most k; all of a group hand their data to its last rank and get the result from it at the end.
 ///
-/// **Same bits everywhere:** all of a group combine the same operands from left to right in the order of their ranks. Each
-/// operand covers a contiguous range of ranks, so rank order is kept.
+/// **Same bits everywhere:** all of a group combine the same operands from left to right in the
+/// order of their ranks. Each operand covers a contiguous range of ranks, so rank order is kept.
 ///
 /// Scratch: k - 1 times a segment; with less than k - 1 elements it cannot be used.
 #[derive(Clone, Copy, Debug)]

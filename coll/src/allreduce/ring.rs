@@ -7,14 +7,16 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
 /// The ring all-reduce: 2 (p - 1) rounds of n/p elements, optimal in bytes.
 ///
-/// The data is cut into p chunks. In round k of the reduce-scatter a rank passes chunk `rank - k` on to the next
-/// rank and adds its own part to the chunk that comes from the one before; after p - 1 rounds it holds chunk
-/// `rank + 1` complete. The allgather sends the complete chunks once around. Uneven chunks differ by one element;
-/// empty ones (fewer elements than ranks) send nothing.
+/// The data is cut into p chunks. In round k of the reduce-scatter a rank passes chunk `rank - k`
+/// on to the next rank and adds its own part to the chunk that comes from the one before; after p -
+/// 1 rounds it holds chunk `rank + 1` complete. The allgather sends the complete chunks once
+/// around. Uneven chunks differ by one element; empty ones (fewer elements than ranks) send
+/// nothing.
 ///
-/// **Same bits everywhere:** each chunk is combined exactly once, on one path around the ring, what came from the
-/// left standing on the left; every other rank receives a copy of that result. The path of chunk c starts at rank
-/// c, so operands are in ring order, not in rank order: only for operations that commute.
+/// **Same bits everywhere:** each chunk is combined exactly once, on one path around the ring, what
+/// came from the left standing on the left; every other rank receives a copy of that result. The
+/// path of chunk c starts at rank c, so operands are in ring order, not in rank order: only for
+/// operations that commute.
 ///
 /// Scratch: one chunk.
 #[derive(Clone, Copy, Debug)]

@@ -7,10 +7,11 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 
 /// The segmented ring all-reduce: 3 (p - 1) rounds; bytes as in the ring, with half its scratch.
 ///
-/// Open MPI's reduce-scatter walks around the ring once for every segment of the chunks, then its allgather once for all of
-/// them; gloo keeps two segments in flight. Here segments in flight are the executor's affair, for every algorithm, and
-/// what is left of this one is the shape: **it is the [`Ring`](super::Ring) with two segments in the reduce-scatter and
-/// one in the allgather**. It pays off where scratch is so short that the ring's allgather would be cut as well.
+/// Open MPI's reduce-scatter walks around the ring once for every segment of the chunks, then its
+/// allgather once for all of them; gloo keeps two segments in flight. Here segments in flight are
+/// the executor's affair, for every algorithm, and what is left of this one is the shape: **it is
+/// the [`Ring`](super::Ring) with two segments in the reduce-scatter and one in the allgather**. It
+/// pays off where scratch is so short that the ring's allgather would be cut as well.
 ///
 /// **Same bits everywhere** as in the ring: only for operations that commute.
 ///

@@ -5,14 +5,17 @@ use aldis_kernel::hal::Operation;
 use crate::schedule::radix::{self, Turn};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
-/// Bruck's all-to-all of radix k, 2 in the original, modified: ceil(log_k p) stages of up to k - 1 messages of about p/k blocks,
-/// any p; a round each for a radix of up to 5. For short blocks: a higher radix takes fewer stages and sends less.
+/// Bruck's all-to-all of radix k, 2 in the original, modified: ceil(log_k p) stages of up to k - 1
+/// messages of about p/k blocks, any p; a round each for a radix of up to 5. For short blocks: a
+/// higher radix takes fewer stages and sends less.
 ///
-/// The block for the rank i after this one travels the distances that make up i, the digits of i times the powers of k. At
-/// each rank on its way it stands where it belongs if that rank is the last: at the place of the rank i before. So nothing
-/// is turned at the end. What goes in a round is packed into scratch, and what comes is unpacked from there.
+/// The block for the rank i after this one travels the distances that make up i, the digits of i
+/// times the powers of k. At each rank on its way it stands where it belongs if that rank is the
+/// last: at the place of the rank i before. So nothing is turned at the end. What goes in a round
+/// is packed into scratch, and what comes is unpacked from there.
 ///
-/// Scratch: what is sent and what is received in a round, about p blocks for a radix of 2, and less than 2 p.
+/// Scratch: what is sent and what is received in a round, about p blocks for a radix of 2, and less
+/// than 2 p.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Bruck<const RADIX: u32>;
@@ -64,7 +67,8 @@ impl<const RADIX: u32> Bruck<RADIX> {
         0
     }
 
-    /// The place in scratch of as many blocks that are sent in a turn, or received behind them, from number `index` on.
+    /// The place in scratch of as many blocks that are sent in a turn, or received behind them,
+    /// from number `index` on.
     fn packed(instance: &Instance, turn: Turn, (index, blocks): (u32, u32), received: bool) -> Span {
         let before = if received { Self::all(instance.size(), turn) } else { 0 };
         let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
@@ -78,8 +82,8 @@ impl<const RADIX: u32> Bruck<RADIX> {
         Self::packed(instance, turn, blocks, received)
     }
 
-    /// The local steps after a round: what came goes home, and what goes in the next is packed. All comes from the input at
-    /// first.
+    /// The local steps after a round: what came goes home, and what goes in the next is packed. All
+    /// comes from the input at first.
     fn sort(instance: &Instance, came: Option<Turn>, goes: Option<Turn>, index: u32) -> Option<Step> {
         let size = instance.size();
         let blocks = came.map_or(size, |turn| Self::all(size, turn));

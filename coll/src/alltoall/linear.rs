@@ -3,7 +3,8 @@
 use crate::schedule::along::Along;
 use crate::schedule::exchange::{Exchanges, WIDTH_MAX};
 
-/// The linear all-to-all: as many exchanges under way at a time as a round has messages for, those with near ranks first.
+/// The linear all-to-all: as many exchanges under way at a time as a round has messages for, those
+/// with near ranks first.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

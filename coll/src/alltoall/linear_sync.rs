@@ -3,7 +3,8 @@
 use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;
 
-/// The throttled all-to-all: two exchanges under way at a time, for networks that many messages at once congest.
+/// The throttled all-to-all: two exchanges under way at a time, for networks that many messages at
+/// once congest.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

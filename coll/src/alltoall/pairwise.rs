@@ -3,8 +3,8 @@
 use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;
 
-/// The pairwise all-to-all: p - 1 rounds; in round k a rank sends to the one k + 1 after it and receives from the one k + 1
-/// before it.
+/// The pairwise all-to-all: p - 1 rounds; in round k a rank sends to the one k + 1 after it and
+/// receives from the one k + 1 before it.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

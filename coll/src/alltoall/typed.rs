@@ -11,12 +11,14 @@ use crate::layout::{Layout, TypedBlock};
 use crate::op::Element;
 use crate::select::Options;
 
-/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent
-/// (MPI_Alltoallw). Each block is of a datatype of its own, listed by `given` and `blocks`: what goes from one rank to another has
-/// one signature at both, and may lie scattered in memory, otherwise at each. It is packed straight into messages and unpacked
+/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
+/// what rank r has sent (MPI_Alltoallw). Each block is of a datatype of its own, listed by `given`
+/// and `blocks`: what goes from one rank to another has one signature at both, and may lie
+/// scattered in memory, otherwise at each. It is packed straight into messages and unpacked
 /// straight out of them, and converted where ranks are of unlike byte orders or widths.
 ///
-/// The types are those of the endpoint's table, or basic ones; they are there until the call is over. Blocks of `data` do not overlap.
+/// The types are those of the endpoint's table, or basic ones; they are there until the call is
+/// over. Blocks of `data` do not overlap.
 ///
 /// ```
 /// # use aldis_coll::{alltoallw_typed, layout::TypedBlock};
@@ -45,13 +47,14 @@ use crate::select::Options;
 /// ```
 ///
 /// # Errors
-/// Before anything is sent: [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for every
-/// rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of its buffer,
-/// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed, with the rank that it is for or from;
+/// Before anything is sent: [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch)
+/// unless a block is listed for every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for
+/// a block outside of its buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a
+/// type that was freed, with the rank that it is for or from;
 /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) if no types are attached. Later
 /// [`Cause::UnlikeLength`](aldis_kernel::hal::Cause::UnlikeLength) and
-/// [`Cause::SignatureMismatch`](aldis_kernel::hal::Cause::SignatureMismatch) where another rank's block is unlike this one's, else as
-/// [`Collective::wait`].
+/// [`Cause::SignatureMismatch`](aldis_kernel::hal::Cause::SignatureMismatch) where another rank's
+/// block is unlike this one's, else as [`Collective::wait`].
 pub fn alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -63,8 +66,8 @@ pub fn alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
     Options::default().alltoallw_typed(caller, comm, input, given, data, blocks)
 }
 
-/// Starts [`alltoallw_typed`] (MPI_Ialltoallw). The memory can be used again when the scope is over; types must be there until the
-/// call is complete.
+/// Starts [`alltoallw_typed`] (MPI_Ialltoallw). The memory can be used again when the scope is
+/// over; types must be there until the call is complete.
 ///
 /// # Errors
 /// As [`alltoallw_typed`].
@@ -94,7 +97,8 @@ impl Options {
     /// [`alltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -11,14 +11,15 @@ use crate::layout::{Block, Layout};
 use crate::op::Element;
 use crate::select::{Choice, Options};
 
-/// Swaps block r of `data`, as listed by `blocks`, for what rank r of `comm` has for this one, which is as long, for every r
-/// (MPI_Alltoallv with MPI_IN_PLACE).
+/// Swaps block r of `data`, as listed by `blocks`, for what rank r of `comm` has for this one,
+/// which is as long, for every r (MPI_Alltoallv with MPI_IN_PLACE).
 ///
-/// `scratch` is working memory, of the same length on every rank: one element is enough, more than the longest block of all
-/// ranks is not used.
+/// `scratch` is working memory, of the same length on every rank: one element is enough, more than
+/// the longest block of all ranks is not used.
 ///
 /// # Errors
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as [`alltoallv`](super::alltoallv()).
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
+/// [`alltoallv`](super::alltoallv()).
 pub fn alltoallv_in_place<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -28,7 +29,8 @@ pub fn alltoallv_in_place<'s, E: Element, T: Transport, P: Platform>(
     in_place(Operation::Alltoallv, (data, blocks), scratch).run(&Options::using(&InPlace), caller, comm)
 }
 
-/// Starts [`alltoallv_in_place`] (MPI_Ialltoallv). The memory can be used again when the scope is over.
+/// Starts [`alltoallv_in_place`] (MPI_Ialltoallv). The memory can be used again when the scope is
+/// over.
 ///
 /// # Errors
 /// As [`alltoallv_in_place`].
@@ -41,9 +43,10 @@ pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ialltoallv_in_place(scope, comm, (data, blocks), scratch)
 }
 
-/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data` what rank r has sent, where
-/// blocks are of elements of unlike sizes: all are bytes, as are their places and lengths (MPI_Alltoallw of contiguous types).
-/// Bytes are not converted between ranks of unlike byte orders. Of other types: [`alltoallw_typed`](super::alltoallw_typed).
+/// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
+/// what rank r has sent, where blocks are of elements of unlike sizes: all are bytes, as are their
+/// places and lengths (MPI_Alltoallw of contiguous types). Bytes are not converted between ranks of
+/// unlike byte orders. Of other types: [`alltoallw_typed`](super::alltoallw_typed).
 ///
 /// ```
 /// # use aldis_coll::{alltoallw, layout::Block};
@@ -86,8 +89,8 @@ pub fn ialltoallw<'scope, T: Transport, P: Platform>(
     Options::default().ialltoallw(scope, comm, input, given, data, blocks)
 }
 
-/// Swaps block r of `data`, as listed by `blocks` in bytes, for what rank r of `comm` has for this one, which is as long, for
-/// every r (MPI_Alltoallw with MPI_IN_PLACE).
+/// Swaps block r of `data`, as listed by `blocks` in bytes, for what rank r of `comm` has for this
+/// one, which is as long, for every r (MPI_Alltoallw with MPI_IN_PLACE).
 ///
 /// # Errors
 /// As [`alltoallv_in_place`].
@@ -100,7 +103,8 @@ pub fn alltoallw_in_place<'s, T: Transport, P: Platform>(
     in_place(Operation::Alltoallw, (data, blocks), scratch).run(&Options::using(&InPlace), caller, comm)
 }
 
-/// Starts [`alltoallw_in_place`] (MPI_Ialltoallw). The memory can be used again when the scope is over.
+/// Starts [`alltoallw_in_place`] (MPI_Ialltoallw). The memory can be used again when the scope is
+/// over.
 ///
 /// # Errors
 /// As [`alltoallv_in_place`].
@@ -125,7 +129,8 @@ impl Options {
     /// [`alltoallw`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not for this.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// that is not for this.
     pub fn alltoallw<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

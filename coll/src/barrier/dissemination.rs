@@ -6,8 +6,8 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The dissemination barrier: ceil(log2 p) rounds, any p.
 ///
-/// In round k each rank signals the rank 2^k places after it and awaits the one 2^k places before it. After round k
-/// a rank has heard, directly or not, of the 2^(k+1) ranks that end with itself.
+/// In round k each rank signals the rank 2^k places after it and awaits the one 2^k places before
+/// it. After round k a rank has heard, directly or not, of the 2^(k+1) ranks that end with itself.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dissemination;

@@ -4,10 +4,12 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, radix};
 
-/// The dissemination barrier of radix k: ceil(log_k p) stages of up to k - 1 messages, any p; a round each for a radix of up to 5.
+/// The dissemination barrier of radix k: ceil(log_k p) stages of up to k - 1 messages, any p; a
+/// round each for a radix of up to 5.
 ///
-/// In stage s each rank signals the ranks k^s, 2 k^s, .. (k - 1) k^s places after it and awaits those as far before it. After it
-/// a rank has heard of the k^(s+1) ranks that end with itself. Distances of p and more are left out.
+/// In stage s each rank signals the ranks k^s, 2 k^s, .. (k - 1) k^s places after it and awaits
+/// those as far before it. After it a rank has heard of the k^(s+1) ranks that end with itself.
+/// Distances of p and more are left out.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DisseminationRadix<const RADIX: u32>;

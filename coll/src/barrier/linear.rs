@@ -4,9 +4,11 @@ use super::signal::Signal;
 use crate::schedule::along::Along;
 use crate::schedule::tree::Flat;
 
-/// The linear barrier: 2 (p - 1) messages, all of them of rank 0, in 2 ceil((p - 1) / 8) rounds, any p.
+/// The linear barrier: 2 (p - 1) messages, all of them of rank 0, in 2 ceil((p - 1) / 8) rounds,
+/// any p.
 ///
-/// Rank 0 awaits [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks in a round, and answers as many in a round.
+/// Rank 0 awaits [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks in a round, and answers as
+/// many in a round.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;

@@ -4,10 +4,11 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_floor};
 
-/// The recursive-doubling barrier: log2 p rounds for a power of two, floor(log2 p) + 2 for any other p.
+/// The recursive-doubling barrier: log2 p rounds for a power of two, floor(log2 p) + 2 for any
+/// other p.
 ///
-/// The ranks beyond the largest power of two signal a partner below it first, and get its answer last. The others signal the
-/// partner that differs in bit k in round k.
+/// The ranks beyond the largest power of two signal a partner below it first, and get its answer
+/// last. The others signal the partner that differs in bit k in round k.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RecursiveDoubling;

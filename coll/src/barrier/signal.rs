@@ -1,4 +1,5 @@
-//! What barriers along a tree have in common: signals gather at rank 0, and its answer spreads out again.
+//! What barriers along a tree have in common: signals gather at rank 0, and its answer spreads out
+//! again.
 
 use core::marker::PhantomData;
 

@@ -1,13 +1,16 @@
-//! The binomial tree: signals gather at rank 0 and its answer spreads out, half the remaining distance each time.
+//! The binomial tree: signals gather at rank 0 and its answer spreads out, half the remaining
+//! distance each time.
 
 use super::signal::Signal;
 use crate::schedule::along::Along;
 use crate::schedule::tree::Knomial;
 
-/// The barrier along the binomial tree: 2 ceil(log2 p) rounds, any p, and 2 (p - 1) messages, the fewest there can be.
+/// The barrier along the binomial tree: 2 ceil(log2 p) rounds, any p, and 2 (p - 1) messages, the
+/// fewest there can be.
 ///
-/// In round k the ranks that are multiples of 2^k and not of 2^(k+1) signal the rank 2^k before them, which has then heard of
-/// the 2^(k+1) ranks that begin with itself; rank 0 has heard of all. The way back is the same backwards.
+/// In round k the ranks that are multiples of 2^k and not of 2^(k+1) signal the rank 2^k before
+/// them, which has then heard of the 2^(k+1) ranks that begin with itself; rank 0 has heard of all.
+/// The way back is the same backwards.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tree;

@@ -6,8 +6,9 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The binomial-tree broadcast: ceil(log2 p) rounds of n elements, any p, any root.
 ///
-/// Ranks count from the root. With R rounds, round k has every place that is a multiple of 2^(R-k) send to the place
-/// 2^(R-1-k) after it: the farthest child first, which has the largest subtree to serve.
+/// Ranks count from the root. With R rounds, round k has every place that is a multiple of 2^(R-k)
+/// send to the place 2^(R-1-k) after it: the farthest child first, which has the largest subtree to
+/// serve.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Binomial;

@@ -4,7 +4,8 @@ use super::spread::Spread;
 use crate::schedule::along::Along;
 use crate::schedule::tree::Flat;
 
-/// The linear broadcast: p - 1 messages of n elements, all of the root, in ceil((p - 1) / 8) rounds, any p, any root.
+/// The linear broadcast: p - 1 messages of n elements, all of the root, in ceil((p - 1) / 8)
+/// rounds, any p, any root.
 ///
 /// [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) messages leave in a round.
 #[derive(Clone, Copy, Debug)]

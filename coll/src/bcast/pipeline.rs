@@ -4,9 +4,11 @@ use super::spread::Spread;
 use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
 
-/// The pipelined broadcast: p - 1 rounds of n elements, any p, any root; a rank receives once and sends once.
+/// The pipelined broadcast: p - 1 rounds of n elements, any p, any root; a rank receives once and
+/// sends once.
 ///
-/// Ranks count from the root; each sends to the next. What makes it fast for long data is that segments follow each other.
+/// Ranks count from the root; each sends to the next. What makes it fast for long data is that
+/// segments follow each other.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pipeline;

@@ -5,13 +5,14 @@ use aldis_kernel::hal::Operation;
 use crate::phases::{Halving, locate, messages, nth, power, sum, whole};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_floor};
 
-/// The broadcast by scatter and recursive-doubling allgather: 2 log2 p rounds, 2 (p - 1)/p n elements, for p a power of
-/// two; any root.
+/// The broadcast by scatter and recursive-doubling allgather: 2 log2 p rounds, 2 (p - 1)/p n
+/// elements, for p a power of two; any root.
 ///
-/// The root's data is cut into p parts, and each rank gets its own down a binomial tree; then pairs at distance 1, 2, 4, ..
-/// exchange all that they have. If p is no power of two, the first 2^floor(log2 p) ranks from the root on do that, and hand
-/// the whole to the others in a round more. (MPICH mends what recursive doubling misses by trees of its own instead, with
-/// up to floor(log2 p) rounds more.)
+/// The root's data is cut into p parts, and each rank gets its own down a binomial tree; then pairs
+/// at distance 1, 2, 4, .. exchange all that they have. If p is no power of two, the first
+/// 2^floor(log2 p) ranks from the root on do that, and hand the whole to the others in a round
+/// more. (MPICH mends what recursive doubling misses by trees of its own instead, with up to
+/// floor(log2 p) rounds more.)
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ScatterRecursiveDoublingAllgather;
@@ -21,7 +22,8 @@ fn lengths(size: u32) -> [u32; 3] {
     [bits, bits, u32::from(size > power(bits))]
 }
 
-/// The places beyond the power of two get everything from those as far from the root as they are from that power.
+/// The places beyond the power of two get everything from those as far from the root as they are
+/// from that power.
 fn serve(instance: &Instance, power: u32) -> Option<Step> {
     let (place, (data, _)) = (instance.from_root(), whole(instance));
     match place.checked_sub(power) {

@@ -5,10 +5,11 @@ use aldis_kernel::hal::Operation;
 use crate::phases::{Halving, Parts, back, locate, messages, nth, pass, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 
-/// The broadcast by scatter and ring allgather: ceil(log2 p) + p - 1 rounds, 2 (p - 1)/p n elements, any p, any root.
+/// The broadcast by scatter and ring allgather: ceil(log2 p) + p - 1 rounds, 2 (p - 1)/p n
+/// elements, any p, any root.
 ///
-/// The root's data is cut into p chunks, and each rank gets its own down a binomial tree; then the chunks go once around
-/// the ring.
+/// The root's data is cut into p chunks, and each rank gets its own down a binomial tree; then the
+/// chunks go once around the ring.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ScatterRingAllgather;

@@ -1,16 +1,19 @@
-//! The split binary tree: each half of the data goes down one half of the tree, then the halves are exchanged.
+//! The split binary tree: each half of the data goes down one half of the tree, then the halves are
+//! exchanged.
 
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::tree::{Binary, Edge, Tree};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 
-/// The split-binary-tree broadcast: floor(log2(p / 2)) + 2 rounds of n elements, the last of n/2, any p, any root.
+/// The split-binary-tree broadcast: floor(log2(p / 2)) + 2 rounds of n elements, the last of n/2,
+/// any p, any root.
 ///
-/// Counted from the root, odd places are its left subtree and even ones its right: binary trees of the same form, each with
-/// pairs of neighbours at the same spot. The root sends the first half of the data to the head of the left and the second
-/// half to the head of the right, everybody hands its half on to two, and at last the two of a pair exchange theirs. The last
-/// odd place has no partner when p is even; the root is its partner then.
+/// Counted from the root, odd places are its left subtree and even ones its right: binary trees of
+/// the same form, each with pairs of neighbours at the same spot. The root sends the first half of
+/// the data to the head of the left and the second half to the head of the right, everybody hands
+/// its half on to two, and at last the two of a pair exchange theirs. The last odd place has no
+/// partner when p is even; the root is its partner then.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SplitBinary;

@@ -1,12 +1,14 @@
 //! Lanes: how many segments of one call are under way at a time.
 //!
-//! Lane i carries out the segments i, i + lanes, i + 2 lanes, .. one after another, each as if it were a collective of its own:
-//! with its own tag, its own part of the scratch, and on its own elements of the data. So nothing that holds of a schedule that
-//! runs alone is lost by others beside it, and no order between lanes is needed, nor is one kept.
+//! Lane i carries out the segments i, i + lanes, i + 2 lanes, .. one after another, each as if it
+//! were a collective of its own: with its own tag, its own part of the scratch, and on its own
+//! elements of the data. So nothing that holds of a schedule that runs alone is lost by others
+//! beside it, and no order between lanes is needed, nor is one kept.
 //!
-//! What lanes share are request slots. The lane with the oldest segment takes any that is free; another begins a round only while
-//! half of all slots are free, and 2 [`IN_FLIGHT_MAX`], which leaves the oldest the slots of a round. Hence the oldest segment
-//! of a collective finds its slots on every rank, ends, and makes the next one the oldest.
+//! What lanes share are request slots. The lane with the oldest segment takes any that is free;
+//! another begins a round only while half of all slots are free, and 2 [`IN_FLIGHT_MAX`], which
+//! leaves the oldest the slots of a round. Hence the oldest segment of a collective finds its slots
+//! on every rank, ends, and makes the next one the oldest.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Failed, Request, Scope, Tag};
@@ -40,7 +42,8 @@ pub(super) enum Stage {
 pub(super) struct Message<'scope> {
     /// Null once it is complete, or its piece is.
     pub(super) request: Request<'scope>,
-    /// Which piece of it the request is; without a request, the piece that comes next, or 0 if there is none.
+    /// Which piece of it the request is; without a request, the piece that comes next, or 0 if
+    /// there is none.
     piece: [u32; BLOCKS as usize],
 }
 
@@ -139,7 +142,8 @@ impl Lanes {
         matches!(self.oldest().stage, Stage::Done)
     }
 
-    /// The lane with the oldest segment that is not done; the first, if all are. One that has failed, all have.
+    /// The lane with the oldest segment that is not done; the first, if all are. One that has
+    /// failed, all have.
     pub(super) fn oldest(&self) -> &Lane {
         let [first, others @ ..] = &self.all;
         others.iter().fold(first, |oldest, lane| match (oldest.stage, lane.stage) {

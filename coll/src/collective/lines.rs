@@ -33,7 +33,8 @@ impl Planned {
         }
     }
 
-    /// Whether what a call starts is carried out by control lines: if it names them, or if a blocking call would be.
+    /// Whether what a call starts is carried out by control lines: if it names them, or if a
+    /// blocking call would be.
     pub(super) fn starts_by_lines<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,

@@ -1,7 +1,8 @@
 //! Whom the places of a schedule stand for.
 //!
-//! A schedule names *places*, from 0 on. On a communicator place n is rank n. Over the groups of an intercommunicator the
-//! places are a [row](super::row) of ranks of both. A schedule sees none of that.
+//! A schedule names *places*, from 0 on. On a communicator place n is rank n. Over the groups of an
+//! intercommunicator the places are a [row](super::row) of ranks of both. A schedule sees none of
+//! that.
 
 use aldis_kernel::{Comm, Rank, Tag};
 
@@ -46,7 +47,8 @@ pub(super) enum Peers {
     Row(Row),
 }
 
-/// How a place is reached: the communicator, the tag, and the rank there. `own` are those of a communicator's ranks.
+/// How a place is reached: the communicator, the tag, and the rank there. `own` are those of a
+/// communicator's ranks.
 #[inline]
 pub(super) fn way<'c>(
     peers: &'c [Peers; BLOCKS as usize],

@@ -1,12 +1,15 @@
-//! Collectives that are planned once and started many times (persistent ones, MPI 4.1 section 6.13).
+//! Collectives that are planned once and started many times (persistent ones, MPI 4.1
+//! section 6.13).
 //!
-//! Any call that starts a collective makes a persistent one by [`Options::persistent`]: `MPI_Allreduce_init` is
-//! `options.persistent().iallreduce(..)`. Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks
-//! make theirs in the same order as they call all other collectives, but may start them in any order, each its own. What one
-//! rank sends another for one start arrives before what it sends for the next, so all starts can have one tag. It has a number
-//! that those of other calls, which come round, do not meet.
+//! Any call that starts a collective makes a persistent one by [`Options::persistent`]:
+//! `MPI_Allreduce_init` is `options.persistent().iallreduce(..)`. Algorithm, segments, checks and
+//! loans are settled there, and so is its tag: the ranks make theirs in the same order as they call
+//! all other collectives, but may start them in any order, each its own. What one rank sends
+//! another for one start arrives before what it sends for the next, so all starts can have one tag.
+//! It has a number that those of other calls, which come round, do not meet.
 //!
-//! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective frees it.
+//! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective
+//! frees it.
 //!
 //! ```
 //! # use aldis_coll::{Options, op::Sum};
@@ -43,8 +46,8 @@ use crate::select::Options;
 use crate::tag;
 
 impl Options {
-    /// The same for a collective that is made now and started later, any number of times, by [`Collective::start`]. Calls that
-    /// wait do not look at it.
+    /// The same for a collective that is made now and started later, any number of times, by
+    /// [`Collective::start`]. Calls that wait do not look at it.
     #[must_use]
     pub const fn persistent(self) -> Self {
         Self { persistent: true, ..self }
@@ -65,14 +68,15 @@ impl<'scope> Collective<'scope> {
         Ok(made)
     }
 
-    /// Starts it, for the first time or again after it was complete (MPI_Start). What can be posted is under way when this
-    /// returns; a full request pool is reported by the first test.
+    /// Starts it, for the first time or again after it was complete (MPI_Start). What can be posted
+    /// is under way when this returns; a full request pool is reported by the first test.
     ///
-    /// A collective that was not made persistent can be started again as well, unless it is carried out by control lines.
+    /// A collective that was not made persistent can be started again as well, unless it is carried
+    /// out by control lines.
     ///
     /// # Errors
-    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control lines, which follow each other in one
-    /// order on all ranks; the error that has ended it.
+    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control lines,
+    /// which follow each other in one order on all ranks; the error that has ended it.
     pub fn start<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -91,11 +95,12 @@ impl<'scope> Collective<'scope> {
         self.launch(scope).map_err(|Failed| *scope.failure())
     }
 
-    /// Lets `edit` read and write its data while it is not under way. They are of the type that it was made with, or one of
-    /// the same size and alignment.
+    /// Lets `edit` read and write its data while it is not under way. They are of the type that it
+    /// was made with, or one of the same size and alignment.
     ///
     /// # Errors
-    /// [`Cause::Busy`] while it is under way; [`Cause::PartialElement`] or [`Cause::Unaligned`] if the data are no such elements.
+    /// [`Cause::Busy`] while it is under way; [`Cause::PartialElement`] or [`Cause::Unaligned`] if
+    /// the data are no such elements.
     pub fn edit<E: Element, R, T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -72,8 +72,8 @@ impl Planned {
         Ok(tag::of_call(scope.collective_number(comm)?, operation, root))
     }
 
-    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of them say alike; a
-    /// `compact` build, which knows of no nodes, does not ask.
+    /// The plan for the ranks of this communicator. Whether one of them is on another node, all of
+    /// them say alike; a `compact` build, which knows of no nodes, does not ask.
     #[inline]
     fn plan_on<T: Transport, P: Platform>(
         &self,
@@ -97,7 +97,8 @@ impl Planned {
         self.plan
     }
 
-    /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have none.
+    /// Refuses numbers of ranks of the other byte order, which nothing here converts. Bytes have
+    /// none.
     #[inline]
     fn check_alike<T: Transport, P: Platform>(
         &self,

@@ -1,4 +1,5 @@
-//! One round of a schedule: its messages are posted, they land, then its local steps are carried out.
+//! One round of a schedule: its messages are posted, they land, then its local steps are carried
+//! out.
 
 use core::ops::Range;
 
@@ -203,8 +204,8 @@ impl<'scope> Collective<'scope> {
         Ok(true)
     }
 
-    /// Whether the last request slot is not for the receive with this index, as a send of the round is not posted yet: where
-    /// all ranks held theirs with receives, nobody would ever send.
+    /// Whether the last request slot is not for the receive with this index, as a send of the round
+    /// is not posted yet: where all ranks held theirs with receives, nobody would ever send.
     #[cold]
     fn is_for_a_send(&self, posted: u32, index: u32) -> bool {
         let mut steps = (index..).map_while(|index| Some((index, self.step(index)?)));
@@ -262,7 +263,8 @@ impl<'scope> Collective<'scope> {
         Ok(())
     }
 
-    /// The bytes of the first piece of a span, from this number on, that has any, or of the only one.
+    /// The bytes of the first piece of a span, from this number on, that has any, or of the only
+    /// one.
     fn piece(&self, span: Span, number: u32) -> Option<(u32, Range<usize>)> {
         if self.memory.is_undivided() {
             return (!BLOCKS || number == 0).then(|| (0, self.stretch(span)));

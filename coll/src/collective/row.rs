@@ -1,11 +1,11 @@
 //! Ranks of both groups of an intercommunicator in a row, as the places of a schedule.
 //!
-//! Of a collective with a root: the group that it is not in, then the root. What an ordinary algorithm does among these is what
-//! such a collective is (MPI 4.1 section 6.2.3). Of one without: both groups, first the one whose first process is lower in the
-//! world, which both sides know.
+//! Of a collective with a root: the group that it is not in, then the root. What an ordinary
+//! algorithm does among these is what such a collective is (MPI 4.1 section 6.2.3). Of one without:
+//! both groups, first the one whose first process is lower in the world, which both sides know.
 //!
-//! Local ranks are reached by the companion. A call has a number in either communicator, as calls that make communicators
-//! number the companion too.
+//! Local ranks are reached by the companion. A call has a number in either communicator, as calls
+//! that make communicators number the companion too.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
@@ -23,7 +23,8 @@ use crate::tag;
 pub(super) struct Row {
     /// Of the local group.
     companion: Comm,
-    /// How much higher the call's tag is there, modulo 2^32: its number is another, the rest is the same.
+    /// How much higher the call's tag is there, modulo 2^32: its number is another, the rest is the
+    /// same.
     ahead: u32,
     seats: Seats,
 }
@@ -120,8 +121,8 @@ impl Planned {
         }
     }
 
-    /// As [`ready`](Self::ready), over both groups. The call is numbered even if it is refused here: a rank beside the root would
-    /// not refuse it.
+    /// As [`ready`](Self::ready), over both groups. The call is numbered even if it is refused
+    /// here: a rank beside the root would not refuse it.
     pub(super) fn ready_in_row<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
@@ -167,7 +168,8 @@ mod tests {
 
     use super::*;
 
-    /// The processes at all places, as a group's number and a rank there, and which of them a rank of a group is itself.
+    /// The processes at all places, as a group's number and a rank there, and which of them a rank
+    /// of a group is itself.
     fn row(over: Over, group: u32, rank: u32, sizes: [u32; 2]) -> (Vec<(u32, u32)>, Seats) {
         let (here, there) = (sizes[group as usize], sizes[1 - group as usize]);
         let seats = Seats::new(over, rank, (here, there), group == 0).unwrap();

@@ -16,8 +16,8 @@ pub fn wait_all<'scope, T: Transport, P: Platform>(
     drive(scope, set, Collective::all_complete).map_err(|Failed| *scope.failure())
 }
 
-/// Waits until the one at `index` is complete (at once if there is none), and drives the others meanwhile: MPI's rule
-/// that any order of waiting is right.
+/// Waits until the one at `index` is complete (at once if there is none), and drives the others
+/// meanwhile: MPI's rule that any order of waiting is right.
 ///
 /// # Errors
 /// As [`wait_all`].
@@ -37,8 +37,8 @@ pub(super) fn drive<'scope, T: Transport, P: Platform>(
     is_over: impl Fn(&[Collective<'scope>]) -> bool,
 ) -> Result<(), Failed> {
     while !is_over(set) {
-        // What is waited for, and so what is told to the platform and named after a deadline, changes with every
-        // message; hence a wait of its own for each.
+        // What is waited for, and so what is told to the platform and named after a deadline,
+        // changes with every message; hence a wait of its own for each.
         let waiting = set.iter().find(|collective| !collective.is_complete());
         let activity = waiting.map(Collective::activity::<T>).unwrap_or_default();
         scope.drive_until(&activity, |scope| advance_all(scope, set))?;

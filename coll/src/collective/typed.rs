@@ -1,4 +1,5 @@
-//! Blocks of datatypes, which the kernel packs and unpacks: each is sent as a whole, and copied without a message.
+//! Blocks of datatypes, which the kernel packs and unpacks: each is sent as a whole, and copied
+//! without a message.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag, Typed, TypedMut};
@@ -53,7 +54,8 @@ impl<'scope> Memory<'scope> {
         scope.typed_bytes(&data)
     }
 
-    /// Whether every block is of a type that is there, and lies inside of its buffer. What is not names whose it is.
+    /// Whether every block is of a type that is there, and lies inside of its buffer. What is not
+    /// names whose it is.
     #[inline]
     pub(super) fn check_types<T: Transport, P: Platform>(
         &self,

@@ -1,19 +1,22 @@
 //! How ranks find out that they have made unlike calls.
 //!
-//! All ranks of a communicator make the same collective calls in the same order, so they number them alike. A message's
-//! [tag] has that number and, above it, the root and the operation: a message of another call with the same number
-//! meets no receive. Who waits in vain looks for such messages now and then and at the deadline, and once more when a
-//! collective ends, also for what was left of the one before, as a root is done when it has sent.
+//! All ranks of a communicator make the same collective calls in the same order, so they number
+//! them alike. A message's [tag] has that number and, above it, the root and the operation: a
+//! message of another call with the same number meets no receive. Who waits in vain looks for such
+//! messages now and then and at the deadline, and once more when a collective ends, also for what
+//! was left of the one before, as a root is done when it has sent.
 //!
-//! Counts and types of unlike lengths are found by the lengths of messages ([`Cause::UnlikeLength`]). What cannot be seen:
-//! element types of one length; algorithms and segments that differ, if ranks give unlike options; a call that makes this rank
-//! wait for nothing and is the last one; in a collective over two groups, what comes from the own one. A deadline names who is
-//! missing.
+//! Counts and types of unlike lengths are found by the lengths of messages
+//! ([`Cause::UnlikeLength`]). What cannot be seen: element types of one length; algorithms and
+//! segments that differ, if ranks give unlike options; a call that makes this rank wait for nothing
+//! and is the last one; in a collective over two groups, what comes from the own one. A deadline
+//! names who is missing.
 //!
-//! **No false alarm.** A rank is never half a round of numbers ahead of another, as those messages of it that have met no
-//! receive take envelopes. When a collective is over here, all that others send to this rank for it has come. So only one that is
-//! under way here during half a round of numbers could be taken for a later one, and then nothing is compared. Persistent
-//! collectives keep their numbers, and are compared while these are new.
+//! **No false alarm.** A rank is never half a round of numbers ahead of another, as those messages
+//! of it that have met no receive take envelopes. When a collective is over here, all that others
+//! send to this rank for it has come. So only one that is under way here during half a round of
+//! numbers could be taken for a later one, and then nothing is compared. Persistent collectives
+//! keep their numbers, and are compared while these are new.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
@@ -47,7 +50,8 @@ pub(crate) fn cause(own: Tag, theirs: Tag, ranks: u32) -> Option<(Operation, Cau
     Some((own, Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }))
 }
 
-/// The call that `rank` has made by messages as the next one by messages here, if one of those has come.
+/// The call that `rank` has made by messages as the next one by messages here, if one of those has
+/// come.
 pub(crate) fn next_call_of<T: Transport, P: Platform>(
     scope: &mut Scope<'_, '_, '_, T, P>,
     comm: &Comm,
@@ -61,7 +65,8 @@ pub(crate) fn next_call_of<T: Transport, P: Platform>(
 }
 
 impl<'scope> Collective<'scope> {
-    /// It begins, and may be over at once: a root's that has sent. Then it still is the one before the next.
+    /// It begins, and may be over at once: a root's that has sent. Then it still is the one before
+    /// the next.
     #[inline]
     pub(super) fn open<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         let before = if tag::is_persistent(self.tag) { None } else { scope.begin_call(&self.comm, self.tag) };
@@ -125,7 +130,8 @@ impl<'scope> Collective<'scope> {
         }
     }
 
-    /// Looks at what has come and met no receive since the last look, the newest `most` messages of it.
+    /// Looks at what has come and met no receive since the last look, the newest `most` messages of
+    /// it.
     #[inline(never)]
     fn look<T: Transport, P: Platform>(
         &mut self,
@@ -145,7 +151,8 @@ impl<'scope> Collective<'scope> {
         Progress::Failed
     }
 
-    /// Whether one of the newest messages is of a call unlike this one or the one before: its error then.
+    /// Whether one of the newest messages is of a call unlike this one or the one before: its error
+    /// then.
     fn look_at<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

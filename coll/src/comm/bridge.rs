@@ -10,7 +10,8 @@ use super::split::Choice;
 use crate::op::Element;
 use crate::tag;
 
-/// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names ranks as the world does.
+/// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names
+/// ranks as the world does.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bridge<'c> {
     /// The ranks of this side.
@@ -114,8 +115,8 @@ impl<'c> Bridge<'c> {
         self.heed(word, None)
     }
 
-    /// Hands a result on; if it is a failure of the leader's, the other leader is told, who would wait for this one - unless
-    /// that one has told it.
+    /// Hands a result on; if it is a failure of the leader's, the other leader is told, who would
+    /// wait for this one - unless that one has told it.
     pub(super) fn told<'s, R, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -199,8 +200,8 @@ impl Party for Bridge<'_> {
         Ok(())
     }
 
-    /// Each side within itself, then each rank with each of the other side: two ranks meet in the turn that is the sum of
-    /// their numbers.
+    /// Each side within itself, then each rank with each of the other side: two ranks meet in the
+    /// turn that is the sum of their numbers.
     async fn flush<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,

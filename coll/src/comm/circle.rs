@@ -77,8 +77,8 @@ impl Line {
         error
     }
 
-    /// Tells a rank that would wait for messages of this one, and one that would wait until this one takes its messages, that
-    /// this one has failed.
+    /// Tells a rank that would wait for messages of this one, and one that would wait until this
+    /// one takes its messages, that this one has failed.
     #[cold]
     pub(super) fn warn<'s, T: Transport, P: Platform>(
         &self,
@@ -96,7 +96,8 @@ impl Line {
     }
 }
 
-/// Ranks that take part in a call, on the collective plane of a communicator that all of them are in.
+/// Ranks that take part in a call, on the collective plane of a communicator that all of them are
+/// in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circle<'g> {
     line: Line,
@@ -122,8 +123,8 @@ impl<'g> Circle<'g> {
         Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
 
-    /// The members of a group, which this process is in and which are all in the communicator. The tag tells calls apart
-    /// that are under way at a time.
+    /// The members of a group, which this process is in and which are all in the communicator. The
+    /// tag tells calls apart that are under way at a time.
     pub(super) fn of_group<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
@@ -196,8 +197,8 @@ impl<'g> Circle<'g> {
         passed.inspect_err(|error| self.warn(messenger, error))
     }
 
-    /// Sends what the one at `root` has to all others, each of which has room for it. A binomial tree whose edges are those
-    /// of [`agree`](Party::agree).
+    /// Sends what the one at `root` has to all others, each of which has room for it. A binomial
+    /// tree whose edges are those of [`agree`](Party::agree).
     pub(super) async fn spread<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -218,8 +219,9 @@ impl<'g> Circle<'g> {
         Ok(())
     }
 
-    /// Tells all who may wait for this one in the rest of the call that it has failed, and why: they sit 1, 2, 4, ... places
-    /// further on and back. They fail by that and tell others, so that after a death nobody waits for ever.
+    /// Tells all who may wait for this one in the rest of the call that it has failed, and why:
+    /// they sit 1, 2, 4, ... places further on and back. They fail by that and tell others, so that
+    /// after a death nobody waits for ever.
     #[cold]
     fn warn<'s, T: Transport, P: Platform>(&self, messenger: &mut impl Messenger<'s, T, P>, error: &Error) {
         let is_gone = Objection::is_of_another(error.cause);
@@ -256,8 +258,9 @@ impl Party for Circle<'_> {
         self.line.error_of(cause, name)
     }
 
-    /// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization", 1988): log2 of the ranks,
-    /// rounded up, rounds for any number of ranks, if what is combined twice counts once - as with and, or, min and max.
+    /// Dissemination (Hensgen, Finkel and Manber, "Two algorithms for barrier
+    /// synchronization", 1988): log2 of the ranks, rounded up, rounds for any number of ranks, if
+    /// what is combined twice counts once - as with and, or, min and max.
     async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,

@@ -7,9 +7,10 @@ use super::Dimension;
 /// Dimensions above one at most: each at least doubles the ranks.
 const LEVELS: usize = 32;
 
-/// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that are given as zero, of which
-/// the first ones become the larger. The largest is as small as it can be, then the second largest, and so on. All others
-/// stay. Takes time proportional to the square root of the ranks, a few times.
+/// Chooses the extents of a grid of `ranks` (MPI_Dims_create, MPI 4.1 section 8.5.2): those that
+/// are given as zero, of which the first ones become the larger. The largest is as small as it can
+/// be, then the second largest, and so on. All others stay. Takes time proportional to the square
+/// root of the ranks, a few times.
 ///
 /// ```
 /// use aldis_coll::comm::{Dimension, dims_create};
@@ -21,8 +22,8 @@ const LEVELS: usize = 32;
 /// ```
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`] if the ranks are no multiple of the product of the extents that are given, or, if all are, are not
-/// as many. Nothing has changed then.
+/// [`Cause::LengthMismatch`] if the ranks are no multiple of the product of the extents that are
+/// given, or, if all are, are not as many. Nothing has changed then.
 pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause> {
     let given = dimensions.iter().map(|dimension| u64::from(dimension.extent)).filter(|&extent| extent > 0);
     let given = given.fold(1_u64, u64::saturating_mul);
@@ -37,8 +38,9 @@ pub fn dims_create(ranks: u32, dimensions: &mut [Dimension]) -> Result<(), Cause
     Ok(())
 }
 
-/// Falling factors of `number`, `count` of them above one at most, the first in the order of the largest. Goes through the
-/// divisors from the least that can be the largest factor on, and back where what is left does not divide into smaller ones.
+/// Falling factors of `number`, `count` of them above one at most, the first in the order of the
+/// largest. Goes through the divisors from the least that can be the largest factor on, and back
+/// where what is left does not divide into smaller ones.
 fn factors(number: u32, count: usize) -> [u32; LEVELS] {
     let (count, mut chosen) = (count.min(LEVELS), [1; LEVELS]);
     let (mut level, mut rest, mut least) = (0, number, root(number, count));
@@ -103,7 +105,8 @@ mod tests {
         Ok(dimensions.iter().map(|dimension| dimension.extent).collect())
     }
 
-    /// All falling lists of `count` numbers with that product, the one with the least largest, then second largest ... first.
+    /// All falling lists of `count` numbers with that product, the one with the least largest, then
+    /// second largest ... first.
     fn best(product: u32, count: usize, bound: u32) -> Option<Vec<u32>> {
         if count == 0 {
             return (product == 1).then(Vec::new);

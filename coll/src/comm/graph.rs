@@ -1,5 +1,5 @@
-//! Graphs: communicators whose ranks have neighbours of any number (MPI 4.1 sections 8.5.3 and 8.5.4). Ranks are not
-//! reordered, which the standard leaves open.
+//! Graphs: communicators whose ranks have neighbours of any number (MPI 4.1 sections 8.5.3
+//! and 8.5.4). Ranks are not reordered, which the standard leaves open.
 
 use core::iter::Empty;
 
@@ -16,7 +16,8 @@ use crate::caller::Caller;
 /// Edges that one message of an exchange holds.
 const CHUNK: usize = 16;
 
-/// A communicator and the graph that its ranks form, all of which every rank knows. The lists stay the caller's.
+/// A communicator and the graph that its ranks form, all of which every rank knows. The lists stay
+/// the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Graph<'g> {
     comm: Comm,
@@ -25,14 +26,15 @@ pub struct Graph<'g> {
 }
 
 impl<'g> Graph<'g> {
-    /// A graph of the first ranks of `comm`, as many as `index` has entries; `None` for the others (MPI_Graph_create,
-    /// without reordering). Entry `i` of `index` is how many neighbours the ranks up to `i` have together; `edges` lists all
-    /// neighbours, those of rank 0 first. A rank may be its own neighbour, and one rank a neighbour of another several times.
+    /// A graph of the first ranks of `comm`, as many as `index` has entries; `None` for the others
+    /// (MPI_Graph_create, without reordering). Entry `i` of `index` is how many neighbours the
+    /// ranks up to `i` have together; `edges` lists all neighbours, those of rank 0 first. A rank
+    /// may be its own neighbour, and one rank a neighbour of another several times.
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise to the number of edges,
-    /// [`Cause::RankOutOfRange`] for an edge to a rank that is not in the graph, [`Cause::Disagreement`] if the ranks' lists
-    /// differ; else as [`dup`](super::dup).
+    /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise
+    /// to the number of edges, [`Cause::RankOutOfRange`] for an edge to a rank that is not in the
+    /// graph, [`Cause::Disagreement`] if the ranks' lists differ; else as [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -64,7 +66,8 @@ impl<'g> Graph<'g> {
         Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, index, edges }))
     }
 
-    /// The rank that this process would have in such a graph; `None` if it has no place for it (MPI_Graph_map).
+    /// The rank that this process would have in such a graph; `None` if it has no place for it
+    /// (MPI_Graph_map).
     ///
     /// # Errors
     /// As [`create`](Self::create), without communication.
@@ -83,8 +86,8 @@ impl<'g> Graph<'g> {
         (self.index, self.edges)
     }
 
-    /// The neighbours of a rank, in the order of the list (MPI_Graph_neighbors); how many there are is their length
-    /// (MPI_Graph_neighbors_count).
+    /// The neighbours of a rank, in the order of the list (MPI_Graph_neighbors); how many there are
+    /// is their length (MPI_Graph_neighbors_count).
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`].
@@ -165,7 +168,8 @@ pub struct Edge {
     pub weight: Option<u32>,
 }
 
-/// A communicator and this rank's neighbours in a graph of which no rank knows more than its own. The lists stay the caller's.
+/// A communicator and this rank's neighbours in a graph of which no rank knows more than its own.
+/// The lists stay the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DistributedGraph<'g> {
     comm: Comm,
@@ -174,9 +178,9 @@ pub struct DistributedGraph<'g> {
 }
 
 impl<'g> DistributedGraph<'g> {
-    /// A graph of all ranks of `comm`, each of which tells whom it receives from and whom it sends to
-    /// (MPI_Dist_graph_create_adjacent, without reordering): if a rank names another as a destination, that one names it as a
-    /// source as often.
+    /// A graph of all ranks of `comm`, each of which tells whom it receives from and whom it sends
+    /// to (MPI_Dist_graph_create_adjacent, without reordering): if a rank names another as a
+    /// destination, that one names it as a source as often.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] for a neighbour that is not there; else as [`dup`](super::dup).
@@ -211,15 +215,17 @@ impl<'g> DistributedGraph<'g> {
         Ok(Self { comm, sources, destinations })
     }
 
-    /// A graph of all ranks of `comm`, of which each tells any edges, whosever they are; together they tell each once
-    /// (MPI_Dist_graph_create, without reordering). `memory` has an entry for each edge that ends and each that starts at this
-    /// rank. Neighbours are in the order of the ranks that told of them, from this one downwards.
+    /// A graph of all ranks of `comm`, of which each tells any edges, whosever they are; together
+    /// they tell each once (MPI_Dist_graph_create, without reordering). `memory` has an entry for
+    /// each edge that ends and each that starts at this rank. Neighbours are in the order of the
+    /// ranks that told of them, from this one downwards.
     ///
     /// Each pair of ranks exchanges what concerns the other: as many rounds as there are ranks.
     ///
     /// # Errors
-    /// [`Cause::RankOutOfRange`] for an edge between ranks that are not there; on all ranks [`Cause::Full`] if any has too
-    /// little memory (on the rank itself [`Cause::TooSmall`] says how much is needed); else as [`dup`](super::dup).
+    /// [`Cause::RankOutOfRange`] for an edge between ranks that are not there; on all ranks
+    /// [`Cause::Full`] if any has too little memory (on the rank itself [`Cause::TooSmall`] says
+    /// how much is needed); else as [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -259,7 +265,8 @@ impl<'g> DistributedGraph<'g> {
         Ok(Self { comm, sources, destinations })
     }
 
-    /// Whom this rank receives from (MPI_Dist_graph_neighbors); how many is their length (MPI_Dist_graph_neighbors_count).
+    /// Whom this rank receives from (MPI_Dist_graph_neighbors); how many is their length
+    /// (MPI_Dist_graph_neighbors_count).
     pub const fn sources(&self) -> &'g [Neighbour] {
         self.sources
     }
@@ -307,7 +314,8 @@ fn ends(edges: &[Edge], rank: Rank) -> impl Iterator<Item = End> + Clone {
     })
 }
 
-/// This rank's neighbours, as they are found out: sources from the front of the memory on, destinations from its end.
+/// This rank's neighbours, as they are found out: sources from the front of the memory on,
+/// destinations from its end.
 struct Found<'g> {
     memory: &'g mut [Neighbour],
     sources: usize,
@@ -315,7 +323,8 @@ struct Found<'g> {
 }
 
 impl<'g> Found<'g> {
-    /// Tells the one `distance` places further on what it is to know, and hears from the one as many places back.
+    /// Tells the one `distance` places further on what it is to know, and hears from the one as
+    /// many places back.
     async fn exchange<'s, T: Transport, P: Platform>(
         &mut self,
         messenger: &mut impl Messenger<'s, T, P>,

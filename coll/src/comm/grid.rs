@@ -1,5 +1,5 @@
-//! Grids: communicators whose ranks have coordinates (Cartesian topologies, MPI 4.1 section 8.5). Ranks are numbered in
-//! row-major order: the last coordinate varies fastest.
+//! Grids: communicators whose ranks have coordinates (Cartesian topologies, MPI 4.1 section 8.5).
+//! Ranks are numbered in row-major order: the last coordinate varies fastest.
 
 use core::iter::Empty;
 
@@ -33,7 +33,8 @@ impl Dimension {
     }
 }
 
-/// A communicator and the grid that its ranks form. The dimensions stay the caller's; they are alike on all ranks.
+/// A communicator and the grid that its ranks form. The dimensions stay the caller's; they are
+/// alike on all ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Grid<'d> {
     comm: Comm,
@@ -41,11 +42,12 @@ pub struct Grid<'d> {
 }
 
 impl<'d> Grid<'d> {
-    /// A grid of the first ranks of `comm`; `None` for those that it has no place for (MPI_Cart_create, without
-    /// reordering).
+    /// A grid of the first ranks of `comm`; `None` for those that it has no place for
+    /// (MPI_Cart_create, without reordering).
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; else as [`dup`](super::dup).
+    /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; else as
+    /// [`dup`](super::dup).
     pub fn create<'s, T: Transport, P: Platform>(
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -69,7 +71,8 @@ impl<'d> Grid<'d> {
         Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, dimensions }))
     }
 
-    /// The rank that this process would have in such a grid; `None` if it has no place for it (MPI_Cart_map).
+    /// The rank that this process would have in such a grid; `None` if it has no place for it
+    /// (MPI_Cart_map).
     ///
     /// # Errors
     /// As [`create`](Self::create), without communication.
@@ -91,8 +94,8 @@ impl<'d> Grid<'d> {
     /// The rank at these coordinates; those of periodic dimensions may lie outside (MPI_Cart_rank).
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions, [`Cause::RankOutOfRange`] for one
-    /// outside a dimension that is not periodic.
+    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions,
+    /// [`Cause::RankOutOfRange`] for one outside a dimension that is not periodic.
     pub fn rank(&self, coordinates: &[i32]) -> Result<Rank, Cause> {
         self.check_len(coordinates.len())?;
         let mut rank = 0;
@@ -107,7 +110,8 @@ impl<'d> Grid<'d> {
     /// The coordinates of a rank (MPI_Cart_coords).
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions, [`Cause::RankOutOfRange`].
+    /// [`Cause::LengthMismatch`] for another number of coordinates than dimensions,
+    /// [`Cause::RankOutOfRange`].
     pub fn coordinates(&self, rank: Rank, into: &mut [u32]) -> Result<(), Cause> {
         self.check_len(into.len())?;
         self.check_rank(rank)?;
@@ -119,8 +123,8 @@ impl<'d> Grid<'d> {
         Ok(())
     }
 
-    /// Whom this rank receives from and whom it sends to when all shift their data by `distance` along a dimension;
-    /// [`Rank::NULL`] beyond an end (MPI_Cart_shift).
+    /// Whom this rank receives from and whom it sends to when all shift their data by `distance`
+    /// along a dimension; [`Rank::NULL`] beyond an end (MPI_Cart_shift).
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] for a dimension that is not there.
@@ -138,12 +142,13 @@ impl<'d> Grid<'d> {
         Ok((neighbour(-i64::from(distance)), neighbour(distance.into())))
     }
 
-    /// The slice through this rank of the dimensions that are kept (MPI_Cart_sub): ranks that agree in all others.
-    /// `kept` is given their dimensions, `scratch` has an entry for each rank of the grid.
+    /// The slice through this rank of the dimensions that are kept (MPI_Cart_sub): ranks that agree
+    /// in all others. `kept` is given their dimensions, `scratch` has an entry for each rank of the
+    /// grid.
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] if `keep` has another length than the dimensions, [`Cause::TooSmall`] if `kept` is too
-    /// short; else as [`split`](super::split()).
+    /// [`Cause::LengthMismatch`] if `keep` has another length than the dimensions,
+    /// [`Cause::TooSmall`] if `kept` is too short; else as [`split`](super::split()).
     pub fn sub<'s, 'k, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -171,7 +176,8 @@ impl<'d> Grid<'d> {
         let fits = if need > have { Err(short) } else { self.check_len(keep.len()) };
         Circle::of_all(messenger, &self.comm, Operation::Split)?.meet(messenger, fits.err()).await?;
         let kept = kept.get_mut(..need as usize).ok_or(refused(short))?;
-        // Row-major numbers among the dimensions that are kept, and among the others, from the last dimension on.
+        // Row-major numbers among the dimensions that are kept, and among the others, from the last
+        // dimension on.
         let (mut left, mut next) = (self.comm.rank().0, kept.iter_mut().rev());
         let (mut within, mut among) = ((0, 1), (0, 1));
         for (dimension, &keep) in self.dimensions.iter().zip(keep).rev() {

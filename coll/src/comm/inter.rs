@@ -1,9 +1,10 @@
-//! Intercommunicators: communicators between two groups (MPI 4.1 section 7.6). Calls block; those with an `i` before their names are
-//! futures.
+//! Intercommunicators: communicators between two groups (MPI 4.1 section 7.6). Calls block; those
+//! with an `i` before their names are futures.
 //!
-//! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)` goes to rank 2 of the remote
-//! group, and the source of what arrives is the sender's rank in its own. Every way of sending, receiving and probing that
-//! there is works so. Collectives go from group to group: [`crate::inter`]. What needs one group refuses it with
+//! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)`
+//! goes to rank 2 of the remote group, and the source of what arrives is the sender's rank in its
+//! own. Every way of sending, receiving and probing that there is works so. Collectives go from
+//! group to group: [`crate::inter`]. What needs one group refuses it with
 //! [`Cause::Intercommunicator`]: [`merge`] makes one group of the two.
 //!
 //! | call | MPI | who takes part |
@@ -14,18 +15,21 @@
 //! | [`split`], [`subset`] | MPI_Comm_split, MPI_Comm_create | both groups |
 //! | [`free`] | MPI_Comm_free | both groups |
 //!
-//! What an intercommunicator is: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of the local group),
-//! [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`], [`Endpoint::compare`].
+//! What an intercommunicator is: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of the
+//! local group), [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`],
+//! [`Endpoint::compare`].
 //!
-//! **Agreement.** Each group agrees within itself as it does on any communicator, its leader exchanges with the other, and
-//! each group is told: the context is a slot that is free on all ranks of both groups.
+//! **Agreement.** Each group agrees within itself as it does on any communicator, its leader
+//! exchanges with the other, and each group is told: the context is a slot that is free on all
+//! ranks of both groups.
 //!
-//! **Memory.** Two slots of the communicator table: its own and that of its *companion*, a communicator of the local group
-//! that belongs to it ([`Endpoint::companion`]), by which the local ranks agree. Pieces are taken by both groups, where they
-//! are no single stride. `Cause::Full(Resource::Communicators)` if there are no two slots in common.
+//! **Memory.** Two slots of the communicator table: its own and that of its *companion*, a
+//! communicator of the local group that belongs to it ([`Endpoint::companion`]), by which the local
+//! ranks agree. Pieces are taken by both groups, where they are no single stride.
+//! `Cause::Full(Resource::Communicators)` if there are no two slots in common.
 //!
-//! **Failure.** As with all communicators (see [`super`]). Errors that another rank is the reason of name it by its rank in
-//! the world.
+//! **Failure.** As with all communicators (see [`super`]). Errors that another rank is the reason
+//! of name it by its rank in the world.
 //!
 //! ```
 //! use aldis_coll::comm::{self, Choice, inter};
@@ -71,18 +75,21 @@ use crate::caller::Caller;
 use crate::tag;
 
 /// An intercommunicator between the ranks of `local` and another group, which makes the same call
-/// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on it - elsewhere they do not
-/// matter - `remote_leader` is the other group's leader as a rank of `peer`, a communicator that both leaders are in, and
-/// `tag`, below 2^29 and the same for both leaders, tells calls apart that are under way between them at a time. `scratch`
-/// has an entry for each rank of both groups.
+/// (MPI_Intercomm_create). The groups have no process in common. `leader` is a rank of `local`; on
+/// it - elsewhere they do not matter - `remote_leader` is the other group's leader as a rank of
+/// `peer`, a communicator that both leaders are in, and `tag`, below 2^29 and the same for both
+/// leaders, tells calls apart that are under way between them at a time. `scratch` has an entry for
+/// each rank of both groups.
 ///
 /// # Errors
-/// On all ranks of both groups [`Cause::Overlap`] if a process is in both; [`Cause::Full`] if any has too little scratch, too
-/// few pieces or no free slots in common with the others (on the rank itself [`Cause::TooSmall`] says how much is needed).
-/// [`Cause::RankOutOfRange`] for `leader`; and on the leader, for one that has no way to the other one,
-/// [`Cause::RankOutOfRange`], [`Cause::Stale`] or [`Cause::TagOutOfRange`] - its group fails with [`Cause::Declined`] then, and
-/// the other group waits for its deadline, as do groups whose leaders give different tags. Else as [`super::dup`]. After a
-/// deadline or a death another tag should be used: messages of this call may still be about.
+/// On all ranks of both groups [`Cause::Overlap`] if a process is in both; [`Cause::Full`] if any
+/// has too little scratch, too few pieces or no free slots in common with the others (on the rank
+/// itself [`Cause::TooSmall`] says how much is needed). [`Cause::RankOutOfRange`] for `leader`; and
+/// on the leader, for one that has no way to the other one, [`Cause::RankOutOfRange`],
+/// [`Cause::Stale`] or [`Cause::TagOutOfRange`] - its group fails with [`Cause::Declined`] then,
+/// and the other group waits for its deadline, as do groups whose leaders give different tags. Else
+/// as [`super::dup`]. After a deadline or a death another tag should be used: messages of this call
+/// may still be about.
 pub fn create<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     local: &Comm,
@@ -155,8 +162,8 @@ fn way<'s, T: Transport, P: Platform>(
     Ok((process, tag::own(tag)?))
 }
 
-/// The leaders tell each other who is in their groups. What the other one has told is left behind this side's entries of the
-/// scratch; how many there are is the result.
+/// The leaders tell each other who is in their groups. What the other one has told is left behind
+/// this side's entries of the scratch; how many there are is the result.
 async fn introduce<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
@@ -188,13 +195,13 @@ async fn introduce<'s, T: Transport, P: Platform>(
     both.map_or(Ok(there), |process| Err(Error::new(bridge.operation(), Cause::Overlap { rank: process.0 })))
 }
 
-/// A communicator of both groups (MPI_Intercomm_merge). All ranks of a group give the same `high`: the ranks of the group that
-/// gives true come after those of the other; if both give the same, the group whose first process is lower in the world
-/// comes first.
+/// A communicator of both groups (MPI_Intercomm_merge). All ranks of a group give the same `high`:
+/// the ranks of the group that gives true come after those of the other; if both give the same, the
+/// group whose first process is lower in the world comes first.
 ///
 /// # Errors
-/// On all ranks [`Cause::Disagreement`] if ranks of a group give different values (on the other group it names one of them);
-/// [`Cause::Intracommunicator`]; else as [`super::dup`].
+/// On all ranks [`Cause::Disagreement`] if ranks of a group give different values (on the other
+/// group it names one of them); [`Cause::Intracommunicator`]; else as [`super::dup`].
 pub fn merge<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: &Comm,
@@ -230,7 +237,8 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
     make(messenger, &bridge, Ok(Some(members))).await?.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
-/// An intercommunicator between the same groups, whose messages meet none of the old one's (MPI_Comm_dup).
+/// An intercommunicator between the same groups, whose messages meet none of the old one's
+/// (MPI_Comm_dup).
 ///
 /// # Errors
 /// [`Cause::Intracommunicator`]; else as [`super::dup`].
@@ -260,9 +268,10 @@ pub async fn idup<'s, T: Transport, P: Platform>(
     Ok(made)
 }
 
-/// Splits both groups: ranks of either that give the same colour are in an intercommunicator together, each group in the
-/// order of its keys and, where these are equal, of its ranks. A rank without a colour, or with one that nobody on the other
-/// side has given, is in none (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch` has an entry for each rank of both groups.
+/// Splits both groups: ranks of either that give the same colour are in an intercommunicator
+/// together, each group in the order of its keys and, where these are equal, of its ranks. A rank
+/// without a colour, or with one that nobody on the other side has given, is in none
+/// (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch` has an entry for each rank of both groups.
 ///
 /// # Errors
 /// [`Cause::Intracommunicator`]; else as [`super::split()`].
@@ -292,13 +301,14 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     choose(messenger, &bridge, inter, Ok(own), scratch).await
 }
 
-/// An intercommunicator between part of each group (MPI_Comm_create of an intercommunicator, MPI 4.1 section 7.4.2): `group`
-/// has processes of the local group, and all ranks of that give the same. `None` for ranks that are in no part, and for all
-/// if a part is empty. `scratch` has an entry for each rank of both groups.
+/// An intercommunicator between part of each group (MPI_Comm_create of an intercommunicator,
+/// MPI 4.1 section 7.4.2): `group` has processes of the local group, and all ranks of that give the
+/// same. `None` for ranks that are in no part, and for all if a part is empty. `scratch` has an
+/// entry for each rank of both groups.
 ///
 /// # Errors
-/// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on the other ranks); else as
-/// [`split`].
+/// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on
+/// the other ranks); else as [`split`].
 pub fn subset<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: &Comm,
@@ -328,8 +338,8 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
     choose(messenger, &bridge, inter, own, scratch).await
 }
 
-/// Frees an intercommunicator (MPI_Comm_free): returns once every rank of both groups has called this. What was sent in it
-/// and not received is dropped and counted.
+/// Frees an intercommunicator (MPI_Comm_free): returns once every rank of both groups has called
+/// this. What was sent in it and not received is dropped and counted.
 ///
 /// # Errors
 /// As [`super::free`], and [`Cause::Intracommunicator`].
@@ -377,7 +387,8 @@ async fn choose<'s, T: Transport, P: Platform>(
     connect(messenger, bridge, is_in.then_some(members)).await
 }
 
-/// Makes an intercommunicator of members on this side and on the other; both sides take part, also those who will be in none.
+/// Makes an intercommunicator of members on this side and on the other; both sides take part, also
+/// those who will be in none.
 async fn connect<'s, T, P, I, J>(
     messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,

@@ -6,13 +6,13 @@ use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members
 use super::messenger::{Messenger, rest};
 use super::party::Party;
 
-/// Words of an agreement on a slot: an objection; the call's place in the order of calls, and above it the least of
-/// everybody's first free slots; flags, and above them the greatest of these slots with its last generation; and which
-/// slots are free.
+/// Words of an agreement on a slot: an objection; the call's place in the order of calls, and above
+/// it the least of everybody's first free slots; flags, and above them the greatest of these slots
+/// with its last generation; and which slots are free.
 const OFFER_WORDS: usize = 3 + CONTEXT_WORDS;
 
-/// Makes a communicator of `members`: everybody in the party takes part, also those who will be in none. A rank that
-/// cannot go on says so here instead of staying away.
+/// Makes a communicator of `members`: everybody in the party takes part, also those who will be in
+/// none. A rank that cannot go on says so here instead of staying away.
 pub(super) async fn make<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
@@ -29,7 +29,8 @@ where
     .await
 }
 
-/// The same, with a way of its own to put the communicator into the table: slot, generation and members are agreed upon.
+/// The same, with a way of its own to put the communicator into the table: slot, generation and
+/// members are agreed upon.
 pub(super) async fn make_with<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
@@ -116,8 +117,8 @@ async fn settle<'s, T: Transport, P: Platform>(
     }
 }
 
-/// Puts the communicator into a slot that all members have promised to it, under a generation that is new on all of them;
-/// `None` on those who will be in none.
+/// Puts the communicator into a slot that all members have promised to it, under a generation that
+/// is new on all of them; `None` on those who will be in none.
 async fn install_in<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
@@ -155,11 +156,13 @@ where
 /// A slot that is free on all members.
 struct AgreedSlot {
     slot: u32,
-    /// The greatest of the generations that it has had on them, if the agreement on the slot has told it.
+    /// The greatest of the generations that it has had on them, if the agreement on the slot has
+    /// told it.
     newest: Option<u32>,
 }
 
-/// A call's place in the order of those that are under way, as far as it is known, and whether it has its process's turn.
+/// A call's place in the order of those that are under way, as far as it is known, and whether it
+/// has its process's turn.
 struct Turn {
     order: u32,
     held: bool,
@@ -306,7 +309,8 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
             continue;
         }
         if let Some(slot) = found {
-            // If it is the first that is free on every member, that with its greatest generation is the greatest there is.
+            // If it is the first that is free on every member, that with its greatest generation is
+            // the greatest there is.
             let (least, greatest) = ((order >> 32) as u32, (flags >> 32) as u32);
             let is_everybodys = least == slot && greatest >> GENERATION_BITS == slot;
             let newest = is_everybodys.then_some(greatest & ((1 << GENERATION_BITS) - 1));

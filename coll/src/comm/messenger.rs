@@ -1,4 +1,5 @@
-//! What the making of a communicator asks of whoever makes it: its endpoint between two waits, and messages to other ranks.
+//! What the making of a communicator asks of whoever makes it: its endpoint between two waits, and
+//! messages to other ranks.
 
 use core::future::{Future, poll_fn};
 use core::ops::DerefMut;
@@ -11,7 +12,8 @@ use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
 use crate::caller::Caller;
 
-/// How long a rank that has failed waits at most until its notices have gone: who takes none has failed as well.
+/// How long a rank that has failed waits at most until its notices have gone: who takes none has
+/// failed as well.
 const NOTICE_MAX: Duration = Duration::from_millis(10);
 
 /// Bytes of the message by which a rank that has failed alone tells those who would wait for it.
@@ -30,19 +32,21 @@ pub struct Exchange {
     pub to: Rank,
     /// Who sends: nobody if that is [`Rank::NULL`].
     pub from: Rank,
-    /// The tag of a message of [`NOTICE_BYTES`] that comes from `to` instead of its receive, if it has failed.
+    /// The tag of a message of [`NOTICE_BYTES`] that comes from `to` instead of its receive, if it
+    /// has failed.
     pub refusal: Tag,
 }
 
-/// What makes communicators for those who do other things meanwhile: it has the endpoint between two waits, and exchanges messages by
-/// futures that wait. Blocking calls are the same futures, with exchanges that block.
+/// What makes communicators for those who do other things meanwhile: it has the endpoint between
+/// two waits, and exchanges messages by futures that wait. Blocking calls are the same futures,
+/// with exchanges that block.
 ///
-/// A future that makes a communicator takes its place in the order of the collective calls when it is polled first. It is to
-/// be driven to its end: one that is dropped before leaves its ranks waiting, and may have this process make no other
-/// communicator.
+/// A future that makes a communicator takes its place in the order of the collective calls when it
+/// is polled first. It is to be driven to its end: one that is dropped before leaves its ranks
+/// waiting, and may have this process make no other communicator.
 pub trait Messenger<'s, T: Transport, P: Platform> {
-    /// Whether exchanges are futures that wait. If they block, others cannot go on meanwhile: a call that has to let another one
-    /// of this process go first fails with [`Cause::Busy`].
+    /// Whether exchanges are futures that wait. If they block, others cannot go on meanwhile: a
+    /// call that has to let another one of this process go first fails with [`Cause::Busy`].
     fn waits(&self) -> bool {
         true
     }
@@ -62,8 +66,9 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
         T: 'g,
         P: 'g;
 
-    /// Sends `mine` and receives `theirs`. Over when both are done; or, if the receiver of `mine` has not taken them when
-    /// `theirs` are there, when its refusal has come into `refused`, and that is [`Cause::Declined`].
+    /// Sends `mine` and receives `theirs`. Over when both are done; or, if the receiver of `mine`
+    /// has not taken them when `theirs` are there, when its refusal has come into `refused`, and
+    /// that is [`Cause::Declined`].
     ///
     /// # Errors
     /// As sends and receives have them, and [`Cause::Declined`].

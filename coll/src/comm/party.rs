@@ -13,8 +13,8 @@ pub(super) trait Party {
     /// The communicator that what is made in the call is made of, on this side.
     fn parent(&self) -> &Comm;
 
-    /// A number that tells this call apart from others that are under way, as far as this rank knows it: the least of those of
-    /// all ranks is the call's place in an order.
+    /// A number that tells this call apart from others that are under way, as far as this rank
+    /// knows it: the least of those of all ranks is the call's place in an order.
     fn order(&self) -> u32;
 
     /// What the others call this rank.
@@ -31,15 +31,15 @@ pub(super) trait Party {
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error>;
 
-    /// Has everything taken in that the others had sent to this rank before they came here, in whatever context:
-    /// messages between two ranks stay in order. A message to each.
+    /// Has everything taken in that the others had sent to this rank before they came here, in
+    /// whatever context: messages between two ranks stay in order. A message to each.
     async fn flush<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
     ) -> Result<(), Error>;
 
-    /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its own cause, elsewhere
-    /// with what [`objection`](Self::objection) was raised.
+    /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its
+    /// own cause, elsewhere with what [`objection`](Self::objection) was raised.
     async fn meet<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -52,7 +52,8 @@ pub(super) trait Party {
         heeded.inspect_err(|error| self.raise(messenger, *error))
     }
 
-    /// Does what the policy of the communicator asks for about an error that the call itself has found.
+    /// Does what the policy of the communicator asks for about an error that the call itself has
+    /// found.
     fn raise<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -105,7 +106,8 @@ impl Objection {
         Self { code, name }
     }
 
-    /// Whether the rank that an error names is gone, so that it and not the one that noticed it is the reason.
+    /// Whether the rank that an error names is gone, so that it and not the one that noticed it is
+    /// the reason.
     pub(super) const fn is_of_another(cause: Cause) -> bool {
         matches!(cause, Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. })
     }
@@ -119,8 +121,8 @@ impl Objection {
         if code == 0 { None } else { Some(Self { code, name: word as u32 }) }
     }
 
-    /// The message by which a rank that has failed alone tells those who would wait for it: no other message of a call has as many
-    /// bytes.
+    /// The message by which a rank that has failed alone tells those who would wait for it: no
+    /// other message of a call has as many bytes.
     pub(super) const fn notice(self) -> [u8; NOTICE_BYTES] {
         let [a, b, c, d] = self.name.to_le_bytes();
         [self.code, a, b, c, d]

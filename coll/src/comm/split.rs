@@ -48,13 +48,14 @@ impl Choice {
     }
 }
 
-/// Splits `comm`: ranks that give the same colour are in a communicator together, in the order of their keys and, where
-/// these are equal, of their ranks; a rank without a colour is in none (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch`
-/// has an entry for each rank of `comm`.
+/// Splits `comm`: ranks that give the same colour are in a communicator together, in the order of
+/// their keys and, where these are equal, of their ranks; a rank without a colour is in none
+/// (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch` has an entry for each rank of `comm`.
 ///
 /// # Errors
-/// On all ranks [`Cause::Full`] if any has too little scratch, too few pieces or no free slot in common with the others (on
-/// the rank itself [`Cause::TooSmall`] says how much is needed); else as [`Collective::wait`](crate::Collective::wait).
+/// On all ranks [`Cause::Full`] if any has too little scratch, too few pieces or no free slot in
+/// common with the others (on the rank itself [`Cause::TooSmall`] says how much is needed); else as
+/// [`Collective::wait`](crate::Collective::wait).
 pub fn split<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -89,9 +90,10 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     make_listed(messenger, &circle, (own.is_in(), objection), list).await
 }
 
-/// Splits `comm` into groups of ranks that share something - memory, a node, a board: what, `shares` tells for each
-/// process of the job, as the transport or the launcher knows it (MPI_Comm_split_type with MPI_COMM_TYPE_SHARED, MPI 4.1
-/// section 7.4.2). It must be true between all ranks of a group in both directions.
+/// Splits `comm` into groups of ranks that share something - memory, a node, a board: what,
+/// `shares` tells for each process of the job, as the transport or the launcher knows it
+/// (MPI_Comm_split_type with MPI_COMM_TYPE_SHARED, MPI 4.1 section 7.4.2). It must be true between
+/// all ranks of a group in both directions.
 ///
 /// # Errors
 /// As [`split`].
@@ -122,8 +124,9 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
     isplit(messenger, comm, Some(lowest.unwrap_or(me).0), key, scratch).await
 }
 
-/// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et al. ("Efficient
-/// algorithms for all-to-all communications in multiport message-passing systems", 1997), whose last rotation nobody needs.
+/// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et
+/// al. ("Efficient algorithms for all-to-all communications in multiport message-passing
+/// systems", 1997), whose last rotation nobody needs.
 pub(super) async fn gather<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     circle: &Circle<'_>,

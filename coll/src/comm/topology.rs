@@ -1,4 +1,5 @@
-//! What every virtual topology tells (MPI 4.1 chapter 8): its kind, its communicator, and who this rank's neighbours are.
+//! What every virtual topology tells (MPI 4.1 chapter 8): its kind, its communicator, and who this
+//! rank's neighbours are.
 
 use aldis_kernel::{Comm, Rank};
 
@@ -14,8 +15,8 @@ pub enum TopologyKind {
     DistributedGraph,
 }
 
-/// A communicator with neighbours. It is a value of the user's, so its type tells its kind; code that works on any topology
-/// takes this.
+/// A communicator with neighbours. It is a value of the user's, so its type tells its kind; code
+/// that works on any topology takes this.
 pub trait Topology {
     /// Its kind.
     const KIND: TopologyKind;
@@ -23,8 +24,8 @@ pub trait Topology {
     /// Its communicator, for messages and to be freed.
     fn comm(&self) -> &Comm;
 
-    /// Whom this rank receives from in an exchange of neighbours, in the order of such exchanges (MPI 4.1 section 8.6).
-    /// [`Rank::NULL`] stands for a neighbour that is not there.
+    /// Whom this rank receives from in an exchange of neighbours, in the order of such exchanges
+    /// (MPI 4.1 section 8.6). [`Rank::NULL`] stands for a neighbour that is not there.
     fn sources(&self) -> impl Iterator<Item = Rank>;
 
     /// Whom it sends to, in the same way.

@@ -1,4 +1,5 @@
-//! Recursive doubling: everybody takes the data of the rank before, then adds what comes from 1, 2, 4, .. before.
+//! Recursive doubling: everybody takes the data of the rank before, then adds what comes from 1, 2,
+//! 4, .. before.
 
 use aldis_kernel::hal::Operation;
 
@@ -8,9 +9,10 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The recursive-doubling exclusive scan: 1 + ceil(log2(p - 1)) rounds of n elements, any p.
 ///
-/// In the first round every rank hands its data to the next one; what the ranks from 1 on have then is scanned as by the
-/// algorithm of the same name there. The expression of rank r is the scan's of rank r - 1. MPICH and Open MPI keep a sum with
-/// and one without the rank's own data instead, which takes ceil(log2 p) rounds, twice the scratch and twice the reductions.
+/// In the first round every rank hands its data to the next one; what the ranks from 1 on have then
+/// is scanned as by the algorithm of the same name there. The expression of rank r is the scan's of
+/// rank r - 1. MPICH and Open MPI keep a sum with and one without the rank's own data instead,
+/// which takes ceil(log2 p) rounds, twice the scratch and twice the reductions.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -4,11 +4,12 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, halves, log2_ceil};
 
-/// The binomial-tree gather: ceil(log2 p) rounds, any p, any root; the root receives all blocks but its own.
+/// The binomial-tree gather: ceil(log2 p) rounds, any p, any root; the root receives all blocks but
+/// its own.
 ///
-/// Groups of 1, 2, 4, .. neighbouring ranks have their blocks with one rank, their leader; in each round the leader of one
-/// sends them to that of the other, the root if it is among them, else the first. Their blocks stand together in the order
-/// of ranks, so that nothing is sorted at the end.
+/// Groups of 1, 2, 4, .. neighbouring ranks have their blocks with one rank, their leader; in each
+/// round the leader of one sends them to that of the other, the root if it is among them, else the
+/// first. Their blocks stand together in the order of ranks, so that nothing is sorted at the end.
 ///
 /// Scratch: the blocks of the largest group without the root, less than p.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan};
 
-/// The linear gather: the root receives a block of each other rank, [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) at a time, those next to it first.
+/// The linear gather: the root receives a block of each other rank,
+/// [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) at a time, those next to it first.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,9 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, fan};
 
-/// The linear gather in which nobody sends before the root is ready for it: it tells [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks at a time by an
-/// empty message. So long blocks never wait unexpected, however late the root is. Whose block is empty takes no part.
+/// The linear gather in which nobody sends before the root is ready for it: it tells
+/// [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks at a time by an empty message. So long
+/// blocks never wait unexpected, however late the root is. Whose block is empty takes no part.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

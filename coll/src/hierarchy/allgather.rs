@@ -7,9 +7,10 @@ use crate::bcast::Binomial;
 use crate::phases::{back, locate, messages, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan, log2_ceil};
 
-/// The two-level allgather: every rank sends its block to its leader, leaders pass the blocks of whole nodes around a ring, and tell all
-/// of them [along a tree](Binomial) to their nodes: ceil((k-1)/8) + ceil(log2 k) near and n - 1 far rounds for n nodes of k
-/// ranks; n (n - 1) far messages of k blocks. Blocks may have unlike lengths; no scratch.
+/// The two-level allgather: every rank sends its block to its leader, leaders pass the blocks of
+/// whole nodes around a ring, and tell all of them [along a tree](Binomial) to their nodes:
+/// ceil((k-1)/8) + ceil(log2 k) near and n - 1 far rounds for n nodes of k ranks; n (n - 1) far
+/// messages of k blocks. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allgather;

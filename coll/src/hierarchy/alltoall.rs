@@ -8,14 +8,18 @@ use crate::phases::{back, locate, sum};
 use crate::schedule::exchange::{self, WIDTH_MAX};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
-/// The two-level all-to-all. Every rank of a node leads it towards some ranks elsewhere: those whose number leaves the same rest, divided
-/// by the ranks of the node, as its own place there. Ranks of a node swap the blocks for each other, then those that the others carry; every
-/// carrier sorts what it has and sends each of its ranks the blocks of the whole node, four nodes at a time. Of n nodes of k ranks:
-/// 2 ceil((k-1)/4) near and ceil((n-1)/4) far rounds, p (n - 1) far messages of k blocks instead of p (p - k) of one.
+/// The two-level all-to-all. Every rank of a node leads it towards some ranks elsewhere: those
+/// whose number leaves the same rest, divided by the ranks of the node, as its own place there.
+/// Ranks of a node swap the blocks for each other, then those that the others carry; every carrier
+/// sorts what it has and sends each of its ranks the blocks of the whole node, four nodes at a
+/// time. Of n nodes of k ranks: 2 ceil((k-1)/4) near and ceil((n-1)/4) far rounds, p (n - 1) far
+/// messages of k blocks instead of p (p - k) of one.
 ///
-/// With one leader a node it would be n (n - 1) messages of k^2 blocks, which take scratch for as many and pass through one rank.
+/// With one leader a node it would be n (n - 1) messages of k^2 blocks, which take scratch for as
+/// many and pass through one rank.
 ///
-/// If the last node is shorter, its ranks carry for several ranks of each node. Scratch: 2 p blocks.
+/// If the last node is shorter, its ranks carry for several ranks of each node. Scratch: 2 p
+/// blocks.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Alltoall;
@@ -43,7 +47,8 @@ impl Carried {
         self.others.saturating_sub(place).div_ceil(self.here.max(1))
     }
 
-    /// The rank elsewhere with a number, the place of its carrier, and which of those it is that this one carries for.
+    /// The rank elsewhere with a number, the place of its carrier, and which of those it is that
+    /// this one carries for.
     fn other(&self, number: u32) -> (u32, u32, u32) {
         let rank = if number < self.start { number } else { number.saturating_add(self.here) };
         let (index, place) = divide(number as usize, self.here as usize);
@@ -56,8 +61,8 @@ impl Carried {
         number.checked_div(self.here).unwrap_or(0)
     }
 
-    /// Where what a rank has for others to carry is packed, by the carrier and which of those it is. There is room for as many as any
-    /// carrier has.
+    /// Where what a rank has for others to carry is packed, by the carrier and which of those it
+    /// is. There is room for as many as any carrier has.
     fn packed(&self, instance: &Instance, (place, index): (u32, u32), blocks: u32) -> Span {
         scratch(instance, place.saturating_mul(self.len(0)).saturating_add(index), blocks)
     }
@@ -152,8 +157,8 @@ impl Alltoall {
         })
     }
 
-    /// A round of exchanges with ranks of other nodes: in each turn with the next node and the one as far before. A rank hears from
-    /// its carrier there, and tells those whom it carries for.
+    /// A round of exchanges with ranks of other nodes: in each turn with the next node and the one
+    /// as far before. A rank hears from its carrier there, and tells those whom it carries for.
     fn pass(
         instance: &Instance,
         nodes: &Nodes,

@@ -8,8 +8,8 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 use crate::{barrier, bcast};
 
 /// The two-level barrier: [signals](barrier::Tree) gather at each leader, leaders meet by
-/// [dissemination](barrier::Dissemination), and the answers spread out: 2 ceil(log2 k) near and ceil(log2 n) far rounds for n nodes of k
-/// ranks.
+/// [dissemination](barrier::Dissemination), and the answers spread out: 2 ceil(log2 k) near and
+/// ceil(log2 n) far rounds for n nodes of k ranks.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Barrier;
@@ -30,7 +30,8 @@ impl Schedule for Barrier {
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let Nodes { own, near, far, shape, .. } = Nodes::of(instance);
-        // A node with fewer ranks than the largest has fewer rounds: the last ones of the way in, the first of the way out.
+        // A node with fewer ranks than the largest has fewer rounds: the last ones of the way in,
+        // the first of the way out.
         let (deepest, depth) = (log2_ceil(shape.largest), log2_ceil(own.end.saturating_sub(own.start)));
         match locate(round, [deepest, log2_ceil(shape.nodes), deepest])? {
             (0, round) => {
@@ -57,8 +58,8 @@ impl TwoLevel for Barrier {
     }
 }
 
-/// The two-level broadcast: leaders [along a tree](bcast::Binomial) from the root, then each node along one from its leader:
-/// ceil(log2 n) far and ceil(log2 k) near rounds for n nodes of k ranks.
+/// The two-level broadcast: leaders [along a tree](bcast::Binomial) from the root, then each node
+/// along one from its leader: ceil(log2 n) far and ceil(log2 k) near rounds for n nodes of k ranks.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Bcast;

@@ -6,8 +6,9 @@ use super::{NAME, Nodes, Shape, TwoLevel, capacity, work};
 use crate::phases::locate;
 use crate::schedule::{Instance, Schedule, Step, Work, fan};
 
-/// The two-level gather: every rank sends to its leader, every leader all blocks of its node to the root, eight at a time:
-/// ceil((k-1)/8) near and ceil((n-1)/8) far rounds for n nodes of k ranks, n - 1 far messages.
+/// The two-level gather: every rank sends to its leader, every leader all blocks of its node to the
+/// root, eight at a time: ceil((k-1)/8) near and ceil((n-1)/8) far rounds for n nodes of k ranks,
+/// n - 1 far messages.
 ///
 /// Scratch: p blocks, of which leaders use k.
 #[derive(Clone, Copy, Debug)]

@@ -7,9 +7,9 @@ use crate::phases::{locate, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 use crate::{allreduce, bcast, reduce};
 
-/// The two-level reduction: each node [along a tree](reduce::Binomial) to its leader, then leaders along one to the root:
-/// ceil(log2 k) near and ceil(log2 n) far rounds for n nodes of k ranks. Operands keep the order of ranks, as nodes are runs of
-/// them.
+/// The two-level reduction: each node [along a tree](reduce::Binomial) to its leader, then leaders
+/// along one to the root: ceil(log2 k) near and ceil(log2 n) far rounds for n nodes of k ranks.
+/// Operands keep the order of ranks, as nodes are runs of them.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -55,9 +55,11 @@ impl TwoLevel for Reduce {
 }
 
 /// The two-level all-reduce: each node [along a tree](reduce::Binomial) to its leader, leaders by
-/// [recursive doubling](allreduce::RecursiveDoubling), then each node along a [tree](bcast::Binomial) from its leader.
+/// [recursive doubling](allreduce::RecursiveDoubling), then each node along a
+/// [tree](bcast::Binomial) from its leader.
 ///
-/// **Same bits everywhere:** all leaders evaluate the same expression, and the others get a copy; rank order is kept.
+/// **Same bits everywhere:** all leaders evaluate the same expression, and the others get a copy;
+/// rank order is kept.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -6,8 +6,8 @@ use super::{Gather, NAME, Nodes, Shape, TwoLevel, capacity, work};
 use crate::phases::locate;
 use crate::schedule::{Instance, Schedule, Step, Work};
 
-/// The two-level scatter, the [gather](Gather) backwards: the root sends every leader all blocks of its node, leaders send every
-/// rank its own.
+/// The two-level scatter, the [gather](Gather) backwards: the root sends every leader all blocks of
+/// its node, leaders send every rank its own.
 ///
 /// Scratch: p blocks, of which leaders use k.
 #[derive(Clone, Copy, Debug)]

@@ -24,8 +24,8 @@ fn telling(group: u32, count: usize) -> Work {
     Binomial.work(group, count.saturating_mul(group as usize))
 }
 
-/// The first rank of each group gets the blocks of the other, and tells them [its group](Binomial): ceil(p/7) + ceil(log2 p) rounds
-/// for groups of p. Blocks may have unlike lengths; no scratch.
+/// The first rank of each group gets the blocks of the other, and tells them [its group](Binomial):
+/// ceil(p/7) + ceil(log2 p) rounds for groups of p. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct RemoteGatherLocalBcast;
@@ -79,8 +79,8 @@ impl Way for RemoteGatherLocalBcast {
     }
 }
 
-/// Each group gathers its blocks at its first rank along a binomial tree; the two exchange them, and tell them
-/// [their groups](Binomial): 1 + 2 ceil(log2 p) rounds for groups of p.
+/// Each group gathers its blocks at its first rank along a binomial tree; the two exchange them,
+/// and tell them [their groups](Binomial): 1 + 2 ceil(log2 p) rounds for groups of p.
 ///
 /// Scratch: the blocks of the larger group, if that has more than one rank.
 #[derive(Clone, Copy, Debug)]
@@ -93,7 +93,8 @@ impl LocalGatherRemoteBcast {
         if instance.count() == 0 { [0; 3] } else { [log2, 1, log2] }
     }
 
-    /// A round of the gather, in which a rank that leads others has all their blocks in scratch, behind its own.
+    /// A round of the gather, in which a rank that leads others has all their blocks in scratch,
+    /// behind its own.
     fn gather(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
         let inner = groups.near.instance(instance, instance.count())?;
         let meeting = halves::meeting(&inner, round)?;
@@ -169,8 +170,9 @@ impl Way for LocalGatherRemoteBcast {
     }
 }
 
-/// Every rank exchanges blocks with every rank of the other group, four at a time: ceil(p/4) rounds for groups of p, and every block
-/// goes straight where it belongs. Blocks may have unlike lengths; no scratch.
+/// Every rank exchanges blocks with every rank of the other group, four at a time: ceil(p/4) rounds
+/// for groups of p, and every block goes straight where it belongs. Blocks may have unlike lengths;
+/// no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PairwiseExchange;

@@ -8,11 +8,12 @@ use crate::schedule::along::{Along, Way};
 use crate::schedule::{Instance, Priced, Step, Work, log2_ceil};
 use crate::{bcast, reduce};
 
-/// Each group [reduces](reduce::Binomial) to its first rank; the two exchange their results, and tell
-/// [their groups](bcast::Binomial): 1 + 2 ceil(log2 p) rounds of n elements, p being the ranks of the larger group.
+/// Each group [reduces](reduce::Binomial) to its first rank; the two exchange their results, and
+/// tell [their groups](bcast::Binomial): 1 + 2 ceil(log2 p) rounds of n elements, p being the ranks
+/// of the larger group.
 ///
-/// **Same bits everywhere:** a group's reduction is worked out on one rank, in the order of ranks. Scratch: as many elements as
-/// are worked on.
+/// **Same bits everywhere:** a group's reduction is worked out on one rank, in the order of ranks.
+/// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ReduceExchangeBcast;

@@ -27,8 +27,8 @@ impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
     }
 }
 
-/// Every rank exchanges blocks with one rank of the other group after the other: p rounds of n elements for groups of p. Blocks
-/// may have unlike lengths; no scratch.
+/// Every rank exchanges blocks with one rank of the other group after the other: p rounds of n
+/// elements for groups of p. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PairwiseExchange;
@@ -43,8 +43,8 @@ impl Along for PairwiseExchange {
     }
 }
 
-/// Every rank exchanges blocks with four ranks of the other group at a time: ceil(p/4) rounds for groups of p. Blocks may have unlike
-/// lengths; no scratch.
+/// Every rank exchanges blocks with four ranks of the other group at a time: ceil(p/4) rounds for
+/// groups of p. Blocks may have unlike lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;

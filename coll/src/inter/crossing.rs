@@ -36,7 +36,8 @@ impl<'m> Crossing<'m> {
         Self { element_bytes: kernel.element_bytes() as usize, kernel: Some(kernel), ..self }
     }
 
-    /// The same with these options, which are the same on every rank. There are no control lines between groups.
+    /// The same with these options, which are the same on every rank. There are no control lines
+    /// between groups.
     pub fn by(self, options: &Options) -> Self {
         Self { options: *options, ..self }
     }
@@ -44,9 +45,10 @@ impl<'m> Crossing<'m> {
     /// Carries it out.
     ///
     /// # Errors
-    /// [`Cause::Intracommunicator`], [`Cause::RankOutOfRange`] for the root; [`Cause::LengthMismatch`] and [`Cause::TooBig`] for
-    /// data that are not divided into a block for each rank of the other group; [`Cause::Unsupported`] for an algorithm that is
-    /// not for this, [`Cause::TooSmall`] for too little scratch; else as [`Collective::wait`].
+    /// [`Cause::Intracommunicator`], [`Cause::RankOutOfRange`] for the root;
+    /// [`Cause::LengthMismatch`] and [`Cause::TooBig`] for data that are not divided into a block
+    /// for each rank of the other group; [`Cause::Unsupported`] for an algorithm that is not for
+    /// this, [`Cause::TooSmall`] for too little scratch; else as [`Collective::wait`].
     pub fn run<'s, T: Transport, P: Platform>(
         self,
         caller: &mut impl Caller<'s, T, P>,
@@ -92,7 +94,8 @@ impl<'m> Crossing<'m> {
         (planned, lent.divided(layouts))
     }
 
-    /// The operation, the elements of its longest block, and how data and input are divided, as the sizes of the groups have it.
+    /// The operation, the elements of its longest block, and how data and input are divided, as the
+    /// sizes of the groups have it.
     fn divided(&self, inter: &Comm) -> Result<(Operation, usize, [Layout<'m>; 2]), Cause> {
         if !inter.is_inter() {
             return Err(Cause::Intracommunicator);
@@ -138,7 +141,8 @@ impl<'m> Crossing<'m> {
     }
 }
 
-/// Elements of a block if all were as long: by these both groups choose the same algorithm, as their inputs have as many.
+/// Elements of a block if all were as long: by these both groups choose the same algorithm, as
+/// their inputs have as many.
 fn mean([_, given]: [Layout<'_>; 2], elements: usize, inter: &Comm) -> usize {
     let all = match given {
         Layout::Listed(blocks) => blocks.iter().fold(0, |all: usize, block| all.saturating_add(block.len)),
@@ -147,8 +151,8 @@ fn mean([_, given]: [Layout<'_>; 2], elements: usize, inter: &Comm) -> usize {
     all.div_ceil(inter.size().max(inter.remote_size()).max(1) as usize)
 }
 
-/// The same for blocks of up to `count` elements. Ranks differ in their longest block, and all cut alike nevertheless: what two of
-/// them exchange ends for both alike.
+/// The same for blocks of up to `count` elements. Ranks differ in their longest block, and all cut
+/// alike nevertheless: what two of them exchange ends for both alike.
 fn of_longest(mut planned: Planned, count: usize) -> Planned {
     planned.call.count = count;
     let call = planned.call;
@@ -159,7 +163,8 @@ fn of_longest(mut planned: Planned, count: usize) -> Planned {
     planned
 }
 
-/// Places of the schedule; as many as if both groups were as large as the larger one, for one that crosses between them.
+/// Places of the schedule; as many as if both groups were as large as the larger one, for one that
+/// crosses between them.
 fn places(over: Over, operation: Operation, inter: &Comm) -> u32 {
     let (here, there) = (inter.size(), inter.remote_size());
     match over {

@@ -6,7 +6,8 @@ use crate::phases::messages;
 use crate::schedule::among::Among;
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Span, Step, Work};
 
-/// Messages that the first rank of a group has with ranks of the other in a round, all one way, beside one the other way.
+/// Messages that the first rank of a group has with ranks of the other in a round, all one way,
+/// beside one the other way.
 pub(super) const FAN: u32 = IN_FLIGHT_MAX as u32 - 1;
 
 /// The work of such messages with all of the other group, of `group` ranks: `count` elements each.
@@ -71,15 +72,17 @@ impl Groups {
         if instance.count() == 0 { 0 } else { self.larger.div_ceil(width) }
     }
 
-    /// The number of the rank of the other group that is met in a turn, if any is. Two meet in the turn that is the sum of their
-    /// numbers, as in MPICH's pairwise exchange: as many turns as the larger group has ranks.
+    /// The number of the rank of the other group that is met in a turn, if any is. Two meet in the
+    /// turn that is the sum of their numbers, as in MPICH's pairwise exchange: as many turns as the
+    /// larger group has ranks.
     pub(super) fn met(&self, turn: u32) -> Option<u32> {
         let behind = self.larger.saturating_sub(self.number);
         let number = turn.checked_add(behind)?.checked_rem(self.larger)?;
         (number < self.others).then_some(number)
     }
 
-    /// The message with `index` of a round of `width` exchanges with ranks of the other group, one a [turn](Self::met).
+    /// The message with `index` of a round of `width` exchanges with ranks of the other group, one
+    /// a [turn](Self::met).
     pub(super) fn meet(
         &self,
         instance: &Instance,

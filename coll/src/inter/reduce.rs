@@ -8,8 +8,8 @@ use crate::schedule::along::{Along, Way};
 use crate::schedule::among::Among;
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_ceil};
 
-/// The group [reduces](Binomial) to its first rank, which sends the result to the root: 1 + ceil(log2 p) rounds of n elements for a
-/// group of p.
+/// The group [reduces](Binomial) to its first rank, which sends the result to the root: 1 +
+/// ceil(log2 p) rounds of n elements for a group of p.
 ///
 /// Operands keep the order of ranks. Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]
@@ -57,7 +57,8 @@ impl Way for LocalReduceRemoteSend {
     }
 }
 
-/// Every rank of the group sends to the root, which reduces in their order: p rounds of n elements for a group of p.
+/// Every rank of the group sends to the root, which reduces in their order: p rounds of n elements
+/// for a group of p.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! Reduction of each group's data, scattered among the ranks of the other. What a rank gives, as input, is a block for each of
-//! these; scratch holds blocks by the rank that they are for.
+//! Reduction of each group's data, scattered among the ranks of the other. What a rank gives, as
+//! input, is a block for each of these; scratch holds blocks by the rank that they are for.
 
 use aldis_kernel::hal::Operation;
 
@@ -16,12 +16,14 @@ fn given(instance: &Instance, number: u32) -> Span {
     instance.block(number).of_input()
 }
 
-/// Each group reduces to its first rank along a binomial tree, which sends every rank of the other its block: ceil(log2 p) rounds of
-/// n elements and ceil(p/7) of blocks for groups of p.
+/// Each group reduces to its first rank along a binomial tree, which sends every rank of the other
+/// its block: ceil(log2 p) rounds of n elements and ceil(p/7) of blocks for groups of p.
 ///
-/// MPICH and Open MPI pass the result to one rank of the other group, which then scatters it: n elements more.
+/// MPICH and Open MPI pass the result to one rank of the other group, which then scatters it: n
+/// elements more.
 ///
-/// Operands keep the order of ranks. Scratch: two blocks for each rank of the larger group, if that has more than one.
+/// Operands keep the order of ranks. Scratch: two blocks for each rank of the larger group, if that
+/// has more than one.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LocalReduceRemoteScatter;
@@ -97,11 +99,13 @@ impl Way for LocalReduceRemoteScatter {
     }
 }
 
-/// Every rank sends every rank of the other group its block, and reduces what comes from there, one after the other: p rounds of a
-/// block for groups of p. Optimal in bytes, and nothing is passed on.
+/// Every rank sends every rank of the other group its block, and reduces what comes from there, one
+/// after the other: p rounds of a block for groups of p. Optimal in bytes, and nothing is passed
+/// on.
 ///
-/// The order in which a rank meets the others begins somewhere among them: what comes before it is past the last one is added up
-/// apart and put behind the rest in the end, so operands keep the order of ranks.
+/// The order in which a rank meets the others begins somewhere among them: what comes before it is
+/// past the last one is added up apart and put behind the rest in the end, so operands keep the
+/// order of ranks.
 ///
 /// Scratch: two blocks, if a group has more than one rank.
 #[derive(Clone, Copy, Debug)]

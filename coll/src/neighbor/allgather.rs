@@ -15,8 +15,9 @@ use crate::select::Options;
 /// (MPI_Neighbor_allgather).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are not a block as long as the input for each
-/// source, or that a neighbour divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are not a
+/// block as long as the input for each source, or that a neighbour divides otherwise; else as
+/// [`Collective::wait`].
 pub fn neighbor_allgather<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -26,7 +27,8 @@ pub fn neighbor_allgather<'s, E: Element, T: Transport, P: Platform>(
     Options::default().neighbor_allgather(caller, around, input, data)
 }
 
-/// Starts [`neighbor_allgather`] (MPI_Ineighbor_allgather). The memory can be used again when the scope is over.
+/// Starts [`neighbor_allgather`] (MPI_Ineighbor_allgather). The memory can be used again when the
+/// scope is over.
 ///
 /// # Errors
 /// As [`neighbor_allgather`].
@@ -39,12 +41,13 @@ pub fn ineighbor_allgather<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ineighbor_allgather(scope, around, input, data)
 }
 
-/// Sends `input` to every destination, and receives what source n has sent into block n of `data`, as listed by `blocks`
-/// (MPI_Neighbor_allgatherv).
+/// Sends `input` to every destination, and receives what source n has sent into block n of `data`,
+/// as listed by `blocks` (MPI_Neighbor_allgatherv).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for each source,
-/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// else as [`Collective::wait`].
 pub fn neighbor_allgatherv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -55,7 +58,8 @@ pub fn neighbor_allgatherv<'s, E: Element, T: Transport, P: Platform>(
     Options::default().neighbor_allgatherv(caller, around, input, data, blocks)
 }
 
-/// Starts [`neighbor_allgatherv`] (MPI_Ineighbor_allgatherv). The memory can be used again when the scope is over.
+/// Starts [`neighbor_allgatherv`] (MPI_Ineighbor_allgatherv). The memory can be used again when the
+/// scope is over.
 ///
 /// # Errors
 /// As [`neighbor_allgatherv`].
@@ -98,7 +102,8 @@ impl Options {
     /// [`neighbor_allgather`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_allgather<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -126,7 +131,8 @@ impl Options {
     /// [`neighbor_allgatherv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_allgatherv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

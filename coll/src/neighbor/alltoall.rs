@@ -11,12 +11,13 @@ use crate::layout::{Block, Layout};
 use crate::op::Element;
 use crate::select::Options;
 
-/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`
-/// (MPI_Neighbor_alltoall).
+/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into
+/// block n of `data` (MPI_Neighbor_alltoall).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data or input that are no whole blocks, of one length in
-/// both, or that a neighbour divides otherwise; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data or input that are
+/// no whole blocks, of one length in both, or that a neighbour divides otherwise; else as
+/// [`Collective::wait`].
 pub fn neighbor_alltoall<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -26,7 +27,8 @@ pub fn neighbor_alltoall<'s, E: Element, T: Transport, P: Platform>(
     Options::default().neighbor_alltoall(caller, around, input, data)
 }
 
-/// Starts [`neighbor_alltoall`] (MPI_Ineighbor_alltoall). The memory can be used again when the scope is over.
+/// Starts [`neighbor_alltoall`] (MPI_Ineighbor_alltoall). The memory can be used again when the
+/// scope is over.
 ///
 /// # Errors
 /// As [`neighbor_alltoall`].
@@ -39,12 +41,14 @@ pub fn ineighbor_alltoall<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ineighbor_alltoall(scope, around, input, data)
 }
 
-/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`; the blocks
-/// of the input are listed by `given`, those of the data by `blocks` (MPI_Neighbor_alltoallv).
+/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into
+/// block n of `data`; the blocks of the input are listed by `given`, those of the data by `blocks`
+/// (MPI_Neighbor_alltoallv).
 ///
 /// # Errors
-/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for each destination and for each
-/// source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside; else as [`Collective::wait`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for
+/// one outside; else as [`Collective::wait`].
 pub fn neighbor_alltoallv<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -56,7 +60,8 @@ pub fn neighbor_alltoallv<'s, E: Element, T: Transport, P: Platform>(
     Options::default().neighbor_alltoallv(caller, around, input, given, data, blocks)
 }
 
-/// Starts [`neighbor_alltoallv`] (MPI_Ineighbor_alltoallv). The memory can be used again when the scope is over.
+/// Starts [`neighbor_alltoallv`] (MPI_Ineighbor_alltoallv). The memory can be used again when the
+/// scope is over.
 ///
 /// # Errors
 /// As [`neighbor_alltoallv`].
@@ -71,9 +76,10 @@ pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ineighbor_alltoallv(scope, around, input, given, data, blocks)
 }
 
-/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`, where blocks
-/// are of elements of unlike sizes: all are bytes, as are their places and lengths, listed by `given` and `blocks`
-/// (MPI_Neighbor_alltoallw of contiguous types). Bytes are not converted between ranks of unlike byte orders. Of other types:
+/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into
+/// block n of `data`, where blocks are of elements of unlike sizes: all are bytes, as are their
+/// places and lengths, listed by `given` and `blocks` (MPI_Neighbor_alltoallw of contiguous types).
+/// Bytes are not converted between ranks of unlike byte orders. Of other types:
 /// [`neighbor_alltoallw_typed`](super::neighbor_alltoallw_typed).
 ///
 /// # Errors
@@ -89,7 +95,8 @@ pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
     Options::default().neighbor_alltoallw(caller, around, input, given, data, blocks)
 }
 
-/// Starts [`neighbor_alltoallw`] (MPI_Ineighbor_alltoallw). The memory can be used again when the scope is over.
+/// Starts [`neighbor_alltoallw`] (MPI_Ineighbor_alltoallw). The memory can be used again when the
+/// scope is over.
 ///
 /// # Errors
 /// As [`neighbor_alltoallw`].
@@ -127,7 +134,8 @@ impl Options {
     /// [`neighbor_alltoall`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_alltoall<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -155,7 +163,8 @@ impl Options {
     /// [`neighbor_alltoallv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_alltoallv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -187,7 +196,8 @@ impl Options {
     /// [`neighbor_alltoallw`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

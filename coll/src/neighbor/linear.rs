@@ -5,11 +5,11 @@ use aldis_kernel::hal::Operation;
 use super::lines::{Act, Line};
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Span, Step, Work};
 
-/// The linear exchange with neighbours, along the lines of a [`Neighbourhood`](super::Neighbourhood): as many messages a round
-/// as there may be.
+/// The linear exchange with neighbours, along the lines of a
+/// [`Neighbourhood`](super::Neighbourhood): as many messages a round as there may be.
 ///
-/// Each rank has its own, which takes nothing from the instance but the count; among the algorithms to choose from it stands
-/// without lines.
+/// Each rank has its own, which takes nothing from the instance but the count; among the algorithms
+/// to choose from it stands without lines.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear<'m> {

@@ -2,23 +2,26 @@
 //!
 //! # Which blocks meet
 //!
-//! One rank may be a neighbour of another several times. In a graph the k-th time that a rank stands among another's
-//! destinations is the k-th time that this one stands among its sources. In a grid what is sent one way along a dimension
-//! arrives as coming from the other: block s meets block s ^ 1, also where a periodic dimension has two ranks or one and both
-//! neighbours are the same (MPI 4.1 section 8.6; mpi-forum issue 153).
+//! One rank may be a neighbour of another several times. In a graph the k-th time that a rank
+//! stands among another's destinations is the k-th time that this one stands among its sources. In
+//! a grid what is sent one way along a dimension arrives as coming from the other: block s meets
+//! block s ^ 1, also where a periodic dimension has two ranks or one and both neighbours are the
+//! same (MPI 4.1 section 8.6; mpi-forum issue 153).
 //!
 //! # Why this order
 //!
-//! Lists may be longer than the messages that a round may have, and every rank orders its own as it likes. Rounds in the order of
-//! the lists deadlock: rank 0 sends to 2, then to 3, rank 1 to 3, then to 2, rank 2 hears 1 first and rank 3 hears 0. They do
-//! also where both lists are in one order but are walked side by side, since one list's messages then wait for the other's.
+//! Lists may be longer than the messages that a round may have, and every rank orders its own as it
+//! likes. Rounds in the order of the lists deadlock: rank 0 sends to 2, then to 3, rank 1 to 3,
+//! then to 2, rank 2 hears 1 first and rank 3 hears 0. They do also where both lists are in one
+//! order but are walked side by side, since one list's messages then wait for the other's.
 //!
-//! So all messages of a rank, sent and received, stand in one row, and all ranks order theirs by one rule: by the
-//! distance from sender to receiver on the ring of ranks, then by the sender, then by what comes first of the same two. A
-//! round is as many as fit, from the first on. Of all messages that are not through take the first by the rule: both its
-//! ranks are through with all that come before it, so both have posted it, and it gets through. Hence there is no
-//! deadlock, however long the lists, even though every send waits for its receive. By distance, since then most ranks have
-//! something to do in each round, as in a pairwise all-to-all.
+//! So all messages of a rank, sent and received, stand in one row, and all ranks order theirs by
+//! one rule: by the distance from sender to receiver on the ring of ranks, then by the sender, then
+//! by what comes first of the same two. A round is as many as fit, from the first on. Of all
+//! messages that are not through take the first by the rule: both its ranks are through with all
+//! that come before it, so both have posted it, and it gets through. Hence there is no deadlock,
+//! however long the lists, even though every send waits for its receive. By distance, since then
+//! most ranks have something to do in each round, as in a pairwise all-to-all.
 //!
 //! What a rank has for itself is copied.
 
@@ -34,7 +37,8 @@ pub(crate) enum Act {
     Copy,
 }
 
-/// A line of a [`Neighbourhood`](super::Neighbourhood): what is done with one neighbour. The memory for them is the caller's.
+/// A line of a [`Neighbourhood`](super::Neighbourhood): what is done with one neighbour. The memory
+/// for them is the caller's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Line {
@@ -45,7 +49,8 @@ pub struct Line {
     pub(crate) block: u32,
     /// Of a copy, the place among the destinations.
     pub(crate) given: u32,
-    /// What comes first of messages between the same two; in a grid, the place among the sender's destinations.
+    /// What comes first of messages between the same two; in a grid, the place among the sender's
+    /// destinations.
     pub(crate) turn: u32,
 }
 
@@ -70,8 +75,9 @@ impl Line {
     }
 }
 
-/// Puts the lines of rank `me` of `size` in order, `width` messages a round, and makes one copy of each block that it sends
-/// itself and the one that it receives from itself. How many are left; `None` if it sends itself more or less than it receives.
+/// Puts the lines of rank `me` of `size` in order, `width` messages a round, and makes one copy of
+/// each block that it sends itself and the one that it receives from itself. How many are left;
+/// `None` if it sends itself more or less than it receives.
 pub(crate) fn arrange(lines: &mut [Line], (me, size): (u32, u32), width: usize) -> Option<usize> {
     // What goes to other ranks first, then what comes from itself, then what goes to itself.
     lines.sort_unstable_by_key(|line| {

@@ -1,4 +1,5 @@
-//! No order of lists and no number of neighbours makes a rank wait for ever, and the right blocks meet: every small graph.
+//! No order of lists and no number of neighbours makes a rank wait for ever, and the right blocks
+//! meet: every small graph.
 
 use std::collections::BTreeMap;
 use std::vec::Vec;
@@ -7,7 +8,8 @@ use super::lines::{Act, Line, arrange};
 
 /// Edges by their ends, in the order in which both ends list them.
 type Edges = Vec<(u32, u32)>;
-/// By sender and receiver, the places among destinations and sources that have met, in the order in which they did.
+/// By sender and receiver, the places among destinations and sources that have met, in the order in
+/// which they did.
 type Met = BTreeMap<(u32, u32), Vec<(u32, u32)>>;
 
 /// What rank `me` has to do, in the order of its lists.
@@ -19,8 +21,8 @@ fn listed(edges: &Edges, me: u32) -> Vec<Line> {
     received.chain(sent).collect()
 }
 
-/// Runs rounds of `width` messages on all ranks; every send waits for its receive, and messages between two ranks meet in the
-/// order in which they are posted. `None` if a rank waits for ever.
+/// Runs rounds of `width` messages on all ranks; every send waits for its receive, and messages
+/// between two ranks meet in the order in which they are posted. `None` if a rank waits for ever.
 fn run(rows: &[Vec<Line>], width: usize) -> Option<Met> {
     let messages = |row: &Vec<Line>| row.iter().filter(|line| line.act != Act::Copy).copied().collect();
     let rows: Vec<Vec<Line>> = rows.iter().map(messages).collect();

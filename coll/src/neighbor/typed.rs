@@ -12,9 +12,10 @@ use crate::layout::{Layout, TypedBlock};
 use crate::op::Element;
 use crate::select::Options;
 
-/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into block n of `data`
-/// (MPI_Neighbor_alltoallw). Each block is of a datatype of its own, listed by `given` and `blocks`, as in
-/// [`alltoallw_typed`](crate::alltoallw_typed): the rim of a field goes into the neighbour's halo as it stands.
+/// Sends block n of `input` to destination n, for every n, and receives what source n has sent into
+/// block n of `data` (MPI_Neighbor_alltoallw). Each block is of a datatype of its own, listed by
+/// `given` and `blocks`, as in [`alltoallw_typed`](crate::alltoallw_typed): the rim of a field goes
+/// into the neighbour's halo as it stands.
 ///
 /// # Errors
 /// As there, for a block of each destination and of each source.
@@ -29,8 +30,8 @@ pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
     Options::default().neighbor_alltoallw_typed(caller, around, input, given, data, blocks)
 }
 
-/// Starts [`neighbor_alltoallw_typed`] (MPI_Ineighbor_alltoallw). The memory can be used again when the scope is over; types must be
-/// there until the call is complete.
+/// Starts [`neighbor_alltoallw_typed`] (MPI_Ineighbor_alltoallw). The memory can be used again when
+/// the scope is over; types must be there until the call is complete.
 ///
 /// # Errors
 /// As [`neighbor_alltoallw_typed`].
@@ -62,7 +63,8 @@ impl Options {
     /// [`neighbor_alltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another operation.
+    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
+    /// of another operation.
     pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,

@@ -5,10 +5,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use super::float::{Canonical, in_blocks};
 use super::{Product, Reduce, Sum};
 
-/// A complex number with parts of type `T`, laid out as C's `_Complex` and Fortran's `COMPLEX`: the real part, then the
-/// imaginary one, aligned as a part is (C11, 6.2.5).
+/// A complex number with parts of type `T`, laid out as C's `_Complex` and Fortran's `COMPLEX`: the
+/// real part, then the imaginary one, aligned as a part is (C11, 6.2.5).
 ///
-/// A type of its own because `num-complex` has none of the traits that [`Element`](super::Element) asks for.
+/// A type of its own because `num-complex` has none of the traits that [`Element`](super::Element)
+/// asks for.
 #[derive(Clone, Copy, PartialEq, Default, Debug, FromBytes, IntoBytes, Immutable)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]
@@ -66,9 +67,10 @@ macro_rules! complex {
             }
         }
 
-        /// (a + bi)(c + di) = (ac - bd) + (ad + cb)i, each of the six operations rounded and none fused: the other way round
-        /// it is (ca - db) + (cb + ad)i, the same products and sums with their operands exchanged, so the same bits.
-        /// Infinities that a NaN hides are not recovered (as C's Annex G proposes, and Fortran does not).
+        /// (a + bi)(c + di) = (ac - bd) + (ad + cb)i, each of the six operations rounded and none
+        /// fused: the other way round it is (ca - db) + (cb + ad)i, the same products and sums with
+        /// their operands exchanged, so the same bits. Infinities that a NaN hides are not
+        /// recovered (as C's Annex G proposes, and Fortran does not).
         impl Reduce<Complex<$part>> for Product {
             const COMMUTES: bool = true;
 

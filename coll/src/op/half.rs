@@ -1,11 +1,14 @@
-//! `f16` and `bf16`: added and multiplied in `f32`, and each result rounded to nearest, ties to even.
+//! `f16` and `bf16`: added and multiplied in `f32`, and each result rounded to nearest, ties to
+//! even.
 //!
-//! The result is the one that an operation of the width itself would have: a significand of `f32` has at least twice the
-//! bits of theirs and two more, so rounding twice is rounding once (Figueroa, "When is double rounding innocuous?", 1995).
-//! Sums of many elements are rounded at each, as everywhere in MPI. Minimum and maximum compare integers.
+//! The result is the one that an operation of the width itself would have: a significand of `f32`
+//! has at least twice the bits of theirs and two more, so rounding twice is rounding once
+//! (Figueroa, "When is double rounding innocuous?", 1995). Sums of many elements are rounded at
+//! each, as everywhere in MPI. Minimum and maximum compare integers.
 //!
-//! The conversions are integer arithmetic without branches, which vectorises, rather than those of the crate `half`, and the
-//! processor's own where there is one (sum of `f16`, AMD EPYC: 23 GB/s by F16C, 5 without it in AVX-512, 3 in AVX2, 1.2 in SSE2).
+//! The conversions are integer arithmetic without branches, which vectorises, rather than those of
+//! the crate `half`, and the processor's own where there is one (sum of `f16`, AMD EPYC: 23 GB/s by
+//! F16C, 5 without it in AVX-512, 3 in AVX2, 1.2 in SSE2).
 
 use aldis_kernel::vector::Halves;
 use half::{bf16, f16};
@@ -59,9 +62,11 @@ impl Half for f16 {
     #[inline]
     fn narrow(value: f32) -> Self {
         let (sign, magnitude) = (value.to_bits() >> 16 & 0x8000, value.to_bits() & 0x7fff_ffff);
-        // Half a unit less a bit, and the last bit that stays: a tie goes up from an odd one. A carry is the next exponent.
+        // Half a unit less a bit, and the last bit that stays: a tie goes up from an odd one. A
+        // carry is the next exponent.
         let normal = magnitude.wrapping_sub(REBIAS).wrapping_add(0xfff + (magnitude >> 13 & 1)) >> 13;
-        // The unit of what is added is that of subnormals, 2^-24, so the sum is rounded as they are.
+        // The unit of what is added is that of subnormals, 2^-24, so the sum is rounded as they
+        // are.
         let subnormal = (f32::from_bits(magnitude) + 0.5).to_bits().wrapping_sub(0.5_f32.to_bits());
         let finite = if magnitude < LEAST { subnormal } else { normal };
         let signed = sign | if magnitude < 0x4780_0000 { finite } else { Self::INFINITE.into() };
@@ -155,7 +160,8 @@ macro_rules! converted {
                 Half::narrow($result)
             }
 
-            // In the function that calls it, compiled for what `Halves` is: elsewhere each conversion would be a call.
+            // In the function that calls it, compiled for what `Halves` is: elsewhere each
+            // conversion would be a call.
             #[inline(always)]
             fn reduce_all(into: &mut [f16], from: &[f16]) {
                 in_eights(into, from, |$left, $right| $result);

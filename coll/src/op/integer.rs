@@ -1,4 +1,5 @@
-//! Integers: every operation but those on pairs. Loops over them are vectorised by the compiler as they stand.
+//! Integers: every operation but those on pairs. Loops over them are vectorised by the compiler as
+//! they stand.
 
 use super::{And, BitAnd, BitOr, BitXor, Max, Min, Or, Product, Reduce, Sum, Xor};
 

@@ -10,9 +10,10 @@ use zerocopy::FromBytes;
 use super::{Element, Reduce};
 use crate::schedule::Order;
 
-/// An operation that is known only when the program runs, as those of `MPI_Op_create`: reduces `from` into `into`, the bytes of as
-/// many elements, where they are aligned as what the call was given is. Elements of `into` are the left operands if the order says
-/// that it is first. `token` is what [`Kernel::of_function`] was given: it tells operations apart that share a function.
+/// An operation that is known only when the program runs, as those of `MPI_Op_create`: reduces
+/// `from` into `into`, the bytes of as many elements, where they are aligned as what the call was
+/// given is. Elements of `into` are the left operands if the order says that it is first. `token`
+/// is what [`Kernel::of_function`] was given: it tells operations apart that share a function.
 pub type Function = fn(token: usize, into: &mut [u8], from: &[u8], order: Order) -> Result<(), Cause>;
 
 /// An operation on an element type with the types erased: what the executor carries.
@@ -75,8 +76,9 @@ impl Kernel {
     /// Reduces `from` into `into`, both the bytes of a slice of the element type.
     ///
     /// # Errors
-    /// [`Cause::LengthMismatch`] when they are not the same whole number of elements, [`Cause::Unaligned`] when one
-    /// is not aligned as the element type is; what a [`Function`] says.
+    /// [`Cause::LengthMismatch`] when they are not the same whole number of elements,
+    /// [`Cause::Unaligned`] when one is not aligned as the element type is; what a [`Function`]
+    /// says.
     pub fn run(&self, into: &mut [u8], from: &[u8], order: Order) -> Result<(), Cause> {
         (self.run)(self.token, into, from, order)
     }

@@ -6,8 +6,9 @@ use super::{And, Or, Reduce, Xor};
 
 /// A truth value in a byte, as C's `_Bool` is.
 ///
-/// Rust's `bool` cannot be an [`Element`](super::Element): a byte other than 0 and 1 is none, and what a message carries is not
-/// to be trusted. Here, as in C, whatever is not 0 is true; what an operation makes is 0 or 1.
+/// Rust's `bool` cannot be an [`Element`](super::Element): a byte other than 0 and 1 is none, and
+/// what a message carries is not to be trusted. Here, as in C, whatever is not 0 is true; what an
+/// operation makes is 0 or 1.
 #[derive(Clone, Copy, Default, FromBytes, IntoBytes, Immutable)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(transparent)]

@@ -1,8 +1,10 @@
 //! Values with an index, and where the least and the largest of them are (MPI 4.1, 6.9.4).
 //!
-//! A pair has the layout of the C structure that MPI names it after, the gap included: an array of C's can be reduced where it
-//! lies. The gap is a field here, because an [`Element`](super::Element) has no padding; it is ignored, and zero in a result, so
-//! that equal results have equal bits. MPI counts neither gap among a pair's bytes: a message packed by datatype has none.
+//! A pair has the layout of the C structure that MPI names it after, the gap included: an array of
+//! C's can be reduced where it lies. The gap is a field here, because an
+//! [`Element`](super::Element) has no padding; it is ignored, and zero in a result, so that equal
+//! results have equal bits. MPI counts neither gap among a pair's bytes: a message packed by
+//! datatype has none.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
@@ -70,7 +72,8 @@ pair!(
     TwoInt, i32, gaps 0 0
 );
 pair!(
-    /// MPI's `MPI_LONG_INT` where `long` has 64 bits: 16 bytes, of which the last 4 are a gap. Elsewhere it is [`TwoInt`].
+    /// MPI's `MPI_LONG_INT` where `long` has 64 bits: 16 bytes, of which the last 4 are a gap.
+    /// Elsewhere it is [`TwoInt`].
     LongInt, i64, gaps 0 4
 );
 pair!(
@@ -78,8 +81,8 @@ pair!(
     ShortInt, i16, gaps 2 0
 );
 
-/// The lower index of those whose value is the result, as MPI says. A NaN is the result if there is one, and any is equal to it;
-/// so are the two zeros to each other.
+/// The lower index of those whose value is the result, as MPI says. A NaN is the result if there is
+/// one, and any is equal to it; so are the two zeros to each other.
 #[inline]
 fn first<V: Canonical + PartialEq>((left, at): (V, i32), (right, there): (V, i32), result: V) -> i32 {
     let is_result = |value: V| (value == result) | (value.is_unordered() & result.is_unordered());

@@ -12,8 +12,9 @@ use super::{Bool, DoubleInt, Element, Kernel, NoOp, Or, Reduce, Replace, Xor};
 use crate::op::And;
 use crate::schedule::Order;
 
-/// That the operation's loops, in either order, give the bits of `oracle` for every pair of elements, and the same bits with
-/// the operands exchanged if it is said to commute, and in vectors of any width.
+/// That the operation's loops, in either order, give the bits of `oracle` for every pair of
+/// elements, and the same bits with the operands exchanged if it is said to commute, and in vectors
+/// of any width.
 pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: impl Fn(E, E) -> E) {
     let run = |into: &[E], from: &[E], order| {
         let mut into = into.to_vec();
@@ -34,7 +35,8 @@ pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: 
     }
 }
 
-/// Two slices of up to some hundred elements of any bits, most of which fill no whole number of vectors.
+/// Two slices of up to some hundred elements of any bits, most of which fill no whole number of
+/// vectors.
 pub(super) fn operands<E: Element + Debug>() -> impl Strategy<Value = (Vec<E>, Vec<E>)> {
     let words = || prop::collection::vec(any::<u64>(), 0..300 * size_of::<E>() / 8);
     let elements = |words: Vec<u64>| {

@@ -4,10 +4,11 @@ use super::collect::Collect;
 use crate::schedule::along::Along;
 use crate::schedule::tree;
 
-/// The binary-tree reduction: 2 floor(log2 p) rounds of n elements, one less if the deepest level has one rank, any p, any
-/// root; a rank receives twice and sends once.
+/// The binary-tree reduction: 2 floor(log2 p) rounds of n elements, one less if the deepest level
+/// has one rank, any p, any root; a rank receives twice and sends once.
 ///
-/// Counted from the root, place i adds what the places 2 i + 1 and 2 i + 2 send. For operations that commute.
+/// Counted from the root, place i adds what the places 2 i + 1 and 2 i + 2 send. For operations
+/// that commute.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

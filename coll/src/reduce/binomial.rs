@@ -7,10 +7,11 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_
 
 /// The binomial-tree reduction: ceil(log2 p) rounds of n elements, any p, any root.
 ///
-/// After round k each group of 2^(k+1) ranks, counted from rank 0, has its reduction on one rank, its *leader*: the root
-/// if it is among them, else the first. In that round the leader of one half sends to the leader of the other, which is
-/// the leader of both. So the root needs no place of its own in the tree, and operands stay in the order of ranks: what
-/// comes from the lower half stands on the left.
+/// After round k each group of 2^(k+1) ranks, counted from rank 0, has its reduction on one rank,
+/// its *leader*: the root if it is among them, else the first. In that round the leader of one half
+/// sends to the leader of the other, which is the leader of both. So the root needs no place of its
+/// own in the tree, and operands stay in the order of ranks: what comes from the lower half stands
+/// on the left.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

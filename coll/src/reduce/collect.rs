@@ -1,5 +1,6 @@
-//! What reductions along a tree have in common: everybody adds what its children send, one child a round, then sends the sum
-//! to its parent. It is the broadcast along the same tree backwards, turn by turn.
+//! What reductions along a tree have in common: everybody adds what its children send, one child a
+//! round, then sends the sum to its parent. It is the broadcast along the same tree backwards, turn
+//! by turn.
 
 use core::marker::PhantomData;
 
@@ -9,8 +10,9 @@ use crate::schedule::along::Way;
 use crate::schedule::tree::Tree;
 use crate::schedule::{Instance, Order, Span, Step, Work};
 
-/// A reduction along a tree. Places are counted from the root, so that operands keep the order of ranks for one root only:
-/// for operations that commute. One child a round, so that an element of scratch is enough.
+/// A reduction along a tree. Places are counted from the root, so that operands keep the order of
+/// ranks for one root only: for operations that commute. One child a round, so that an element of
+/// scratch is enough.
 pub(crate) struct Collect<T>(PhantomData<T>);
 
 impl<T: Tree> Way for Collect<T> {

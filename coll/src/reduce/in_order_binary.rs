@@ -7,21 +7,24 @@ use aldis_kernel::hal::Operation;
 use super::collect::messages;
 use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_floor};
 
-/// The reduction along the in-order binary tree: 2 floor(log2 p) rounds of n elements, one less for a power of two, any p, any
-/// root. It keeps the order of ranks, and every rank but the root receives at most twice and sends once.
+/// The reduction along the in-order binary tree: 2 floor(log2 p) rounds of n elements, one less for
+/// a power of two, any p, any root. It keeps the order of ranks, and every rank but the root
+/// receives at most twice and sends once.
 ///
-/// Ranks count from 1. The odd ones are leaves; one that ends in t zero bits has 2^t - 1 ranks on either side below it, as far
-/// as there are so many. In the two rounds of t, first its left subtree and the rank itself become one set of neighbours, then
-/// these and its right subtree. Of two sets that become one, the holder of the sum is the root if it is among them, else the
-/// rank in the middle: so no root needs a message more, as it would if the tree's own head had to send it the result.
+/// Ranks count from 1. The odd ones are leaves; one that ends in t zero bits has 2^t - 1 ranks on
+/// either side below it, as far as there are so many. In the two rounds of t, first its left
+/// subtree and the rank itself become one set of neighbours, then these and its right subtree. Of
+/// two sets that become one, the holder of the sum is the root if it is among them, else the rank
+/// in the middle: so no root needs a message more, as it would if the tree's own head had to send
+/// it the result.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct InOrderBinary;
 
-/// Two sets of neighbours that become one: the rank that holds the sum of the lower one, that of the higher one, and which of
-/// the two receives.
+/// Two sets of neighbours that become one: the rank that holds the sum of the lower one, that of
+/// the higher one, and which of the two receives.
 struct Union {
     lower: u32,
     higher: u32,

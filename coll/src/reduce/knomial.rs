@@ -4,11 +4,11 @@ use super::collect::Collect;
 use crate::schedule::along::Along;
 use crate::schedule::tree;
 
-/// The k-nomial reduction of radix 4: 3 rounds of n elements for each digit of p - 1 to base 4, any p, any root; less for the
-/// highest digit, as many as it counts.
+/// The k-nomial reduction of radix 4: 3 rounds of n elements for each digit of p - 1 to base 4, any
+/// p, any root; less for the highest digit, as many as it counts.
 ///
-/// Counted from the root, a place adds what the places 1, 2 and 3 times 4^k after it send, one a round, the nearest first, for
-/// each k that ends in zeros for it. For operations that commute.
+/// Counted from the root, a place adds what the places 1, 2 and 3 times 4^k after it send, one a
+/// round, the nearest first, for each k that ends in zeros for it. For operations that commute.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,9 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 
 /// The linear reduction: p - 1 rounds of n elements, any p, any root.
 ///
-/// The root adds one rank a round, its neighbours first: those before it from the right to the left, then those after it from
-/// the left to the right. So operands stand in the order of their ranks, and one element of scratch is enough.
+/// The root adds one rank a round, its neighbours first: those before it from the right to the
+/// left, then those after it from the left to the right. So operands stand in the order of their
+/// ranks, and one element of scratch is enough.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,12 @@ use super::collect::Collect;
 use crate::schedule::along::Along;
 use crate::schedule::tree::Chains;
 
-/// The pipelined reduction: p - 1 rounds of n elements, any p, any root; a rank receives once and sends once.
+/// The pipelined reduction: p - 1 rounds of n elements, any p, any root; a rank receives once and
+/// sends once.
 ///
-/// Ranks count from the root; each adds its own to what the next one sends and hands it to the one before. What makes it fast
-/// for long data is that segments follow each other. For operations that commute.
+/// Ranks count from the root; each adds its own to what the next one sends and hands it to the one
+/// before. What makes it fast for long data is that segments follow each other. For operations that
+/// commute.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -5,15 +5,16 @@ use aldis_kernel::hal::Operation;
 use crate::phases::{Halving, Pairs, locate, messages, nth, power, reverse, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// Rabenseifner's reduction: 2 log2 p rounds, 2 (p - 1)/p n elements sent and (p - 1)/p n reduced, for p a power of two.
-/// Otherwise pairs of ranks act as one: a round of n elements more.
+/// Rabenseifner's reduction: 2 log2 p rounds, 2 (p - 1)/p n elements sent and (p - 1)/p n reduced,
+/// for p a power of two. Otherwise pairs of ranks act as one: a round of n elements more.
 ///
-/// The reduce-scatter is that of the all-reduce; then each rank hands its parts to the partner that is nearer to the root,
-/// those of the last exchange first. Which half a rank keeps is counted from the root, which keeps the first one
-/// always; and in its pair it is the root that acts. So it need not be rank 0, and no rank has to pass the result on to
-/// it.
+/// The reduce-scatter is that of the all-reduce; then each rank hands its parts to the partner that
+/// is nearer to the root, those of the last exchange first. Which half a rank keeps is counted from
+/// the root, which keeps the first one always; and in its pair it is the root that acts. So it need
+/// not be rank 0, and no rank has to pass the result on to it.
 ///
-/// Operands cover contiguous ranges of ranks, the lower standing on the left, so rank order is kept.
+/// Operands cover contiguous ranges of ranks, the lower standing on the left, so rank order is
+/// kept.
 ///
 /// Scratch: half a segment; for p no power of two a whole one.
 #[derive(Clone, Copy, Debug)]

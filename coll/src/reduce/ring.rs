@@ -5,13 +5,15 @@ use aldis_kernel::hal::Operation;
 use crate::phases::{Parts, back, locate, messages, nth, pass_reducing, sum};
 use crate::schedule::{IN_FLIGHT_MAX, Instance, Priced, Schedule, Step, Work};
 
-/// The ring reduction: p - 1 rounds of n/p elements, and (p - 1)/8 more in which the root gets a chunk each of eight ranks.
+/// The ring reduction: p - 1 rounds of n/p elements, and (p - 1)/8 more in which the root gets a
+/// chunk each of eight ranks.
 ///
-/// Places count from the root. In round k of the reduce-scatter a place passes the chunk of the place k + 1 before it on to
-/// the next and adds its own part to the one that comes; after p - 1 rounds it holds its own chunk complete.
+/// Places count from the root. In round k of the reduce-scatter a place passes the chunk of the
+/// place k + 1 before it on to the next and adds its own part to the one that comes; after p - 1
+/// rounds it holds its own chunk complete.
 ///
-/// The path of a chunk starts at the place after its own, so operands are in ring order, not in rank order: only for
-/// operations that commute.
+/// The path of a chunk starts at the place after its own, so operands are in ring order, not in
+/// rank order: only for operations that commute.
 ///
 /// Scratch: one chunk.
 #[derive(Clone, Copy, Debug)]

@@ -3,10 +3,11 @@
 use super::halves::Halves;
 use crate::schedule::along::Along;
 
-/// The reduce-scatter by a butterfly: log2 p rounds, (p - 1)/p n elements sent and reduced, and one more round of a block, for
-/// p a power of two; as recursive halving, but near ranks first, so that operands keep the order of ranks. A rank ends with the
-/// block of the rank whose number is its own with the bits in reverse, and sends it there. For other p pairs of ranks act as
-/// one: a round of n elements more before.
+/// The reduce-scatter by a butterfly: log2 p rounds, (p - 1)/p n elements sent and reduced, and one
+/// more round of a block, for p a power of two; as recursive halving, but near ranks first, so that
+/// operands keep the order of ranks. A rank ends with the block of the rank whose number is its own
+/// with the bits in reverse, and sends it there. For other p pairs of ranks act as one: a round of
+/// n elements more before.
 ///
 /// Scratch: 3/4 of n; up to 3/2 of n for p no power of two.
 #[derive(Clone, Copy, Debug)]

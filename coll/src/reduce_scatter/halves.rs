@@ -7,10 +7,11 @@ use crate::phases::{Pairs, locate, messages, order, power, reverse, sum};
 use crate::schedule::along::Way;
 use crate::schedule::{Instance, Step, Work};
 
-/// A reduce-scatter by halving. Ranks beyond the largest power of two, 2^b, are folded into pairs that act as one, and the
-/// actors count from 0 in the order of ranks. In round k an actor has 2^(b-k) positions' blocks left, gives the half that it
-/// does not stand in and reduces the other one. In the end it has the blocks of its position: those of its own number, or,
-/// if `MIRRORED`, of its number with the bits in reverse, which go to their ranks in a round more.
+/// A reduce-scatter by halving. Ranks beyond the largest power of two, 2^b, are folded into pairs
+/// that act as one, and the actors count from 0 in the order of ranks. In round k an actor has
+/// 2^(b-k) positions' blocks left, gives the half that it does not stand in and reduces the other
+/// one. In the end it has the blocks of its position: those of its own number, or, if `MIRRORED`,
+/// of its number with the bits in reverse, which go to their ranks in a round more.
 ///
 /// Scratch: 3/4 of all blocks; up to 3/2 of them where ranks are folded.
 pub(crate) struct Halves<const MIRRORED: bool>;

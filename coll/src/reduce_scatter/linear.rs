@@ -3,8 +3,8 @@
 use super::rooted::Rooted;
 use crate::schedule::along::Along;
 
-/// The linear reduce-scatter: p - 1 rounds in which rank 0 adds what one rank gives, all n elements of it; then a block to each
-/// of the others, eight at a time. In the order of ranks.
+/// The linear reduce-scatter: p - 1 rounds in which rank 0 adds what one rank gives, all n elements
+/// of it; then a block to each of the others, eight at a time. In the order of ranks.
 ///
 /// Scratch: 2 n.
 #[derive(Clone, Copy, Debug)]

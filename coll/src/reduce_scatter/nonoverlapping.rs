@@ -3,8 +3,9 @@
 use super::rooted::Rooted;
 use crate::schedule::along::Along;
 
-/// The reduce-scatter of two operations: a reduction to rank 0 along a binomial tree, ceil(log2 p) rounds of n elements; then a
-/// block to each of the others, eight at a time. In the order of ranks.
+/// The reduce-scatter of two operations: a reduction to rank 0 along a binomial tree, ceil(log2 p)
+/// rounds of n elements; then a block to each of the others, eight at a time. In the order of
+/// ranks.
 ///
 /// Scratch: 2 n.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,5 @@
-//! Where partial results stand: what is given is never written, so the first reduction of a block goes into scratch.
+//! Where partial results stand: what is given is never written, so the first reduction of a block
+//! goes into scratch.
 
 use crate::schedule::{Instance, Order, Span, Step};
 
@@ -24,7 +25,8 @@ pub(super) fn result(instance: &Instance, from: Span) -> Step {
     Step::Copy { into: instance.block(instance.rank()), from }
 }
 
-/// What came from `peer` is reduced, where it is, with what this rank gives; the lower rank's operand on the left.
+/// What came from `peer` is reduced, where it is, with what this rank gives; the lower rank's
+/// operand on the left.
 pub(super) fn add_given(instance: &Instance, peer: u32, came: Span, given: Span) -> Step {
     let order = if peer < instance.rank() { Order::IntoFirst } else { Order::FromFirst };
     Step::Reduce { into: came, from: given, order }

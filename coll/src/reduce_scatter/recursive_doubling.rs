@@ -6,9 +6,10 @@ use super::partial::{add_given, given, image, result};
 use crate::phases::{Pairs, locate, messages, order, power, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// The reduce-scatter by recursive doubling: log2 p rounds for p a power of two, in round k of which a rank sends all blocks but
-/// those of its group of 2^k ranks: n (log2 p - (p - 1)/p) elements, of which those are reduced that are for itself or go on
-/// in the next round. More than halving sends, in as few rounds, in the order of ranks, and without a permutation. Otherwise
+/// The reduce-scatter by recursive doubling: log2 p rounds for p a power of two, in round k of
+/// which a rank sends all blocks but those of its group of 2^k ranks: n (log2 p - (p - 1)/p)
+/// elements, of which those are reduced that are for itself or go on in the next round. More than
+/// halving sends, in as few rounds, in the order of ranks, and without a permutation. Otherwise
 /// pairs of ranks act as one: a round of n elements more before, and one after.
 ///
 /// Scratch: 2 n.

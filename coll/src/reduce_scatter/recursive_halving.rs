@@ -1,10 +1,12 @@
-//! Recursive halving: the half of the data that the other half of the ranks needs goes there, then a quarter, and so on.
+//! Recursive halving: the half of the data that the other half of the ranks needs goes there, then
+//! a quarter, and so on.
 
 use super::halves::Halves;
 use crate::schedule::along::Along;
 
-/// The reduce-scatter by recursive halving: log2 p rounds, (p - 1)/p n elements sent and reduced, for p a power of two, the
-/// far half of the ranks first. Otherwise pairs of ranks act as one: a round of n elements more before, and one after.
+/// The reduce-scatter by recursive halving: log2 p rounds, (p - 1)/p n elements sent and reduced,
+/// for p a power of two, the far half of the ranks first. Otherwise pairs of ranks act as one: a
+/// round of n elements more before, and one after.
 ///
 /// Operands of far ranks are combined first: only for operations that commute.
 ///

@@ -6,8 +6,9 @@ use super::partial::{given, kept, result};
 use crate::phases::{messages, sum};
 use crate::schedule::{Instance, Order, Priced, Schedule, Step, Work};
 
-/// The ring reduce-scatter: p - 1 rounds of a block to the next rank; optimal in bytes. The block of rank r begins its way at the
-/// rank after it and ends it there: operands are in ring order, not in rank order, hence only for operations that commute.
+/// The ring reduce-scatter: p - 1 rounds of a block to the next rank; optimal in bytes. The block
+/// of rank r begins its way at the rank after it and ends it there: operands are in ring order, not
+/// in rank order, hence only for operations that commute.
 ///
 /// Scratch: two blocks.
 #[derive(Clone, Copy, Debug)]

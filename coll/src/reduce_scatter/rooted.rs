@@ -1,4 +1,5 @@
-//! Through rank 0: a reduction there, then a scatter: what `linear` and `nonoverlapping` have in common.
+//! Through rank 0: a reduction there, then a scatter: what `linear` and `nonoverlapping` have in
+//! common.
 
 use aldis_kernel::hal::Operation;
 
@@ -7,8 +8,8 @@ use crate::phases::{messages, order, sum};
 use crate::schedule::along::Way;
 use crate::schedule::{Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
 
-/// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after the other, or, if
-/// `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
+/// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after
+/// the other, or, if `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
 ///
 /// Scratch: all blocks twice.
 pub(crate) struct Rooted<const BINOMIAL: bool>;
@@ -22,8 +23,8 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// The step with `index`, where all that a rank has is passed on. The first that comes is reduced with what is given, in
-    /// scratch; what comes later arrives behind it.
+    /// The step with `index`, where all that a rank has is passed on. The first that comes is
+    /// reduced with what is given, in scratch; what comes later arrives behind it.
     pub(crate) fn step(
         &self,
         instance: &Instance,

@@ -7,9 +7,10 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work, log2_
 
 /// The recursive-doubling scan: ceil(log2 p) rounds of n elements, any p.
 ///
-/// In round k each rank sends what it has to the rank 2^k after it, and puts what comes from the rank 2^k before it on the left.
-/// After round k it has the reduction of the 2^(k+1) ranks that end with itself, as far as there are so many. The expression of
-/// rank r is split so that its right half has as many ranks as the largest power of two below r + 1, and so are the halves.
+/// In round k each rank sends what it has to the rank 2^k after it, and puts what comes from the
+/// rank 2^k before it on the left. After round k it has the reduction of the 2^(k+1) ranks that end
+/// with itself, as far as there are so many. The expression of rank r is split so that its right
+/// half has as many ranks as the largest power of two below r + 1, and so are the halves.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -4,10 +4,11 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, halves, log2_ceil};
 
-/// The binomial-tree scatter: ceil(log2 p) rounds, any p, any root; the root sends all blocks but its own.
+/// The binomial-tree scatter: ceil(log2 p) rounds, any p, any root; the root sends all blocks but
+/// its own.
 ///
-/// The [gather](crate::gather::Binomial) backwards: the leader of a group of ranks has their blocks, and sends those of the
-/// half that it is not in to the leader of that.
+/// The [gather](crate::gather::Binomial) backwards: the leader of a group of ranks has their
+/// blocks, and sends those of the half that it is not in to the leader of that.
 ///
 /// Scratch: the blocks of the largest group without the root, less than p.
 #[derive(Clone, Copy, Debug)]

@@ -4,7 +4,8 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// The linear scatter: the root sends a block to each other rank, each when the one before has gone.
+/// The linear scatter: the root sends a block to each other rank, each when the one before has
+/// gone.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

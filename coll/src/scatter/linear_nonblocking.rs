@@ -4,7 +4,8 @@ use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan};
 
-/// The linear scatter with [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) blocks on their way at a time.
+/// The linear scatter with [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) blocks on their way at
+/// a time.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! Algorithms that differ in their tree, in a width or in the sizes they are for, and in nothing else: what they do is written
-//! once, as their [`Way`].
+//! Algorithms that differ in their tree, in a width or in the sizes they are for, and in nothing
+//! else: what they do is written once, as their [`Way`].
 
 use aldis_kernel::hal::Operation;
 

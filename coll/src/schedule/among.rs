@@ -1,4 +1,5 @@
-//! Ranks that are not all alike: two groups, nodes, and some of them as ranks of their own, among whom another schedule runs.
+//! Ranks that are not all alike: two groups, nodes, and some of them as ranks of their own, among
+//! whom another schedule runs.
 
 use core::ops::Range;
 
@@ -64,8 +65,9 @@ impl Among {
 }
 
 impl Instance {
-    /// The same where the first `cut` ranks are one group, and the others another: see [`Schedule::crosses`]. Of an algorithm
-    /// in [two levels](crate::hierarchy): where nodes have so many ranks each.
+    /// The same where the first `cut` ranks are one group, and the others another: see
+    /// [`Schedule::crosses`]. Of an algorithm in [two levels](crate::hierarchy): where nodes have
+    /// so many ranks each.
     #[must_use]
     pub const fn with_cut(self, cut: u32) -> Self {
         Self { cut: [cut], ..self }

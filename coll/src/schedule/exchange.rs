@@ -6,8 +6,8 @@ pub(crate) use super::WIDTH_MAX;
 use super::along::Way;
 use super::{Instance, Span, Step, Work};
 
-/// The message with `index` of a round of `width` exchanges, in which a rank sends what is `given` for each other and gets its
-/// block; how much further the index is, behind the last.
+/// The message with `index` of a round of `width` exchanges, in which a rank sends what is `given`
+/// for each other and gets its block; how much further the index is, behind the last.
 pub(crate) fn message(
     instance: &Instance,
     width: u32,

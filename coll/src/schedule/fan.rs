@@ -1,4 +1,5 @@
-//! Fans: one rank and all others, a few of them at a time. Places count from the one, whose own is 0.
+//! Fans: one rank and all others, a few of them at a time. Places count from the one, whose own
+//! is 0.
 
 use super::{IN_FLIGHT_MAX, Work};
 

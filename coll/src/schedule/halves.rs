@@ -1,6 +1,6 @@
-//! Groups of neighbouring ranks that double: of 1, 2, 4, .. ranks, counted from rank 0, the last one cut off by the size. Each
-//! has a leader: the root if it is among them, else the first. So blocks of a group stand together in the order of ranks,
-//! wherever the root is.
+//! Groups of neighbouring ranks that double: of 1, 2, 4, .. ranks, counted from rank 0, the last
+//! one cut off by the size. Each has a leader: the root if it is among them, else the first. So
+//! blocks of a group stand together in the order of ranks, wherever the root is.
 
 use super::{Instance, Span, Work, log2_ceil};
 
@@ -21,7 +21,8 @@ pub(crate) struct Meeting {
     pub(crate) other: u32,
     /// Whether this rank leads both.
     pub(crate) leads: bool,
-    /// The blocks that pass: those of the group whose leader does not lead both, by its first rank and how many.
+    /// The blocks that pass: those of the group whose leader does not lead both, by its first rank
+    /// and how many.
     pub(crate) passing: (u32, u32),
 }
 
@@ -38,8 +39,8 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
     Some(Meeting { other, leads, passing: (passes, half.min(instance.size() - passes)) })
 }
 
-/// Where a leader keeps these blocks of its group: the root where they belong, another in scratch from its own on, as its data
-/// hold its own alone; and that one, if it is all.
+/// Where a leader keeps these blocks of its group: the root where they belong, another in scratch
+/// from its own on, as its data hold its own alone; and that one, if it is all.
 pub(crate) fn kept(instance: &Instance, (first, number): (u32, u32)) -> Span {
     let rank = instance.rank();
     let blocks = instance.blocks(first, number);
@@ -58,7 +59,8 @@ pub(crate) fn kept_max(size: u32) -> usize {
     }
 }
 
-/// The work of all groups that meet, with the root where it is most, and of so many copies of a block.
+/// The work of all groups that meet, with the root where it is most, and of so many copies of a
+/// block.
 pub(crate) fn work(size: u32, count: usize, copies: u64) -> Work {
     if count == 0 {
         return Work::default();

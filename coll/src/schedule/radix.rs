@@ -1,4 +1,5 @@
-//! Digits of a radix: at distances 1, k, k^2, .. a rank meets those 1, 2, .. k - 1 times as far away, a few at a time.
+//! Digits of a radix: at distances 1, k, k^2, .. a rank meets those 1, 2, .. k - 1 times as far
+//! away, a few at a time.
 
 use super::{WIDTH_MAX, Work};
 

@@ -1,9 +1,10 @@
-//! Trees over all ranks: who hears from whom, and when. One place for what barriers, broadcasts and reductions along a tree
-//! have in common.
+//! Trees over all ranks: who hears from whom, and when. One place for what barriers, broadcasts and
+//! reductions along a tree have in common.
 //!
-//! Ranks are named by their *place*, counted from the root, which is place 0. Time is counted in *turns* of a broadcast: in
-//! each a place sends to at most one child. [`Tree::WIDTH`] turns can make one round, because nobody sends in the round in
-//! which it hears; a reduction takes the turns one by one and backwards. Everything is worked out from size and place in O(1).
+//! Ranks are named by their *place*, counted from the root, which is place 0. Time is counted
+//! in *turns* of a broadcast: in each a place sends to at most one child. [`Tree::WIDTH`] turns can
+//! make one round, because nobody sends in the round in which it hears; a reduction takes the turns
+//! one by one and backwards. Everything is worked out from size and place in O(1).
 
 use core::ops::Range;
 
@@ -14,7 +15,8 @@ pub(crate) trait Tree {
     /// Turns of a round: as many children at most hear from one place at once.
     const WIDTH: u32;
 
-    /// The turns in which somebody sends: all of these. The root, or whoever first sends in a round, sends in each of its turns.
+    /// The turns in which somebody sends: all of these. The root, or whoever first sends in a
+    /// round, sends in each of its turns.
     fn turns(size: u32) -> Range<u32>;
 
     /// The turn in which `place` hears, and the place from which it does; `None` for the root.
@@ -23,7 +25,8 @@ pub(crate) trait Tree {
     /// The place that `place` sends to in this turn.
     fn child(size: u32, place: u32, turn: u32) -> Option<u32>;
 
-    /// The most children of the root, and the most of any other place, if that place is busier than the root.
+    /// The most children of the root, and the most of any other place, if that place is busier than
+    /// the root.
     fn busiest(size: u32) -> (u32, u32);
 
     /// Rounds of a broadcast.
@@ -88,8 +91,9 @@ impl Tree for Flat {
     }
 }
 
-/// `CHAINS` chains of neighbours that begin at the root, of lengths as even as can be, the longer ones first. The root
-/// begins them one after another, so that each lags a turn behind the one before.
+/// `CHAINS` chains of neighbours that begin at the root, of lengths as even as can be, the longer
+/// ones first. The root begins them one after another, so that each lags a turn behind the one
+/// before.
 pub(crate) struct Chains<const CHAINS: u32>;
 
 /// Quotient and remainder; (0, 0) for a zero divisor, so that no panic is left in the image.
@@ -180,8 +184,8 @@ impl Tree for Binary {
     }
 }
 
-/// The k-nomial tree of radix k = 2^`BITS`: a place's parent is the place without its last digit to base k that is not 0.
-/// The farthest children, which have the largest subtrees, hear first.
+/// The k-nomial tree of radix k = 2^`BITS`: a place's parent is the place without its last digit to
+/// base k that is not 0. The farthest children, which have the largest subtrees, hear first.
 pub(crate) struct Knomial<const BITS: u32>;
 
 impl<const BITS: u32> Knomial<BITS> {
@@ -229,7 +233,8 @@ mod tests {
 
     use super::*;
 
-    /// Everybody hears once, from one who has heard in an earlier round; and what the closed forms say is so.
+    /// Everybody hears once, from one who has heard in an earlier round; and what the closed forms
+    /// say is so.
     fn check<T: Tree>(size: u32) {
         let mut heard: Vec<(u32, u32, u32)> = Vec::new();
         let turns = T::turns(size);

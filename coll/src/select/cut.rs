@@ -7,8 +7,8 @@ use crate::collective::LANES;
 use crate::schedule::{Algorithm, Candidate, Work, alike, divide, is_among_neighbors};
 
 impl Call {
-    /// The plan by this algorithm, which the caller has named: cut as the options say, else as is cheapest if it is one of the
-    /// candidates.
+    /// The plan by this algorithm, which the caller has named: cut as the options say, else as is
+    /// cheapest if it is one of the candidates.
     pub(super) fn named(
         &self,
         algorithm: Algorithm,
@@ -40,9 +40,9 @@ impl Call {
         Ok(if cut.ns < whole.ns { cut } else { whole })
     }
 
-    /// The plan with segments of at most so many elements, as many of them at a time as the scratch is enough for. Blocks of
-    /// unlike lengths are not cut so: a rank does not know the others'. Nor are those of neighbours, who may have unlike numbers
-    /// of them.
+    /// The plan with segments of at most so many elements, as many of them at a time as the scratch
+    /// is enough for. Blocks of unlike lengths are not cut so: a rank does not know the others'.
+    /// Nor are those of neighbours, who may have unlike numbers of them.
     ///
     /// # Errors
     /// As [`plan`](Self::plan).
@@ -60,9 +60,11 @@ impl Call {
         Ok(plan.with_lanes(lanes.min(plan.segments(self.count)) as u32))
     }
 
-    /// The number of segments that makes the price least, if prices were proportional to elements: with the first segment's
-    /// price `a + b / s` and each further one's `c + d / s`, it is `sqrt((b - d) / c)`. The square root rule of pipelining, as
-    /// in Johnsson, Ho 1989 and in Pješivac-Grbović et al. 2007, "Performance analysis of MPI collective operations", section 3.
+    /// The number of segments that makes the price least, if prices were proportional to elements:
+    /// with the first segment's price `a + b / s` and each further one's `c + d / s`, it is
+    /// `sqrt((b - d) / c)`. The square root rule of pipelining, as in Johnsson, Ho 1989 and in
+    /// Pješivac-Grbović et al. 2007, "Performance analysis of MPI collective operations",
+    /// section 3.
     fn cheapest_segments(&self, candidate: Candidate, prices: &Prices) -> usize {
         let (work, share) = (candidate.work(self.size, self.count), candidate.share(self.size, self.count));
         let of_elements = |work: Work| prices.of(&Work { rounds: 0, fan: 0, ..work }, self.element_bytes);

@@ -45,8 +45,8 @@ impl Explanation {
         }
     }
 
-    /// The same for a blocking call on this communicator: by the rules that hold on it, and whether `shared` can be taken,
-    /// and why not.
+    /// The same for a blocking call on this communicator: by the rules that hold on it, and whether
+    /// `shared` can be taken, and why not.
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
         #[cfg(not(feature = "compact"))]
@@ -150,7 +150,8 @@ impl Explanation {
         })
     }
 
-    /// Whether the search has ended at one that costs hardly more than any can, before one that costs a little less.
+    /// Whether the search has ended at one that costs hardly more than any can, before one that
+    /// costs a little less.
     pub(super) fn is_beaten(&self) -> bool {
         self.selected
             .is_ok_and(|taken| self.candidates().any(|(_, price)| price.is_ok_and(|ns| ns < taken.ns)))

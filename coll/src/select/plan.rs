@@ -4,12 +4,14 @@ use super::{Call, Prices};
 use crate::layout::BLOCKS;
 use crate::schedule::{Algorithm, Candidate, Work};
 
-/// How a call is carried out: the algorithm, the elements of a segment, and how many segments are under way at a time.
+/// How a call is carried out: the algorithm, the elements of a segment, and how many segments are
+/// under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// Elements of every segment but the last, which may be shorter; the whole count if it needs no cutting.
+    /// Elements of every segment but the last, which may be shorter; the whole count if it needs no
+    /// cutting.
     pub segment: usize,
     lanes: [u32; BLOCKS as usize],
 }
@@ -61,9 +63,9 @@ impl Plan {
         }
     }
 
-    /// What `call` costs by the algorithm of this plan, in ns. Where several segments are under way at a time: the first one's
-    /// work, and of each further one what keeps the busiest rank's processor; or, if that is more, its part of what that rank
-    /// waits for with so many lanes.
+    /// What `call` costs by the algorithm of this plan, in ns. Where several segments are under way
+    /// at a time: the first one's work, and of each further one what keeps the busiest rank's
+    /// processor; or, if that is more, its part of what that rank waits for with so many lanes.
     pub(super) fn ns(&self, call: &Call, algorithm: Candidate, prices: &Prices) -> u64 {
         let bytes = call.element_bytes;
         if !BLOCKS || self.lanes() < 2 {

@@ -123,7 +123,8 @@ allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
     );
 }
 
-/// "The cheapest" is one than which none is cheaper; one at which the search ends before is said to be that.
+/// "The cheapest" is one than which none is cheaper; one at which the search ends before is said to
+/// be that.
 #[test]
 fn explanations_do_not_call_the_first_that_is_good_enough_the_cheapest() {
     let mut early = 0;
@@ -143,8 +144,8 @@ fn explanations_do_not_call_the_first_that_is_good_enough_the_cheapest() {
     assert!(early > 0, "nothing was tested");
 }
 
-/// The square root rule, worked out by hand: along a chain of 9 ranks a segment takes 8 messages, and each further one two of
-/// the ranks between.
+/// The square root rule, worked out by hand: along a chain of 9 ranks a segment takes 8 messages,
+/// and each further one two of the ranks between.
 #[test]
 fn a_chain_has_as_many_segments_as_are_cheapest() {
     let prices =
@@ -209,8 +210,9 @@ fn no_cliffs(call: fn(u32, usize) -> Call) {
         }
         for count in [1, 100, 10_000] {
             let (now, next) = (price(size, count), price(size + 1, count));
-            // From 2 to 3 ranks recursive doubling goes from one round to three (fold, exchange, unfold) and the ring
-            // to four; one exchange with a local reduction of three operands would close that gap.
+            // From 2 to 3 ranks recursive doubling goes from one round to three (fold, exchange,
+            // unfold) and the ring to four; one exchange with a local reduction of three operands
+            // would close that gap.
             let most = if size == 2 { 3 * now + 100 } else { 2 * now + 100 };
             assert!(next <= most, "size {size} to {}: {now} to {next}", size + 1);
         }
@@ -226,7 +228,8 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
         assert_eq!(shares(Call::bcast::<u8>(size, bytes)), taken);
         assert_eq!(shares(Call::allreduce::<Sum, f64>(size, bytes / 8, bytes / 8)), taken);
     }
-    // A root that reduces everything alone is slower than ranks that reduce their parts; but those send more messages.
+    // A root that reduces everything alone is slower than ranks that reduce their parts; but those
+    // send more messages.
     for (size, bytes, taken) in [
         (2, 64 << 10, expected),
         (2, 1 << 20, expected),
@@ -238,7 +241,8 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
     }
 }
 
-/// Ranks that wait at once and those that start what they wait for decide by different looks at one call.
+/// Ranks that wait at once and those that start what they wait for decide by different looks at one
+/// call.
 #[test]
 fn what_stands_in_a_line_is_for_lines_however_it_is_looked_at() {
     let options = Options::default();

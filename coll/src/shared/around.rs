@@ -1,13 +1,16 @@
-//! Exchanges with neighbours, of which a line holds all that a rank gives, or which two ranks pass in chunks.
+//! Exchanges with neighbours, of which a line holds all that a rank gives, or which two ranks pass
+//! in chunks.
 //!
-//! **In a grid, blocks of one length.** All know of each other whether a line holds what they give; and what is sent one way along
-//! a dimension arrives from the other, so that a rank knows which block of a neighbour's line is for it. Lines hold the input as
-//! it is, and a rank hears its neighbours alone.
+//! **In a grid, blocks of one length.** All know of each other whether a line holds what they give;
+//! and what is sent one way along a dimension arrives from the other, so that a rank knows which
+//! block of a neighbour's line is for it. Lines hold the input as it is, and a rank hears its
+//! neighbours alone.
 //!
-//! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else others give. So all hear all, for
-//! which there must be few: one that gives more than a line holds sends all to messages, unless there are but two and the other
-//! does so too. A line has a [table] and what is for the rank after its own, for the one after that and so on; what a
-//! rank has for another several times stands in the order in which that one takes it.
+//! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else
+//! others give. So all hear all, for which there must be few: one that gives more than a line holds
+//! sends all to messages, unless there are but two and the other does so too. A line has a [table]
+//! and what is for the rank after its own, for the one after that and so on; what a rank has for
+//! another several times stands in the order in which that one takes it.
 //!
 //! A gather gives everybody the same, which stands in the line alone.
 
@@ -51,7 +54,8 @@ pub(crate) struct Around<'m> {
 }
 
 impl<'m> Around<'m> {
-    /// The call with this input, divided so, for data that are divided so; `None` if it is not for lines.
+    /// The call with this input, divided so, for data that are divided so; `None` if it is not for
+    /// lines.
     #[inline]
     pub(crate) fn new(
         call: &Call,
@@ -89,7 +93,8 @@ impl<'m> Around<'m> {
         self.is_long.get()
     }
 
-    /// Whether its elements are of datatypes: all that others need to know is that messages are to follow.
+    /// Whether its elements are of datatypes: all that others need to know is that messages are to
+    /// follow.
     #[inline]
     const fn is_typed(&self) -> bool {
         matches!(self.taken, Layout::Typed(_))
@@ -110,8 +115,8 @@ impl<'m> Around<'m> {
         table::bytes(self.task.size.saturating_sub(1))
     }
 
-    /// What is done with neighbours of one kind: what is exchanged with one of them several times stands together, in the order
-    /// of both.
+    /// What is done with neighbours of one kind: what is exchanged with one of them several times
+    /// stands together, in the order of both.
     #[inline]
     fn all(&self, act: Act) -> impl Iterator<Item = &'m Line> + use<'m> {
         self.lines.iter().filter(move |line| line.act == act)
@@ -142,7 +147,8 @@ impl<'m> Around<'m> {
         sent.fold(0, usize::saturating_add)
     }
 
-    /// What it takes of another rank: which bytes of all that this one gives it, and where in the data they come to.
+    /// What it takes of another rank: which bytes of all that this one gives it, and where in the
+    /// data they come to.
     #[inline]
     fn takes(&self, from: u32) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         let mut end = 0_usize;

@@ -1,6 +1,7 @@
-//! A blocking collective whose bytes stand in a line, taken at once: while nothing is unusual about it there is neither a
-//! scope nor a clock, and no state but a few numbers. Whatever else comes - nobody for long, another operation, another
-//! length, a rank that is gone - is for the [`Meeting`] that goes on where this ends.
+//! A blocking collective whose bytes stand in a line, taken at once: while nothing is unusual about
+//! it there is neither a scope nor a clock, and no state but a few numbers. Whatever else comes -
+//! nobody for long, another operation, another length, a rank that is gone - is for the [`Meeting`]
+//! that goes on where this ends.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
@@ -18,18 +19,19 @@ use crate::schedule::Candidate;
 use crate::select::{Call, Choice, Options, Shares, reduces};
 use crate::shared;
 
-/// Looks for what is missing, before the wait is one with a deadline: a line's journey and its writer's work many times over.
+/// Looks for what is missing, before the wait is one with a deadline: a line's journey and its
+/// writer's work many times over.
 const LOOKS: u32 = 64;
 
 /// Looks between two polls of the endpoint.
 const LOOKS_A_POLL: u32 = 16;
 
-/// Polls that a look counts for where it is decided whether to offer the core: everybody is waited for, and who has no core
-/// of its own may need this one.
+/// Polls that a look counts for where it is decided whether to offer the core: everybody is waited
+/// for, and who has no core of its own may need this one.
 const POLLS_A_LOOK: u32 = 4;
 
-/// Collectives of a communicator, after one of which the endpoint is polled though nobody was waited for: messages of others
-/// go on.
+/// Collectives of a communicator, after one of which the endpoint is polled though nobody was
+/// waited for: messages of others go on.
 const CALLS_A_POLL: u32 = 32;
 
 /// Events that such a poll handles at most.
@@ -129,8 +131,9 @@ impl Options {
         }
     }
 
-    /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor fewer bytes on their way: so
-    /// prices are asked only where a root reduces more than it would otherwise.
+    /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor
+    /// fewer bytes on their way: so prices are asked only where a root reduces more than it would
+    /// otherwise.
     #[inline]
     pub(crate) fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         match self.choice {
@@ -146,7 +149,8 @@ impl Options {
     }
 }
 
-/// Carries out a call whose lines say all; `None`, and nothing done, if it has none, or its bytes do not stand in them.
+/// Carries out a call whose lines say all; `None`, and nothing done, if it has none, or its bytes
+/// do not stand in them.
 #[cfg_attr(
     not(target_pointer_width = "64"),
     expect(unreachable_code, unused_variables, reason = "nothing meets where words have 32 bits")
@@ -193,8 +197,8 @@ struct Encounter<R> {
 }
 
 impl<R: Role> Encounter<R> {
-    /// Starts the communicator's next collective by lines and writes this rank's line; `None`, and nothing done, for what
-    /// does not stand in lines.
+    /// Starts the communicator's next collective by lines and writes this rank's line; `None`, and
+    /// nothing done, for what does not stand in lines.
     #[inline(always)]
     fn begin(lines: &mut Lines<'_>, role: R, data: &[u8]) -> Option<Self> {
         let task = role.task();

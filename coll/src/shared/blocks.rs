@@ -1,7 +1,8 @@
 //! Operations on blocks, and scans, of which a line holds all that a rank gives.
 //!
-//! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where a rank does not know how long
-//! those are that others give, the line begins with a [table] of all ranks' blocks; a rank's own block is empty there.
+//! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where
+//! a rank does not know how long those are that others give, the line begins with a [table] of all
+//! ranks' blocks; a rank's own block is empty there.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -19,7 +20,8 @@ use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 use crate::select::Call;
 
-/// What a line says whose rank gives elements of datatypes, which are for messages: more than it holds.
+/// What a line says whose rank gives elements of datatypes, which are for messages: more than it
+/// holds.
 const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
 
 /// Bytes that a line has for a table beside those for blocks.
@@ -45,7 +47,8 @@ pub(crate) struct Portions<'m> {
 }
 
 impl<'m> Portions<'m> {
-    /// The call with this root, for so many bytes of data, and for input, that are divided like this.
+    /// The call with this root, for so many bytes of data, and for input, that are divided like
+    /// this.
     #[inline(always)]
     pub(crate) fn new(
         call: &Call,
@@ -72,7 +75,8 @@ impl<'m> Portions<'m> {
         this
     }
 
-    /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather, for those that no line holds.
+    /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather,
+    /// for those that no line holds.
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
@@ -84,7 +88,8 @@ impl<'m> Portions<'m> {
         bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
     }
 
-    /// Whether its elements are of datatypes: all that others need to know is that messages are to follow.
+    /// Whether its elements are of datatypes: all that others need to know is that messages are to
+    /// follow.
     #[inline(always)]
     const fn is_typed(&self) -> bool {
         matches!(self.data, Layout::Typed(_))
@@ -353,7 +358,8 @@ impl Role for &Portions<'_> {
             _ => self.task.bytes as u64,
         };
         if self.passes && theirs != note.bytes {
-            // The other one is to have its chunks before this rank says that they are too many, or too few.
+            // The other one is to have its chunks before this rank says that they are too many, or
+            // too few.
             self.heard.set(Some(self.handed_of(theirs)));
             return Ok(());
         }

@@ -133,8 +133,8 @@ impl Run {
         Ok(())
     }
 
-    /// In turn: writes a segment for the others to reduce their parts of; reduces its own part of the one before, and writes
-    /// that; collects the parts of the one before that.
+    /// In turn: writes a segment for the others to reduce their parts of; reduces its own part of
+    /// the one before, and writes that; collects the parts of the one before that.
     fn split(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let (turn, what) = (self.step / 3, self.step % 3);
         let Some(segment) = turn.checked_sub(what).filter(|segment| *segment < self.segments) else {
@@ -175,8 +175,9 @@ impl Run {
         }
     }
 
-    /// Where a segment is written. Positions follow the order of steps, in which a segment is written before the one before
-    /// it is reduced: W0 W1 R0 W2 R1 .. and R of the last one at the end.
+    /// Where a segment is written. Positions follow the order of steps, in which a segment is
+    /// written before the one before it is reduced: W0 W1 R0 W2 R1 .. and R of the last one at the
+    /// end.
     fn written_at(&self, segment: u32) -> u32 {
         self.first.wrapping_add(segment.saturating_mul(2).saturating_sub(1))
     }

@@ -33,7 +33,8 @@ impl<R: Role> Meeting<R> {
         Ok(meeting.map(|meeting| Self { number, ..meeting }))
     }
 
-    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is missing is still there.
+    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is
+    /// missing is still there.
     #[inline]
     pub(crate) fn turn<'scope, T: Transport, P: Platform>(
         &mut self,
@@ -107,7 +108,8 @@ impl<R: Role> Meeting<R> {
     }
 }
 
-/// Turns that find nothing, after which it is asked whether the rank that is missing has gone on without a line.
+/// Turns that find nothing, after which it is asked whether the rank that is missing has gone on
+/// without a line.
 #[cfg(not(feature = "compact"))]
 const LOOKS_ASTRAY: u32 = 1024;
 
@@ -215,8 +217,9 @@ impl<R: Role> Meeting<R> {
         error
     }
 
-    /// Ends a call that waits if the rank that has been missing for long has sent a message of the next call by messages. Who
-    /// makes this call at all writes its line first: it waits as well, so it cannot be kept from that by another of its own.
+    /// Ends a call that waits if the rank that has been missing for long has sent a message of the
+    /// next call by messages. Who makes this call at all writes its line first: it waits as well,
+    /// so it cannot be kept from that by another of its own.
     #[cfg(not(feature = "compact"))]
     fn look_astray<T: Transport, P: Platform>(
         &mut self,

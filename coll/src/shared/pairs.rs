@@ -1,5 +1,6 @@
-//! Two ranks that hand each other what no line holds: through chunks, a segment at a time, the next one written before one is
-//! read. Where both cores share a cache that is faster than to let the system read the other's memory.
+//! Two ranks that hand each other what no line holds: through chunks, a segment at a time, the next
+//! one written before one is read. Where both cores share a cache that is faster than to let the
+//! system read the other's memory.
 
 use core::ops::Range;
 
@@ -15,10 +16,12 @@ use crate::op::copy;
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
 
-/// What a line says that does not hold what is given, but goes before chunks: so many bytes and those that are given.
+/// What a line says that does not hold what is given, but goes before chunks: so many bytes and
+/// those that are given.
 pub(super) const IN_CHUNKS: u64 = 1 << 46;
 
-/// Segments of so many bytes, which the other rank has told: too many to be passed are one too many.
+/// Segments of so many bytes, which the other rank has told: too many to be passed are one too
+/// many.
 fn segments(bytes: u64, segment: usize) -> u32 {
     let segments = bytes.div_ceil(segment.max(1) as u64);
     u32::try_from(segments).unwrap_or(u32::MAX).min(SEGMENTS_MAX)
@@ -35,7 +38,8 @@ pub(super) trait Pair {
     /// Bytes that it takes of one that hands over so many.
     fn taken(&self, heard: u64) -> u64;
 
-    /// Bytes that the other one hands over, once that has told; nothing if the other's line holds them.
+    /// Bytes that the other one hands over, once that has told; nothing if the other's line holds
+    /// them.
     fn heard(&self) -> Option<u64>;
 
     /// Writes a part of what it hands over into a chunk.
@@ -90,7 +94,8 @@ pub(super) trait Pair {
                 if segment < segments(heard, run.segment) {
                     let chunk = lines.chunk(position, other).map_err(about(other))?;
                     let chunk = chunk.ok_or(Turn::Missing(other))?;
-                    // The other one is to have its chunks before this rank says that these are too many, or too few.
+                    // The other one is to have its chunks before this rank says that these are too
+                    // many, or too few.
                     if heard == self.taken(heard) {
                         self.take(run.span(heard as usize, segment), chunk, data)?;
                     }

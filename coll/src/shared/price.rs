@@ -37,15 +37,15 @@ pub(crate) const fn serves(operation: Operation) -> bool {
     matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
 }
 
-/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, a scan, or an exchange with
-/// neighbours.
+/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, a
+/// scan, or an exchange with neighbours.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
     use Operation::{Exscan, Scan};
     BLOCKS && (on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan))
 }
 
-/// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no rank knows them all, that is
-/// only seen there.
+/// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no
+/// rank knows them all, that is only seen there.
 pub(crate) const fn stands_in_lines(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
@@ -59,7 +59,8 @@ pub(crate) const fn stands_in_lines(call: &Call) -> bool {
     is_in_lines(call.operation) && bytes <= LINE_BYTES
 }
 
-/// Whether, where that is not so, two ranks hand each other what is in chunks. More ranks would have to keep pace.
+/// Whether, where that is not so, two ranks hand each other what is in chunks. More ranks would
+/// have to keep pace.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
     call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
@@ -106,8 +107,8 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
     known.map(|one| -> Algorithm { one })
 }
 
-/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is written and what is read
-/// of each byte are done at a time.
+/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is
+/// written and what is read of each byte are done at a time.
 pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
     let (count, size) = (count as u64, u64::from(size.max(1)));
     let part = count.div_ceil(size);

@@ -1,5 +1,5 @@
-//! Blocks in a line, one behind the other, for takers who do not know how long all of them are: before them stands a table with
-//! the end of each, 16 bits.
+//! Blocks in a line, one behind the other, for takers who do not know how long all of them are:
+//! before them stands a table with the end of each, 16 bits.
 
 use aldis_kernel::hal::Cause;
 

@@ -1,5 +1,5 @@
-//! Reproducible reductions: what says that it evaluates its operation's one expression does, for every element, count and root,
-//! and so has the bits of all others that say so.
+//! Reproducible reductions: what says that it evaluates its operation's one expression does, for
+//! every element, count and root, and so has the bits of all others that say so.
 
 use aldis_coll::Options;
 use aldis_coll::schedule::{Priced, on_blocks};
@@ -8,7 +8,8 @@ use aldis_kernel::hal::{Cause, Operation};
 
 use crate::{check, counts};
 
-/// The pair tree, as an expression of ranks: the first ranks fold in pairs where there are too many for a power of two.
+/// The pair tree, as an expression of ranks: the first ranks fold in pairs where there are too many
+/// for a power of two.
 fn pair_tree(size: u32) -> String {
     let excess = size - (1 << size.ilog2());
     let mut operands: Vec<String> =
@@ -98,7 +99,8 @@ fn whoever_does_not_say_so_evaluates_another() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-/// There is one for every size, with whatever scratch, short and long; and those that are refused are refused for this.
+/// There is one for every size, with whatever scratch, short and long; and those that are refused
+/// are refused for this.
 #[test]
 fn selection_takes_no_other() {
     let options = Options { reproducible: true, ..Options::default() };

@@ -1,4 +1,5 @@
-//! Operations on blocks: what each rank starts and ends with, and spans that go around the circle of blocks.
+//! Operations on blocks: what each rank starts and ends with, and spans that go around the circle
+//! of blocks.
 
 use aldis_coll::schedule::{Buffer, Instance, Schedule, Span, on_blocks};
 use aldis_kernel::hal::Operation;
@@ -22,7 +23,8 @@ pub(crate) fn leaves(schedule: &dyn Schedule, size: u32, count: usize) -> usize 
     blocks * size as usize * count
 }
 
-/// Data and input that a rank starts with. In place, data are the input of an operation that reads one.
+/// Data and input that a rank starts with. In place, data are the input of an operation that reads
+/// one.
 pub(crate) fn initial(
     schedule: &dyn Schedule,
     instance: &Instance,
@@ -56,7 +58,8 @@ impl Job<'_> {
         if span.buffer == Buffer::Scratch { span.first_held() as usize * self.count } else { span.start }
     }
 
-    /// The block that a span of a rank begins with, where blocks are reduced: of two groups, the rank that it is for.
+    /// The block that a span of a rank begins with, where blocks are reduced: of two groups, the
+    /// rank that it is for.
     pub(crate) fn block(&self, rank: u32, span: Span) -> Option<usize> {
         if !reduces(self.schedule) || span.len == 0 {
             return None;
@@ -104,8 +107,8 @@ impl Job<'_> {
         self.in_place && from.buffer == Buffer::Input && self.at(*from) == *into
     }
 
-    /// Whether a rank has all that a span names: in a gather and a scatter only the root has others' blocks, and a reduction
-    /// that is scattered writes its own.
+    /// Whether a rank has all that a span names: in a gather and a scatter only the root has
+    /// others' blocks, and a reduction that is scattered writes its own.
     pub(crate) fn is_there(&self, rank: u32, span: Span) -> bool {
         let operation = self.schedule.operation();
         let rooted = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;

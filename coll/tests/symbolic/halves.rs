@@ -1,4 +1,5 @@
-//! The published figures of algorithms that share the data out and gather it again, or exchange all of it in groups.
+//! The published figures of algorithms that share the data out and gather it again, or exchange all
+//! of it in groups.
 
 use aldis_coll::allreduce::{
     AllgatherReduce, Bcube, HalvingDoubling, Linear, Nonoverlapping, Rabenseifner, RecursiveMultiplying,
@@ -10,7 +11,8 @@ use aldis_coll::{bcast, reduce};
 
 use crate::check;
 
-/// Rounds, elements sent and reduced on the critical path for `each` elements a rank, checked as a whole.
+/// Rounds, elements sent and reduced on the critical path for `each` elements a rank, checked as a
+/// whole.
 fn figures(schedule: &'static dyn Priced, size: u32, root: u32, each: u64) -> (u64, u64, u64) {
     let job = check(schedule, size, root, each as usize * size as usize);
     let job = job.unwrap_or_else(|fault| panic!("{} size {size}: {fault:?}", schedule.name()));
@@ -24,8 +26,8 @@ fn powers_of_two() -> impl Iterator<Item = (u32, u64, u64)> {
     (0..=7).map(|bits: u32| (1 << bits, u64::from(bits), 1 << bits))
 }
 
-/// Thakur, Rabenseifner, Gropp 2005, section 4.5: 2 log2 p alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma; gloo's binary
-/// blocks and its cube of base 2 are the same there.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.5: 2 log2 p alpha + 2 (p - 1)/p n beta + (p - 1)/p n
+/// gamma; gloo's binary blocks and its cube of base 2 are the same there.
 #[test]
 fn rabenseifner() {
     let alike: [&'static dyn Priced; 3] = [&Rabenseifner, &HalvingDoubling, &Bcube::<2>];
@@ -37,8 +39,8 @@ fn rabenseifner() {
     }
 }
 
-/// The same, section 4.5, for p' the largest power of two below p: a round of n elements more before, which are reduced, and
-/// one after.
+/// The same, section 4.5, for p' the largest power of two below p: a round of n elements more
+/// before, which are reduced, and one after.
 #[test]
 fn rabenseifner_with_ranks_beyond_a_power_of_two() {
     for size in (3..=64u32).filter(|size| !size.is_power_of_two()) {
@@ -51,7 +53,8 @@ fn rabenseifner_with_ranks_beyond_a_power_of_two() {
     }
 }
 
-/// Thakur, Rabenseifner, Gropp 2005, section 4.4: 2 log2 p alpha + 2 (p - 1)/p n beta + (p - 1)/p n gamma, for any root.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.4: 2 log2 p alpha + 2 (p - 1)/p n beta + (p - 1)/p n
+/// gamma, for any root.
 #[test]
 fn rabenseifner_reduction() {
     for (size, bits, p) in powers_of_two() {
@@ -62,7 +65,8 @@ fn rabenseifner_reduction() {
     }
 }
 
-/// gloo: a reduce-scatter around the ring, (p - 1) (alpha + n/p beta + n/p gamma), and n/p elements of each of the others to the root.
+/// gloo: a reduce-scatter around the ring, (p - 1) (alpha + n/p beta + n/p gamma), and n/p elements
+/// of each of the others to the root.
 #[test]
 fn ring_reduction() {
     for size in 1..=64u32 {
@@ -75,8 +79,8 @@ fn ring_reduction() {
     }
 }
 
-/// Blocks of 2^a > 2^b > .. ranks: 2 a rounds of halving and doubling, and 2 for every pair of neighbouring blocks, if the
-/// larger one is at most eight times as large.
+/// Blocks of 2^a > 2^b > .. ranks: 2 a rounds of halving and doubling, and 2 for every pair of
+/// neighbouring blocks, if the larger one is at most eight times as large.
 #[test]
 fn binary_blocks() {
     for size in 1..=64u32 {
@@ -91,7 +95,8 @@ fn binary_blocks() {
     }
 }
 
-/// gloo's bcube, of base b: 2 (b - 1) log_b p rounds here, 2 (p - 1)/p n elements; a prime takes one stage of all ranks.
+/// gloo's bcube, of base b: 2 (b - 1) log_b p rounds here, 2 (p - 1)/p n elements; a prime takes
+/// one stage of all ranks.
 #[test]
 fn bcube() {
     let of = |size: u32, rounds: u64, schedule: &'static dyn Priced| {
@@ -109,7 +114,8 @@ fn bcube() {
     of(12, 1 + 1 + 2, &Bcube::<2>);
 }
 
-/// Ruefenacht, Bull, Booth 2017: log_k p (alpha + (k - 1) n beta + (k - 1) n gamma) for powers of k.
+/// Ruefenacht, Bull, Booth 2017: log_k p (alpha + (k - 1) n beta + (k - 1) n gamma) for powers of
+/// k.
 #[test]
 fn recursive_multiplying() {
     fn of<const RADIX: u32>() {
@@ -172,8 +178,8 @@ fn segmented_ring() {
     }
 }
 
-/// Thakur, Rabenseifner, Gropp 2005, section 4.2: (log2 p + log2 p) alpha + 2 (p - 1)/p n beta for powers of two; here a round
-/// of n elements more for other sizes.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.2: (log2 p + log2 p) alpha + 2 (p - 1)/p n beta for
+/// powers of two; here a round of n elements more for other sizes.
 #[test]
 fn scatter_recursive_doubling_allgather() {
     for (size, bits, p) in powers_of_two() {

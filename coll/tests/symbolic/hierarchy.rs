@@ -89,8 +89,8 @@ fn every_two_level_algorithm_up_to_64_on_nodes_of_many_sizes() {
     }
 }
 
-/// Beyond the sizes that are run with values, the all-to-all is sampled: what is sent in a round is received in it, by few enough at a
-/// time.
+/// Beyond the sizes that are run with values, the all-to-all is sampled: what is sent in a round is
+/// received in it, by few enough at a time.
 #[test]
 fn large_two_level_exchanges_pair_up() {
     for (size, node) in [(65, 8), (129, 16), (129, 64)] {
@@ -121,7 +121,8 @@ fn large_two_level_exchanges_pair_up() {
     }
 }
 
-/// What passes between nodes: a message for every other node, or the leaders' own algorithm; never more.
+/// What passes between nodes: a message for every other node, or the leaders' own algorithm; never
+/// more.
 #[test]
 fn few_messages_pass_between_nodes() {
     let far = |on: &On, size: u32, count: usize| {
@@ -166,8 +167,9 @@ fn rounds_are_those_of_both_levels() {
     }
 }
 
-/// Traeff, Hunold 2020: within nodes every rank passes on all blocks for other nodes but those that it carries itself, and between nodes
-/// all of them, each once; here four messages a round. Nobody needs more than the scratch that Bruck's takes.
+/// Traeff, Hunold 2020: within nodes every rank passes on all blocks for other nodes but those that
+/// it carries itself, and between nodes all of them, each once; here four messages a round. Nobody
+/// needs more than the scratch that Bruck's takes.
 #[test]
 fn an_all_to_all_passes_every_block_once_within_and_once_between() {
     let two_level = |node| all(Operation::Alltoall, node).unwrap();
@@ -186,7 +188,8 @@ fn an_all_to_all_passes_every_block_once_within_and_once_between() {
     }
 }
 
-/// One with nodes of `node` ranks, for as long as the program runs, so that it can be broken like the others.
+/// One with nodes of `node` ranks, for as long as the program runs, so that it can be broken like
+/// the others.
 pub(crate) fn leaked(operation: Operation, node: u32) -> Option<&'static dyn Schedule> {
     all(operation, node).map(|on| &*Box::leak(Box::new(on)) as &'static dyn Schedule)
 }

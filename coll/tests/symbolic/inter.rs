@@ -74,7 +74,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Every rank has an expression for each element in which what each rank of the other group has for it stands once.
+    /// Every rank has an expression for each element in which what each rank of the other group has
+    /// for it stands once.
     fn check_crossing_reduce_scatter(&self) -> Result<(), Fault> {
         let all = self.size as usize * self.count;
         for state in &self.ranks {
@@ -165,7 +166,8 @@ mod formula {
         (1..=16).flat_map(|p| (1..=16).map(move |q| (p, q)))
     }
 
-    /// MPICH: a reduction along a tree and one message; Open MPI's linear one: p messages, one a round.
+    /// MPICH: a reduction along a tree and one message; Open MPI's linear one: p messages, one a
+    /// round.
     #[test]
     fn reductions() {
         for p in 1..=64u64 {
@@ -180,7 +182,8 @@ mod formula {
         }
     }
 
-    /// MPICH: two reductions, one exchange, two broadcasts, along trees: 2 (p - 1) + 2 (q - 1) + 2 messages of n elements.
+    /// MPICH: two reductions, one exchange, two broadcasts, along trees: 2 (p - 1) + 2 (q - 1) + 2
+    /// messages of n elements.
     #[test]
     fn all_reductions() {
         for (p, q) in pairs() {
@@ -191,8 +194,9 @@ mod formula {
         }
     }
 
-    /// MPICH's three ways of an allgather, in elements of n a block: straight, 2 p q n; to one rank and from there along a tree,
-    /// (p + q) n + (p - 1) q n + (q - 1) p n; and gathered along a tree before, which takes the sum over all merged groups.
+    /// MPICH's three ways of an allgather, in elements of n a block: straight, 2 p q n; to one rank
+    /// and from there along a tree, (p + q) n + (p - 1) q n + (q - 1) p n; and gathered along a
+    /// tree before, which takes the sum over all merged groups.
     #[test]
     fn allgathers() {
         for (p, q) in pairs() {
@@ -217,7 +221,8 @@ mod formula {
         }
     }
 
-    /// MPICH: max(p, q) rounds, in which every rank meets every rank of the other group once; Open MPI: all at once, here four.
+    /// MPICH: max(p, q) rounds, in which every rank meets every rank of the other group once; Open
+    /// MPI: all at once, here four.
     #[test]
     fn all_to_alls() {
         for (p, q) in pairs() {
@@ -232,8 +237,9 @@ mod formula {
         }
     }
 
-    /// To one rank and from there: (p - 1) q n + (q - 1) p n elements along trees, and p + q blocks of n. Straight: each rank of p
-    /// sends q blocks and gets as many, and adds up q of them, max(p, q) rounds; Thakur, Rabenseifner, Gropp 2005, section 4.3.
+    /// To one rank and from there: (p - 1) q n + (q - 1) p n elements along trees, and p + q blocks
+    /// of n. Straight: each rank of p sends q blocks and gets as many, and adds up q of them,
+    /// max(p, q) rounds; Thakur, Rabenseifner, Gropp 2005, section 4.3.
     #[test]
     fn reductions_that_are_scattered() {
         for (p, q) in pairs() {

@@ -1,8 +1,10 @@
-//! Segments in lanes: whatever the order in which ranks and lanes go on, and though every send waits for its receive, all end,
-//! with the right numbers, if a rank has the request slots of one round.
+//! Segments in lanes: whatever the order in which ranks and lanes go on, and though every send
+//! waits for its receive, all end, with the right numbers, if a rank has the request slots of one
+//! round.
 //!
-//! Lanes have tags of their own, so messages of two lanes never match, and each lane by itself is a run that the checker has
-//! seen to end. What could go wrong is what they share: slots. The rules are those of the executor.
+//! Lanes have tags of their own, so messages of two lanes never match, and each lane by itself is a
+//! run that the checker has seen to end. What could go wrong is what they share: slots. The rules
+//! are those of the executor.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -1,5 +1,6 @@
-//! Every schedule, checked on symbolic values: it ends, every message matches, every rank ends with the right
-//! expression in the same order of operands, and rounds and bytes are those of the publication.
+//! Every schedule, checked on symbolic values: it ends, every message matches, every rank ends with
+//! the right expression in the same order of operands, and rounds and bytes are those of the
+//! publication.
 #![allow(missing_docs)]
 
 mod bits;
@@ -72,7 +73,8 @@ fn depends_on_root(operation: Operation) -> bool {
     matches!(operation, Operation::Gather | Operation::Scatter)
 }
 
-/// The closed forms hold: the work exactly; the share exactly where it is less than that, and never too little.
+/// The closed forms hold: the work exactly; the share exactly where it is less than that, and never
+/// too little.
 fn check_prices(job: &Job<'_>, priced: &dyn Priced, size: u32, count: usize, case: &str) {
     let (work, share) = (priced.work(size, count), priced.share(size, count));
     let all = |work: &Work| [work.rounds, work.fan, work.elements, work.reduced, work.copied];
@@ -115,7 +117,8 @@ fn check_all(operation: Operation, size: u32, roots: impl Iterator<Item = u32> +
     }
 }
 
-/// Every count for the first root, the last and one between; one of them in turn for each of the others.
+/// Every count for the first root, the last and one between; one of them in turn for each of the
+/// others.
 fn counts_for(operation: Operation, size: u32, root: u32) -> Vec<usize> {
     let all = counts(operation, size);
     if [0, size / 2, size - 1].contains(&root) {
@@ -178,8 +181,8 @@ fn sampled_sizes_to_4096() {
     for size in [65, 100, 127, 128, 129, 255, 257, 511, 1000, 1023, 1024, 1025, 2048, 3000, 4095, 4096] {
         for operation in OPERATIONS {
             for &schedule in algorithms(operation).iter().filter(|schedule| schedule.serves(size)) {
-                // Where rounds, operands or blocks grow with the size, the largest are not run; they are checked below without
-                // values.
+                // Where rounds, operands or blocks grow with the size, the largest are not run;
+                // they are checked below without values.
                 let work = schedule.work(size, 3);
                 let run_max = if on_blocks(operation) { 129 } else { u32::MAX };
                 if size > run_max || work.rounds.max(work.reduced / 3) * u64::from(size) > 200_000 {
@@ -202,7 +205,8 @@ fn sampled_sizes_to_4096() {
     }
 }
 
-/// What a rank sends or receives in a round, in the order of its steps: the other rank, elements, and where they are cut.
+/// What a rank sends or receives in a round, in the order of its steps: the other rank, elements,
+/// and where they are cut.
 fn messages(
     schedule: &dyn Schedule,
     instance: &Instance,
@@ -224,7 +228,8 @@ fn messages(
     wanted.collect()
 }
 
-/// Beyond the sizes that are run, operations on blocks are sampled: what is sent in a round is received in it.
+/// Beyond the sizes that are run, operations on blocks are sampled: what is sent in a round is
+/// received in it.
 #[test]
 fn large_operations_on_blocks_pair_up() {
     for operation in OPERATIONS.into_iter().filter(|operation| on_blocks(*operation)) {
@@ -299,8 +304,9 @@ mod formula {
         }
     }
 
-    /// Open MPI's linear barrier: everybody signals rank 0, which answers everybody: 2 (p - 1) messages, here at most 8 of them
-    /// at once. Its tree: ceil(log2 p) rounds up and as many down, and as many messages.
+    /// Open MPI's linear barrier: everybody signals rank 0, which answers everybody: 2 (p - 1)
+    /// messages, here at most 8 of them at once. Its tree: ceil(log2 p) rounds up and as many down,
+    /// and as many messages.
     #[test]
     fn barriers_through_rank_0() {
         for size in 1..=64u64 {
@@ -312,7 +318,8 @@ mod formula {
         }
     }
 
-    /// Open MPI's double ring: 2 p messages, one a round; less the last two, which tell nobody anything.
+    /// Open MPI's double ring: 2 p messages, one a round; less the last two, which tell nobody
+    /// anything.
     #[test]
     fn double_ring() {
         for size in 2..=64u64 {
@@ -321,8 +328,9 @@ mod formula {
         }
     }
 
-    /// Open MPI's recursive doubling barrier: log2 p' rounds of the p' ranks of the largest power of two, and one more before
-    /// and one after if there are others. Its barrier of two processes: one exchange.
+    /// Open MPI's recursive doubling barrier: log2 p' rounds of the p' ranks of the largest power
+    /// of two, and one more before and one after if there are others. Its barrier of two processes:
+    /// one exchange.
     #[test]
     fn doubling_barriers() {
         for size in 1..=64u32 {
@@ -335,7 +343,8 @@ mod formula {
         assert_eq!((job.rounds.len(), job.total.messages), (1, 2));
     }
 
-    /// Thakur, Rabenseifner, Gropp 2005, section 4.2: ceil(log2 p) (alpha + n beta); p - 1 messages in all.
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.2: ceil(log2 p) (alpha + n beta); p - 1 messages
+    /// in all.
     #[test]
     fn binomial() {
         for size in 1..=64u32 {
@@ -346,8 +355,9 @@ mod formula {
         }
     }
 
-    /// Along a tree p - 1 messages of n elements. Open MPI's linear: all of them of the root, here 8 a round; pipeline: one a
-    /// round; chain: as long as the longest of four, which begin a round apart; binary: a level a round; k-nomial: log4 p.
+    /// Along a tree p - 1 messages of n elements. Open MPI's linear: all of them of the root, here
+    /// 8 a round; pipeline: one a round; chain: as long as the longest of four, which begin a round
+    /// apart; binary: a level a round; k-nomial: log4 p.
     #[test]
     fn broadcasts_along_trees() {
         for size in 1..=64u64 {
@@ -369,8 +379,8 @@ mod formula {
         }
     }
 
-    /// Open MPI's split binary tree: half the data along each subtree, which is as deep as the whole tree less one; then
-    /// everybody but the root gets the half that it lacks.
+    /// Open MPI's split binary tree: half the data along each subtree, which is as deep as the
+    /// whole tree less one; then everybody but the root gets the half that it lacks.
     #[test]
     fn split_binary() {
         for size in 2..=64u64 {
@@ -380,7 +390,8 @@ mod formula {
         }
     }
 
-    /// Thakur, Rabenseifner, Gropp 2005, section 4.4: ceil(log2 p) (alpha + n beta + n gamma); p - 1 messages in all.
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.4: ceil(log2 p) (alpha + n beta + n gamma); p -
+    /// 1 messages in all.
     #[test]
     fn binomial_reduction() {
         for size in 1..=64u32 {
@@ -394,9 +405,10 @@ mod formula {
         }
     }
 
-    /// Every rank but the root sends n elements once. Open MPI's linear: one a round; pipeline: one a round; chain: as long as
-    /// the longest of four, which end a round apart; binary: two a level; k-nomial: k - 1 a digit; in-order binary (Sanders,
-    /// Speck, Traeff 2009): two a level, of which the highest has one if it is a whole tree.
+    /// Every rank but the root sends n elements once. Open MPI's linear: one a round; pipeline: one
+    /// a round; chain: as long as the longest of four, which end a round apart; binary: two a
+    /// level; k-nomial: k - 1 a digit; in-order binary (Sanders, Speck, Traeff 2009): two a level,
+    /// of which the highest has one if it is a whole tree.
     #[test]
     fn reductions_along_trees() {
         for size in 2..=64u64 {
@@ -421,8 +433,9 @@ mod formula {
         }
     }
 
-    /// Open MPI's linear scans: p - 1 messages, one a round. Hillis, Steele 1986: ceil(log2 p) rounds, in round k of which all
-    /// but the first 2^k ranks receive; the exclusive one is that of p - 1 ranks after a shift of one place.
+    /// Open MPI's linear scans: p - 1 messages, one a round. Hillis, Steele 1986: ceil(log2 p)
+    /// rounds, in round k of which all but the first 2^k ranks receive; the exclusive one is that
+    /// of p - 1 ranks after a shift of one place.
     #[test]
     fn scans() {
         let doubling = |size: u64| {
@@ -445,8 +458,8 @@ mod formula {
         }
     }
 
-    /// What a rank works out depends on the algorithm and the rank, not on the size; an exclusive scan is the scan of the rank
-    /// before.
+    /// What a rank works out depends on the algorithm and the rank, not on the size; an exclusive
+    /// scan is the scan of the rank before.
     #[test]
     fn a_prefix_is_one_expression_per_rank() {
         let expressions = |scan: &dyn Schedule, size: u32| {
@@ -465,8 +478,8 @@ mod formula {
         }
     }
 
-    /// Thakur, Rabenseifner, Gropp 2005, section 4.5: log2 p (alpha + n beta + n gamma) for powers of two p'; with
-    /// r = p - p' ranks beyond, two more rounds, of which the first reduces.
+    /// Thakur, Rabenseifner, Gropp 2005, section 4.5: log2 p (alpha + n beta + n gamma) for powers
+    /// of two p'; with r = p - p' ranks beyond, two more rounds, of which the first reduces.
     #[test]
     fn recursive_doubling() {
         for size in 1..=64u32 {
@@ -481,7 +494,8 @@ mod formula {
         }
     }
 
-    /// Patarasuk, Yuan 2009: 2 (p - 1) rounds; each rank sends 2 (p - 1) / p n elements, the lower bound.
+    /// Patarasuk, Yuan 2009: 2 (p - 1) rounds; each rank sends 2 (p - 1) / p n elements, the lower
+    /// bound.
     #[test]
     fn ring() {
         for size in 1..=64u32 {

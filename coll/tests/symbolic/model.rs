@@ -1,9 +1,10 @@
 //! A job of all ranks of a schedule on symbolic values.
 //!
-//! Every ordered pair of ranks has a FIFO channel on which a send completes only together with its receive, the
-//! strictest reading of the contract: what completes here completes under any buffering. A value is a leaf (an
-//! element that a rank started with) or an expression of two values; expressions are interned, so that equal
-//! numbers mean the same operands combined in the same order: the same bits in floating point.
+//! Every ordered pair of ranks has a FIFO channel on which a send completes only together with its
+//! receive, the strictest reading of the contract: what completes here completes under any
+//! buffering. A value is a leaf (an element that a rank started with) or an expression of two
+//! values; expressions are interned, so that equal numbers mean the same operands combined in the
+//! same order: the same bits in floating point.
 
 mod ends;
 

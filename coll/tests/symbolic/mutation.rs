@@ -195,7 +195,8 @@ fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> b
     })
 }
 
-/// Whether the messages of a round carry nothing, in an operation that moves data: they make others wait, and no more.
+/// Whether the messages of a round carry nothing, in an operation that moves data: they make others
+/// wait, and no more.
 fn only_says_go(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
     on_blocks(schedule.operation())
         && (0..size).all(|rank| {
@@ -229,8 +230,9 @@ fn every_mutant_of_every_schedule_is_found() {
                 _ => 2 * size as usize + 1,
             };
             for (mutant, verdict) in mutants(inner, size, count) {
-                // A barrier's messages are empty wherever they start; the ring does not promise an order; and sends
-                // may wait where no rank both sends and receives. None of these is a defect.
+                // A barrier's messages are empty wherever they start; the ring does not promise an
+                // order; and sends may wait where no rank both sends and receives. None of these is
+                // a defect.
                 let harmless = match mutant.defect {
                     Defect::Shift | Defect::Collide => inner.operation() == Operation::Barrier,
                     Defect::SendAfterRecv => goes_up || is_one_way(inner, size, count, mutant.round),

@@ -19,8 +19,8 @@ fn work(schedule: &'static dyn Priced, size: u64, count: usize) -> Work {
     job.work()
 }
 
-/// MPICH's k-dissemination: ceil(log_k p) stages; k - 1 signals of every rank in each but the last, where distances of p and more
-/// are left out.
+/// MPICH's k-dissemination: ceil(log_k p) stages; k - 1 signals of every rank in each but the last,
+/// where distances of p and more are left out.
 #[test]
 fn dissemination() {
     fn of<const RADIX: u32>() {
@@ -55,7 +55,8 @@ fn allgather_of_bruck() {
     of::<8>();
 }
 
-/// The same: a block travels as many times as its distance has digits other than 0: of powers of k, (k - 1)/k p log_k p blocks.
+/// The same: a block travels as many times as its distance has digits other than 0: of powers of k,
+/// (k - 1)/k p log_k p blocks.
 #[test]
 fn alltoall_of_bruck() {
     fn of<const RADIX: u32>() {

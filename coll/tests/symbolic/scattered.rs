@@ -24,8 +24,8 @@ fn powers_of_two() -> impl Iterator<Item = (u32, u64, u64)> {
     (0..=6).map(|bits: u32| (1 << bits, u64::from(bits), 1 << bits))
 }
 
-/// Thakur, Rabenseifner, Gropp 2005, section 4.3: log2 p alpha + (p - 1)/p n beta + (p - 1)/p n gamma; Traeff 2005: a round of
-/// n/p more, for a permutation that changes something.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.3: log2 p alpha + (p - 1)/p n beta + (p - 1)/p n
+/// gamma; Traeff 2005: a round of n/p more, for a permutation that changes something.
 #[test]
 fn halving() {
     for (size, bits, p) in powers_of_two() {
@@ -36,8 +36,9 @@ fn halving() {
     }
 }
 
-/// MPICH and Open MPI: of r = p - p' ranks beyond a power of two, r pairs act as one: n elements more before, which are reduced,
-/// and a block after. The actors halve blocks of at most two ranks each.
+/// MPICH and Open MPI: of r = p - p' ranks beyond a power of two, r pairs act as one: n elements
+/// more before, which are reduced, and a block after. The actors halve blocks of at most two ranks
+/// each.
 #[test]
 fn halving_with_ranks_beyond_a_power_of_two() {
     for size in (3..=64u32).filter(|size| !size.is_power_of_two()) {
@@ -52,8 +53,8 @@ fn halving_with_ranks_beyond_a_power_of_two() {
     }
 }
 
-/// Thakur, Rabenseifner, Gropp 2005, section 4.3: log2 p alpha + n (log2 p - (p - 1)/p) beta for powers of two. Reduced is less
-/// than all that comes: nothing of what nobody asks for any more.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.3: log2 p alpha + n (log2 p - (p - 1)/p) beta for
+/// powers of two. Reduced is less than all that comes: nothing of what nobody asks for any more.
 #[test]
 fn recursive_doubling() {
     for (size, bits, p) in powers_of_two() {
@@ -67,7 +68,8 @@ fn recursive_doubling() {
     }
 }
 
-/// The same section, and Patarasuk, Yuan 2009: (p - 1) (alpha + n/p beta + n/p gamma); pairwise, two sums are put together besides.
+/// The same section, and Patarasuk, Yuan 2009: (p - 1) (alpha + n/p beta + n/p gamma); pairwise,
+/// two sums are put together besides.
 #[test]
 fn around_the_ring_and_in_pairs() {
     for size in 1..=64u32 {
@@ -81,7 +83,8 @@ fn around_the_ring_and_in_pairs() {
     }
 }
 
-/// Open MPI: p - 1 messages of n elements to rank 0, or ceil(log2 p) rounds of them; then a block to each other.
+/// Open MPI: p - 1 messages of n elements to rank 0, or ceil(log2 p) rounds of them; then a block
+/// to each other.
 #[test]
 fn through_rank_0() {
     for size in 1..=64u32 {

@@ -1,6 +1,6 @@
-//! This module holds `unsafe` code: loom models of reads that two sides share, over the table's code. Chunks are cells whose
-//! accesses loom sees: two that write one at a time, or a reader that reads one too early, fail. Each model has twins with a
-//! step left out, which must fail.
+//! This module holds `unsafe` code: loom models of reads that two sides share, over the table's
+//! code. Chunks are cells whose accesses loom sees: two that write one at a time, or a reader that
+//! reads one too early, fail. Each model has twins with a step left out, which must fail.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -43,7 +43,8 @@ enum Without {
 struct Shared {
     entry: Entry,
     cells: Vec<UnsafeCell<u32>>,
-    /// Whether the owner is in its call of the system, between having looked at a place and having written there.
+    /// Whether the owner is in its call of the system, between having looked at a place and having
+    /// written there.
     within: AtomicU32,
     without: Without,
 }
@@ -66,7 +67,8 @@ impl Shared {
         chunk.with_mut(|cell_at| unsafe { *cell_at += 10 * read + cell % CHUNKS + 1 });
     }
 
-    /// The call of the system: looks at the place and writes there, to nowhere if it is empty. True if all was written.
+    /// The call of the system: looks at the place and writes there, to nowhere if it is empty. True
+    /// if all was written.
     fn write(&self, index: u32, read: u32) -> bool {
         self.within.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
@@ -78,7 +80,8 @@ impl Shared {
         len > 0
     }
 
-    /// The owner polls `times` times: it helps if there is an offer and a chunk is left. Writes of the chunk `fails` fail.
+    /// The owner polls `times` times: it helps if there is an offer and a chunk is left. Writes of
+    /// the chunk `fails` fail.
     fn own(&self, times: u32, fails: Option<u32>) {
         for _ in 0..times {
             let engaged = match self.without {
@@ -99,7 +102,8 @@ impl Shared {
         }
     }
 
-    /// The reader takes what is left of its offer, waits for the owner, and reads what it was not told of.
+    /// The reader takes what is left of its offer, waits for the owner, and reads what it was not
+    /// told of.
     fn read_all(&self, offered: &Offered, first: u32) {
         let taken = loop {
             match self.entry.take_front(offered.serial, CHUNKS) {
@@ -162,8 +166,8 @@ impl Shared {
         self.reuse();
     }
 
-    /// The reader takes its memory back, uses it for something else, and reads the next piece in the same entry: with the owner's help
-    /// if that is not at the first one still.
+    /// The reader takes its memory back, uses it for something else, and reads the next piece in
+    /// the same entry: with the owner's help if that is not at the first one still.
     fn read_twice(&self) {
         self.take_back();
         if self.entry.is_engaged() && self.without != Without::Quarantine {
@@ -177,8 +181,9 @@ impl Shared {
         assert_eq!(self.values(0..2), [99, 99]);
     }
 
-    /// A reader whose region has gone, and another one of the region that is shown there now: the owner has nothing to do with the
-    /// first, and the other does not get the entry's help before the first has let go.
+    /// A reader whose region has gone, and another one of the region that is shown there now: the
+    /// owner has nothing to do with the first, and the other does not get the entry's help before
+    /// the first has let go.
     fn read_stale(&self) {
         let stale = Offered { generation: GENERATION + 2, ..offered(1) };
         assert!(self.entry.take_help());
@@ -190,7 +195,8 @@ impl Shared {
     }
 }
 
-/// Explores an owner and a reader, either of them on the spawned thread; an owner that polls once, in longer models, there alone.
+/// Explores an owner and a reader, either of them on the spawned thread; an owner that polls once,
+/// in longer models, there alone.
 fn explore(reader: fn(&Shared), without: Without, (times, fails): (u32, Option<u32>)) {
     for spawns_owner in [true, false] {
         if times == 1 && !spawns_owner {

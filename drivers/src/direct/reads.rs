@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: the engine's copies, from and to registered memory.
 //!
-//! What [`Direct`] has under way: reads of its own, chunk by chunk, and chunks of others' reads of what is shown here.
+//! What [`Direct`] has under way: reads of its own, chunk by chunk, and chunks of others' reads of
+//! what is shown here.
 
 use aldis_hal::memory::{Access, Gather};
 use aldis_hal::transport::Remote;
@@ -10,29 +11,33 @@ use super::regions::{Slot, reader};
 use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Entry, Offered, bit};
 use super::{CopyEngine, Direct};
 
-/// A chunk that is not shared with the owner, and the least and the most of one that is. A call of the system takes as long
-/// as copying 23 KiB by it (EPYC 9004 under KVM: 1.5 us, and 270 ns a page), so chunks are few.
+/// A chunk that is not shared with the owner, and the least and the most of one that is. A call of
+/// the system takes as long as copying 23 KiB by it (EPYC 9004 under KVM: 1.5 us, and 270 ns a
+/// page), so chunks are few.
 const CHUNK_BYTES: u32 = 256 << 10;
 const SHARED_CHUNK_BYTES_MIN: u32 = 16 << 10;
 const SHARED_CHUNK_BYTES_MAX: u32 = 128 << 10;
 
-/// The least read that is shared, where it takes a call and where it is a plain copy: below this (seen at 256 KiB) a reader
-/// has done all by itself before a call of the owner's is over.
+/// The least read that is shared, where it takes a call and where it is a plain copy: below this
+/// (seen at 256 KiB) a reader has done all by itself before a call of the owner's is over.
 const SHARED_BYTES_MIN: usize = 2 * SHARED_CHUNK_BYTES_MIN as usize;
 const MAPPED_SHARED_BYTES_MIN: usize = 1 << 20;
 
-/// As many chunks at least has a shared read that is a plain copy: the reader does several while the owner does one.
+/// As many chunks at least has a shared read that is a plain copy: the reader does several while
+/// the owner does one.
 const MAPPED_CHUNKS_MIN: u64 = 16;
 
-/// The longest read that is over when it has been asked for, where it takes a call and where it is a plain copy. All longer
-/// ones are left to the polls, so that whatever else is to be announced or asked for is so before.
+/// The longest read that is over when it has been asked for, where it takes a call and where it is
+/// a plain copy. All longer ones are left to the polls, so that whatever else is to be announced or
+/// asked for is so before.
 const AT_ONCE_BYTES_MAX: usize = 16 << 10;
 const MAPPED_AT_ONCE_BYTES_MAX: usize = 32 << 10;
 
 /// Most bytes of one read.
 pub(super) const READ_BYTES_MAX: u64 = CHUNKS_MAX as u64 * SHARED_CHUNK_BYTES_MAX as u64;
 
-/// Polls for which a reader that has done its part waits for the owner's, before it looks whether that is stopped.
+/// Polls for which a reader that has done its part waits for the owner's, before it looks whether
+/// that is stopped.
 const PATIENCE: u32 = 4096;
 
 /// A read into a region.
@@ -98,9 +103,9 @@ pub(super) enum Step {
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// One chunk: of a read under way, which goes on until it is over or waits for the owner, or, if there is none to be
-    /// copied, of one that others have under way here. Two that read from each other so leave each other alone: each would
-    /// pay for the other's calls.
+    /// One chunk: of a read under way, which goes on until it is over or waits for the owner, or,
+    /// if there is none to be copied, of one that others have under way here. Two that read from
+    /// each other so leave each other alone: each would pay for the other's calls.
     #[inline(never)]
     pub(super) fn copy<S: Sink>(&mut self, sink: &mut S) -> u32 {
         let left = self.reading.rotate_right(self.turn);
@@ -164,8 +169,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             if !slot.holds(place, len) {
                 return Step::Over(Err(Cause::BadRegion));
             }
-            // SAFETY: the piece is inside of registered memory, which whoever registered it keeps valid and leaves alone
-            // until it is taken back; no other chunk has these bytes.
+            // SAFETY: the piece is inside of registered memory, which whoever registered it keeps
+            // valid and leaves alone until it is taken back; no other chunk has these bytes.
             let copied = unsafe {
                 let into = memory.start.as_ptr().add(place);
                 self.engine.read(peer, read.from.wrapping_add(start), into, len)
@@ -188,10 +193,11 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Step::On
     }
 
-    /// The reader has done its part of a read of which the owner has taken so many chunks: whether all is done, or some
-    /// chunks must be read after all. `None` while the owner is at it.
+    /// The reader has done its part of a read of which the owner has taken so many chunks: whether
+    /// all is done, or some chunks must be read after all. `None` while the owner is at it.
     fn rest(&mut self, peer: PeerId, entry: &Entry, read: &mut Read, taken: u32) -> Option<bool> {
-        // All chunks are taken, so an owner that is not engaged now has told of all that it will ever write.
+        // All chunks are taken, so an owner that is not engaged now has told of all that it will
+        // ever write.
         if entry.is_engaged() {
             read.waited += 1;
             if !read.waited.is_multiple_of(PATIENCE) {
@@ -200,8 +206,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             if entry.is_shown(read.generation) && self.engine.is_within(peer, entry.helper()) {
                 return None;
             }
-            // It may be stopped just before its copy. The places stay empty until it has disengaged, since nothing is offered
-            // before that.
+            // It may be stopped just before its copy. The places stay empty until it has
+            // disengaged, since nothing is offered before that.
             entry.empty_places();
             if self.engine.is_within(peer, entry.helper()) {
                 return None;
@@ -225,8 +231,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         entry.close();
         if entry.is_engaged() {
             entry.empty_places();
-            // Ends with the owner's copy of one chunk at the latest, or once the owner cannot be within one. What it does after
-            // that finds empty places.
+            // Ends with the owner's copy of one chunk at the latest, or once the owner cannot be
+            // within one. What it does after that finds empty places.
             self.engine.await_end(peer, entry.helper(), &|| !entry.is_engaged());
         }
         if let Some(Some(table)) = self.peers.get_mut(peer.index()) {
@@ -236,7 +242,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
 
     /// Writes one chunk for a reader of what is shown here. Whether there was one.
     fn help(&mut self) -> bool {
-        // From the last entry on: readers begin with the first, so that of many reads each side does whole ones.
+        // From the last entry on: readers begin with the first, so that of many reads each side
+        // does whole ones.
         (0..ENTRIES).rev().any(|index| self.shown & bit(index) != 0 && self.help_with(index))
     }
 
@@ -261,8 +268,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         taken
     }
 
-    /// Writes a chunk that this side has taken to where it belongs. A reader that is not told of it reads it itself, so that nothing
-    /// need be told of a failure.
+    /// Writes a chunk that this side has taken to where it belongs. A reader that is not told of it
+    /// reads it itself, so that nothing need be told of a failure.
     fn write_chunk(
         &mut self,
         slot: &Slot,
@@ -276,7 +283,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             slot.holds(start, len).then_some((place, start, len))
         });
         let (place, start, len) = inside.ok_or(Cause::BadRegion)?;
-        // SAFETY: the piece is inside of registered memory, which is there to be read until it is taken back.
+        // SAFETY: the piece is inside of registered memory, which is there to be read until it is
+        // taken back.
         unsafe {
             let from = slot.memory.start.as_ptr().add(start);
             self.engine.write(slot.peer, from, place, len)
@@ -309,7 +317,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Ok(Read { state: State::Alone, token, entry, generation, from, offset, len, ..Read::NONE })
     }
 
-    /// The entry that a key names, and where in the owner's memory the `len` bytes are, if they are shown there.
+    /// The entry that a key names, and where in the owner's memory the `len` bytes are, if they are
+    /// shown there.
     pub(super) fn find(
         &self,
         peer: PeerId,
@@ -327,7 +336,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Ok((Named { entry: index, generation }, address.wrapping_add(offset)))
     }
 
-    /// Begins a read of memory that is shown in `entry` at `first`, into region `index`, where it belongs at `target`.
+    /// Begins a read of memory that is shown in `entry` at `first`, into region `index`, where it
+    /// belongs at `target`.
     pub(super) fn begin(
         &mut self,
         index: u32,
@@ -348,8 +358,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             false => engine.shares(peer, read.from, target),
         };
         if read.len >= shared_min && shares(&self.engine) {
-            // Halves of a read that is alone; but one chunk of a short one among others, of which each side does some, or where
-            // the owner has something to read here meanwhile.
+            // Halves of a read that is alone; but one chunk of a short one among others, of which
+            // each side does some, or where the owner has something to read here meanwhile.
             let (len, alone) = (read.len as u64, self.reading == 0 && !self.shows_to(peer));
             let wanted = match (is_mapped, alone) {
                 (true, _) => len / MAPPED_CHUNKS_MIN,

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: the regions of [`Direct`](super::Direct), which move between threads with it.
+//! This module holds `unsafe` code: the regions of [`Direct`](super::Direct), which move between
+//! threads with it.
 
 use core::ptr::NonNull;
 
@@ -31,7 +32,8 @@ pub(super) struct Slot {
     pub(super) read: Read,
 }
 
-// SAFETY: the address is dereferenced by the transport that holds it alone, which moves between threads as a whole.
+// SAFETY: the address is dereferenced by the transport that holds it alone, which moves between
+// threads as a whole.
 unsafe impl Send for Slot {}
 
 impl Slot {

@@ -20,7 +20,8 @@ mod models;
 
 /// Regions that a rank shows at a time.
 pub(super) const ENTRIES: u32 = 32;
-/// Chunks of one read that two sides share. Few in the models, as each is some words more to be explored.
+/// Chunks of one read that two sides share. Few in the models, as each is some words more to be
+/// explored.
 pub(super) const CHUNKS_MAX: u32 = if cfg!(loom) { 2 } else { 32 };
 
 /// The bit of `index`; none for one that is too large.
@@ -51,7 +52,8 @@ impl Long {
     }
 }
 
-/// Where a chunk belongs in the reader's memory: address and length, as `struct iovec` of a 64-bit system.
+/// Where a chunk belongs in the reader's memory: address and length, as `struct iovec` of a 64-bit
+/// system.
 #[repr(C, align(16))]
 pub struct Place {
     address: Long,
@@ -99,7 +101,8 @@ struct Offer {
     serial: Word,
     chunks: Word,
     chunk_bytes: Word,
-    /// The generation of the region that it reads: an offer outlives a region whose reader has not noticed its end.
+    /// The generation of the region that it reads: an offer outlives a region whose reader has not
+    /// noticed its end.
     generation: Word,
     /// Where in the region it begins.
     first: Long,
@@ -111,10 +114,11 @@ struct Offer {
 struct Shared {
     /// Who has taken what; see [`Claims`].
     claims: AtomicU32,
-    /// One while a reader has the help of the owner: one reader at a time writes the offer and the places.
+    /// One while a reader has the help of the owner: one reader at a time writes the offer and the
+    /// places.
     help: AtomicU32,
-    /// Chunks that the owner has written whole, by their bits; the owner writes it while it is engaged, and the reader before it
-    /// offers.
+    /// Chunks that the owner has written whole, by their bits; the owner writes it while it is
+    /// engaged, and the reader before it offers.
     written: Word,
     /// One while the owner may take a chunk or write one; written by the owner.
     engaged: Word,
@@ -206,7 +210,8 @@ impl Entry {
         self.shown.generation.store(generation, Ordering::Release);
     }
 
-    /// Shows it no more. Whoever has not seen this when he has read, has read what was shown. By the owner.
+    /// Shows it no more. Whoever has not seen this when he has read, has read what was shown. By
+    /// the owner.
     pub(super) fn hide(&self, generation: u32) {
         self.shown.generation.store(generation.wrapping_add(1), Ordering::Release);
         fence(Ordering::SeqCst);
@@ -225,14 +230,15 @@ impl Entry {
         self.shown.generation.load(Ordering::Relaxed) == generation
     }
 
-    /// Takes the owner's help for reads of one reader. False while another reader has it. By a reader that does not have it.
+    /// Takes the owner's help for reads of one reader. False while another reader has it. By a
+    /// reader that does not have it.
     pub(super) fn take_help(&self) -> bool {
         self.shared.help.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Offers the chunks of a read, whose places begin at `target`. By the reader that has the help, when no offer is open and the
-    /// owner is [not engaged](Self::is_engaged): nobody else uses the offer, the places or what was written until the last
-    /// store.
+    /// Offers the chunks of a read, whose places begin at `target`. By the reader that has the
+    /// help, when no offer is open and the owner is [not engaged](Self::is_engaged): nobody else
+    /// uses the offer, the places or what was written until the last store.
     pub(super) fn offer(&self, offered: &Offered, target: u64) {
         for (index, place) in (0..offered.chunks).zip(&self.places) {
             if let Some((start, len)) = offered.range(index) {
@@ -250,15 +256,16 @@ impl Entry {
         self.offer.serial.store(offered.serial.into(), Ordering::Release);
     }
 
-    /// Ends an offer: the owner engages itself for it no more. Whether it still [is](Self::is_engaged) is to be asked after this.
-    /// By the reader that has the help.
+    /// Ends an offer: the owner engages itself for it no more. Whether it still
+    /// [is](Self::is_engaged) is to be asked after this. By the reader that has the help.
     pub(super) fn close(&self) {
         self.offer.serial.store(0, Ordering::Relaxed);
         // Either the owner sees this when it has engaged itself, or this side sees that it has.
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the help to whoever wants it next. By the reader that has it, when its offer is closed and the owner not engaged.
+    /// Gives the help to whoever wants it next. By the reader that has it, when its offer is closed
+    /// and the owner not engaged.
     pub(super) fn give_help_back(&self) {
         self.shared.help.store(0, Ordering::Release);
     }
@@ -277,9 +284,9 @@ impl Entry {
         (serial != 0 && offered.chunks <= CHUNKS_MAX && offered.chunk_bytes > 0).then_some(offered)
     }
 
-    /// Engages the owner, in this thread, for the offer there is of the region of that generation, if any chunk may be left. From here
-    /// to [`disengage`](Self::disengage) the offer stays what it is, but for being closed, and so do the places, but for being
-    /// emptied. By the owner.
+    /// Engages the owner, in this thread, for the offer there is of the region of that generation,
+    /// if any chunk may be left. From here to [`disengage`](Self::disengage) the offer stays what
+    /// it is, but for being closed, and so do the places, but for being emptied. By the owner.
     pub(super) fn engage(&self, generation: u32, thread: u32) -> Option<Offered> {
         let offered = self.offered()?;
         let (serial, back, front) = Claims(self.shared.claims.load(Ordering::Relaxed)).open();
@@ -302,8 +309,8 @@ impl Entry {
         self.shared.engaged.store(0, Ordering::Release);
     }
 
-    /// Whether the owner may still write to places of this entry. By the reader that has the help; lasting only once its offer is
-    /// closed, or all chunks are taken.
+    /// Whether the owner may still write to places of this entry. By the reader that has the help;
+    /// lasting only once its offer is closed, or all chunks are taken.
     pub(super) fn is_engaged(&self) -> bool {
         self.shared.engaged.load(Ordering::Acquire) != 0
     }
@@ -359,7 +366,8 @@ impl Entry {
         self.shared.written.load(Ordering::Acquire)
     }
 
-    /// Claims all that is left of an offer; how many chunks the owner had taken, if the offer is still there. By the reader.
+    /// Claims all that is left of an offer; how many chunks the owner had taken, if the offer is
+    /// still there. By the reader.
     pub(super) fn withdraw(&self, serial: u16, chunks: u32) -> Option<u32> {
         loop {
             match self.take(serial, chunks, false) {
@@ -407,12 +415,15 @@ impl<'m> Table<'m> {
     /// The table at `start`. A fresh one is all zero.
     ///
     /// # Errors
-    /// [`Cause::BadRegion`] for fewer than [`TABLE_BYTES`] or memory that is not aligned to 64 bytes.
+    /// [`Cause::BadRegion`] for fewer than [`TABLE_BYTES`] or memory that is not aligned to 64
+    /// bytes.
     ///
     /// # Safety
-    /// * The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is used as a table alone.
-    /// * One transport of all processes has it as its own table, and no other has it so before the memory is zero again.
-    ///   Whoever else has it attaches it as that rank's, of whom its engine reads and writes the memory.
+    /// * The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is
+    ///   used as a table alone.
+    /// * One transport of all processes has it as its own table, and no other has it so before the
+    ///   memory is zero again. Whoever else has it attaches it as that rank's, of whom its engine
+    ///   reads and writes the memory.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, Cause> {
         let start = start.cast::<Entry>();
         if len < TABLE_BYTES || !start.is_aligned() {
@@ -422,12 +433,14 @@ impl<'m> Table<'m> {
     }
 
     pub(super) fn entry(&self, index: u32) -> Option<&'m Entry> {
-        // SAFETY: the index is inside of the table, which `new`'s caller vouched for, and an entry is made of atomics.
+        // SAFETY: the index is inside of the table, which `new`'s caller vouched for, and an entry
+        // is made of atomics.
         (index < ENTRIES).then(|| unsafe { self.start.add(index as usize).as_ref() })
     }
 
-    /// Takes the help of this table's owner for one read of an entry. False where another read has it, and where the owner may still
-    /// be at a chunk of an offer that was closed: its places stay empty as long.
+    /// Takes the help of this table's owner for one read of an entry. False where another read has
+    /// it, and where the owner may still be at a chunk of an offer that was closed: its places stay
+    /// empty as long.
     pub(super) fn take_help(&mut self, index: u32) -> bool {
         let (Some(entry), bit) = (self.entry(index), bit(index)) else { return false };
         if self.offered & bit != 0 {
@@ -446,8 +459,8 @@ impl<'m> Table<'m> {
         true
     }
 
-    /// Gives the help back after the offer was closed. While the owner is engaged the entry is left to this rank, which looks again
-    /// before its next offer; others read alone.
+    /// Gives the help back after the offer was closed. While the owner is engaged the entry is left
+    /// to this rank, which looks again before its next offer; others read alone.
     pub(super) fn give_help_back(&mut self, index: u32) {
         let (Some(entry), bit) = (self.entry(index), bit(index)) else { return };
         self.offered &= !bit;

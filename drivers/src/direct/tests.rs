@@ -1,5 +1,5 @@
-//! Two ranks of one process that read each other's memory, in steps and in threads, with an engine that can be stopped at
-//! its worst moment.
+//! Two ranks of one process that read each other's memory, in steps and in threads, with an engine
+//! that can be stopped at its worst moment.
 
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::boxed::Box;
@@ -88,7 +88,8 @@ struct Engine {
     fails: bool,
 }
 
-// SAFETY: both copies touch what they are told alone, and `within` covers the time from the look to the end of the write.
+// SAFETY: both copies touch what they are told alone, and `within` covers the time from the look to
+// the end of the write.
 unsafe impl CopyEngine for Engine {
     fn reads(&self, _: PeerId) -> Result<(), &'static str> {
         Ok(())
@@ -188,7 +189,8 @@ fn memory(bytes: &[u8]) -> Memory {
 
 /// Registers memory of a test, which looks at it when nothing is under way there.
 fn register(end: &mut End, peer: PeerId, bytes: &[u8], access: Access) -> Result<RegionId, Cause> {
-    // SAFETY: each test keeps the memory until its ends are gone or have taken it back, and leaves it alone meanwhile.
+    // SAFETY: each test keeps the memory until its ends are gone or have taken it back, and leaves
+    // it alone meanwhile.
     unsafe { end.register(peer, memory(bytes), access) }
 }
 
@@ -225,7 +227,8 @@ fn poll(end: &mut End) -> Vec<(Token, Result<(), Cause>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the length and whoever polls how often, all bytes come; a helper that cannot write spoils nothing.
+    /// Whatever the length and whoever polls how often, all bytes come; a helper that cannot write
+    /// spoils nothing.
     #[test]
     fn every_read_is_whole(
         len in 1usize..700_000, turns in proptest::collection::vec(any::<bool>(), 0..40), writes in any::<bool>(),
@@ -270,7 +273,8 @@ fn the_owner_does_a_part_of_a_long_read() {
     assert!(into == data);
 }
 
-/// Of a window of short reads the owner does whole ones, from the last on; one that reads itself leaves them alone.
+/// Of a window of short reads the owner does whole ones, from the last on; one that reads itself
+/// leaves them alone.
 #[test]
 fn of_many_reads_each_side_does_some() {
     const LEN: usize = 64 << 10;
@@ -366,8 +370,8 @@ fn a_full_table_says_so() {
     assert!(register(&mut owner, PeerId(1), &data, Access::REMOTE_READ).is_ok());
 }
 
-/// Lets the owner help in a thread of its own, and waits until it is stopped between having taken a chunk and looking where
-/// it belongs.
+/// Lets the owner help in a thread of its own, and waits until it is stopped between having taken a
+/// chunk and looking where it belongs.
 fn stop_within(mut owner: End, moments: &Moments) -> thread::JoinHandle<End> {
     moments.stop.store(true, Ordering::SeqCst);
     let helper = thread::spawn(move || {
@@ -380,8 +384,9 @@ fn stop_within(mut owner: End, moments: &Moments) -> thread::JoinHandle<End> {
     helper
 }
 
-/// The reader lets go of its memory while the owner, in another thread, is stopped between having taken a chunk and
-/// looking where it belongs: taking it back ends at once, and the owner, going on, writes nothing.
+/// The reader lets go of its memory while the owner, in another thread, is stopped between having
+/// taken a chunk and looking where it belongs: taking it back ends at once, and the owner, going
+/// on, writes nothing.
 #[test]
 fn an_owner_that_is_stopped_writes_nothing_later() {
     let ([mut owner, mut reader], moments) = pair(true, false);
@@ -413,7 +418,8 @@ fn what_a_stopped_owner_has_taken_is_read_after_all() {
     assert_eq!(moments.written.load(Ordering::SeqCst), 0);
 }
 
-/// Which write of the owner's fails, and how much of it was written before, is the same to the reader: it reads that chunk.
+/// Which write of the owner's fails, and how much of it was written before, is the same to the
+/// reader: it reads that chunk.
 #[test]
 fn what_an_owner_could_not_write_is_read() {
     for (fails_every, falls_short) in (1..=5).flat_map(|every| [(every, false), (every, true)]) {
@@ -436,8 +442,9 @@ fn what_an_owner_could_not_write_is_read() {
     }
 }
 
-/// An owner that is stopped between having taken a chunk and looking where it belongs goes on when its reader is at the next piece
-/// of the same region, or long done: it writes an old chunk to no new place.
+/// An owner that is stopped between having taken a chunk and looking where it belongs goes on when
+/// its reader is at the next piece of the same region, or long done: it writes an old chunk to no
+/// new place.
 #[test]
 fn an_owner_that_was_stopped_writes_nothing_to_a_later_read() {
     const PIECE: usize = 400_000;
@@ -482,8 +489,9 @@ fn an_owner_that_was_stopped_writes_nothing_to_a_later_read() {
     }
 }
 
-/// A reader that has not noticed yet that its region is gone, and another read of the region that is shown in its entry now: neither
-/// gets what belongs to the other, and the owner helps the one that is there.
+/// A reader that has not noticed yet that its region is gone, and another read of the region that
+/// is shown in its entry now: neither gets what belongs to the other, and the owner helps the one
+/// that is there.
 #[test]
 fn an_entry_that_is_shown_again_serves_its_new_reader_alone() {
     const LEN: usize = 400_000;
@@ -507,7 +515,8 @@ fn an_entry_that_is_shown_again_serves_its_new_reader_alone() {
     }
 }
 
-/// Both sides at full speed in threads, read after read, some cut off: nothing is lost, doubled or written too late.
+/// Both sides at full speed in threads, read after read, some cut off: nothing is lost, doubled or
+/// written too late.
 #[test]
 fn two_threads_share_many_reads() {
     let ([mut owner, mut reader], _) = pair(true, false);

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code, a function that is `unsafe` to call: the transport that reads other ranks' memory.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: the transport that reads
+//! other ranks' memory.
 
 use core::fmt;
 
@@ -35,8 +36,8 @@ pub struct Direct<'m, T, E> {
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// Shows regions in `own`. Nobody's memory is read before [`attach`](Self::attach). `peers` has an entry a rank;
-    /// `cost` is that of a read.
+    /// Shows regions in `own`. Nobody's memory is read before [`attach`](Self::attach). `peers` has
+    /// an entry a rank; `cost` is that of a read.
     pub fn new(
         inner: T,
         engine: E,
@@ -71,11 +72,12 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self
     }
 
-    /// Reads memory of `peer` from now on, which shows it in `table`. The inner transport must reach it.
+    /// Reads memory of `peer` from now on, which shows it in `table`. The inner transport must
+    /// reach it.
     ///
     /// # Errors
-    /// Why it does not, [`Cause::Unsupported`] if the engine cannot read it, [`Cause::Unreachable`] for a rank beyond
-    /// the table of peers.
+    /// Why it does not, [`Cause::Unsupported`] if the engine cannot read it, [`Cause::Unreachable`]
+    /// for a rank beyond the table of peers.
     pub fn attach(&mut self, peer: PeerId, table: Table<'m>) -> Result<(), Cause> {
         let inner = *self.inner.reach(peer)?;
         let row = self.peers.get_mut(peer.index()).ok_or(Cause::Unreachable)?;

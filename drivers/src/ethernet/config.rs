@@ -9,7 +9,8 @@ use super::Framing;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Config {
-    /// Job, rank and life of this side, and the times of a handshake. What is offered there is the storage's.
+    /// Job, rank and life of this side, and the times of a handshake. What is offered there is the
+    /// storage's.
     pub connect: connect::Setup,
     /// The times of a connection. Window and order are the storage's and the transport's own.
     pub link: reliable::Config,
@@ -20,8 +21,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Rank `me` of a job with this key, in the life with this `epoch`: the rank and the epoch that its endpoint gets.
-    /// Times are those for a local network.
+    /// Rank `me` of a job with this key, in the life with this `epoch`: the rank and the epoch that
+    /// its endpoint gets. Times are those for a local network.
     pub const fn new(me: PeerId, epoch: Epoch, job: u64, cost: Cost) -> Self {
         Self {
             connect: connect::Setup { job, rank: me.0, epoch, ..connect::Setup::DEFAULT },

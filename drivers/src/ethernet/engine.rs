@@ -14,8 +14,8 @@ use super::storage::{Memory, Slots};
 use super::timers::Timers;
 use super::{Config, Counters};
 
-/// Polls in a row that may leave time-outs alone because frames were still waiting when their budget was used up: what
-/// waits may be the very answer.
+/// Polls in a row that may leave time-outs alone because frames were still waiting when their
+/// budget was used up: what waits may be the very answer.
 const POLLS_UNDRAINED_MAX: u32 = 64;
 
 /// Everything but the device.
@@ -135,7 +135,8 @@ impl<'m> Engine<'m> {
         Ok(())
     }
 
-    /// Whether a message of `len` bytes can be taken for `peer`: the row and the slot that it is to be written to.
+    /// Whether a message of `len` bytes can be taken for `peer`: the row and the slot that it is to
+    /// be written to.
     #[inline]
     pub(super) fn admit(&mut self, peer: PeerId, len: usize) -> Result<(usize, usize), Refusal> {
         self.reach(peer).map_err(Refusal::Never)?;
@@ -157,8 +158,8 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Something is to come from a peer: the next poll begins a handshake with it, unless there is one or a connection.
-    /// A death is noticed on those.
+    /// Something is to come from a peer: the next poll begins a handshake with it, unless there is
+    /// one or a connection. A death is noticed on those.
     #[inline]
     pub(super) fn expect(&mut self, peer: PeerId) {
         let Some(index) = self.index(peer) else { return };
@@ -181,8 +182,8 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// The time is known again: what was posted since the last poll, under its time, happened just now or a while ago, and
-    /// handshakes can begin. No more rows than were posted to.
+    /// The time is known again: what was posted since the last poll, under its time, happened just
+    /// now or a while ago, and handshakes can begin. No more rows than were posted to.
     #[inline]
     pub(super) fn tell_the_time(&mut self, now: Instant) {
         let then = core::mem::replace(&mut self.now, now);
@@ -197,7 +198,8 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Tells the sink at most `budget` things of the rows in line, each of which gets one turn; returns how many.
+    /// Tells the sink at most `budget` things of the rows in line, each of which gets one turn;
+    /// returns how many.
     #[inline]
     pub(super) fn tell<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut left = budget;
@@ -303,7 +305,8 @@ impl<'m> Engine<'m> {
         self.announce(index);
     }
 
-    /// Looks at some rows' timers, if any has passed. Not while frames wait that the budget has left, for a while.
+    /// Looks at some rows' timers, if any has passed. Not while frames wait that the budget has
+    /// left, for a while.
     #[inline]
     pub(super) fn expire(&mut self, drained: bool) {
         self.undrained = if drained { 0 } else { self.undrained + 1 };

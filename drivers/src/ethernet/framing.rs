@@ -1,4 +1,5 @@
-//! What stands in front of the reliable protocol's frame: an EtherType of its own, or UDP over IPv4.
+//! What stands in front of the reliable protocol's frame: an EtherType of its own, or UDP over
+//! IPv4.
 
 use core::fmt;
 use core::ops::Deref;
@@ -36,7 +37,8 @@ impl Udp {
     /// The port, unless another is chosen: of those that nobody is assigned (RFC 6335, 6).
     pub const PORT: u16 = 53_665;
 
-    /// The address of a rank by rule: 10.161.0.0 and the rank, counted from one; unique below 65,535 ranks.
+    /// The address of a rank by rule: 10.161.0.0 and the rank, counted from one; unique below
+    /// 65,535 ranks.
     ///
     /// ```
     /// use aldis_drivers::ethernet::{Ipv4, Udp};
@@ -56,8 +58,8 @@ pub enum Framing {
     /// The [EtherType for local experiments](super::header): shortest, on one Ethernet.
     #[default]
     Ethernet,
-    /// [UDP over IPv4](super::udp): where a network passes or counts nothing else. No ARP: a card tells MAC and IPv4
-    /// address, so that ranks are still on one Ethernet.
+    /// [UDP over IPv4](super::udp): where a network passes or counts nothing else. No ARP: a card
+    /// tells MAC and IPv4 address, so that ranks are still on one Ethernet.
     Udp(Udp),
 }
 
@@ -75,7 +77,8 @@ impl Framing {
         self.header_bytes() + FRAME_BYTES
     }
 
-    /// Those among them that an MTU counts: 34, or 66 with UDP. A message takes a device whose MTU is this much longer.
+    /// Those among them that an MTU counts: 34, or 66 with UDP. A message takes a device whose MTU
+    /// is this much longer.
     pub const fn mtu_overhead_bytes(&self) -> usize {
         self.headers_bytes() - MAC_HEADER_BYTES
     }
@@ -136,7 +139,8 @@ impl Framing {
         heading
     }
 
-    /// Who sent the frame of this subtype to `me`, or to all if `all` are meant too, and what is behind the headers.
+    /// Who sent the frame of this subtype to `me`, or to all if `all` are meant too, and what is
+    /// behind the headers.
     #[inline]
     pub(crate) fn parse<'b>(
         &self,

@@ -1,13 +1,15 @@
-//! What stands in front of every frame of the reliable protocol on an Ethernet: 16 bytes, network byte order.
+//! What stands in front of every frame of the reliable protocol on an Ethernet: 16 bytes, network
+//! byte order.
 //!
 //! ```text
 //!  0  destination (6)      6  source (6)      12  EtherType 0x88B5      14  subtype 0xA1      15  version
 //! ```
 //!
-//! 0x88B5 is the first of the two EtherTypes for local experiments, and IEEE Std 802a-2003, 3.2, wants a subtype and
-//! a version behind it, so that two experiments on one network do not take each other's frames. The two bytes
-//! also make the header 16 bytes long: where a device puts frames at aligned addresses, the message behind the 32 bytes
-//! of [`Frame`](aldis_protocols::reliable::Frame) is aligned as well.
+//! 0x88B5 is the first of the two EtherTypes for local experiments, and IEEE Std 802a-2003, 3.2,
+//! wants a subtype and a version behind it, so that two experiments on one network do not take each
+//! other's frames. The two bytes also make the header 16 bytes long: where a device puts frames at
+//! aligned addresses, the message behind the 32 bytes of
+//! [`Frame`](aldis_protocols::reliable::Frame) is aligned as well.
 
 use aldis_hal::nic::Mac;
 use zerocopy::big_endian::U16;
@@ -66,7 +68,8 @@ impl EthernetHeader {
         }
     }
 
-    /// Who sent the frame of this subtype to a station that `takes` its destination, and what is behind the header.
+    /// Who sent the frame of this subtype to a station that `takes` its destination, and what is
+    /// behind the header.
     pub(crate) fn parse(
         wanted: u8,
         bytes: &[u8],

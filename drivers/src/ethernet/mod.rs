@@ -1,15 +1,17 @@
-//! Ranks on an Ethernet: a reliable, ordered transport over any device that sends and receives frames.
+//! Ranks on an Ethernet: a reliable, ordered transport over any device that sends and receives
+//! frames.
 //!
 //! A [`Nic`](aldis_hal::Nic) loses, repeats, reorders and corrupts frames. [`Ethernet`] makes a
 //! [`Transport`](aldis_hal::Transport) of it, by a connection to each peer: the handshake of
-//! [`connect`](aldis_protocols::connect) and the selective repeat of [`reliable`](aldis_protocols::reliable). Frames have
-//! an EtherType of their own or are UDP over IPv4 ([`Framing`]). No ARP: the address on a rank's card is its MAC, and
-//! with UDP its IPv4 address too.
+//! [`connect`](aldis_protocols::connect) and the selective repeat of
+//! [`reliable`](aldis_protocols::reliable). Frames have an EtherType of their own or are UDP over
+//! IPv4 ([`Framing`]). No ARP: the address on a rank's card is its MAC, and with UDP its IPv4
+//! address too.
 //!
 //! # How it is put together
 //!
-//! Storage, device, transport; the endpoint above it is made as over any other transport. Before the first message each
-//! side hands the other's card to `Endpoint::connect`, which calls
+//! Storage, device, transport; the endpoint above it is made as over any other transport. Before
+//! the first message each side hands the other's card to `Endpoint::connect`, which calls
 //! [`introduce`](aldis_hal::Transport::introduce).
 //!
 //! ```
@@ -67,37 +69,42 @@
 //! # Ok::<(), Cause>(())
 //! ```
 //!
-//! A post is transmitted at once if the device has a free descriptor. It does not know the time; its timers start with the
-//! next poll, so that a rank which computes for long between two polls takes nobody for slow or dead. A peer that has
-//! keep-alives on ([`silence_ns`](aldis_protocols::reliable::Config::silence_ns)) takes *it* for dead when it has not
-//! polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). Whoever ends a program polls until
-//! [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is not yet one that has arrived.
+//! A post is transmitted at once if the device has a free descriptor. It does not know the time;
+//! its timers start with the next poll, so that a rank which computes for long between two polls
+//! takes nobody for slow or dead. A peer that has keep-alives on
+//! ([`silence_ns`](aldis_protocols::reliable::Config::silence_ns)) takes *it* for dead when it has
+//! not polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). Whoever ends a
+//! program polls until [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is not
+//! yet one that has arrived.
 //!
 //! # What is on the wire
 //!
 //! [16 bytes](header) with the addresses and the EtherType for local experiments, the 32 bytes of a
-//! [`Frame`](aldis_protocols::reliable::Frame), the message. Padding behind it is ignored. With UDP the first 16 are
-//! [48 bytes](udp), so that of an MTU of 1500 a message has 1432 instead of 1464.
+//! [`Frame`](aldis_protocols::reliable::Frame), the message. Padding behind it is ignored. With UDP
+//! the first 16 are [48 bytes](udp), so that of an MTU of 1500 a message has 1432 instead of 1464.
 //!
 //! # Copies
 //!
-//! The kernel packs straight into the retransmission ring, from where a message is copied to a transmit descriptor each
-//! time it is sent. A message that comes in order is delivered from the device's own receive descriptor; one that comes
-//! early is copied to the reorder ring. Messages are aligned to 8 bytes if the device's frames are.
+//! The kernel packs straight into the retransmission ring, from where a message is copied to a
+//! transmit descriptor each time it is sent. A message that comes in order is delivered from the
+//! device's own receive descriptor; one that comes early is copied to the reorder ring. Messages
+//! are aligned to 8 bytes if the device's frames are.
 //!
 //! # What is refused
 //!
-//! Everything from the wire is held against what is known: addresses, lengths, checksum, version, the connection's
-//! number (slot and generation) and the address behind it, then sequence numbers and acknowledgements against the
-//! window. What fails the first is counted ([`Counters`]) and has no other effect; what fails only the last
-//! was said by the peer itself, and ends it with [`Malformed`](aldis_hal::Cause::Malformed). There is no protection from
-//! a station that forges the peer's address and knows the numbers.
+//! Everything from the wire is held against what is known: addresses, lengths, checksum, version,
+//! the connection's number (slot and generation) and the address behind it, then sequence numbers
+//! and acknowledgements against the window. What fails the first is counted ([`Counters`]) and has
+//! no other effect; what fails only the last was said by the peer itself, and ends it with
+//! [`Malformed`](aldis_hal::Cause::Malformed). There is no protection from a station that forges
+//! the peer's address and knows the numbers.
 //!
 //! # Limits
 //!
 //! 65536 other ranks, a window of 64 frames, messages below 64 KiB and within the MTU. Memory is
-//! [`bytes_per_peer`] for each peer: with a window of 8 and an MTU of 1500 under 24 KiB, and with one of 32 under
-//! 93 KiB. One poll handles as many frames as its budget, sends as many, and looks at the timers of 32 peers.
+//! [`bytes_per_peer`] for each peer: with a window of 8 and an MTU of 1500 under 24 KiB, and with
+//! one of 32 under 93 KiB. One poll handles as many frames as its budget, sends as many, and looks
+//! at the timers of 32 peers.
 
 mod config;
 mod counters;
@@ -126,7 +133,8 @@ pub use peer::Row;
 pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};
 pub use transport::{Ethernet, EthernetSlot};
 
-/// Bytes of a frame in front of the message, with an EtherType of its own; see [`Framing::headers_bytes`].
+/// Bytes of a frame in front of the message, with an EtherType of its own; see
+/// [`Framing::headers_bytes`].
 pub const HEADERS_BYTES: usize = header::HEADER_BYTES + FRAME_BYTES;
 
 /// Those among them that an MTU counts: a message takes a device whose MTU is this much longer. See

@@ -1,4 +1,5 @@
-//! Queues of rows, first in, first out, whose links stand in the rows: bounded work needs no walk over all peers.
+//! Queues of rows, first in, first out, whose links stand in the rows: bounded work needs no walk
+//! over all peers.
 
 use super::peer::Row;
 

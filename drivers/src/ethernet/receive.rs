@@ -1,4 +1,5 @@
-//! From frames of the device to messages. Everything here is said by strangers until it has been checked.
+//! From frames of the device to messages. Everything here is said by strangers until it has been
+//! checked.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
@@ -52,7 +53,8 @@ impl Engine<'_> {
         *counter += 1;
     }
 
-    /// A message of the handshake. It is looked at only if it comes from where the rank was said to live.
+    /// A message of the handshake. It is looked at only if it comes from where the rank was said to
+    /// live.
     #[cold]
     fn take_handshake(&mut self, from: Station, message: &[u8]) {
         let message = match Message::decode(message) {
@@ -159,7 +161,8 @@ impl Engine<'_> {
         }
     }
 
-    /// After a delivery: what was stored and is next now, as far as the budget goes; the rest in the next poll.
+    /// After a delivery: what was stored and is next now, as far as the budget goes; the rest in
+    /// the next poll.
     #[inline]
     fn deliver_next<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
         if let Some(row) = self.rows.get_mut(index) {

@@ -1,4 +1,5 @@
-//! The transport's memory: a row, a retransmission ring and a reorder ring for each of the other ranks.
+//! The transport's memory: a row, a retransmission ring and a reorder ring for each of the other
+//! ranks.
 
 use core::fmt;
 
@@ -9,15 +10,17 @@ use zerocopy::IntoBytes;
 
 use super::peer::Row;
 
-/// The memory of one [`Ethernet`](super::Ethernet) transport. Const-constructed; all-zero means empty, so a static one
-/// takes no room in an image.
+/// The memory of one [`Ethernet`](super::Ethernet) transport. Const-constructed; all-zero means
+/// empty, so a static one takes no room in an image.
 ///
 /// * `PEERS`: ranks of the job other than this one; [`PEERS_MAX`] at most.
-/// * `WINDOW`: frames that each direction of a connection can have unacknowledged; a power of two, 64 at most. A full
-///   rate needs at least the frames of a round trip: 10 Gbit/s and 100 µs are 83 frames of 1500 bytes.
-/// * `MESSAGE_BYTES`: the largest message; a multiple of 8 and below 2^16. A frame is [`HEADERS_BYTES`] longer, and the
-///   device's MTU must hold it less the 14 that an MTU does not count: 1464 with the usual MTU of 1500, and 8960 with
-///   one of 9000. With UDP it is 32 less. All ranks of a job choose the same `WINDOW` and `MESSAGE_BYTES`; others refuse to connect.
+/// * `WINDOW`: frames that each direction of a connection can have unacknowledged; a power of two,
+///   64 at most. A full rate needs at least the frames of a round trip: 10 Gbit/s and 100 µs are 83
+///   frames of 1500 bytes.
+/// * `MESSAGE_BYTES`: the largest message; a multiple of 8 and below 2^16. A frame is
+///   [`HEADERS_BYTES`] longer, and the device's MTU must hold it less the 14 that an MTU does not
+///   count: 1464 with the usual MTU of 1500, and 8960 with one of 9000. With UDP it is 32 less. All
+///   ranks of a job choose the same `WINDOW` and `MESSAGE_BYTES`; others refuse to connect.
 ///
 /// [`bytes_per_peer`] says what that costs.
 ///
@@ -28,10 +31,12 @@ pub struct EthernetStorage<const PEERS: usize, const WINDOW: usize, const MESSAG
     incoming: Ring<PEERS, WINDOW, MESSAGE_BYTES>,
 }
 
-/// Most other ranks that a transport can have: connection numbers keep 16 bits to tell connections apart.
+/// Most other ranks that a transport can have: connection numbers keep 16 bits to tell connections
+/// apart.
 pub const PEERS_MAX: usize = 1 << 16;
 
-/// Bytes of an [`EthernetStorage`] for each peer: its row, and two rings of `window` messages with their lengths.
+/// Bytes of an [`EthernetStorage`] for each peer: its row, and two rings of `window` messages with
+/// their lengths.
 ///
 /// ```
 /// use aldis_drivers::ethernet::bytes_per_peer;
@@ -94,7 +99,8 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>
 
     /// The memory for one transport, empty again.
     pub fn memory(&mut self) -> Memory<'_> {
-        // Row by row: a storage can be larger than a stack. What is in the rings is written before it is read.
+        // Row by row: a storage can be larger than a stack. What is in the rings is written before
+        // it is read.
         self.rows.iter_mut().for_each(|row| *row = Row::EMPTY);
         Memory { rows: &mut self.rows, outgoing: self.outgoing.view(), incoming: self.incoming.view() }
     }
@@ -116,9 +122,9 @@ pub struct Memory<'m> {
 }
 
 impl<'m> Memory<'m> {
-    /// A storage that is cut to size at run time, on a host that learns only then how many ranks there are: a row for each
-    /// other rank, and for each direction, outgoing and incoming, the messages and their lengths. `window` and
-    /// `message_bytes` are as in [`EthernetStorage`].
+    /// A storage that is cut to size at run time, on a host that learns only then how many ranks
+    /// there are: a row for each other rank, and for each direction, outgoing and incoming, the
+    /// messages and their lengths. `window` and `message_bytes` are as in [`EthernetStorage`].
     ///
     /// ```
     /// use aldis_drivers::ethernet::{Memory, Row};
@@ -133,7 +139,8 @@ impl<'m> Memory<'m> {
     /// ```
     ///
     /// # Errors
-    /// [`Cause::Malformed`] with [`Malformed::Length`] if the slices are not of these sizes, or the sizes none.
+    /// [`Cause::Malformed`] with [`Malformed::Length`] if the slices are not of these sizes, or the
+    /// sizes none.
     pub fn of_slices(
         rows: &'m mut [Row],
         [outgoing, incoming]: [(&'m mut [u64], &'m mut [u16]); 2],

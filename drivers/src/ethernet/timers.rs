@@ -1,10 +1,10 @@
-//! When a row's timers are to be looked at: the earliest deadline of all rows is kept as a lower bound, and a walk over
-//! the rows begins when it has passed and goes on a few rows each poll.
+//! When a row's timers are to be looked at: the earliest deadline of all rows is kept as a lower
+//! bound, and a walk over the rows begins when it has passed and goes on a few rows each poll.
 
 use aldis_hal::Instant;
 
-/// Rows that one poll looks at for time-outs at most. A walk over all rows takes as many polls as it needs; that much
-/// later a timer may be found.
+/// Rows that one poll looks at for time-outs at most. A walk over all rows takes as many polls as
+/// it needs; that much later a timer may be found.
 pub(super) const ROWS_PER_POLL: usize = 32;
 
 /// The cached deadline and the walk.
@@ -34,7 +34,8 @@ impl Timers {
         }
     }
 
-    /// The rows to look at now, of `rows` many: whatever timers they have afterwards is to be [`note`](Self::note)d.
+    /// The rows to look at now, of `rows` many: whatever timers they have afterwards is to be
+    /// [`note`](Self::note)d.
     #[inline]
     pub(super) fn walk(&mut self, now: Instant, rows: usize) -> core::ops::Range<usize> {
         if self.walk.is_none() && now < self.earliest {

@@ -20,13 +20,13 @@ pub struct Ethernet<'m, N> {
 }
 
 impl<'m, N: Nic> Ethernet<'m, N> {
-    /// The transport of the rank that `config` names, over its device and its memory. Peers are reached once they have
-    /// been introduced.
+    /// The transport of the rank that `config` names, over its device and its memory. Peers are
+    /// reached once they have been introduced.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a device whose frames do not hold the storage's messages, with the MTU that they need and
-    /// the one there is; [`Cause::Incompatible`] for an epoch of zero; and what is wrong with the times
-    /// ([`checked`](aldis_protocols::reliable::Config::checked)).
+    /// [`Cause::TooBig`] for a device whose frames do not hold the storage's messages, with the MTU
+    /// that they need and the one there is; [`Cause::Incompatible`] for an epoch of zero; and what
+    /// is wrong with the times ([`checked`](aldis_protocols::reliable::Config::checked)).
     pub fn new(nic: N, memory: Memory<'m>, config: Config) -> Result<Self, Cause> {
         let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + config.framing.mtu_overhead_bytes();
         if need > nic.mtu() {
@@ -41,7 +41,8 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         Ok(Self { nic, engine })
     }
 
-    /// The address to put on this rank's card: what peers hand to `introduce`. With UDP it has the IPv4 address too.
+    /// The address to put on this rank's card: what peers hand to `introduce`. With UDP it has the
+    /// IPv4 address too.
     pub fn address(&self) -> Address {
         self.engine.framing.address(self.engine.here)
     }
@@ -73,8 +74,9 @@ impl<'m, N: Nic> Ethernet<'m, N> {
     }
 }
 
-/// A message being written, in the slot of the retransmission ring that the next sequence number of the peer stands
-/// for. The number is taken by [`commit`](Slot::commit): dropped, the slot has changed nothing but bytes nobody reads.
+/// A message being written, in the slot of the retransmission ring that the next sequence number of
+/// the peer stands for. The number is taken by [`commit`](Slot::commit): dropped, the slot has
+/// changed nothing but bytes nobody reads.
 pub struct EthernetSlot<'a, 'm, N: Nic> {
     ethernet: &'a mut Ethernet<'m, N>,
     row: usize,
@@ -148,8 +150,8 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         Ok(EthernetSlot { ethernet: self, row, slot, len })
     }
 
-    /// Lets go of a peer: its connection is dropped without a word, and later posts answer [`Cause::PeerDead`] until it
-    /// is introduced again.
+    /// Lets go of a peer: its connection is dropped without a word, and later posts answer
+    /// [`Cause::PeerDead`] until it is introduced again.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match what {
             Quiesce::Peer(peer) => self.engine.quiesce(peer),
@@ -157,12 +159,13 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         }
     }
 
-    /// One event is a frame received, a message that had waited for an earlier one, or something told of a peer. At
-    /// most `budget` frames are sent, besides.
+    /// One event is a frame received, a message that had waited for an earlier one, or something
+    /// told of a peer. At most `budget` frames are sent, besides.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let Self { nic, engine } = self;
         engine.tell_the_time(now);
-        // News come of frames and time-outs alone, a bounded number of each: they cannot starve arrivals.
+        // News come of frames and time-outs alone, a bounded number of each: they cannot starve
+        // arrivals.
         let mut left = budget - engine.tell(budget, sink);
         let mut drained = false;
         while left != 0 && !drained {

@@ -1,4 +1,5 @@
-//! The headers of a datagram: Ethernet, IPv4 (RFC 791), UDP (RFC 768) and six bytes of this protocol's own, 48 in all.
+//! The headers of a datagram: Ethernet, IPv4 (RFC 791), UDP (RFC 768) and six bytes of this
+//! protocol's own, 48 in all.
 //!
 //! ```text
 //!  0  destination (6)      6  source (6)      12  EtherType 0x0800
@@ -8,10 +9,11 @@
 //! 42  "Aldi"      46  subtype      47  version
 //! ```
 //!
-//! The last six say that a datagram on this port is meant, so that a stranger's is counted as foreign and not as damaged;
-//! and they make the headers 48 bytes long, so that a message is aligned as in a frame without IP. A datagram fits into one
-//! frame: nothing is fragmented and fragments are not put together (RFC 6864, 4.1, lets the identification be anything
-//! then). Options of IPv4 are not expected.
+//! The last six say that a datagram on this port is meant, so that a stranger's is counted as
+//! foreign and not as damaged; and they make the headers 48 bytes long, so that a message is
+//! aligned as in a frame without IP. A datagram fits into one frame: nothing is fragmented and
+//! fragments are not put together (RFC 6864, 4.1, lets the identification be anything then).
+//! Options of IPv4 are not expected.
 
 use aldis_hal::nic::{Mac, Offload};
 use zerocopy::big_endian::U16;
@@ -85,8 +87,8 @@ pub(super) struct Datagram {
 }
 
 impl Datagram {
-    /// The headers in front of `parts`. Checksums that the device computes are left zero. Longer than IPv4 can say, the
-    /// parts are cut by every receiver: no device has such an MTU.
+    /// The headers in front of `parts`. Checksums that the device computes are left zero. Longer
+    /// than IPv4 can say, the parts are cut by every receiver: no device has such an MTU.
     pub(super) fn write(&self, parts: [&[u8]; 2], offload: Offload) -> [u8; UDP_HEADER_BYTES] {
         let [first, second] = parts;
         let behind = UDP_HEADER_BYTES - MAC_HEADER_BYTES - IPV4_BYTES + first.len() + second.len();
@@ -125,8 +127,8 @@ impl Datagram {
         zerocopy::transmute!(headers)
     }
 
-    /// The headers of a frame and what is behind them; padding is cut off. Only checksums are judged that the device has
-    /// not judged, and a datagram may have none.
+    /// The headers of a frame and what is behind them; padding is cut off. Only checksums are
+    /// judged that the device has not judged, and a datagram may have none.
     pub(super) fn parse(bytes: &[u8], offload: Offload) -> Result<(Self, &[u8]), Foreign> {
         let ethertype = bytes.get(12..MAC_HEADER_BYTES).ok_or(Foreign::Short)?;
         if ethertype != ETHERTYPE_IPV4.to_be_bytes() {
@@ -171,8 +173,8 @@ fn pseudo(ipv4: &Ipv4Header, length: U16) -> Sum {
     sum.add(&u16::from(PROTOCOL_UDP).to_be_bytes()).add(length.as_bytes())
 }
 
-/// The sum of the Internet's checksums (RFC 1071): of 16-bit words, with the carries added in. Every part but the last has
-/// an even number of bytes.
+/// The sum of the Internet's checksums (RFC 1071): of 16-bit words, with the carries added in.
+/// Every part but the last has an even number of bytes.
 #[derive(Clone, Copy, Default)]
 struct Sum(u64);
 

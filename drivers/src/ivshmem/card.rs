@@ -1,4 +1,5 @@
-//! A rank's card in memory that guests share: four cache lines, written by the rank alone, and read whole or not at all.
+//! A rank's card in memory that guests share: four cache lines, written by the rank alone, and read
+//! whole or not at all.
 
 use aldis_hal::Epoch;
 use aldis_protocols::card::CARD_BYTES_MAX;
@@ -57,8 +58,8 @@ impl Place {
         }
     }
 
-    /// Withdraws the card that is here, and puts another one in its place. By the rank, whose epoch is not zero; of the card
-    /// no more than [`CARD_BYTES_MAX`] bytes count.
+    /// Withdraws the card that is here, and puts another one in its place. By the rank, whose epoch
+    /// is not zero; of the card no more than [`CARD_BYTES_MAX`] bytes count.
     pub(super) fn write<O: CardOrders>(&self, job: u64, epoch: Epoch, card: &[u8]) {
         self.epoch.store(0, Ordering::Relaxed);
         if O::WITHDRAWS_FIRST {
@@ -122,7 +123,8 @@ mod models {
 
     const JOB: u64 = 5;
 
-    /// Declares orders that differ from those that ship, all without the checksum, which would hide what the others miss.
+    /// Declares orders that differ from those that ship, all without the checksum, which would hide
+    /// what the others miss.
     macro_rules! mutant {
         ($($name:ident { $($differs:item)* })*) => {$(
             struct $name;
@@ -174,7 +176,8 @@ mod models {
         }
     }
 
-    /// Explores a guest that announces itself and one that looks for it, either of them on the spawned thread.
+    /// Explores a guest that announces itself and one that looks for it, either of them on the
+    /// spawned thread.
     fn explore<O: CardOrders>() {
         for (lived, spawns_owner) in [(false, true), (false, false), (true, true), (true, false)] {
             let mut builder = Builder::new();

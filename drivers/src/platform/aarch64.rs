@@ -1,8 +1,10 @@
-//! This module holds `unsafe` code: system registers of the generic timer and of the random number generator, and `wfe`.
+//! This module holds `unsafe` code: system registers of the generic timer and of the random number
+//! generator, and `wfe`.
 //!
-//! Every ARMv8 core has the virtual count, and firmware states its frequency in a register. Its event stream wakes a core
-//! that waits for events some ten thousand times a second, so that `wfe` saves power and never waits for long. Source: Arm
-//! Architecture Reference Manual for A-profile, D12 (the generic timer), D19.2 (ID_AA64ISAR0_EL1, RNDR).
+//! Every ARMv8 core has the virtual count, and firmware states its frequency in a register. Its
+//! event stream wakes a core that waits for events some ten thousand times a second, so that `wfe`
+//! saves power and never waits for long. Source: Arm Architecture Reference Manual for A-profile,
+//! D12 (the generic timer), D19.2 (ID_AA64ISAR0_EL1, RNDR).
 
 use core::arch::asm;
 
@@ -71,7 +73,8 @@ impl Platform for GenericTimer {
         if idle < SPINS {
             core::hint::spin_loop();
         } else {
-            // SAFETY: waits until the next event, which the event stream brings soon; changes nothing.
+            // SAFETY: waits until the next event, which the event stream brings soon; changes
+            // nothing.
             unsafe { asm!("wfe", options(nomem, nostack, preserves_flags)) };
         }
     }
@@ -91,8 +94,9 @@ impl Platform for GenericTimer {
 unsafe fn random() -> u64 {
     for _ in 0..RNDR_TRIES {
         let (value, is_there): (u64, u64);
-        // SAFETY: the caller's promise; nothing but two registers and the flags changes. RNDR by its encoding, which assemblers
-        // know that are not told of the feature; a failed read sets Z.
+        // SAFETY: the caller's promise; nothing but two registers and the flags changes. RNDR by
+        // its encoding, which assemblers know that are not told of the feature; a failed read sets
+        // Z.
         unsafe {
             asm!("mrs {}, s3_3_c2_c4_0", "cset {}, ne", out(reg) value, out(reg) is_there, options(nomem, nostack));
         }

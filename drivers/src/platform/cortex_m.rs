@@ -1,14 +1,14 @@
 //! This module holds `unsafe` code: the registers of SysTick, and `wfi`.
 //!
-//! Every Cortex-M but a few M0s has SysTick, a counter of 24 bits at the processor's clock; the cycle counter of the DWT,
-//! which is longer, is missing in smaller cores and emulators. It is extended to 64 bits by looking at it, which every
-//! poll of an endpoint does.
+//! Every Cortex-M but a few M0s has SysTick, a counter of 24 bits at the processor's clock; the
+//! cycle counter of the DWT, which is longer, is missing in smaller cores and emulators. It is
+//! extended to 64 bits by looking at it, which every poll of an endpoint does.
 //!
 //! # Two looks are less than 2^24 ticks apart
 //!
-//! That is 0.67 s at 25 MHz, 0.1 s at 168 MHz. A rank that computes for longer between two polls loses whole periods: its
-//! clock is late, and so are its time-outs; nothing else comes of it. Sources: Armv7-M Architecture Reference Manual,
-//! B3.3 (SysTick), B3.2.4 (ICSR), B1.5.19 (WFI).
+//! That is 0.67 s at 25 MHz, 0.1 s at 168 MHz. A rank that computes for longer between two polls
+//! loses whole periods: its clock is late, and so are its time-outs; nothing else comes of it.
+//! Sources: Armv7-M Architecture Reference Manual, B3.3 (SysTick), B3.2.4 (ICSR), B1.5.19 (WFI).
 
 use core::arch::asm;
 use core::cell::Cell;
@@ -51,14 +51,16 @@ pub struct SysTick {
 }
 
 impl SysTick {
-    /// Starts it, at a processor's clock of `hz`; while idle the core spins. `None` for a rate of zero.
+    /// Starts it, at a processor's clock of `hz`; while idle the core spins. `None` for a rate of
+    /// zero.
     ///
     /// # Safety
     /// The caller runs on a Cortex-M with SysTick, privileged, and nobody else uses it.
     #[must_use]
     pub unsafe fn new(hz: u32, seed: u64) -> Option<Self> {
         let register = |address| NonNull::new(core::ptr::with_exposed_provenance_mut(address));
-        // SAFETY: the addresses are the architecture's; the caller says that they are there and nobody else's.
+        // SAFETY: the addresses are the architecture's; the caller says that they are there and
+        // nobody else's.
         let register = |address| Some(unsafe { Mmio::new(register(address)?) });
         let nap_ticks = u64::from(hz).saturating_mul(NAP_NS) / 1_000_000_000;
         let mut this = Self {
@@ -77,11 +79,13 @@ impl SysTick {
         Some(this)
     }
 
-    /// The same, and while idle the core sleeps for at most 50 us at a time, or until an interrupt is pending. Setting the
-    /// alarm takes some ticks that are not counted: the clock of an idle core is late by up to a part in a hundred.
+    /// The same, and while idle the core sleeps for at most 50 us at a time, or until an interrupt
+    /// is pending. Setting the alarm takes some ticks that are not counted: the clock of an idle
+    /// core is late by up to a part in a hundred.
     ///
     /// # Safety
-    /// Exceptions are masked (`PRIMASK` set) and stay so: the one that wakes the core is never taken.
+    /// Exceptions are masked (`PRIMASK` set) and stay so: the one that wakes the core is never
+    /// taken.
     #[must_use]
     pub const unsafe fn with_naps(mut self) -> Self {
         self.naps = true;
@@ -108,7 +112,8 @@ impl SysTick {
         self.restart(ticks);
         self.interrupts.write(NOT_PENDING);
         self.control.write(RUN | EXCEPTION);
-        // SAFETY: returns at the latest when SysTick's exception is pending; it is masked, as `with_naps` demands.
+        // SAFETY: returns at the latest when SysTick's exception is pending; it is masked, as
+        // `with_naps` demands.
         unsafe { asm!("dsb", "wfi", "isb", options(nostack, preserves_flags)) };
         self.control.write(RUN);
         let whole = if self.interrupts.read() & IS_PENDING != 0 { ticks } else { 0 };

@@ -16,8 +16,8 @@ impl DownCounter {
         Self { ticks: 0, last: 0 }
     }
 
-    /// The ticks since the start, when the counter shows `value`. Two looks are less than [`PERIOD`] ticks apart: of a
-    /// longer time whole periods are missing.
+    /// The ticks since the start, when the counter shows `value`. Two looks are less than
+    /// [`PERIOD`] ticks apart: of a longer time whole periods are missing.
     #[inline]
     pub(super) fn look(&mut self, value: u32) -> u64 {
         let value = value % PERIOD;

@@ -1,5 +1,5 @@
-//! Time without an operating system: a [`Platform`](aldis_hal::Platform) for each architecture, of what every core of it
-//! has.
+//! Time without an operating system: a [`Platform`](aldis_hal::Platform) for each architecture, of
+//! what every core of it has.
 //!
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
@@ -8,14 +8,15 @@
 //! | `riscv64::Timer` | `time` CSR, at the machine's stated rate | `wfi`, woken by its timer | `seed` CSR (Zkr), else the counter |
 //! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi`, woken by itself | the counter |
 //!
-//! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of their ticks by
-//! multiplications alone. A board whose clock is another one implements `Platform` in as many lines, or takes
-//! [`DelayPlatform`](aldis_hal::platform::DelayPlatform).
+//! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of
+//! their ticks by multiplications alone. A board whose clock is another one implements `Platform`
+//! in as many lines, or takes [`DelayPlatform`](aldis_hal::platform::DelayPlatform).
 //!
 //! # Entropy
 //!
-//! An epoch must differ from those of earlier lives of the same rank: it need not be secret, and only ranks of one number
-//! need to differ. What that rests on, best first; all that there is is mixed:
+//! An epoch must differ from those of earlier lives of the same rank: it need not be secret, and
+//! only ranks of one number need to differ. What that rests on, best first; all that there is is
+//! mixed:
 //!
 //! | source | found by | an epoch of an earlier life comes again |
 //! |---|---|---|
@@ -24,8 +25,8 @@
 //! | what the board keeps: a count of its boots in flash, a real-time clock, a noise source | the same | as good as the source |
 //! | the counter, from power-on to the call | always | as often as the board takes equally long to boot, to a tick of its clock |
 //!
-//! The counter alone is *not* enough for a board that always boots in the same time. It is what a Cortex-M has, unless its
-//! board brings a seed.
+//! The counter alone is *not* enough for a board that always boots in the same time. It is what a
+//! Cortex-M has, unless its board brings a seed.
 
 #[cfg(any(target_arch = "arm", test))]
 mod down_counter;
@@ -46,7 +47,8 @@ pub use scale::Scale;
 #[cfg(any(target_arch = "aarch64", target_arch = "arm", target_arch = "riscv64"))]
 const SPINS: u32 = 256;
 
-/// The seed of a platform that has `bytes` of entropy: each of them counts, however many they are; none give zero.
+/// The seed of a platform that has `bytes` of entropy: each of them counts, however many they are;
+/// none give zero.
 #[must_use]
 pub fn seed_of(bytes: &[u8]) -> u64 {
     bytes.chunks(size_of::<u64>()).fold(0, |seed, chunk| {

@@ -1,9 +1,12 @@
-//! This module holds `unsafe` code: the CSRs `time` and `seed`, the timer's comparison register, and `wfi`.
+//! This module holds `unsafe` code: the CSRs `time` and `seed`, the timer's comparison register,
+//! and `wfi`.
 //!
-//! The time of a RISC-V machine counts at a rate that its device tree states (`/cpus/timebase-frequency`). A hart in machine
-//! mode that waits for interrupts (`wfi`) is woken by the timer even while interrupts are globally off: nothing is taken,
-//! the instruction returns. Sources: RISC-V Privileged Architecture, 3.1.10, 3.2.1 (mtime, mtimecmp), 3.3.3 (wfi); SiFive
-//! CLINT (core-local interruptor); RISC-V Cryptography Extensions, volume I, chapter 4 (Zkr, the entropy source).
+//! The time of a RISC-V machine counts at a rate that its device tree states
+//! (`/cpus/timebase-frequency`). A hart in machine mode that waits for interrupts (`wfi`) is woken
+//! by the timer even while interrupts are globally off: nothing is taken, the instruction returns.
+//! Sources: RISC-V Privileged Architecture, 3.1.10, 3.2.1 (mtime, mtimecmp), 3.3.3 (wfi); SiFive
+//! CLINT (core-local interruptor); RISC-V Cryptography Extensions, volume I, chapter 4 (Zkr, the
+//! entropy source).
 
 use core::arch::asm;
 
@@ -18,8 +21,8 @@ const NAP_NS: u64 = 50_000;
 /// In `mie`: the machine timer's interrupt.
 const TIMER: usize = 1 << 7;
 
-/// What the `seed` CSR says of itself in its two highest bits, of which one value comes with 16 bits of entropy, and one
-/// says that none will come any more.
+/// What the `seed` CSR says of itself in its two highest bits, of which one value comes with 16
+/// bits of entropy, and one says that none will come any more.
 const STATE_SHIFT: u32 = 30;
 const ES16: u32 = 0b10;
 const DEAD: u32 = 0b11;
@@ -47,12 +50,12 @@ impl Timer {
         }
     }
 
-    /// The same with a timer that wakes the hart, so that it sleeps while idle. `comparison` is the hart's `mtimecmp`: in a
-    /// CLINT at its base plus 0x4000 and 8 bytes for each hart.
+    /// The same with a timer that wakes the hart, so that it sleeps while idle. `comparison` is the
+    /// hart's `mtimecmp`: in a CLINT at its base plus 0x4000 and 8 bytes for each hart.
     ///
     /// # Safety
-    /// The caller runs in machine mode with interrupts globally off (`mstatus.MIE` clear) and keeps them so, and the timer
-    /// of this hart is used by nobody else.
+    /// The caller runs in machine mode with interrupts globally off (`mstatus.MIE` clear) and keeps
+    /// them so, and the timer of this hart is used by nobody else.
     #[must_use]
     pub unsafe fn with_alarm(mut self, comparison: Mmio<u64>, hz: u64) -> Self {
         let ticks = hz.saturating_mul(NAP_NS) / 1_000_000_000;
@@ -62,8 +65,8 @@ impl Timer {
         self
     }
 
-    /// The same with the hart's own entropy source: the CSR `seed` of the extension Zkr. Whether a hart has it, no register
-    /// says: its device tree does.
+    /// The same with the hart's own entropy source: the CSR `seed` of the extension Zkr. Whether a
+    /// hart has it, no register says: its device tree does.
     ///
     /// # Safety
     /// The hart has Zkr, and the caller runs in machine mode or where `mseccfg` allows the CSR.
@@ -85,7 +88,8 @@ impl Platform for Timer {
         match &mut self.alarm {
             Some((comparison, ticks)) if idle >= SPINS => {
                 comparison.write(counter().wrapping_add(*ticks));
-                // SAFETY: returns at the latest when the comparison is met, as `with_alarm` has enabled the interrupt.
+                // SAFETY: returns at the latest when the comparison is met, as `with_alarm` has
+                // enabled the interrupt.
                 unsafe { asm!("wfi", options(nomem, nostack, preserves_flags)) };
             }
             _ => core::hint::spin_loop(),
@@ -116,8 +120,8 @@ unsafe fn random() -> u64 {
 unsafe fn seed() -> u16 {
     for _ in 0..SEED_TRIES {
         let word: u64;
-        // SAFETY: the caller's promise. `seed` by its number, which assemblers know that are not told of Zkr; a read that
-        // does not write is illegal, and what is written is ignored.
+        // SAFETY: the caller's promise. `seed` by its number, which assemblers know that are not
+        // told of Zkr; a read that does not write is illegal, and what is written is ignored.
         unsafe { asm!("csrrw {}, 0x015, zero", out(reg) word, options(nomem, nostack, preserves_flags)) };
         match (word as u32) >> STATE_SHIFT {
             ES16 => return word as u16,

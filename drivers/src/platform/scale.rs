@@ -1,9 +1,11 @@
 //! Nanoseconds of a counter's ticks.
 
-/// Nanoseconds of a tick, as a fixed-point number with 32 fraction bits: converting takes three multiplications of 32 by 32
-/// or 64 bits, no division and no wider word, so that it is cheap on a core of any width.
+/// Nanoseconds of a tick, as a fixed-point number with 32 fraction bits: converting takes three
+/// multiplications of 32 by 32 or 64 bits, no division and no wider word, so that it is cheap on a
+/// core of any width.
 ///
-/// The rate is kept to a part in 2^32 of a nanosecond a tick: at 3 GHz the clock is off by at most 0.7 ns a second.
+/// The rate is kept to a part in 2^32 of a nanosecond a tick: at 3 GHz the clock is off by at
+/// most 0.7 ns a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scale {
     whole: u32,

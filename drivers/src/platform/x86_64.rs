@@ -1,9 +1,11 @@
-//! This module holds `unsafe` code: the time-stamp counter and the ports of the timer that it is measured against.
+//! This module holds `unsafe` code: the time-stamp counter and the ports of the timer that it is
+//! measured against.
 //!
-//! Every x86_64 core of the last fifteen years counts at a constant rate from power-on, in all states of power. What the
-//! rate is, it does not say; the programmable interval timer, in every PC since the first and in emulators, is the ruler.
-//! Neither HPET nor ACPI tables are needed. Sources: Intel SDM volume 3, 18.17 (time-stamp counter), volume 1, 7.3.17
-//! (`RDRAND`); Intel 8254 data sheet.
+//! Every x86_64 core of the last fifteen years counts at a constant rate from power-on, in all
+//! states of power. What the rate is, it does not say; the programmable interval timer, in every PC
+//! since the first and in emulators, is the ruler. Neither HPET nor ACPI tables are needed.
+//! Sources: Intel SDM volume 3, 18.17 (time-stamp counter), volume 1, 7.3.17 (`RDRAND`); Intel 8254
+//! data sheet.
 
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, _rdtsc};
@@ -16,21 +18,24 @@ use super::{Scale, mix};
 const PIT_HZ: u64 = 1_193_182;
 /// Ticks of a measurement: 5 ms.
 const SPAN_TICKS: u16 = 5966;
-/// Counts until one is precise enough, at most; then the most precise of them is taken. An emulator that is interrupted
-/// makes a count too long or too short, and it shows.
+/// Counts until one is precise enough, at most; then the most precise of them is taken. An emulator
+/// that is interrupted makes a count too long or too short, and it shows.
 const MEASUREMENTS: u32 = 16;
 /// What may be wrong with a count that is precise enough: this part of it.
 const DOUBT_PART: u64 = 200;
-/// Looks at the PIT before it is taken for absent: seconds, where a look at a port takes a microsecond.
+/// Looks at the PIT before it is taken for absent: seconds, where a look at a port takes a
+/// microsecond.
 const LOOKS_MAX: u32 = 10_000_000;
 
-/// Data of the PIT's channel 0 and its command register. Channel 2 has a gate that can be closed, but that is behind a
-/// port which some machines lack (QEMU's `microvm`).
+/// Data of the PIT's channel 0 and its command register. Channel 2 has a gate that can be closed,
+/// but that is behind a port which some machines lack (QEMU's `microvm`).
 const CHANNEL_0: u16 = 0x40;
 const COMMAND: u16 = 0x43;
-/// In [`COMMAND`]: channel 0, low byte then high byte, mode 0 (the output rises at the end of the count).
+/// In [`COMMAND`]: channel 0, low byte then high byte, mode 0 (the output rises at the end of the
+/// count).
 const ONE_SHOT: u8 = 0b0011_0000;
-/// In [`COMMAND`]: the next byte of channel 0 is its status; and in that the output, and how the channel was commanded.
+/// In [`COMMAND`]: the next byte of channel 0 is its status; and in that the output, and how the
+/// channel was commanded.
 const STATUS: u8 = 0b1110_0010;
 const OUTPUT: u8 = 1 << 7;
 const COMMANDED: u8 = 0b0011_1111;
@@ -49,11 +54,12 @@ pub struct Tsc {
 }
 
 impl Tsc {
-    /// Measures the counter against the PIT, which takes 5 ms, and up to 80 where it is disturbed. `None` if no PIT answers.
+    /// Measures the counter against the PIT, which takes 5 ms, and up to 80 where it is disturbed.
+    /// `None` if no PIT answers.
     ///
     /// # Safety
-    /// The caller runs at privilege level 0 (or may use ports 0x40 and 0x43), and nobody else uses channel 0 of the PIT:
-    /// it is left stopped.
+    /// The caller runs at privilege level 0 (or may use ports 0x40 and 0x43), and nobody else uses
+    /// channel 0 of the PIT: it is left stopped.
     #[must_use]
     pub unsafe fn measured(seed: u64) -> Option<Self> {
         // SAFETY: as this function's own.
@@ -100,7 +106,8 @@ impl Count {
     }
 }
 
-/// The ticks of a count that is precise enough, or else of the most precise one. `None` as soon as there is none.
+/// The ticks of a count that is precise enough, or else of the most precise one. `None` as soon as
+/// there is none.
 fn most_precise(mut count: impl FnMut() -> Option<Count>) -> Option<u64> {
     let mut best = count()?;
     for _ in 1..MEASUREMENTS {

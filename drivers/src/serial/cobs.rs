@@ -1,11 +1,13 @@
-//! Consistent Overhead Byte Stuffing: frames without a zero byte, so that a zero can stand between them.
+//! Consistent Overhead Byte Stuffing: frames without a zero byte, so that a zero can stand between
+//! them.
 //!
-//! Cheshire and Baker, "Consistent Overhead Byte Stuffing" (IEEE/ACM Transactions on Networking 7(2), 1999). A frame is cut
-//! in groups, each a code byte and `code - 1` bytes that are not zero. Behind a group stands a zero of the frame, which is
-//! not sent, unless the code is 255 or the group is the last. After any damage the next zero begins a new frame.
+//! Cheshire and Baker, "Consistent Overhead Byte Stuffing" (IEEE/ACM Transactions on Networking
+//! 7(2), 1999). A frame is cut in groups, each a code byte and `code - 1` bytes that are not zero.
+//! Behind a group stands a zero of the frame, which is not sent, unless the code is 255 or the
+//! group is the last. After any damage the next zero begins a new frame.
 //!
-//! Both ways take or give one byte at a time, for whoever has a register and an interrupt, in bounded memory; over whole
-//! slices there are [`encode`] and [`Decoder::feed`].
+//! Both ways take or give one byte at a time, for whoever has a register and an interrupt, in
+//! bounded memory; over whole slices there are [`encode`] and [`Decoder::feed`].
 //!
 //! ```
 //! use aldis_drivers::serial::cobs::{self, Decoder};
@@ -36,8 +38,8 @@ pub const fn encoded_bytes_max(len: usize) -> usize {
     len.saturating_add(codes).saturating_add(1)
 }
 
-/// Writes `frame` and the delimiter behind it to `into`: how many bytes that are. `None`: it has too few;
-/// [`encoded_bytes_max`] are enough.
+/// Writes `frame` and the delimiter behind it to `into`: how many bytes that are. `None`: it has
+/// too few; [`encoded_bytes_max`] are enough.
 pub fn encode(frame: &[u8], into: &mut [u8]) -> Option<usize> {
     let (mut encoder, mut len) = (Encoder::new(), 0);
     while let Some(byte) = encoder.next(frame) {
@@ -52,7 +54,8 @@ pub fn encode(frame: &[u8], into: &mut [u8]) -> Option<usize> {
 enum Next {
     #[default]
     Code,
-    /// One of the frame, and so many of the group after it; `full`: no zero stands behind the group.
+    /// One of the frame, and so many of the group after it; `full`: no zero stands behind the
+    /// group.
     Data {
         after: u8,
         full: bool,
@@ -75,8 +78,8 @@ impl Encoder {
         Self { at: 0, next: Next::Code }
     }
 
-    /// The next byte, the delimiter being the last; `None` after it. `frame` is the same in every call. Looks at no more
-    /// than 254 bytes of it.
+    /// The next byte, the delimiter being the last; `None` after it. `frame` is the same in every
+    /// call. Looks at no more than 254 bytes of it.
     pub fn next(&mut self, frame: &[u8]) -> Option<u8> {
         match self.next {
             Next::Code => {
@@ -136,7 +139,8 @@ impl fmt::Display for Damage {
 
 impl core::error::Error for Damage {}
 
-/// A frame on its way in, byte by byte. It holds no frame: that is in the buffer handed to [`push`](Self::push).
+/// A frame on its way in, byte by byte. It holds no frame: that is in the buffer handed to
+/// [`push`](Self::push).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Decoder {
     /// Bytes of the frame so far.
@@ -156,8 +160,9 @@ impl Decoder {
         Self { len: 0, left: 0, zero: false, begun: false, damage: None }
     }
 
-    /// Takes a byte. With the delimiter that ends a frame: the length of what is in `into`, or why there is none, and the
-    /// next byte begins another. Delimiters in a row are one. `into` is the same in every call of a frame.
+    /// Takes a byte. With the delimiter that ends a frame: the length of what is in `into`, or why
+    /// there is none, and the next byte begins another. Delimiters in a row are one. `into` is the
+    /// same in every call of a frame.
     #[inline]
     pub fn push(&mut self, byte: u8, into: &mut [u8]) -> Option<Result<usize, Damage>> {
         if byte == DELIMITER {
@@ -177,8 +182,8 @@ impl Decoder {
         None
     }
 
-    /// Takes bytes from the front of `bytes` up to the end of a frame or of `bytes`: what [`push`](Self::push) says of the
-    /// last of them.
+    /// Takes bytes from the front of `bytes` up to the end of a frame or of `bytes`: what
+    /// [`push`](Self::push) says of the last of them.
     pub fn feed(&mut self, bytes: &mut &[u8], into: &mut [u8]) -> Option<Result<usize, Damage>> {
         while let Some((byte, rest)) = bytes.split_first() {
             *bytes = rest;
@@ -199,8 +204,8 @@ impl Decoder {
         }
     }
 
-    /// Bytes were lost, and somebody knows: what has come since the last delimiter and what comes before the next is no
-    /// frame.
+    /// Bytes were lost, and somebody knows: what has come since the last delimiter and what comes
+    /// before the next is no frame.
     pub fn spoil(&mut self) {
         self.begun = true;
         self.damage = Some(Damage::Truncated);

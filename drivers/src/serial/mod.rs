@@ -1,9 +1,10 @@
 //! A serial line as a network card: Ethernet frames over any stream of bytes.
 //!
-//! [`SerialNic`] makes a [`Nic`](aldis_hal::Nic) of a UART, a USB serial port or a pipe that implements the four traits of
-//! `embedded-io`, so that [`ethernet`](crate::ethernet) and all that stands on it run over two wires unchanged. Frames are
-//! stuffed by [`cobs`] with a zero between them; nothing else is on the line. Lines damage and lose bytes: a frame that
-//! does not decode is counted and gone, one that decodes to something else fails the checksum of the reliable frame.
+//! [`SerialNic`] makes a [`Nic`](aldis_hal::Nic) of a UART, a USB serial port or a pipe that
+//! implements the four traits of `embedded-io`, so that [`ethernet`](crate::ethernet) and all that
+//! stands on it run over two wires unchanged. Frames are stuffed by [`cobs`] with a zero between
+//! them; nothing else is on the line. Lines damage and lose bytes: a frame that does not decode is
+//! counted and gone, one that decodes to something else fails the checksum of the reliable frame.
 //!
 //! ```
 //! use aldis_drivers::serial::{SerialNic, SerialStorage};
@@ -44,15 +45,16 @@
 //!
 //! # Progress
 //!
-//! Nothing blocks: a call takes what has come and gives what fits, and the stream keeps the rest. One frame is on its way
-//! out at a time; until it is out, [`transmit`](aldis_hal::Nic::transmit) has no descriptor. Both calls go on with it, so
-//! a line moves whenever the transport above is polled. A UART without a deep queue or DMA is polled at least once for
-//! each byte, or loses some.
+//! Nothing blocks: a call takes what has come and gives what fits, and the stream keeps the rest.
+//! One frame is on its way out at a time; until it is out, [`transmit`](aldis_hal::Nic::transmit)
+//! has no descriptor. Both calls go on with it, so a line moves whenever the transport above is
+//! polled. A UART without a deep queue or DMA is polled at least once for each byte, or loses some.
 //!
 //! # Limits
 //!
-//! Frames as long as the lent memory; one call of [`receive`](aldis_hal::Nic::receive) takes at most as many bytes as the
-//! longest frame has on the line, and one more chunk. Both directions are one stream: halves of a UART are put in a struct.
+//! Frames as long as the lent memory; one call of [`receive`](aldis_hal::Nic::receive) takes at
+//! most as many bytes as the longest frame has on the line, and one more chunk. Both directions are
+//! one stream: halves of a UART are put in a struct.
 
 pub mod cobs;
 mod nic;

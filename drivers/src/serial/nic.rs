@@ -12,10 +12,11 @@ use crate::ethernet::header::MAC_HEADER_BYTES;
 /// Bytes that are read or written at once.
 const CHUNK_BYTES: usize = 32;
 
-/// The memory of a [`SerialNic`]: a frame each way. All-zero means empty. Aligned so that messages of the Ethernet
-/// transport, whose headers are 48 bytes, can be read where they lie.
+/// The memory of a [`SerialNic`]: a frame each way. All-zero means empty. Aligned so that messages
+/// of the Ethernet transport, whose headers are 48 bytes, can be read where they lie.
 ///
-/// `FRAME_BYTES` is the longest frame: 14 more than the MTU, and 62 more than the longest message of a transport above.
+/// `FRAME_BYTES` is the longest frame: 14 more than the MTU, and 62 more than the longest message
+/// of a transport above.
 pub struct SerialStorage<const FRAME_BYTES: usize> {
     incoming: Aligned<FRAME_BYTES>,
     outgoing: Aligned<FRAME_BYTES>,
@@ -101,9 +102,11 @@ pub struct SerialNic<'m, S> {
 }
 
 impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
-    /// A device with this address on a line. Whoever is at its other end knows the address: it is on this rank's card.
+    /// A device with this address on a line. Whoever is at its other end knows the address: it is
+    /// on this rank's card.
     pub const fn new(stream: S, memory: Memory<'m>, mac: Mac) -> Self {
-        // A zero first: what an earlier life has left unfinished, or noise, is no part of our first frame.
+        // A zero first: what an earlier life has left unfinished, or noise, is no part of our first
+        // frame.
         let unwritten = Chunk { bytes: [DELIMITER; CHUNK_BYTES], at: 0, len: 1 };
         Self {
             stream,
@@ -127,8 +130,8 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
         &mut self.stream
     }
 
-    /// Writes what the stream takes of the frame that goes. Does not block; [`receive`](Nic::receive) and
-    /// [`transmit`](Nic::transmit) call it.
+    /// Writes what the stream takes of the frame that goes. Does not block;
+    /// [`receive`](Nic::receive) and [`transmit`](Nic::transmit) call it.
     pub fn push(&mut self) {
         while self.refill() {
             match self.stream.write_ready() {

@@ -1,6 +1,6 @@
-//! Loom models of answers in the block of what they answer, while their receiver sends on and takes credit for more blocks:
-//! every answer is read as it was written. The twin that does not heed answers before it takes credit must fail, and so must
-//! those with an order relaxed.
+//! Loom models of answers in the block of what they answer, while their receiver sends on and takes
+//! credit for more blocks: every answer is read as it was written. The twin that does not heed
+//! answers before it takes credit must fail, and so must those with an order relaxed.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -82,7 +82,8 @@ fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) 
     true
 }
 
-/// Asks in the first block, sends a short message behind it, and uses the first block again as soon as it seems free.
+/// Asks in the first block, sends a short message behind it, and uses the first block again as soon
+/// as it seems free.
 fn ask<O: Orders>(both: &Both) {
     let (mut out, mut into) = (both.there.outgoing::<O>(), both.back.incoming::<O>());
     assert!(send(&both.there, &mut out, QUESTION));
@@ -100,7 +101,8 @@ fn ask<O: Orders>(both: &Both) {
     }
 }
 
-/// Answers the question in its block, then takes in what is behind it, and tells of both by the credit line.
+/// Answers the question in its block, then takes in what is behind it, and tells of both by the
+/// credit line.
 fn answer<O: Orders>(both: &Both) {
     let (mut out, mut into) = (both.back.outgoing::<O>(), both.there.incoming::<O>());
     for number in 0..3 {

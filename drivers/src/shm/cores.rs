@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: it divides one memory into the inboxes of several cores.
 //!
-//! The cores of one machine image - threads of a process, cores of a firmware - joined by rings in memory that all of them
-//! have: each core is a rank of its own, with a transport and an endpoint of its own, and no lock between them.
+//! The cores of one machine image - threads of a process, cores of a firmware - joined by rings in
+//! memory that all of them have: each core is a rank of its own, with a transport and an endpoint
+//! of its own, and no lock between them.
 //!
 //! ```
 //! use aldis_drivers::shm::{Cores, Geometry, Lane};
@@ -30,7 +31,8 @@ use super::lane::Lane;
 use super::region::{Region, format};
 use super::transport::Shm;
 
-/// The transports of the cores of one machine image, handed out in the order of their ranks: an iterator.
+/// The transports of the cores of one machine image, handed out in the order of their ranks: an
+/// iterator.
 pub struct Cores<'m> {
     start: NonNull<u8>,
     geometry: Geometry,
@@ -42,7 +44,8 @@ pub struct Cores<'m> {
     memory: PhantomData<&'m mut [u8]>,
 }
 
-// SAFETY: the pointer leads into memory that is borrowed for `'m` and reached through regions only, which are `Send`.
+// SAFETY: the pointer leads into memory that is borrowed for `'m` and reached through regions only,
+// which are `Send`.
 unsafe impl Send for Cores<'_> {}
 
 impl<'m> Cores<'m> {
@@ -57,11 +60,12 @@ impl<'m> Cores<'m> {
         (geometry.peers as usize).saturating_mul(geometry.peers as usize)
     }
 
-    /// Lays out an inbox for each of the geometry's ranks in `memory`, which each is written by all others. All have
-    /// the boot id `epoch`: they boot together.
+    /// Lays out an inbox for each of the geometry's ranks in `memory`, which each is written by all
+    /// others. All have the boot id `epoch`: they boot together.
     ///
     /// # Errors
-    /// As [`format`]; [`Cause::TooBig`] for too little memory, [`Cause::TooSmall`] for too few lanes.
+    /// As [`format`]; [`Cause::TooBig`] for too little memory, [`Cause::TooSmall`] for too few
+    /// lanes.
     pub fn new(
         memory: &'m mut [u8],
         lanes: &'m mut [Lane],
@@ -90,8 +94,8 @@ impl<'m> Cores<'m> {
         Ok(cores)
     }
 
-    /// Joins only those pairs of cores for which `mates` is true, asked both ways round: the others have another way to
-    /// each other.
+    /// Joins only those pairs of cores for which `mates` is true, asked both ways round: the others
+    /// have another way to each other.
     #[must_use]
     pub const fn among(self, mates: fn(PeerId, PeerId) -> bool) -> Self {
         Self { mates, ..self }
@@ -105,9 +109,9 @@ impl<'m> Cores<'m> {
     /// The inbox of `owner`, a rank of the geometry.
     fn region(&self, owner: u32) -> Region<'m> {
         let bytes = self.geometry.inbox_bytes();
-        // SAFETY: `new` found room for the inboxes of all ranks behind each other in memory that it borrowed for 'm; it
-        // is initialised, used through such regions alone, and only by transports made here, which keep the protocol
-        // and of which there is one for each rank.
+        // SAFETY: `new` found room for the inboxes of all ranks behind each other in memory that it
+        // borrowed for 'm; it is initialised, used through such regions alone, and only by
+        // transports made here, which keep the protocol and of which there is one for each rank.
         unsafe { Region::new(self.start.add(bytes * owner as usize), bytes) }
     }
 

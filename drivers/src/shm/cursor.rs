@@ -1,12 +1,14 @@
-//! Where the messages of a lane stand, one after the other: in its ring or in its home slots; see [`ring`](super::ring).
+//! Where the messages of a lane stand, one after the other: in its ring or in its home slots; see
+//! [`ring`](super::ring).
 
 use super::geometry::HOME_SLOTS;
 
-/// How many messages ahead a receiver asks for a slot's line. On two cores of an AMD EPYC with a cache in common a message of a
-/// window costs 45.3 ns with one to four, and 46.3 without.
+/// How many messages ahead a receiver asks for a slot's line. On two cores of an AMD EPYC with a
+/// cache in common a message of a window costs 45.3 ns with one to four, and 46.3 without.
 const AHEAD: u16 = 2;
 
-/// Where the next message of a lane stands. Each end has its own, and the heads of the messages keep them alike.
+/// Where the next message of a lane stands. Each end has its own, and the heads of the messages
+/// keep them alike.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {
     /// The sequence of the last message that is to stand in the ring, or has stood there.
@@ -43,7 +45,8 @@ impl Cursor {
         if HOME_SLOTS == 0 || self.at < self.size { self.ring } else { self.home }
     }
 
-    /// The slot of the ring that is used [`AHEAD`] messages after the one at hand, which stands at `at` in the ring.
+    /// The slot of the ring that is used [`AHEAD`] messages after the one at hand, which stands at
+    /// `at` in the ring.
     #[inline(always)]
     pub(super) const fn ahead(&self, at: u16) -> usize {
         (at.wrapping_add(AHEAD) & self.size.wrapping_sub(1)) as usize

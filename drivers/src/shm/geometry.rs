@@ -2,19 +2,19 @@
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-/// Bytes of a cache line, the unit of everything here: on x86-64 and most others one line moves as a whole. Where
-/// lines are shorter or longer the layout stays right and is merely less fast.
+/// Bytes of a cache line, the unit of everything here: on x86-64 and most others one line moves as
+/// a whole. Where lines are shorter or longer the layout stays right and is merely less fast.
 pub(super) const LINE_BYTES: u32 = 64;
 
-/// Bytes of a ring slot: two lines. A pair of lines is also what some processors fetch together, so that neighbouring
-/// slots do not disturb each other.
+/// Bytes of a ring slot: two lines. A pair of lines is also what some processors fetch together, so
+/// that neighbouring slots do not disturb each other.
 pub(super) const SLOT_BYTES: u32 = 2 * LINE_BYTES;
 
 /// Payload bytes of a ring slot: all but the sequence word and the head.
 pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
 
-/// Home slots behind each ring. A compact build has none, nor the code for them: an inbox of the other kind has another
-/// length and is refused.
+/// Home slots behind each ring. A compact build has none, nor the code for them: an inbox of the
+/// other kind has another length and is refused.
 pub(super) const HOME_SLOTS: u32 = if cfg!(feature = "compact") { 0 } else { 2 };
 
 /// Doorbell words in a line.
@@ -26,16 +26,18 @@ pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
 pub struct Geometry {
     /// Ranks of the job, the owner included: 1..=[`PEERS_MAX`](Self::PEERS_MAX).
     pub peers: u32,
-    /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 128 bytes each. As many
-    /// messages a sender can be ahead of its receiver; more take a higher rate. Latency does not depend on them, as
-    /// messages to a receiver that keeps up stand in two home slots beside them.
+    /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 128
+    /// bytes each. As many messages a sender can be ahead of its receiver; more take a higher rate.
+    /// Latency does not depend on them, as messages to a receiver that keeps up stand in two home
+    /// slots beside them.
     pub slots: u32,
     /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
-    /// Sets of control lines for collectives, a communicator each: 0..=[`SETS_MAX`](Self::SETS_MAX). 66,688 bytes each, and
-    /// eight chunks as large as a block.
+    /// Sets of control lines for collectives, a communicator
+    /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 66,688 bytes each, and eight chunks as large as a
+    /// block.
     pub sets: u32,
 }
 
@@ -48,9 +50,11 @@ impl Geometry {
     pub const BLOCKS_MAX: u32 = 32;
     /// Largest block.
     pub const BLOCK_BYTES_MAX: u32 = 1 << 25;
-    /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell where to look.
+    /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell
+    /// where to look.
     pub const SCANNED_MAX: u32 = 16;
-    /// Most sets of control lines. None where words have 32 bits: a small core does not hold the code.
+    /// Most sets of control lines. None where words have 32 bits: a small core does not hold the
+    /// code.
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
     /// Lines of a set, and so the most collectives of one communicator under way at a time.
     pub const LINES: u32 = 8;
@@ -60,9 +64,9 @@ impl Geometry {
     /// Whether an inbox can be divided like this.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a number above its limit or an inbox beyond the address space, [`Cause::Unaligned`]
-    /// for a block size that is no multiple of 64, [`Cause::Incompatible`] for a number too small and for slots
-    /// that are no power of two.
+    /// [`Cause::TooBig`] for a number above its limit or an inbox beyond the address space,
+    /// [`Cause::Unaligned`] for a block size that is no multiple of 64, [`Cause::Incompatible`] for
+    /// a number too small and for slots that are no power of two.
     pub const fn check(&self) -> Result<(), Cause> {
         let mut rest: &[(u32, u32, u32)] = &self.numbers();
         while let [(value, min, max), tail @ ..] = rest {
@@ -89,7 +93,8 @@ impl Geometry {
         Ok(())
     }
 
-    /// Bytes of one rank's inbox; saturates at `usize::MAX` where [`check`](Self::check) would refuse.
+    /// Bytes of one rank's inbox; saturates at `usize::MAX` where [`check`](Self::check) would
+    /// refuse.
     pub const fn inbox_bytes(&self) -> usize {
         if self.check().is_ok() { self.bytes() as usize } else { usize::MAX }
     }
@@ -104,7 +109,8 @@ impl Geometry {
         ]
     }
 
-    /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their bounds, so that it fits.
+    /// Header, doorbells, a lane for each rank but the owner, and sets; of numbers within their
+    /// bounds, so that it fits.
     const fn bytes(&self) -> u64 {
         let sets = if Self::SETS_MAX > 0 { (self.sets as u64).wrapping_mul(self.set_bytes()) } else { 0 };
         self.sets_at().wrapping_add(sets)
@@ -121,8 +127,8 @@ impl Geometry {
         SLOT_BYTES as u64 + lines + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
-    /// Offset of the control line of `set` from the first set's; its lines follow, and those its chunks. Within the inbox for
-    /// a checked geometry and a set below `sets`.
+    /// Offset of the control line of `set` from the first set's; its lines follow, and those its
+    /// chunks. Within the inbox for a checked geometry and a set below `sets`.
     #[inline]
     pub(super) const fn set_at(&self, set: u32) -> usize {
         (set as u64).wrapping_mul(self.set_bytes()) as usize
@@ -133,8 +139,8 @@ impl Geometry {
         if self.peers > Self::SCANNED_MAX { (self.peers - 1).div_ceil(BELLS_A_LINE) } else { 0 }
     }
 
-    /// Offset of the first lane, after the header's line and the doorbells. A multiple of two lines, as all is that
-    /// follows, so that slots begin where pairs of lines do.
+    /// Offset of the first lane, after the header's line and the doorbells. A multiple of two
+    /// lines, as all is that follows, so that slots begin where pairs of lines do.
     const fn lanes_at(&self) -> u64 {
         (LINE_BYTES as u64 * (1 + self.bell_lines() as u64)).next_multiple_of(SLOT_BYTES as u64)
     }
@@ -146,7 +152,8 @@ impl Geometry {
             + blocks.next_multiple_of(SLOT_BYTES as u64)
     }
 
-    /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below `peers - 1`.
+    /// Offset of the ring at `place`. Within the inbox for a checked geometry and a place below
+    /// `peers - 1`.
     pub(super) const fn ring_at(&self, place: u32) -> usize {
         (self.lanes_at() + place as u64 * self.lane_bytes()) as usize
     }
@@ -172,7 +179,8 @@ pub struct Identity {
     pub epoch: Epoch,
 }
 
-/// Where `sender` writes in the inbox of `owner`: nobody sends to itself here, so the owner's place is left out.
+/// Where `sender` writes in the inbox of `owner`: nobody sends to itself here, so the owner's place
+/// is left out.
 pub(super) const fn place_of(owner: PeerId, sender: PeerId) -> u32 {
     if sender.0 < owner.0 { sender.0 } else { sender.0.saturating_sub(1) }
 }

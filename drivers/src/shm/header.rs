@@ -1,13 +1,13 @@
-//! The first line of an inbox, by which those who map it know it: its owner publishes it once, when all the rest
-//! stands, and the others find all of that as soon as they find the header.
+//! The first line of an inbox, by which those who map it know it: its owner publishes it once, when
+//! all the rest stands, and the others find all of that as soon as they find the header.
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{Geometry, Identity, LINE_BYTES};
 use crate::sync::{Ordering, Word};
 
-/// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same, as all words
-/// are little-endian.
+/// First word of an inbox: "ALDI". A region from a machine of the other byte order reads the same,
+/// as all words are little-endian.
 const MAGIC: u32 = u32::from_le_bytes(*b"ALDI");
 
 /// Version of the layout and of the ring protocol.
@@ -39,8 +39,8 @@ impl Header {
         Self(core::array::from_fn(|_| Word::new(0)))
     }
 
-    /// Withdraws the header, writes what is behind it by `clear`, and publishes it. By the owner, once, before
-    /// anybody attaches.
+    /// Withdraws the header, writes what is behind it by `clear`, and publishes it. By the owner,
+    /// once, before anybody attaches.
     #[inline(always)]
     pub(super) fn publish<O: HeaderOrders>(
         &self,
@@ -57,8 +57,8 @@ impl Header {
         magic.store(MAGIC, O::PUBLISH);
     }
 
-    /// Reads and validates what the header of a region of `len` bytes says: how it is divided, whose it is, and the
-    /// first message's position in every lane.
+    /// Reads and validates what the header of a region of `len` bytes says: how it is divided,
+    /// whose it is, and the first message's position in every lane.
     ///
     /// # Errors
     /// [`Cause::BadRegion`] for a header that is not published (yet), foreign, truncated, or

@@ -1,5 +1,6 @@
-//! This module holds `unsafe` code: loom models of a header that its owner publishes while another rank looks for it, with
-//! twins that must fail. What is behind the header is a cell, whose accesses loom sees, and a control word.
+//! This module holds `unsafe` code: loom models of a header that its owner publishes while another
+//! rank looks for it, with twins that must fail. What is behind the header is a cell, whose
+//! accesses loom sees, and a control word.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;

@@ -31,7 +31,8 @@ pub(super) enum Next<'a> {
 pub(super) struct Incoming<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
-    /// Where the next message stands. Without slots while closed: nothing arrives then and no pointer is followed.
+    /// Where the next message stands. Without slots while closed: nothing arrives then and no
+    /// pointer is followed.
     next: Cursor,
     /// The position last published as credit.
     published: u32,
@@ -45,7 +46,8 @@ pub(super) struct Incoming<O = Exact> {
     lends: u32,
     /// The position of the next message the other way, when `held` was consumed.
     held_at: u32,
-    /// The block of the last message consumed that stood in one, plus one, if no credit line has told of it since.
+    /// The block of the last message consumed that stood in one, plus one, if no credit line has
+    /// told of it since.
     held: u8,
     /// Blocks.
     blocks: u8,
@@ -74,16 +76,16 @@ impl<O: Orders> Incoming<O> {
     /// The receiver's end of a fresh lane.
     ///
     /// # Safety
-    /// The place stays valid until this end is closed or dropped, this is its only receiver, and its sender keeps
-    /// the protocol.
+    /// The place stays valid until this end is closed or dropped, this is its only receiver, and
+    /// its sender keeps the protocol.
     pub(super) unsafe fn open(place: Place) -> Self {
         let Place { slots, credit, size, blocks, start, .. } = place;
         let (next, blocks) = (Cursor::new(size, start), blocks as u8);
         Self { slots, credit, next, published: start, blocks, ..Self::CLOSED }
     }
 
-    /// The position of the next message: how many have been consumed. The head of a message that goes the other way
-    /// tells it.
+    /// The position of the next message: how many have been consumed. The head of a message that
+    /// goes the other way tells it.
     #[inline(always)]
     pub(super) const fn consumed(&self) -> u32 {
         self.next.position()
@@ -91,8 +93,8 @@ impl<O: Orders> Incoming<O> {
 
     /// Whether a doorbell says that messages stand here.
     ///
-    /// A sender's doorbell is its tail position, stored after each message and never cleared: there is no clearing
-    /// that a ring could be lost to.
+    /// A sender's doorbell is its tail position, stored after each message and never cleared: there
+    /// is no clearing that a ring could be lost to.
     ///
     /// # Errors
     /// [`Malformed::Credit`] if it claims more messages than there are slots.
@@ -105,8 +107,8 @@ impl<O: Orders> Incoming<O> {
         Ok(ahead > 0)
     }
 
-    /// Looks at the slot of the next message, and at nothing else. `block_bytes` is the largest length of a
-    /// message in a block.
+    /// Looks at the slot of the next message, and at nothing else. `block_bytes` is the largest
+    /// length of a message in a block.
     #[inline(always)]
     pub(super) fn next(&self, block_bytes: u32) -> Next<'_> {
         if self.next.size == 0 {
@@ -125,8 +127,8 @@ impl<O: Orders> Incoming<O> {
         // SAFETY: this is the ring's receiver and it has seen the sequence.
         let head = unsafe { slot.head() };
         match head.open() {
-            // SAFETY: the length is within the payload, which the sender has filled and leaves alone until it is
-            // returned by `advance`, which needs this borrow to have ended.
+            // SAFETY: the length is within the payload, which the sender has filled and leaves
+            // alone until it is returned by `advance`, which needs this borrow to have ended.
             Announced::Short(len) if len <= SHORT_BYTES => unsafe {
                 Next::Short(core::slice::from_raw_parts(slot.payload(), len as usize), head)
             },
@@ -148,7 +150,8 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Whether the next message stands in its slot. A look and no more: [`next`](Self::next) reads it.
+    /// Whether the next message stands in its slot. A look and no more: [`next`](Self::next) reads
+    /// it.
     #[inline(always)]
     pub(super) fn is_there(&self) -> bool {
         if self.next.size == 0 {
@@ -159,7 +162,8 @@ impl<O: Orders> Incoming<O> {
         slot.sequence.load(Ordering::Relaxed) == self.next.sequence()
     }
 
-    /// A sequence that is not the next one: an earlier lap's as a rule. One ahead is a sender's that overran.
+    /// A sequence that is not the next one: an earlier lap's as a rule. One ahead is a sender's
+    /// that overran.
     #[inline(always)]
     fn absent<'a>(got: u32, need: u32) -> Next<'a> {
         if (got.wrapping_sub(need) as i32) < 0 {
@@ -185,8 +189,8 @@ impl<O: Orders> Incoming<O> {
         self.credit.cast::<u8>().wrapping_add(SLOT_BYTES as usize)
     }
 
-    /// Holds `block`, whose message is over, for an answer: the next message the other way, if that is at `position`.
-    /// Before [`advance`](Self::advance).
+    /// Holds `block`, whose message is over, for an answer: the next message the other way, if that
+    /// is at `position`. Before [`advance`](Self::advance).
     #[inline(always)]
     pub(super) fn hold(&mut self, block: u32, position: u32) {
         if GOES_HOME {
@@ -215,8 +219,8 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands in one. What that frees is
-    /// owed to the sender, to be [settled](Self::settle) before long.
+    /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands
+    /// in one. What that frees is owed to the sender, to be [settled](Self::settle) before long.
     #[inline(always)]
     pub(super) fn advance(&mut self, head: Head, block: Option<u32>) {
         if head.is_before_home() {
@@ -232,7 +236,8 @@ impl<O: Orders> Incoming<O> {
     /// Returns credit if enough is owed.
     #[inline(always)]
     pub(super) fn settle(&mut self) {
-        // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at most 2^14 are owed.
+        // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at
+        // most 2^14 are owed.
         let slots = self.next.position().wrapping_sub(self.published);
         let blocks = self.released ^ self.returned;
         if slots.wrapping_mul(4) >= self.next.size.into()
@@ -253,7 +258,8 @@ impl<O: Orders> Incoming<O> {
         if HOME_SLOTS != 0 {
             credit.lends.store(self.lends, O::RETURN);
         }
-        // Told even if the word stays as it is: a block that was released twice was told of once, by a sender going home.
+        // Told even if the word stays as it is: a block that was released twice was told of once,
+        // by a sender going home.
         self.told = self.released;
         if self.released != self.returned {
             self.returned = self.released;

@@ -1,4 +1,5 @@
-//! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes that wait.
+//! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes
+//! that wait.
 
 use core::{fmt, ptr};
 
@@ -20,8 +21,8 @@ pub(super) enum State {
     Closed,
 }
 
-/// This rank's state towards one peer: four cache lines, for sending, receiving, what is less common, and doorbells. The
-/// memory is the caller's; its contents are the transport's.
+/// This rank's state towards one peer: four cache lines, for sending, receiving, what is less
+/// common, and doorbells. The memory is the caller's; its contents are the transport's.
 #[repr(C, align(64))]
 pub struct Lane {
     pub(super) outgoing: Outgoing,
@@ -163,7 +164,8 @@ fn link(lanes: &mut [Lane], before: u32, after: u32) {
     }
 }
 
-/// The queue of lanes that poll must look at for the sender's sake: they wait for credit or have a loss to report.
+/// The queue of lanes that poll must look at for the sender's sake: they wait for credit or have a
+/// loss to report.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Lanes in the queue.

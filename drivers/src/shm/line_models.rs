@@ -1,6 +1,7 @@
-//! This module holds `unsafe` code: loom models of control lines, each with twins that must fail, as in the models of a
-//! lane. Two ranks, each of which owns a set and reads the other's; a set of two lines and two chunks, so that the third
-//! collective and the third position wait for the first.
+//! This module holds `unsafe` code: loom models of control lines, each with twins that must fail,
+//! as in the models of a lane. Two ranks, each of which owns a set and reads the other's; a set of
+//! two lines and two chunks, so that the third collective and the third position wait for the
+//! first.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -153,7 +154,8 @@ impl<O: LineOrders> Rank<'_, O> {
 /// One side of a model.
 type Role = fn(&Shared);
 
-/// Explores two roles, the first on a spawned thread, with at most two preemptions, which is enough for every mutant to fail.
+/// Explores two roles, the first on a spawned thread, with at most two preemptions, which is enough
+/// for every mutant to fail.
 fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(2);
@@ -283,8 +285,8 @@ mod chunks {
 }
 
 mod opening {
-    //! A set that was another communicator's, and has a line with the number that is waited for: it is not taken for the new
-    //! one's.
+    //! A set that was another communicator's, and has a line with the number that is waited for: it
+    //! is not taken for the new one's.
 
     use super::*;
 

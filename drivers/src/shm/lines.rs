@@ -1,17 +1,19 @@
-//! This module holds `unsafe` code: a set of control lines, as its owner and as others see it. The loom models explore
-//! exactly this code.
+//! This module holds `unsafe` code: a set of control lines, as its owner and as others see it. The
+//! loom models explore exactly this code.
 //!
-//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. What it is for is told in
-//! [`aldis_hal::lines`]; here is how a reader knows that what it reads is whole.
+//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. What
+//! it is for is told in [`aldis_hal::lines`]; here is how a reader knows that what it reads is
+//! whole.
 //!
-//! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that one value; chunks up
-//! to position `k` are there once `filled` is past `k`. The owner stores `floor` and `done` after its last read of what
-//! they give back, and whoever writes loads them of all others first. That is the whole protocol: two hand-overs, each
-//! a release and an acquire.
+//! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that
+//! one value; chunks up to position `k` are there once `filled` is past `k`. The owner stores
+//! `floor` and `done` after its last read of what they give back, and whoever writes loads them of
+//! all others first. That is the whole protocol: two hand-overs, each a release and an acquire.
 //!
-//! A set that is opened for another communicator starts again from the same number. So each line, and the control line,
-//! name their communicator: the words are set back before that name is stored, and it is loaded before they are, so that
-//! a reader of the new communicator does not take what is left of the old one for its own.
+//! A set that is opened for another communicator starts again from the same number. So each line,
+//! and the control line, name their communicator: the words are set back before that name is
+//! stored, and it is loaded before they are, so that a reader of the new communicator does not take
+//! what is left of the old one for its own.
 
 use core::marker::PhantomData;
 use core::slice;
@@ -21,14 +23,15 @@ use aldis_hal::lines::{Note, Notice, Progress, START_BYTES, is_earlier};
 
 use crate::sync::{Ordering, UnsafeCell, Word};
 
-/// Bytes of a line: two pages and one pair of cache lines more, so that the first ones of all lines do not share their place in
-/// a cache. Fewer in the models.
+/// Bytes of a line: two pages and one pair of cache lines more, so that the first ones of all lines
+/// do not share their place in a cache. Fewer in the models.
 pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
 
 /// Bytes that stand in a line: all but what is said about them.
 pub(super) const LINE_PAYLOAD: usize = BYTES - 16;
 
-/// A line. What is said and 48 bytes are one cache line, so that a small contribution is one line's journey from core to core.
+/// A line. What is said and 48 bytes are one cache line, so that a small contribution is one line's
+/// journey from core to core.
 #[repr(C, align(64))]
 pub(super) struct Line {
     /// Whose line it is: set when the set is opened.
@@ -147,7 +150,8 @@ impl<O: LineOrders> Theirs<O> {
         Self { place, orders: PhantomData }
     }
 
-    /// Looks at the line of a collective that `own` has not finished. The notice is valid until it has.
+    /// Looks at the line of a collective that `own` has not finished. The notice is valid until it
+    /// has.
     #[inline]
     pub(super) fn look<'a>(&self, own: &'a Own<O>, number: u32) -> Result<Option<Notice<'a>>, Cause> {
         if !own.is_open(number) {
@@ -166,7 +170,8 @@ impl<O: LineOrders> Theirs<O> {
         }
         // Who is ahead has written the next one already.
         prefetch(self.place.line(need));
-        // SAFETY: the sequence has been seen, and the owner leaves the line alone until `own` has finished.
+        // SAFETY: the sequence has been seen, and the owner leaves the line alone until `own` has
+        // finished.
         let (bytes, about) =
             unsafe { (line.bytes.with(|cell| cell.read()), line.about.with(|cell| cell.read())) };
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
@@ -196,15 +201,16 @@ impl<O: LineOrders> Theirs<O> {
         if past > self.place.depth {
             return Err(Cause::Malformed(Malformed::Credit));
         }
-        // SAFETY: filled, and the owner leaves it alone until `own` is done with the position; the place has all its
-        // chunks.
+        // SAFETY: filled, and the owner leaves it alone until `own` is done with the position; the
+        // place has all its chunks.
         Ok(Some(unsafe {
             slice::from_raw_parts(self.place.chunk(position), self.place.chunk_bytes as usize)
         }))
     }
 
-    /// What its owner has finished and is done with; as little as can be before it has opened any set there. One whose set is of
-    /// another communicator has finished all: ranks open the set of a communicator when it is made, before any uses it.
+    /// What its owner has finished and is done with; as little as can be before it has opened any
+    /// set there. One whose set is of another communicator has finished all: ranks open the set of
+    /// a communicator when it is made, before any uses it.
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
@@ -254,8 +260,8 @@ impl<O: LineOrders> Own<O> {
     /// A set of this rank, of no communicator yet.
     ///
     /// # Safety
-    /// The place stays valid while this value is used, its memory is initialised, and nobody else writes it; those who read
-    /// it keep the protocol.
+    /// The place stays valid while this value is used, its memory is initialised, and nobody else
+    /// writes it; those who read it keep the protocol.
     pub(super) const unsafe fn at(place: Place) -> Self {
         Self {
             place,
@@ -316,7 +322,8 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The line of a collective that is admitted, if nobody reads it: everybody has finished the one whose line it was.
+    /// The line of a collective that is admitted, if nobody reads it: everybody has finished the
+    /// one whose line it was.
     #[inline]
     fn free_line(&self, number: u32) -> Option<&Line> {
         if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
@@ -333,16 +340,19 @@ impl<O: LineOrders> Own<O> {
             return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
         }
         let Some(line) = self.free_line(number) else { return Ok(false) };
-        // SAFETY: nobody reads it; the payload fits, and it is memory of the caller, not of the place.
+        // SAFETY: nobody reads it; the payload fits, and it is memory of the caller, not of the
+        // place.
         line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         Self::say(line, number, note);
         Ok(true)
     }
 
-    /// What stands in the line of a collective that is admitted, to be written; `None` while it is not free.
+    /// What stands in the line of a collective that is admitted, to be written; `None` while it is
+    /// not free.
     pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
         let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
-        // SAFETY: nobody reads it, all of it has been initialised, and the borrow keeps this value from telling of it.
+        // SAFETY: nobody reads it, all of it has been initialised, and the borrow keeps this value
+        // from telling of it.
         Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
     }
 
@@ -406,8 +416,8 @@ impl<O: LineOrders> Own<O> {
     pub(super) fn fill(&mut self, position: u32) -> Option<&mut [u8]> {
         ahead(position, self.filled, u32::MAX >> 1)?;
         ahead(position, self.drained, self.place.depth.wrapping_sub(1))?;
-        // SAFETY: it is not filled, and everybody is done with the position that was here before; the place has all its
-        // chunks, and the borrow keeps this value from telling of it.
+        // SAFETY: it is not filled, and everybody is done with the position that was here before;
+        // the place has all its chunks, and the borrow keeps this value from telling of it.
         Some(unsafe {
             slice::from_raw_parts_mut(self.place.chunk(position), self.place.chunk_bytes as usize)
         })

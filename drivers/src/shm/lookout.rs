@@ -1,4 +1,5 @@
-//! Which lanes a poll looks at: those of the circle, those whose doorbell has rung, and those that wait for credit.
+//! Which lanes a poll looks at: those of the circle, those whose doorbell has rung, and those that
+//! wait for credit.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
@@ -7,8 +8,9 @@ use super::geometry::sender_at;
 use super::lane::{Circle, Heard, Lane, Queue, State};
 use super::transport::Shm;
 
-/// Polls in a row that must find a ring empty before it leaves the circle and waits for its doorbell. Some
-/// microseconds: long enough for the answer to an answer, short against a computation.
+/// Polls in a row that must find a ring empty before it leaves the circle and waits for its
+/// doorbell. Some microseconds: long enough for the answer to an answer, short against a
+/// computation.
 const IDLE_POLLS_MAX: u32 = 256;
 
 impl Shm<'_> {
@@ -21,7 +23,8 @@ impl Shm<'_> {
         }
     }
 
-    /// Looks at the credit line for a free slot and, if `block`, a free block; without them the lane waits.
+    /// Looks at the credit line for a free slot and, if `block`, a free block; without them the
+    /// lane waits.
     #[cold]
     #[inline(never)]
     pub(super) fn find_room(&mut self, peer: PeerId, block: bool) -> Result<(), Refusal> {
@@ -76,7 +79,8 @@ impl Shm<'_> {
         events
     }
 
-    /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into the circle.
+    /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into
+    /// the circle.
     #[inline(never)]
     pub(super) fn poll_bells(&mut self) {
         let line = self.bell_turn;
@@ -104,7 +108,8 @@ impl Shm<'_> {
         sink.lost(PeerId(index), Cause::Malformed(what));
     }
 
-    /// Counts idle looks at a lane: where there are doorbells it leaves the circle after some of them.
+    /// Counts idle looks at a lane: where there are doorbells it leaves the circle after some of
+    /// them.
     pub(super) fn cool(&mut self, index: u32, idle: bool) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
             lane.idle = if idle { lane.idle + 1 } else { 0 };

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: what stands in shared memory, and how message bytes get in and out of it.
+//! This module holds `unsafe` code: what stands in shared memory, and how message bytes get in and
+//! out of it.
 
 #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
 use core::arch::asm;
@@ -7,11 +8,11 @@ use core::slice;
 use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use crate::sync::{UnsafeCell, Word};
 
-/// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first alone, so that it is
-/// one line's journey from core to core.
+/// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first
+/// alone, so that it is one line's journey from core to core.
 ///
-/// The sender alone writes it, while it is free; the receiver alone reads it, between the store of `sequence` and the
-/// return of the message's position by credit.
+/// The sender alone writes it, while it is free; the receiver alone reads it, between the store of
+/// `sequence` and the return of the message's position by credit.
 #[repr(C, align(64))]
 pub(super) struct Slot {
     /// The cursor of this slot's ring once it had passed the message that stands here; stored last.
@@ -56,8 +57,8 @@ impl Credit {
     }
 }
 
-/// Asks for the first line of a slot that is read soon, so that it travels while the messages before it are worked on.
-/// A hint: any address will do.
+/// Asks for the first line of a slot that is read soon, so that it travels while the messages
+/// before it are worked on. A hint: any address will do.
 #[inline(always)]
 pub(super) fn ask_for(slot: *const Slot) {
     let at = slot.addr();
@@ -102,7 +103,8 @@ impl Slot {
     /// The caller is the ring's receiver and has seen the slot's sequence.
     #[inline(always)]
     pub(super) unsafe fn head(&self) -> Head {
-        // SAFETY: the sender has filled the slot and leaves it alone until it is returned by the caller.
+        // SAFETY: the sender has filled the slot and leaves it alone until it is returned by the
+        // caller.
         Head(u32::from_le(self.head.with(|head| unsafe { head.read() })))
     }
 
@@ -139,7 +141,8 @@ impl Slot {
     }
 }
 
-/// The word of a slot that tells what came, what its sender has consumed, and where the next message will stand:
+/// The word of a slot that tells what came, what its sender has consumed, and where the next
+/// message will stand:
 ///
 /// | bits | |
 /// |---|---|
@@ -250,7 +253,8 @@ impl<'a> Short<'a> {
     /// `to` is valid for writes of [`len`](Self::len) bytes, away from the message itself.
     #[inline(always)]
     pub(super) unsafe fn write(self, to: *mut u8) {
-        // SAFETY: the caller vouches for `to`; both parts are at most as long as a slot's payload, as `new` has checked.
+        // SAFETY: the caller vouches for `to`; both parts are at most as long as a slot's payload,
+        // as `new` has checked.
         unsafe {
             copy_short(self.header.as_ptr(), to, self.header.len());
             copy_short(self.payload.as_ptr(), to.add(self.header.len()), self.payload.len());
@@ -313,7 +317,8 @@ pub(super) struct Span {
 
 impl Span {
     /// # Safety
-    /// Until the span is dropped the memory is valid for reads and writes, initialised, and used through it alone.
+    /// Until the span is dropped the memory is valid for reads and writes, initialised, and used
+    /// through it alone.
     #[inline(always)]
     pub(super) unsafe fn new(start: *mut u8, len: usize) -> Self {
         Self { start, len }

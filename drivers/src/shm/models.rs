@@ -1,6 +1,6 @@
-//! This module holds `unsafe` code: loom models of a lane. Every model has mutated twins, with one memory order
-//! relaxed, which must fail; a model that cannot fail proves nothing. Each runs with either role on the spawned
-//! thread, as loom explores the two differently.
+//! This module holds `unsafe` code: loom models of a lane. Every model has mutated twins, with one
+//! memory order relaxed, which must fail; a model that cannot fail proves nothing. Each runs with
+//! either role on the spawned thread, as loom explores the two differently.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
@@ -54,7 +54,8 @@ pub(super) struct Shared {
     rings: bool,
 }
 
-// SAFETY: the models' sender and receiver keep the protocol; that they do is what loom checks at each access.
+// SAFETY: the models' sender and receiver keep the protocol; that they do is what loom checks at
+// each access.
 unsafe impl Sync for Shared {}
 // SAFETY: as above.
 unsafe impl Send for Shared {}
@@ -112,8 +113,8 @@ impl Shared {
 /// One side of a model.
 type Role = fn(&Shared);
 
-/// Explores two roles over one lane, the first on a spawned thread. At most four preemptions, which is more than
-/// any of the mutants needs to fail.
+/// Explores two roles over one lane, the first on a spawned thread. At most four preemptions, which
+/// is more than any of the mutants needs to fail.
 fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(4);
@@ -237,8 +238,8 @@ mod ring {
 }
 
 mod answers {
-    //! Two lanes in which two ranks answer each other, every other time in a block: no credit line is read, and home slots
-    //! and blocks are used again on the word of heads alone.
+    //! Two lanes in which two ranks answer each other, every other time in a block: no credit line
+    //! is read, and home slots and blocks are used again on the word of heads alone.
 
     use super::*;
 
@@ -331,8 +332,8 @@ mod answers {
 }
 
 mod blocks {
-    //! Two blocks for three messages: a block comes back by the credit line. (A fourth waits for the other one in the same
-    //! way, and takes a minute: with three each mutant is found.)
+    //! Two blocks for three messages: a block comes back by the credit line. (A fourth waits for
+    //! the other one in the same way, and takes a minute: with three each mutant is found.)
 
     use super::*;
 
@@ -387,8 +388,8 @@ mod blocks {
 }
 
 mod doorbell {
-    //! A lane that poll does not look at until its doorbell is heard: a changed doorbell finds its message in the
-    //! ring, and after the last message no change remains unheard.
+    //! A lane that poll does not look at until its doorbell is heard: a changed doorbell finds its
+    //! message in the ring, and after the last message no change remains unheard.
 
     use super::*;
 
@@ -401,7 +402,8 @@ mod doorbell {
         }
     }
 
-    /// Looks at the ring only when the doorbell was heard, and only until it is empty: it is cold at once.
+    /// Looks at the ring only when the doorbell was heard, and only until it is empty: it is cold
+    /// at once.
     fn receive<O: Orders>(shared: &Shared) {
         let mut end = shared.incoming::<O>();
         let (mut heard, mut number) = (shared.start, 0);

@@ -11,16 +11,16 @@ use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
 
-/// How much older a head may be than the credit line for its 16 bits to be told from news, of which there can be
-/// [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
+/// How much older a head may be than the credit line for its 16 bits to be told from news, of which
+/// there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
 const AHEAD_MAX: u32 = 1 << 15;
 
-/// Lines that a sender takes at a time. A message of a window costs 60-85 ns instead of 150 on two cores of an AMD EPYC that have
-/// no cache in common; with 4 or 16 it is much the same.
+/// Lines that a sender takes at a time. A message of a window costs 60-85 ns instead of 150 on two
+/// cores of an AMD EPYC that have no cache in common; with 4 or 16 it is much the same.
 const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not hold the code: the way
-/// between caches is not what its messages take long for.
+/// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not
+/// hold the code: the way between caches is not what its messages take long for.
 pub(super) const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
 /// The sender's end.
@@ -29,7 +29,8 @@ pub(super) struct Outgoing<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
     bell: *const Word,
-    /// Where the next message stands. Without slots while closed: there is no room then and no pointer is followed.
+    /// Where the next message stands. Without slots while closed: there is no room then and no
+    /// pointer is followed.
     next: Cursor,
     /// The receiver's position as last told.
     consumed: u32,
@@ -70,8 +71,8 @@ impl<O: Orders> Outgoing<O> {
     /// The sender's end of a fresh lane.
     ///
     /// # Safety
-    /// The place stays valid until this end is closed or dropped, this is its only sender, and its receiver keeps
-    /// the protocol.
+    /// The place stays valid until this end is closed or dropped, this is its only sender, and its
+    /// receiver keeps the protocol.
     pub(super) unsafe fn open(place: Place) -> Self {
         let Place { slots, credit, bell, size, blocks, start } = place;
         let block_mask = u32::MAX >> (32 - blocks.clamp(1, 32));
@@ -134,7 +135,8 @@ impl<O: Orders> Outgoing<O> {
         if lends.wrapping_sub(self.answers) as i32 > 0 {
             return Ok(());
         }
-        // A line that was written before the sender went home is behind by less than the ring has slots.
+        // A line that was written before the sender went home is behind by less than the ring has
+        // slots.
         let is_old = GOES_HOME && (1..=self.next.size.into()).contains(&self.clear.wrapping_sub(consumed));
         if !is_old {
             let foreign = (released ^ self.released) & !(self.taken ^ self.released);
@@ -156,8 +158,9 @@ impl<O: Orders> Outgoing<O> {
         if is_behind { Ok(()) } else { Err(Malformed::Credit) }
     }
 
-    /// Takes in the credit in the head of a message that has come the other way. It is no news if the credit line has told
-    /// more; how much more is known, since heads tell ever more: so the 16 bits are not mistaken.
+    /// Takes in the credit in the head of a message that has come the other way. It is no news if
+    /// the credit line has told more; how much more is known, since heads tell ever more: so the 16
+    /// bits are not mistaken.
     ///
     /// # Errors
     /// As [`refresh`](Self::refresh).
@@ -190,12 +193,13 @@ impl<O: Orders> Outgoing<O> {
         }
     }
 
-    /// Takes the first lines of slots that come soon back from the receiver's cache, some at a time.
+    /// Takes the first lines of slots that come soon back from the receiver's cache, some at a
+    /// time.
     ///
-    /// A core writes its stores out in order, and each waits until its line is there; those that wait next to each other
-    /// have their lines fetched at the same time, but only so many can wait. What a send writes elsewhere is enough to fill
-    /// that queue, so that each message's line would come after the one before has come, also if it is asked for by
-    /// a prefetch.
+    /// A core writes its stores out in order, and each waits until its line is there; those that
+    /// wait next to each other have their lines fetched at the same time, but only so many can
+    /// wait. What a send writes elsewhere is enough to fill that queue, so that each message's line
+    /// would come after the one before has come, also if it is asked for by a prefetch.
     #[inline(always)]
     fn take_lines(&mut self) {
         let (at, size) = (u32::from(self.next.at), u32::from(self.next.size));
@@ -204,8 +208,9 @@ impl<O: Orders> Outgoing<O> {
         }
         for slot in at..at + TAKEN {
             let slot = self.slots.wrapping_add((slot & size.wrapping_sub(1)) as usize);
-            // SAFETY: an end whose messages stand in a ring is open, and `open`'s caller vouched for the place. Of the
-            // ring's slots none but those before the next are in use, and no more of them than messages are under way.
+            // SAFETY: an end whose messages stand in a ring is open, and `open`'s caller vouched
+            // for the place. Of the ring's slots none but those before the next are in use, and no
+            // more of them than messages are under way.
             unsafe { (*slot).take() };
         }
     }
@@ -219,7 +224,8 @@ impl<O: Orders> Outgoing<O> {
     }
 }
 
-/// The next free slot of a ring: the proof that a message can be sent. Dropped, it has changed nothing.
+/// The next free slot of a ring: the proof that a message can be sent. Dropped, it has changed
+/// nothing.
 pub(super) struct Claim<'a, O = Exact> {
     end: &'a mut Outgoing<O>,
     slot: *const Slot,
@@ -229,21 +235,24 @@ impl<O: Orders> Claim<'_, O> {
     /// The slot's payload: [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
     pub(super) fn payload(&mut self) -> *mut u8 {
-        // SAFETY: a claim is made only on an open end, so the slot exists; `open`'s caller vouched for it.
+        // SAFETY: a claim is made only on an open end, so the slot exists; `open`'s caller vouched
+        // for it.
         unsafe { (*self.slot).payload_mut() }
     }
 
-    /// Sends a short message. `consumed` is this side's position in the opposite lane, here and below.
+    /// Sends a short message. `consumed` is this side's position in the opposite lane, here and
+    /// below.
     #[inline(always)]
     pub(super) fn send(mut self, message: Short<'_>, consumed: u32) {
         let to = self.payload();
-        // SAFETY: the payload has as many bytes as a short message has at most, in memory shared with another
-        // rank, so that the message, borrowed from this one's user, lies elsewhere.
+        // SAFETY: the payload has as many bytes as a short message has at most, in memory shared
+        // with another rank, so that the message, borrowed from this one's user, lies elsewhere.
         unsafe { message.write(to) };
         self.send_filled(message.len(), consumed);
     }
 
-    /// Sends the `len` bytes that stand in the payload; at most [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
+    /// Sends the `len` bytes that stand in the payload; at most
+    /// [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
     pub(super) fn send_filled(self, len: u32, consumed: u32) {
         self.announce(Head::short(len, consumed), 0);
@@ -252,12 +261,14 @@ impl<O: Orders> Claim<'_, O> {
     /// Takes `block` and sends the `len` bytes that stand in it.
     #[inline(always)]
     pub(super) fn send_block(self, block: u32, len: u32, consumed: u32) {
-        // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for it, and it is free.
+        // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for
+        // it, and it is free.
         unsafe { (*self.slot).set_block_len(len) };
         self.announce(Head::block(block, consumed), 1 << (block & 31));
     }
 
-    /// Sends the `len` bytes that stand in `block` of the opposite lane, which that one's receiver holds.
+    /// Sends the `len` bytes that stand in `block` of the opposite lane, which that one's receiver
+    /// holds.
     #[inline(always)]
     pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32) {
         // SAFETY: as in `send_block`.
@@ -276,8 +287,9 @@ impl<O: Orders> Claim<'_, O> {
             (end.released, end.clear) = (end.taken, next.position());
         }
         end.taken ^= taken;
-        // SAFETY: a claim is made only on an open end: the slot exists and `open`'s caller vouched for it. It is
-        // free: the receiver has consumed the message that stood in it, as the module tells.
+        // SAFETY: a claim is made only on an open end: the slot exists and `open`'s caller vouched
+        // for it. It is free: the receiver has consumed the message that stood in it, as the module
+        // tells.
         unsafe {
             let slot = &*self.slot;
             slot.set_head(head.before(home));

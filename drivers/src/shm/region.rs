@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: a shared region, and the way from validated numbers to pointers.
+//! This module holds `unsafe` code: a shared region, and the way from validated numbers to
+//! pointers.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -14,7 +15,8 @@ use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
 use crate::sync::{Ordering, Word};
 
-/// One rank's inbox, mapped into this process. Nothing is known of its contents until they are inspected.
+/// One rank's inbox, mapped into this process. Nothing is known of its contents until they are
+/// inspected.
 pub struct Region<'m> {
     start: NonNull<u8>,
     len: usize,
@@ -28,13 +30,14 @@ impl<'m> Region<'m> {
     /// The `len` bytes from `start`.
     ///
     /// # Safety
-    /// * The memory is valid for reads and writes for `'m`, initialised (a fresh mapping's zeros are), and does
-    ///   not shrink: a mapped file is sealed against that.
-    /// * In this process it is used through this value alone, or through others made over it by the same contract
-    ///   (an owner's and its peers' in one process).
-    /// * Everyone who writes to it keeps the ring protocol: each lane has one sender and one receiver, which
-    ///   write only what is theirs, when it is theirs. Values that break the protocol's arithmetic are
-    ///   found and reported; memory that changes while it is being read cannot be.
+    /// * The memory is valid for reads and writes for `'m`, initialised (a fresh mapping's zeros
+    ///   are), and does not shrink: a mapped file is sealed against that.
+    /// * In this process it is used through this value alone, or through others made over it by the
+    ///   same contract (an owner's and its peers' in one process).
+    /// * Everyone who writes to it keeps the ring protocol: each lane has one sender and one
+    ///   receiver, which write only what is theirs, when it is theirs. Values that break the
+    ///   protocol's arithmetic are found and reported; memory that changes while it is being read
+    ///   cannot be.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, memory: PhantomData }
     }
@@ -44,8 +47,8 @@ impl<'m> Region<'m> {
         if self.len < size_of::<Header>() || !header.is_aligned() {
             return Err(Cause::BadRegion);
         }
-        // SAFETY: long enough and aligned as just checked, valid and initialised by `new`'s contract, and made of
-        // atomics, so that others may write it.
+        // SAFETY: long enough and aligned as just checked, valid and initialised by `new`'s
+        // contract, and made of atomics, so that others may write it.
         Ok(unsafe { header.as_ref() })
     }
 }
@@ -56,12 +59,13 @@ impl fmt::Debug for Region<'_> {
     }
 }
 
-/// Makes a region the empty inbox of its owner: writes every control word and, last, the header. Called once by
-/// the owner, before any peer attaches. The blocks are left as they are.
+/// Makes a region the empty inbox of its owner: writes every control word and, last, the header.
+/// Called once by the owner, before any peer attaches. The blocks are left as they are.
 ///
 /// # Errors
-/// As [`Geometry::check`]; [`Cause::RankOutOfRange`] for an owner outside the geometry, [`Cause::Incompatible`]
-/// for an epoch of zero, [`Cause::BadRegion`] for a region that is too short or not aligned to 64 bytes.
+/// As [`Geometry::check`]; [`Cause::RankOutOfRange`] for an owner outside the geometry,
+/// [`Cause::Incompatible`] for an epoch of zero, [`Cause::BadRegion`] for a region that is too
+/// short or not aligned to 64 bytes.
 pub fn format(region: &Region<'_>, geometry: Geometry, identity: Identity) -> Result<(), Cause> {
     format_at(region, geometry, identity, 0)
 }
@@ -93,8 +97,8 @@ pub(super) fn format_at(
 /// Reads and validates an inbox's header.
 ///
 /// # Errors
-/// [`Cause::BadRegion`] for a region that is not aligned to 64 bytes, not formatted (yet), foreign, truncated, or
-/// self-contradictory; [`Cause::Incompatible`] for one of another version.
+/// [`Cause::BadRegion`] for a region that is not aligned to 64 bytes, not formatted (yet), foreign,
+/// truncated, or self-contradictory; [`Cause::Incompatible`] for one of another version.
 pub fn inspect(region: &Region<'_>) -> Result<(Geometry, Identity), Cause> {
     let same = Region { start: region.start, len: region.len, memory: PhantomData };
     Inbox::open(same).map(|inbox| (inbox.geometry, inbox.identity))
@@ -132,8 +136,9 @@ impl<'m> Inbox<'m> {
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
     pub(super) fn outgoing(&self, sender: PeerId) -> Option<Outgoing> {
         let place = self.checked(sender)?;
-        // SAFETY: `open` found the region long enough for its geometry, of which `sender` has a lane;
-        // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of the end keeps.
+        // SAFETY: `open` found the region long enough for its geometry, of which `sender` has a
+        // lane; `Region::new`'s caller vouched for the memory and its users for `'m`, which the
+        // user of the end keeps.
         Some(unsafe { Outgoing::open(place) })
     }
 
@@ -156,8 +161,9 @@ impl<'m> Inbox<'m> {
     /// A set of control lines of this inbox, for its owner; `None` if there are fewer.
     pub(super) fn own_set(&self, set: u32) -> Option<Own> {
         let place = self.set(self.sets(), set)?;
-        // SAFETY: `open` found the region long enough for its geometry, which has this set; `Region::new`'s caller
-        // vouched for the memory and its users for `'m`, which the user of the set keeps.
+        // SAFETY: `open` found the region long enough for its geometry, which has this set;
+        // `Region::new`'s caller vouched for the memory and its users for `'m`, which the user of
+        // the set keeps.
         Some(unsafe { Own::at(place) })
     }
 
@@ -168,15 +174,17 @@ impl<'m> Inbox<'m> {
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// A set of control lines in the inbox into which `lane` leads from here; `None` once that is closed.
+    /// A set of control lines in the inbox into which `lane` leads from here; `None` once that is
+    /// closed.
     #[inline]
     pub(super) fn their_set(&self, lane: &Lane, set: u32) -> Option<Theirs> {
         if lane.sets.is_null() {
             return None;
         }
         let place = self.set(lane.sets, set)?;
-        // SAFETY: an open lane leads to the sets of an inbox that was found right when it was attached, of the same geometry
-        // as this one; `Region::new`'s caller vouched for its memory and its users for as long as the lane is open.
+        // SAFETY: an open lane leads to the sets of an inbox that was found right when it was
+        // attached, of the same geometry as this one; `Region::new`'s caller vouched for its memory
+        // and its users for as long as the lane is open.
         Some(unsafe { Theirs::at(place) })
     }
 
@@ -195,7 +203,8 @@ impl<'m> Inbox<'m> {
         self.start
     }
 
-    /// Reads the doorbells of one line: those that have changed since they were `heard`, each with its place.
+    /// Reads the doorbells of one line: those that have changed since they were `heard`, each with
+    /// its place.
     #[inline]
     pub(super) fn bells<'h>(
         &self,
@@ -206,8 +215,8 @@ impl<'m> Inbox<'m> {
         let there = if line < self.geometry.bell_lines() { BELLS_A_LINE } else { 0 };
         let first = line.saturating_mul(BELLS_A_LINE);
         (first..first + there).zip(heard).filter_map(move |(place, heard)| {
-            // SAFETY: the line is one of the geometry's, for which the region was found long enough, and it stays
-            // valid for `'m`, which outlives the borrow of the inbox's owner.
+            // SAFETY: the line is one of the geometry's, for which the region was found long
+            // enough, and it stays valid for `'m`, which outlives the borrow of the inbox's owner.
             let bell = unsafe { &*memory.bell_word(place) };
             hear::<Exact>(bell, heard).map(|bell| (place, bell))
         })
@@ -243,10 +252,12 @@ impl Memory {
         self.at(Geometry::BELLS_AT).cast::<Word>().wrapping_add(place as usize)
     }
 
-    /// Sets every control word to the state before the first message at `start`. The region was found long enough.
+    /// Sets every control word to the state before the first message at `start`. The region was
+    /// found long enough.
     fn clear(self, start: u32) {
         for place in 0..self.geometry.bell_lines() * BELLS_A_LINE {
-            // SAFETY: a word of the geometry's doorbell lines, in a region that is long enough for them.
+            // SAFETY: a word of the geometry's doorbell lines, in a region that is long enough for
+            // them.
             unsafe { (*self.bell_word(place)).store(start, Ordering::Relaxed) };
         }
         for place in 0..self.geometry.peers.saturating_sub(1) {
@@ -270,7 +281,8 @@ impl Memory {
         let sets = self.at(self.geometry.sets_at() as usize);
         let place = |set| place_of_set(self.geometry, sets, set);
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
-            // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody uses yet.
+            // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody
+            // uses yet.
             unsafe { Own::<lines::Exact>::at(place) }.open(0, start);
         }
     }

@@ -1,5 +1,5 @@
-//! This module holds `unsafe` code: `Shm`, the transport over the lanes. The only unsafe steps are those from a
-//! block's validated index to its bytes.
+//! This module holds `unsafe` code: `Shm`, the transport over the lanes. The only unsafe steps are
+//! those from a block's validated index to its bytes.
 
 use core::fmt;
 use core::slice;
@@ -18,14 +18,16 @@ use super::outgoing::GOES_HOME;
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, Next};
 
-/// Most messages of one lane in one poll, so that a flood from one peer delays the others by a bounded time.
+/// Most messages of one lane in one poll, so that a flood from one peer delays the others by a
+/// bounded time.
 const BURST: u32 = 16;
 
-/// Whether doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and does not hold the code:
-/// there are too few for it to matter.
+/// Whether doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and
+/// does not hold the code: there are too few for it to matter.
 const HEARS: bool = cfg!(target_pointer_width = "64");
 
-/// Whether a single ring is looked at for whoever waits for its next message. A 32-bit core polls all, as it does anyway.
+/// Whether a single ring is looked at for whoever waits for its next message. A 32-bit core polls
+/// all, as it does anyway.
 const PEEKS: bool = HEARS;
 
 /// The shared-memory transport of one rank: see the [module](super).
@@ -50,12 +52,14 @@ pub struct Shm<'m> {
     pub(super) inbox: Inbox<'m>,
 }
 
-// SAFETY: the lanes' pointers lead into the regions that the transport owns for `'m`, and regions are `Send`.
+// SAFETY: the lanes' pointers lead into the regions that the transport owns for `'m`, and regions
+// are `Send`.
 unsafe impl Send for Shm<'_> {}
 
 impl<'m> Shm<'m> {
-    /// The transport of the rank that `identity` names, over its own formatted `inbox`. `lanes` has at least one
-    /// entry a rank of the geometry; `cost` is what was measured or assumed for this machine.
+    /// The transport of the rank that `identity` names, over its own formatted `inbox`. `lanes` has
+    /// at least one entry a rank of the geometry; `cost` is what was measured or assumed for this
+    /// machine.
     ///
     /// # Errors
     /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is somebody else's;
@@ -69,9 +73,10 @@ impl<'m> Shm<'m> {
         Self::of_node(PeerId(0), identity, inbox, lanes, cost)
     }
 
-    /// As [`new`](Self::new) where only some of the job's ranks share memory, those of one node: `first` and as many
-    /// that follow it as the geometry has. Inboxes, and whose they are, count from `first`; peers are ranks of the job as
-    /// ever. `lanes` has an entry for every rank up to the node's last, so that a post looks for none but its own.
+    /// As [`new`](Self::new) where only some of the job's ranks share memory, those of one node:
+    /// `first` and as many that follow it as the geometry has. Inboxes, and whose they are, count
+    /// from `first`; peers are ranks of the job as ever. `lanes` has an entry for every rank up to
+    /// the node's last, so that a post looks for none but its own.
     ///
     /// # Errors
     /// As [`new`](Self::new).
@@ -114,13 +119,15 @@ impl<'m> Shm<'m> {
         })
     }
 
-    /// Joins the lane to `peer` and the lane from it. `inbox` is the peer's inbox, mapped here; `expect` is what
-    /// wire-up said of it. Messages that the peer has sent before are delivered from the next poll on.
+    /// Joins the lane to `peer` and the lane from it. `inbox` is the peer's inbox, mapped here;
+    /// `expect` is what wire-up said of it. Messages that the peer has sent before are delivered
+    /// from the next poll on.
     ///
     /// # Errors
-    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is not the expected peer's of this job;
-    /// [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this rank itself or one beyond the
-    /// geometry; [`Cause::Stale`] for a peer that is or was attached already.
+    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is not the expected peer's
+    /// of this job; [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this
+    /// rank itself or one beyond the geometry; [`Cause::Stale`] for a peer that is or was attached
+    /// already.
     #[inline(never)]
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
@@ -161,7 +168,8 @@ fn too_big(len: usize, max: u32) -> Cause {
     Cause::TooBig { len: len as u64, max: u64::from(max) }
 }
 
-/// Delivers up to `most` messages of one lane; returns how many fewer, and what was wrong with the next.
+/// Delivers up to `most` messages of one lane; returns how many fewer, and what was wrong with the
+/// next.
 #[inline(always)]
 fn drain<S: Sink>(
     lane: &mut Lane,
@@ -177,16 +185,16 @@ fn drain<S: Sink>(
             Next::Short(message, head) => (message, None, head),
             Next::Block(block, len, head) => {
                 let start = lane.incoming.blocks().wrapping_add(block as usize * block_bytes as usize);
-                // SAFETY: `next` has checked both numbers against the geometry, and the region holds all of its
-                // blocks. The sender filled this one before it announced it and leaves it alone until the
-                // end advances, below.
+                // SAFETY: `next` has checked both numbers against the geometry, and the region
+                // holds all of its blocks. The sender filled this one before it announced it and
+                // leaves it alone until the end advances, below.
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
             Next::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
-                // SAFETY: as above, in the peer's region: the lane back has the same geometry. This side, to whom the block
-                // belongs, fills none before this poll is over.
+                // SAFETY: as above, in the peer's region: the lane back has the same geometry. This
+                // side, to whom the block belongs, fills none before this poll is over.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
             }
             Next::Fault(what) => return (left, Some(what)),
@@ -210,9 +218,11 @@ fn drain<S: Sink>(
     (left, None)
 }
 
-/// A message being written: in the ring slot itself if it is short, else in a block of the receiver.
+/// A message being written: in the ring slot itself if it is short, else in a block of the
+/// receiver.
 ///
-/// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes nobody will read.
+/// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes
+/// nobody will read.
 pub struct ShmSlot<'a> {
     claim: Claim<'a>,
     span: Span,
@@ -306,8 +316,10 @@ impl Transport for Shm<'_> {
             None => claim.payload(),
             Some(block) => blocks.wrapping_add(block as usize * self.block_bytes as usize),
         };
-        // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it, or it is held, and the peer
-        // leaves it alone until it hears of its release; `len` is at most its size, the region holds all of the geometry's slots and blocks, and shared memory is initialised.
+        // SAFETY: the slot or block is free, hence this sender's alone until the claim sends it, or
+        // it is held, and the peer leaves it alone until it hears of its release; `len` is at most
+        // its size, the region holds all of the geometry's slots and blocks, and shared memory is
+        // initialised.
         let span = unsafe { Span::new(start, len) };
         Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed })
     }
@@ -327,7 +339,8 @@ impl Transport for Shm<'_> {
     fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
         let mut left = budget;
         if self.waiting.len != 0 {
-            // Halves, so that neither readiness nor arrivals starve; the odd event goes to each in turn.
+            // Halves, so that neither readiness nor arrivals starve; the odd event goes to each in
+            // turn.
             self.senders_turn = !self.senders_turn;
             let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
             left -= self.poll_waiting(share, sink);

@@ -11,7 +11,8 @@ pub const HEADER_BYTES: usize = size_of::<BlockHeader>();
 
 const _: () = assert!(HEADER_BYTES == 8);
 
-/// What precedes the piece in a block; little-endian. Behind the piece a block is filled with anything.
+/// What precedes the piece in a block; little-endian. Behind the piece a block is filled with
+/// anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {

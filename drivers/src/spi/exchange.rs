@@ -108,7 +108,8 @@ impl<'m> Exchange<'m> {
         self.into.len().min(self.from.len())
     }
 
-    /// Writes the block to go: the same as before unless that is [out](Self::is_out), but for whether there is room.
+    /// Writes the block to go: the same as before unless that is [out](Self::is_out), but for
+    /// whether there is room.
     pub(super) fn prepare(&mut self, block: &mut [u8]) {
         let mut flags = if self.has_frame() { 0 } else { BlockHeader::ROOM };
         let mut piece = &[][..];

@@ -1,8 +1,9 @@
 //! An SPI bus as a network card: Ethernet frames in blocks that both sides exchange at once.
 //!
-//! A controller clocks blocks of a fixed length; with each bit it sends, one of the peripheral comes back. [`SpiNic`] makes a
-//! [`Nic`](aldis_hal::Nic) of either side, so that [`ethernet`](crate::ethernet) and all that stands on it join a
-//! microcontroller to its host processor or to another one.
+//! A controller clocks blocks of a fixed length; with each bit it sends, one of the peripheral
+//! comes back. [`SpiNic`] makes a [`Nic`](aldis_hal::Nic) of either side, so that
+//! [`ethernet`](crate::ethernet) and all that stands on it join a microcontroller to its host
+//! processor or to another one.
 //!
 //! | side | what the board gives it |
 //! |---|---|
@@ -11,25 +12,28 @@
 //!
 //! # What is on the wire
 //!
-//! A block is a [header](BlockHeader) of 8 bytes and a piece of a frame, or none: {bytes of the piece, first and last piece,
-//! room, number of the block, CRC-32C}. A side sends a piece only if the other had room when it wrote its last block, and
-//! not right behind a frame's last piece, which may take that room. As blocks begin with the select line, a shifted one does
-//! not shift the next.
+//! A block is a [header](BlockHeader) of 8 bytes and a piece of a frame, or none: {bytes of the
+//! piece, first and last piece, room, number of the block, CRC-32C}. A side sends a piece only if
+//! the other had room when it wrote its last block, and not right behind a frame's last piece,
+//! which may take that room. As blocks begin with the select line, a shifted one does not shift the
+//! next.
 //!
-//! A controller that gets no new block sends its own again: the peripheral had none loaded, and has missed it. A block that
-//! came twice is taken once. That is all: a frame of which a block was damaged is lost, which the reliable link above
-//! repairs.
+//! A controller that gets no new block sends its own again: the peripheral had none loaded, and has
+//! missed it. A block that came twice is taken once. That is all: a frame of which a block was
+//! damaged is lost, which the reliable link above repairs.
 //!
 //! # Progress
 //!
-//! [`receive`](aldis_hal::Nic::receive) exchanges blocks until a frame is whole, nothing is left to be exchanged, the other
-//! side is not ready, or as many are that the longest frame takes, and two more. The peripheral's pin saves the exchanges
-//! that find nothing; without it a controller makes one each time that it is asked for a frame, so the caller's polls are
-//! their rate. A peripheral loads its next block when it is polled, and what the controller clocks before that is in vain.
+//! [`receive`](aldis_hal::Nic::receive) exchanges blocks until a frame is whole, nothing is left to
+//! be exchanged, the other side is not ready, or as many are that the longest frame takes, and two
+//! more. The peripheral's pin saves the exchanges that find nothing; without it a controller makes
+//! one each time that it is asked for a frame, so the caller's polls are their rate. A peripheral
+//! loads its next block when it is polled, and what the controller clocks before that is in vain.
 //!
 //! # Limits
 //!
-//! Frames as long as the lent memory, blocks of 16 bytes to 64 KiB, as long on both sides. One frame a direction at a time.
+//! Frames as long as the lent memory, blocks of 16 bytes to 64 KiB, as long on both sides. One
+//! frame a direction at a time.
 //!
 //! ```
 //! use aldis_drivers::spi::{BlockPort, Controller, NoPin, Peripheral, SpiNic, SpiStorage};

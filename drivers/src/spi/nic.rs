@@ -18,9 +18,9 @@ pub const BLOCK_BYTES_MAX: usize = 1 << 16;
 
 /// The memory of an [`SpiNic`]: a frame each way, and a block. All-zero means empty.
 ///
-/// `FRAME_BYTES` is the longest frame: 14 more than the MTU, and 62 more than the longest message of a transport above.
-/// `BLOCK_BYTES` is the same on both sides. Long blocks waste time on short frames and short ones spend it on headers: what
-/// most frames need, and 8 bytes, is a good length.
+/// `FRAME_BYTES` is the longest frame: 14 more than the MTU, and 62 more than the longest message
+/// of a transport above. `BLOCK_BYTES` is the same on both sides. Long blocks waste time on short
+/// frames and short ones spend it on headers: what most frames need, and 8 bytes, is a good length.
 pub struct SpiStorage<const FRAME_BYTES: usize, const BLOCK_BYTES: usize> {
     incoming: Aligned<FRAME_BYTES>,
     outgoing: Aligned<FRAME_BYTES>,
@@ -69,8 +69,8 @@ pub struct SpiNic<'m, S> {
 }
 
 impl<'m, S: Side> SpiNic<'m, S> {
-    /// A device with this address on a side of a bus. [`Cause::Incompatible`]: blocks that are shorter than
-    /// [`BLOCK_BYTES_MIN`] or longer than [`BLOCK_BYTES_MAX`].
+    /// A device with this address on a side of a bus. [`Cause::Incompatible`]: blocks that are
+    /// shorter than [`BLOCK_BYTES_MIN`] or longer than [`BLOCK_BYTES_MAX`].
     pub fn new(side: S, memory: Memory<'m>, mac: Mac) -> Result<Self, Cause> {
         let Memory { incoming, outgoing, block } = memory;
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block.len()) {
@@ -86,8 +86,9 @@ impl<'m, S: Side> SpiNic<'m, S> {
         self.exchange.counters()
     }
 
-    /// Exchanges one block if there is reason to and it can be done at once; whether the next one may follow right behind.
-    /// [`receive`](Nic::receive) and [`transmit`](Nic::transmit) do it too.
+    /// Exchanges one block if there is reason to and it can be done at once; whether the next one
+    /// may follow right behind. [`receive`](Nic::receive) and [`transmit`](Nic::transmit) do it
+    /// too.
     pub fn step(&mut self) -> bool {
         self.side.step(&mut self.exchange, self.block)
     }

@@ -7,10 +7,11 @@ use embedded_hal::spi::SpiDevice;
 
 use super::exchange::{Came, Exchange};
 
-/// A side of a bus: who exchanges blocks, and when. Implemented by [`Controller`] and [`Peripheral`].
+/// A side of a bus: who exchanges blocks, and when. Implemented by [`Controller`] and
+/// [`Peripheral`].
 pub trait Side {
-    /// Exchanges a block, if there is reason to and it can be done at once; whether the next one may follow right behind.
-    /// `block` has the agreed length, and what is in it is nobody's.
+    /// Exchanges a block, if there is reason to and it can be done at once; whether the next one
+    /// may follow right behind. `block` has the agreed length, and what is in it is nobody's.
     #[doc(hidden)]
     fn step(&mut self, exchange: &mut Exchange<'_>, block: &mut [u8]) -> bool;
 }
@@ -41,8 +42,9 @@ impl OutputPin for NoPin {
     }
 }
 
-/// The side with the clock. It exchanges a block when it has something to send, when a frame has come in part, or when the
-/// peripheral's pin is high: without a pin each time that it is asked for a frame.
+/// The side with the clock. It exchanges a block when it has something to send, when a frame has
+/// come in part, or when the peripheral's pin is high: without a pin each time that it is asked for
+/// a frame.
 #[derive(Debug)]
 pub struct Controller<D, A = NoPin> {
     device: D,
@@ -50,7 +52,8 @@ pub struct Controller<D, A = NoPin> {
 }
 
 impl<D: SpiDevice, A: InputPin> Controller<D, A> {
-    /// The peripheral that `device` selects, and the pin by which it asks for attention, active high; or [`NoPin`].
+    /// The peripheral that `device` selects, and the pin by which it asks for attention, active
+    /// high; or [`NoPin`].
     pub const fn new(device: D, attention: A) -> Self {
         Self { device, attention }
     }
@@ -67,7 +70,8 @@ impl<D: SpiDevice, A: InputPin> Side for Controller<D, A> {
             exchange.fail();
             return false;
         }
-        // The peripheral had loaded nothing, or the bus is bad. The same block again does no harm: it has the same number.
+        // The peripheral had loaded nothing, or the bus is bad. The same block again does no harm:
+        // it has the same number.
         if exchange.take(block) != Came::New {
             return false;
         }
@@ -76,8 +80,9 @@ impl<D: SpiDevice, A: InputPin> Side for Controller<D, A> {
     }
 }
 
-/// What a board has of an SPI unit in peripheral mode: a block is loaded, and the controller clocks it out against its own
-/// whenever it likes. Usually a DMA channel each way and the interrupt of the select line's rising edge.
+/// What a board has of an SPI unit in peripheral mode: a block is loaded, and the controller clocks
+/// it out against its own whenever it likes. Usually a DMA channel each way and the interrupt of
+/// the select line's rising edge.
 pub trait BlockPort {
     /// If the loaded block has been exchanged: the other side's goes to `block`, once.
     fn take(&mut self, block: &mut [u8]) -> bool;
@@ -94,7 +99,8 @@ pub struct Peripheral<P, A = NoPin> {
 }
 
 impl<P: BlockPort, A: OutputPin> Peripheral<P, A> {
-    /// A unit with nothing loaded, and the pin that asks the controller for attention, active high; or [`NoPin`].
+    /// A unit with nothing loaded, and the pin that asks the controller for attention, active high;
+    /// or [`NoPin`].
     pub const fn new(port: P, attention: A) -> Self {
         Self { port, attention, loaded: false }
     }

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: memory that is lent once and handed out piece by piece to devices.
+//! This module holds `unsafe` code: memory that is lent once and handed out piece by piece to
+//! devices.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
@@ -34,8 +35,8 @@ impl Arena {
         Ok(())
     }
 
-    /// The next `bytes` at an address that is a multiple of `align`, a power of two; all zero, and nobody else's for
-    /// good.
+    /// The next `bytes` at an address that is a multiple of `align`, a power of two; all zero, and
+    /// nobody else's for good.
     pub(super) fn take(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let len = self.len.load(Ordering::Acquire);
         let start = NonNull::new(self.start.load(Ordering::Acquire))?;
@@ -45,7 +46,8 @@ impl Arena {
             let offset = at - start.addr().get();
             let end = offset.checked_add(bytes).filter(|end| *end <= len)?;
             match self.used.compare_exchange_weak(used, end, Ordering::Relaxed, Ordering::Relaxed) {
-                // SAFETY: `offset` lies within the memory that `lend` took over, or right behind it.
+                // SAFETY: `offset` lies within the memory that `lend` took over, or right behind
+                // it.
                 Ok(_) => return Some(unsafe { start.add(offset) }),
                 Err(other) => used = other,
             }
@@ -60,8 +62,8 @@ impl Arena {
 /// The memory of all virtio devices of this program.
 static DEVICE_MEMORY: Arena = Arena::new();
 
-/// Hands over the memory from which queues and frames of all virtio devices are taken: once, before the first device.
-/// [`bytes_needed`](super::bytes_needed) says how much a card takes.
+/// Hands over the memory from which queues and frames of all virtio devices are taken: once, before
+/// the first device. [`bytes_needed`](super::bytes_needed) says how much a card takes.
 ///
 /// # Errors
 /// [`Cause::Busy`] if memory was lent before; it is kept.
@@ -83,8 +85,9 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Cause> {
 #[derive(Debug)]
 pub struct Lent;
 
-// SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, to nobody twice. Addresses are the
-// same for devices and program, which the module's documentation demands of the board.
+// SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, to nobody
+// twice. Addresses are the same for devices and program, which the module's documentation demands
+// of the board.
 unsafe impl Hal for Lent {
     fn dma_alloc(pages: usize, _direction: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let bytes = pages.saturating_mul(PAGE_SIZE);

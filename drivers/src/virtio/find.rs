@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: from the addresses of a board to the transport of a virtio device.
+//! This module holds `unsafe` code: from the addresses of a board to the transport of a virtio
+//! device.
 
 use core::ptr::NonNull;
 
@@ -10,7 +11,8 @@ use virtio_drivers::transport::{DeviceType, Transport};
 use super::arena::Lent;
 use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
 
-/// Where a board has the registers of virtio devices (VIRTIO 1.2, 4.2): slots of equal length, some without a device.
+/// Where a board has the registers of virtio devices (VIRTIO 1.2, 4.2): slots of equal length, some
+/// without a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slots {
     /// Address of the first.
@@ -24,8 +26,8 @@ pub struct Slots {
 /// The first network device in the slots.
 ///
 /// # Safety
-/// Each slot is mapped as device memory where it is, is either a virtio device's or reads as something that is none, and
-/// is used by nobody else as long as the transport lives.
+/// Each slot is mapped as device memory where it is, is either a virtio device's or reads as
+/// something that is none, and is used by nobody else as long as the transport lives.
 pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
     let Slots { base, stride, count } = slots;
     (0..count).find_map(|slot| {
@@ -37,8 +39,8 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
     })
 }
 
-/// The first virtio network device on the buses below `buses`, made ready to be used; its registers get addresses from
-/// `window` if no firmware has given it any. `Ok(None)`: there is none.
+/// The first virtio network device on the buses below `buses`, made ready to be used; its registers
+/// get addresses from `window` if no firmware has given it any. `Ok(None)`: there is none.
 ///
 /// # Errors
 /// As [`pci::enable`]; [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it.

@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the buffers of one queue, and which of them is whose.
 //!
-//! A buffer is the program's or the device's. The table of tokens says which the device has, so that what it gives back is
-//! known before it is believed.
+//! A buffer is the program's or the device's. The table of tokens says which the device has, so
+//! that what it gives back is known before it is believed.
 
 use core::ptr::NonNull;
 
@@ -10,7 +10,8 @@ use virtio_drivers::queue::VirtQueue;
 
 use super::arena::{self, Lent};
 
-/// Bytes of the header in front of a frame (VIRTIO 1.2, 5.1.6), and of the legacy one without `num_buffers` (5.1.6.1).
+/// Bytes of the header in front of a frame (VIRTIO 1.2, 5.1.6), and of the legacy one without
+/// `num_buffers` (5.1.6.1).
 pub(super) const HEADER_BYTES: usize = 12;
 pub(super) const LEGACY_HEADER_BYTES: usize = 10;
 
@@ -20,7 +21,8 @@ const LINE_BYTES: usize = 64;
 /// No buffer.
 const NONE: u16 = u16::MAX;
 
-/// Bytes of a buffer: room for moving the header to where the frame behind it is aligned, the header, the frame.
+/// Bytes of a buffer: room for moving the header to where the frame behind it is aligned, the
+/// header, the frame.
 pub(super) const fn stride(frame_bytes: usize) -> usize {
     (8 + HEADER_BYTES + frame_bytes).next_multiple_of(LINE_BYTES)
 }
@@ -72,7 +74,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         self.free.get(last).copied()
     }
 
-    /// Makes a buffer one of the program's that is free. Only what [`pop`](Self::pop) or [`taken`](Self::taken) gave.
+    /// Makes a buffer one of the program's that is free. Only what [`pop`](Self::pop) or
+    /// [`taken`](Self::taken) gave.
     pub(super) fn push(&mut self, buffer: u16) {
         if let Some(place) = self.free.get_mut(self.free_len) {
             *place = buffer;
@@ -85,8 +88,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         self.held.get(usize::from(token)).copied().filter(|buffer| *buffer != NONE)
     }
 
-    /// Where a buffer's header begins, and the bytes from there to the end of a frame of `len` bytes, which is cut to
-    /// what there is room for. `None`: there is no such buffer.
+    /// Where a buffer's header begins, and the bytes from there to the end of a frame of `len`
+    /// bytes, which is cut to what there is room for. `None`: there is no such buffer.
     fn place(&self, buffer: u16, len: usize) -> Option<(*mut u8, usize)> {
         let index = usize::from(buffer);
         let at = self.start.as_ptr().wrapping_add(index * self.stride + self.shift);
@@ -96,9 +99,10 @@ impl<const QUEUE: usize> Frames<QUEUE> {
     /// Header and frame of a buffer of the program's.
     fn whole(&mut self, buffer: u16, len: usize) -> Option<&mut [u8]> {
         let (at, len) = self.place(buffer, len)?;
-        // SAFETY: that many bytes begin there, since a stride holds `shift` (6 at most), header and frame; the memory is
-        // this value's for good, initialised (it was cleared when lent), and borrowed with it. The device was not given
-        // the buffer or has given it back, by this module's table.
+        // SAFETY: that many bytes begin there, since a stride holds `shift` (6 at most), header and
+        // frame; the memory is this value's for good, initialised (it was cleared when lent), and
+        // borrowed with it. The device was not given the buffer or has given it back, by this
+        // module's table.
         Some(unsafe { core::slice::from_raw_parts_mut(at, len) })
     }
 
@@ -116,8 +120,9 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         whole.get(self.header_bytes..).unwrap_or_default()
     }
 
-    /// Gives a buffer of the program's to the device, for it to read the first `len` bytes of the frame or, if that is
-    /// none, to write one. False, and the buffer is free: the queue has no descriptor.
+    /// Gives a buffer of the program's to the device, for it to read the first `len` bytes of the
+    /// frame or, if that is none, to write one. False, and the buffer is free: the queue has no
+    /// descriptor.
     pub(super) fn give(
         &mut self,
         queue: &mut VirtQueue<Lent, QUEUE>,
@@ -130,7 +135,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
             Some(_) => {
                 // No checksum, no segments, one buffer (5.1.6.2).
                 whole.get_mut(..header_bytes).unwrap_or_default().fill(0);
-                // SAFETY: the buffer is valid for good, and the table keeps it from everybody until it was taken back.
+                // SAFETY: the buffer is valid for good, and the table keeps it from everybody until
+                // it was taken back.
                 unsafe { queue.add(&[whole], &mut []) }
             }
             // SAFETY: as above.
@@ -148,8 +154,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         }
     }
 
-    /// Takes the next buffer back that the device has done with: the buffer, which is the program's and not free, and how
-    /// many bytes the device says to have written, header included.
+    /// Takes the next buffer back that the device has done with: the buffer, which is the program's
+    /// and not free, and how many bytes the device says to have written, header included.
     ///
     /// # Errors
     /// [`Cause::Device`]: the device gives back what it does not hold.
@@ -162,7 +168,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         let buffer = self.held(token).ok_or(Cause::Device)?;
         let whole = self.whole(buffer, usize::MAX).ok_or(Cause::Device)?;
         let written = if write {
-            // SAFETY: by the table this is the buffer that was added under `token`, which is one that was added.
+            // SAFETY: by the table this is the buffer that was added under `token`, which is one
+            // that was added.
             unsafe { queue.pop_used(token, &[], &mut [whole]) }
         } else {
             // SAFETY: as above; only the buffer's address and number matter here, not its length.
@@ -175,7 +182,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         Ok(Some((buffer, written)))
     }
 
-    /// The frame's length if the device has written `written` bytes, header included; `None` if it cannot have.
+    /// The frame's length if the device has written `written` bytes, header included; `None` if it
+    /// cannot have.
     pub(super) fn frame_len(&self, written: u32) -> Option<usize> {
         (written as usize).checked_sub(self.header_bytes).filter(|len| *len <= self.frame_bytes)
     }

@@ -44,14 +44,15 @@ const MTU_AT: usize = 10;
 /// The link is up.
 const LINK_UP: u16 = 1;
 
-/// Bytes of a queue's own memory: descriptors and available ring, then used ring, each in pages of its own (2.7).
+/// Bytes of a queue's own memory: descriptors and available ring, then used ring, each in pages of
+/// its own (2.7).
 const fn queue_bytes(queue: usize) -> usize {
     let (descriptors, available, used) = (16 * queue, 6 + 2 * queue, 6 + 8 * queue);
     (descriptors + available).next_multiple_of(PAGE_SIZE) + used.next_multiple_of(PAGE_SIZE)
 }
 
-/// Bytes that a card takes of the memory [lent](super::lend), wherever that begins: two queues of `queue` descriptors, and
-/// a buffer for a frame of `frame_bytes` for each.
+/// Bytes that a card takes of the memory [lent](super::lend), wherever that begins: two queues of
+/// `queue` descriptors, and a buffer for a frame of `frame_bytes` for each.
 ///
 /// ```
 /// assert!(aldis_drivers::virtio::bytes_needed(16, 1514) <= 72 * 1024);
@@ -69,13 +70,15 @@ pub struct Counters {
     pub received: u64,
     /// Frames given to the device.
     pub sent: u64,
-    /// Frames that the device cannot have written as it says: shorter than a header, or longer than the buffer.
+    /// Frames that the device cannot have written as it says: shorter than a header, or longer than
+    /// the buffer.
     pub bad_lengths: u64,
     /// Buffers that the device gave back and did not hold: one, since it is left alone then.
     pub bad_tokens: u64,
 }
 
-/// A virtio network device, polled; `QUEUE` descriptors, a power of two, in each direction. See the [module](super).
+/// A virtio network device, polled; `QUEUE` descriptors, a power of two, in each direction. See the
+/// [module](super).
 pub struct VirtioNet<T: Transport, const QUEUE: usize> {
     transport: T,
     incoming: VirtQueue<Lent, QUEUE>,
@@ -91,8 +94,8 @@ pub struct VirtioNet<T: Transport, const QUEUE: usize> {
 }
 
 impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
-    /// Resets and starts the device, whose frames are at most `frame_bytes` long: 1514 is an MTU of 1500. If the device
-    /// tells an MTU, that is the limit where it is lower.
+    /// Resets and starts the device, whose frames are at most `frame_bytes` long: 1514 is an MTU
+    /// of 1500. If the device tells an MTU, that is the limit where it is lower.
     ///
     /// # Errors
     /// [`Cause::Unsupported`] for another kind of device, or one that has no address of its own;
@@ -207,8 +210,8 @@ fn queue<T: Transport, const QUEUE: usize>(
 
 /// Tells the device of new buffers, if it wants to be told.
 fn kick<T: Transport, const QUEUE: usize>(queue: &VirtQueue<Lent, QUEUE>, transport: &mut T, index: u16) {
-    // The index of the available ring must be seen before the device's wish is read (2.7.13.4.1), or it could fall
-    // asleep in between and never hear of the buffer.
+    // The index of the available ring must be seen before the device's wish is read (2.7.13.4.1),
+    // or it could fall asleep in between and never hear of the buffer.
     fence(Ordering::SeqCst);
     if queue.should_notify() {
         transport.notify(index);

@@ -205,7 +205,8 @@ fn a_device_that_gives_back_what_it_does_not_hold_is_left_alone() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever a device writes into its rings: no panic, no frame longer than a buffer, and no endless loop.
+    /// Whatever a device writes into its rings: no panic, no frame longer than a buffer, and no
+    /// endless loop.
     #[test]
     fn any_rings_are_harmless(
         legacy: bool,

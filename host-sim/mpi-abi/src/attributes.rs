@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: functions of the program's are called; state of the process.
 //!
-//! Attributes (MPI 5.0, 7.7): values that a program keeps with communicators and datatypes, and the functions that are told when
-//! one is copied or deleted.
+//! Attributes (MPI 5.0, 7.7): values that a program keeps with communicators and datatypes, and the
+//! functions that are told when one is copied or deleted.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_void};

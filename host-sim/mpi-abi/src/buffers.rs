@@ -28,8 +28,8 @@ struct Buffer {
     under_way: Vec<Copied>,
     /// Room that they take.
     taken: i64,
-    /// How many there may be before those that have been delivered are let go of: so often that a message is looked at
-    /// twice at most on the average.
+    /// How many there may be before those that have been delivered are let go of: so often that a
+    /// message is looked at twice at most on the average.
     many: usize,
 }
 
@@ -139,7 +139,8 @@ fn detach_of(comm: Handle) -> Result<(Address, i64), Fault> {
     Ok(buffer.place.unwrap_or((Address::of(MPI_BUFFER_AUTOMATIC), 0)))
 }
 
-/// A communicator goes away, and its buffer with it. What is under way is out of copies, and goes on.
+/// A communicator goes away, and its buffer with it. What is under way is out of copies, and goes
+/// on.
 pub(crate) fn forget(comm: Handle) -> Result<(), Fault> {
     OF_COMMUNICATORS.borrow_mut().remove(&comm).map_or(Ok(()), leave_alone)
 }
@@ -229,7 +230,8 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
         return Ok(());
     }
     let len = usize::try_from(size).map_err(|_| no_buffer(size))?;
-    // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached (MPI 5.0, 3.6).
+    // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached
+    // (MPI 5.0, 3.6).
     let region = unsafe { buffer.region(0, len) }?;
     engine::with(|engine| {
         check_none(engine.attached)?;

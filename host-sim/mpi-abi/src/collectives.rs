@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: the arguments of collectives, as the program gives them.
 //!
-//! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or ([`across`]) over two: what C describes is put into the
-//! shape that `aldis-coll` takes, in place where data are in one piece, else in memory of their own, and back.
+//! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or
+//! ([`across`]) over two: what C describes is put into the shape that `aldis-coll` takes, in place
+//! where data are in one piece, else in memory of their own, and back.
 
 use core::ffi::c_int;
 use std::rc::Rc;
@@ -38,8 +39,8 @@ fn barrier(comm: Handle) -> Result<Call, Fault> {
     if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
 }
 
-/// Waits until all ranks of the job are at its end: who still receives from anybody would else be told that some have left. What fails
-/// here has another cause, which is told.
+/// Waits until all ranks of the job are at its end: who still receives from anybody would else be
+/// told that some have left. What fails here has another cause, which is told.
 pub(crate) fn finish() {
     let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
 }
@@ -60,8 +61,8 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
     Ok(own)
 }
 
-/// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a barrier does. False if it takes
-/// more.
+/// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a
+/// barrier does. False if it takes more.
 fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
     let of = communicators::of(comm)?;
     if of.is_inter() || !is_alone() {
@@ -426,7 +427,8 @@ unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, Fault> 
 macro_rules! collective {
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $at_once:expr, else $call:expr) => {
         mpi! { fn $blocking($($arg: $kind),*) on $comm => {
-            // SAFETY: the arguments are the program's, each as long as the standard has it (MPI 5.0, chapter 6).
+            // SAFETY: the arguments are the program's, each as long as the standard has it
+            // (MPI 5.0, chapter 6).
             if !unsafe { $at_once }? { unsafe { $call }?.run()?; }
         } }
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
@@ -443,7 +445,8 @@ macro_rules! collective {
     };
     ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $call:expr) => {
         mpi! { fn $blocking($($arg: $kind),*) on $comm => {
-            // SAFETY: the arguments are the program's, each as long as the standard has it (MPI 5.0, chapter 6).
+            // SAFETY: the arguments are the program's, each as long as the standard has it
+            // (MPI 5.0, chapter 6).
             unsafe { $call }?.run()?;
         } }
         mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {

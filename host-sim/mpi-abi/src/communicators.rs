@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: state of the process.
 //!
-//! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names, attributes and hints.
+//! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names,
+//! attributes and hints.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
@@ -235,7 +236,8 @@ fn to_be_freed(handle: Ptr<Handle>) -> Result<Handle, Fault> {
     Ok(own)
 }
 
-/// Frees a communicator's handle, and leaves the communicator to what uses it. No rank waits for another.
+/// Frees a communicator's handle, and leaves the communicator to what uses it. No rank waits for
+/// another.
 fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
     let own = to_be_freed(handle)?;
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
@@ -366,8 +368,9 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
     new.set(insert_if(created, comm)?)?;
 } }
 
-/// Whether a type of split asks for the ranks that share memory, the one kind of resource that is known here; with any other nobody
-/// gets a communicator (MPI 5.0, 7.4.2: its name may be in `info`, and there may be nothing smaller).
+/// Whether a type of split asks for the ranks that share memory, the one kind of resource that is
+/// known here; with any other nobody gets a communicator (MPI 5.0, 7.4.2: its name may be in
+/// `info`, and there may be nothing smaller).
 fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
     info::check(info)?;
     match kind {

@@ -46,7 +46,8 @@ enum Part {
     Made(Box<Type>),
 }
 
-/// Arguments of a constructor: those that are an `int` or address in one variant, and a count in the other.
+/// Arguments of a constructor: those that are an `int` or address in one variant, and a count in
+/// the other.
 struct Arguments {
     is_large: bool,
     contents: Contents,

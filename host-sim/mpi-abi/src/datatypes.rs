@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: data of the program's as a call describes them.
 //!
-//! Datatypes (MPI 5.0, chapter 5): handles for the kernel's, the predefined ones, and what a type tells about itself. The
-//! constructors are in `constructors`.
+//! Datatypes (MPI 5.0, chapter 5): handles for the kernel's, the predefined ones, and what a type
+//! tells about itself. The constructors are in `constructors`.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
@@ -29,7 +29,8 @@ pub(crate) struct Type {
     /// Fit for communication, whether or not the program has said so.
     pub(crate) committed: Committed,
     pub(crate) is_committed: bool,
-    /// Elements follow each other without a gap, and their parts in the order in which they are sent.
+    /// Elements follow each other without a gap, and their parts in the order in which they are
+    /// sent.
     pub(crate) is_dense: bool,
     /// Committed and dense, with so few bytes that data of it are a [`Piece`].
     pub(crate) makes_pieces: bool,
@@ -234,12 +235,14 @@ impl Data {
     /// As a call of MPI names it; refused if the type is not committed.
     ///
     /// # Safety
-    /// The elements are in memory, unless the address is null: they may be read, and written if they are received into, for as long
-    /// as this is used, or an operation that is begun with it. Nothing else writes them meanwhile, nor reads them if they
-    /// are received into; an operation of the same call may.
+    /// The elements are in memory, unless the address is null: they may be read, and written if
+    /// they are received into, for as long as this is used, or an operation that is begun with it.
+    /// Nothing else writes them meanwhile, nor reads them if they are received into; an operation
+    /// of the same call may.
     #[inline(always)]
     pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
-        // Of bytes all is known: what would be looked up, and moved about, takes longer than a short message is under way.
+        // Of bytes all is known: what would be looked up, and moved about, takes longer than a
+        // short message is under way.
         match count {
             0..=PIECE_COUNT_MAX if datatype == MPI_BYTE => Ok(Self::of_bytes(address, count as usize)),
             _ => Self::described(address, count, datatype),
@@ -297,7 +300,8 @@ impl Data {
         })?
     }
 
-    /// Its bytes, if it takes those of any message, whatever types they were sent as: as `MPI_BYTE` or `MPI_PACKED`.
+    /// Its bytes, if it takes those of any message, whatever types they were sent as: as `MPI_BYTE`
+    /// or `MPI_PACKED`.
     #[inline]
     pub(crate) fn raw(&self) -> Result<Option<Region>, Fault> {
         // SAFETY: its own.
@@ -333,7 +337,8 @@ impl Data {
     /// To be received.
     #[inline]
     pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
-        // SAFETY: `new`'s caller promised that nothing touches them until the operation is over; the kernel keeps no reference.
+        // SAFETY: `new`'s caller promised that nothing touches them until the operation is over;
+        // the kernel keeps no reference.
         let memory = unsafe { self.memory()?.bytes() };
         Ok(TypedMut::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
@@ -409,7 +414,8 @@ impl Data {
         self.unpack_from(form, &copy, position)
     }
 
-    /// Whether the memory that it reaches over and `other` are apart. Data with gaps may lie around it.
+    /// Whether the memory that it reaches over and `other` are apart. Data with gaps may lie around
+    /// it.
     ///
     /// # Errors
     /// It is in one piece and has bytes of `other`.
@@ -420,7 +426,8 @@ impl Data {
 
     /// Packs it behind `position`.
     pub(crate) fn pack_into(&self, form: Form, stream: &mut [u8], position: &mut usize) -> Result<(), Fault> {
-        // SAFETY: `new`'s caller promised that nothing writes them; the stream is apart, as an exclusive borrow is.
+        // SAFETY: `new`'s caller promised that nothing writes them; the stream is apart, as an
+        // exclusive borrow is.
         let memory = unsafe { self.memory()?.shown() };
         if form == Form::Native && self.is_dense {
             let place = stream.get_mut(*position..).and_then(|rest| rest.get_mut(..memory.len()));
@@ -442,7 +449,8 @@ impl Data {
 
     /// Unpacks it from behind `position`; from a stream that ends early, as much as there is.
     pub(crate) fn unpack_from(&self, form: Form, stream: &[u8], position: &mut usize) -> Result<(), Fault> {
-        // SAFETY: `new`'s caller promised that nothing touches them; the stream is apart, as a borrow is.
+        // SAFETY: `new`'s caller promised that nothing touches them; the stream is apart, as a
+        // borrow is.
         let memory = unsafe { self.memory()?.bytes() };
         self.convert(form, |types, convertor| {
             let rest = stream.get(*position..).unwrap_or_default();

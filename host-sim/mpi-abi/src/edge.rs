@@ -1,23 +1,26 @@
 //! This module holds `unsafe` code: the only place where pointers of C are followed.
 //!
-//! A [`Ptr`] is what a C program gives to a function of MPI: null, or a place that is good until the call returns. Functions of the
-//! interface are `unsafe` for Rust (`export`): that their arguments are as the standard has them is the program's promise. What can be
-//! checked is: no null pointer is followed.
+//! A [`Ptr`] is what a C program gives to a function of MPI: null, or a place that is good until
+//! the call returns. Functions of the interface are `unsafe` for Rust (`export`): that their
+//! arguments are as the standard has them is the program's promise. What can be checked is: no null
+//! pointer is followed.
 //!
 //! # How memory is reached
 //!
-//! * **Results and arguments**: read and written by value through [`Ptr`], arrays of them through [`Array`]. There is never a
-//!   reference to them, so it does no harm if a program gives one array twice, or looks at it from a function that is called meanwhile.
-//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`datatypes::Data`) or of the library's (`spare`).
-//!   Whoever makes one promises that the memory is there for as long as it is used. Only [`Region::bytes`] and
-//!   [`Region::shown`] make references, where they are handed to the kernel or copied, and keep none. What overlaps by a program's mistake
-//!   is refused (`MPI_ERR_BUFFER`) where both would be references.
-//! * **The library's objects** ([`lasting`], [`lasting_ref`]): their owner is kept with the operation in a field that is dropped
-//!   after what works on them, or the operation holds a count.
+//! * **Results and arguments**: read and written by value through [`Ptr`], arrays of them through
+//!   [`Array`]. There is never a reference to them, so it does no harm if a program gives one array
+//!   twice, or looks at it from a function that is called meanwhile.
+//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`datatypes::Data`)
+//!   or of the library's (`spare`). Whoever makes one promises that the memory is there for as long
+//!   as it is used. Only [`Region::bytes`] and [`Region::shown`] make references, where they are
+//!   handed to the kernel or copied, and keep none. What overlaps by a program's mistake is refused
+//!   (`MPI_ERR_BUFFER`) where both would be references.
+//! * **The library's objects** ([`lasting`], [`lasting_ref`]): their owner is kept with the
+//!   operation in a field that is dropped after what works on them, or the operation holds a count.
 //!
-//! The kernel takes memory for as long as its scope, which here is the process: hence `'static`. The standard (MPI 5.0, 2.3
-//! and 3.7.2) has the program keep a buffer until the operation on it is complete, or freed if it is persistent, and leave it alone if it
-//! is received into.
+//! The kernel takes memory for as long as its scope, which here is the process: hence `'static`.
+//! The standard (MPI 5.0, 2.3 and 3.7.2) has the program keep a buffer until the operation on it is
+//! complete, or freed if it is persistent, and leave it alone if it is received into.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::fmt;
@@ -27,7 +30,8 @@ use core::ops::Deref;
 use crate::abi::{MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
 use crate::errors::Fault;
 
-/// A pointer from C to a `T`, or to several: null, or what it points to is there until the call to which it was given returns.
+/// A pointer from C to a `T`, or to several: null, or what it points to is there until the call to
+/// which it was given returns.
 #[repr(transparent)]
 pub(crate) struct Ptr<T>(*mut T);
 
@@ -55,7 +59,8 @@ impl<T> Ptr<T> {
     /// The `T` at an address.
     ///
     /// # Safety
-    /// It is zero, or a `T` that may be read and written is there for as long as the pointer is used.
+    /// It is zero, or a `T` that may be read and written is there for as long as the pointer is
+    /// used.
     #[inline]
     pub(crate) const unsafe fn at(address: usize) -> Self {
         Self(core::ptr::with_exposed_provenance_mut(address))
@@ -213,7 +218,8 @@ impl<'call, T: Copy> Array<'call, T> {
     }
 }
 
-/// Where the page ends that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets from them are below.
+/// Where the page ends that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets
+/// from them are below.
 const FIRST_PAGE: usize = 4096;
 
 #[cold]
@@ -265,8 +271,8 @@ impl Address {
     /// The `len` bytes that begin `offset` bytes from here.
     ///
     /// # Safety
-    /// There are at most `isize::MAX`, and unless the address is null or a word like `MPI_IN_PLACE`, they are as [`Region::new`] has
-    /// it.
+    /// There are at most `isize::MAX`, and unless the address is null or a word like
+    /// `MPI_IN_PLACE`, they are as [`Region::new`] has it.
     ///
     /// # Errors
     /// No memory where there are data.
@@ -303,7 +309,8 @@ impl Region {
     /// `len` bytes from `start` on.
     ///
     /// # Safety
-    /// They may be read, and written if they ever are, for as long as this and its copies are used. The address is not null.
+    /// They may be read, and written if they ever are, for as long as this and its copies are used.
+    /// The address is not null.
     #[inline]
     pub(crate) const unsafe fn new(start: Address, len: usize) -> Self {
         Self { start: start.0.cast(), len }
@@ -335,14 +342,16 @@ impl Region {
     /// Nothing writes them for as long as the slice is used.
     #[inline]
     pub(crate) unsafe fn shown<'a>(self) -> &'a [u8] {
-        // SAFETY: they are there by the promise made to `new`, and the caller's promise; where there are none, it is not null.
+        // SAFETY: they are there by the promise made to `new`, and the caller's promise; where
+        // there are none, it is not null.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 
     /// Its bytes, to be written.
     ///
     /// # Safety
-    /// Nothing else reads or writes them for as long as the slice is used, nor does another slice of them exist.
+    /// Nothing else reads or writes them for as long as the slice is used, nor does another slice
+    /// of them exist.
     #[inline]
     pub(crate) unsafe fn bytes<'a>(self) -> &'a mut [u8] {
         // SAFETY: as in `shown`.
@@ -360,7 +369,8 @@ impl Ptr<c_char> {
         Ok(unsafe { CStr::from_ptr(self.0) }.to_string_lossy().into_owned())
     }
 
-    /// Writes a string and a zero into room for `room` bytes, as much of it as fits; how many bytes it has without the zero.
+    /// Writes a string and a zero into room for `room` bytes, as much of it as fits; how many bytes
+    /// it has without the zero.
     pub(crate) fn set_text(self, text: &str, room: usize) -> Result<usize, Fault> {
         let mut len = text.len().min(room.saturating_sub(1));
         while !text.is_char_boundary(len) {
@@ -373,8 +383,8 @@ impl Ptr<c_char> {
     }
 }
 
-/// State of the process. At most one thread works with it at a time: the one whose turn it is (`threads`), or the only one that is in
-/// a call of MPI.
+/// State of the process. At most one thread works with it at a time: the one whose turn it is
+/// (`threads`), or the only one that is in a call of MPI.
 pub(crate) struct Owned<T>(T);
 
 // SAFETY: whoever makes one promises that one thread at a time works with it.
@@ -382,8 +392,9 @@ unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {
     /// # Safety
-    /// It is used in calls of MPI only. Of those, the program keeps threads out of each other's, as the thread level that it was
-    /// granted has it do, or `threads::enter` does. A call that waits keeps no borrow of it meanwhile.
+    /// It is used in calls of MPI only. Of those, the program keeps threads out of each other's, as
+    /// the thread level that it was granted has it do, or `threads::enter` does. A call that waits
+    /// keeps no borrow of it meanwhile.
     pub(crate) const unsafe fn new(value: T) -> Self {
         Self(value)
     }
@@ -400,7 +411,8 @@ impl<T> Deref for Owned<T> {
 /// Memory of the library that lasts as long as an operation.
 ///
 /// # Safety
-/// It is owned beside what it is lent to, is neither touched nor given back while that exists, and is dropped after it.
+/// It is owned beside what it is lent to, is neither touched nor given back while that exists, and
+/// is dropped after it.
 pub(crate) unsafe fn lasting<T>(memory: &mut [T]) -> &'static mut [T] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr(), memory.len()) }
@@ -461,7 +473,8 @@ pub(crate) mod callback {
         }
     }
 
-    /// Calls a reduction (`MPI_User_function`, or `MPI_User_function_c` if `is_large`): `input` into `into`.
+    /// Calls a reduction (`MPI_User_function`, or `MPI_User_function_c` if `is_large`): `input`
+    /// into `into`.
     ///
     /// # Safety
     /// `function` is null or a function of this type, as is what it is given.
@@ -520,7 +533,8 @@ pub(crate) mod callback {
         function.map_or(0, |function| unsafe { function(extra, is_complete.into()) })
     }
 
-    /// Calls a copy function of attributes: the code that it returns, and the copy if there is to be one.
+    /// Calls a copy function of attributes: the code that it returns, and the copy if there is to
+    /// be one.
     ///
     /// # Safety
     /// `function` is null or a function of this type, as is what it is given.

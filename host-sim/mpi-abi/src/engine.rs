@@ -180,7 +180,8 @@ pub(crate) fn settle() -> Result<(), Fault> {
     })
 }
 
-/// Leaves the job: what was sent is delivered, since all ranks have [settled](settle) before any comes here.
+/// Leaves the job: what was sent is delivered, since all ranks have [settled](settle) before any
+/// comes here.
 pub(crate) fn finish() -> Result<(), Fault> {
     settle()?;
     with(|engine| {

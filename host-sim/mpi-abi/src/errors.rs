@@ -1,9 +1,11 @@
 //! This module holds `unsafe` code: functions of the program's are called; state of the process.
 //!
-//! Errors (MPI 5.0, chapter 9): what a call fails with, error classes and codes, their texts, and handlers.
+//! Errors (MPI 5.0, chapter 9): what a call fails with, error classes and codes, their texts, and
+//! handlers.
 //!
-//! A code of this library is its class and the number of a text that is kept for `MPI_Error_string`: the last 255 of them, in 14
-//! bits, so that codes are at most `MPI_ERR_LASTCODE`. Classes and codes of the program come above.
+//! A code of this library is its class and the number of a text that is kept for
+//! `MPI_Error_string`: the last 255 of them, in 14 bits, so that codes are at most
+//! `MPI_ERR_LASTCODE`. Classes and codes of the program come above.
 
 use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
@@ -22,7 +24,8 @@ use crate::edge::{Owned, Ptr, callback};
 use crate::handles::{Kind, Table, to_int};
 use crate::{communicators, engine};
 
-/// Why a call failed: a class, and what is to be said. A code that a function of the program has returned stays as it is.
+/// Why a call failed: a class, and what is to be said. A code that a function of the program has
+/// returned stays as it is.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Reason>);
 
@@ -57,7 +60,8 @@ impl Fault {
     /// The code for the program; the text is kept for it.
     pub(crate) fn code(&self) -> c_int {
         let Reason { class, text, .. } = &*self.0;
-        // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to say.
+        // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to
+        // say.
         if *class > TEXT_CLASSES || *class == MPI_ERR_IN_STATUS {
             return *class;
         }

@@ -1,12 +1,15 @@
-//! This module holds `unsafe` code: the attribute that gives a function the name that C programs call it by.
+//! This module holds `unsafe` code: the attribute that gives a function the name that C programs
+//! call it by.
 //!
-//! Each function has two names: `PMPI_X`, and the weak `MPI_X`, which a profiling tool may define instead (MPI 5.0, 15.2).
+//! Each function has two names: `PMPI_X`, and the weak `MPI_X`, which a profiling tool may define
+//! instead (MPI 5.0, 15.2).
 
 /// Exports a function of MPI.
 ///
-/// `fn MPI_X(a: T) on comm => { .. }` runs a body that may fail; what it fails with goes to the error handler of `comm`.
-/// `fn MPI_X(a: T) as MPI_Y(b)` is another function. `fn MPI_X(a: T) -> R { .. }` cannot fail. What begins with `unlocked` does not
-/// touch the state of the process, or has its turn already.
+/// `fn MPI_X(a: T) on comm => { .. }` runs a body that may fail; what it fails with goes to the
+/// error handler of `comm`. `fn MPI_X(a: T) as MPI_Y(b)` is another function. `fn MPI_X(a: T) -> R
+/// { .. }` cannot fail. What begins with `unlocked` does not touch the state of the process, or has
+/// its turn already.
 macro_rules! mpi {
     ($(#[$meta:meta])* fn $name:ident($($arg:ident: $kind:ty),* $(,)?) on $comm:expr => $body:block) => {
         mpi! {

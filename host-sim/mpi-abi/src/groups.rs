@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: lists that the program gives; state of the process.
 //!
-//! Groups (MPI 5.0, 7.3): processes by their numbers in the job; what is made of them is the kernel's.
+//! Groups (MPI 5.0, 7.3): processes by their numbers in the job; what is made of them is the
+//! kernel's.
 
 use core::cell::RefCell;
 use core::ffi::c_int;

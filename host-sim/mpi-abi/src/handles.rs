@@ -1,6 +1,7 @@
-//! Tables of objects. A handle is a slot, the kind of object and the slot's generation: above the zero page, where the
-//! predefined handles of the standard are. What was freed is not found again, for 2^32 uses of its slot. A Fortran handle is its
-//! lower 31 bits, a positive `int` with the last bits of the generation.
+//! Tables of objects. A handle is a slot, the kind of object and the slot's generation: above the
+//! zero page, where the predefined handles of the standard are. What was freed is not found again,
+//! for 2^32 uses of its slot. A Fortran handle is its lower 31 bits, a positive `int` with the last
+//! bits of the generation.
 
 use core::ffi::c_int;
 
@@ -52,7 +53,8 @@ impl<T> Table<T> {
         ((self.kind as usize) << SLOT_BITS) | (generation as usize) << (SLOT_BITS + KIND_BITS) | slot as usize
     }
 
-    /// The handle of which `number` is the `int`; that number, which names nothing made, if the object is gone.
+    /// The handle of which `number` is the `int`; that number, which names nothing made, if the
+    /// object is gone.
     pub(crate) fn handle_of(&self, number: c_int) -> Handle {
         let number = number as Handle;
         let slot = number & ((1 << SLOT_BITS) - 1);

@@ -52,7 +52,8 @@ pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
     }
 }
 
-/// Hints for communicators that are known (MPI 5.0, 7.4.4); others are ignored, and so not given back.
+/// Hints for communicators that are known (MPI 5.0, 7.4.4); others are ignored, and so not given
+/// back.
 const OF_COMMUNICATORS: [&str; 5] = [
     "mpi_assert_no_any_tag",
     "mpi_assert_no_any_source",

@@ -1,8 +1,9 @@
 //! # aldis-mpi-abi: Aldis under unmodified MPI programs
 //!
-//! The C interface of MPI 5.0 with its standard ABI (MPI 5.0, chapter 20): a library `libmpi_abi.so.1` that programs find at run
-//! time in place of any other implementation's. A thin facade: semantics are those of `aldis-kernel` and `aldis-coll`; here are
-//! handles, C's types, and what MPI has beside communication. `docs/mpi.md` tells how to use it and what is missing.
+//! The C interface of MPI 5.0 with its standard ABI (MPI 5.0, chapter 20): a library
+//! `libmpi_abi.so.1` that programs find at run time in place of any other implementation's. A thin
+//! facade: semantics are those of `aldis-kernel` and `aldis-coll`; here are handles, C's types, and
+//! what MPI has beside communication. `docs/mpi.md` tells how to use it and what is missing.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -1,6 +1,8 @@
-//! This module holds `unsafe` code: instructions of the x87, for `long double`, a type that Rust does not have.
+//! This module holds `unsafe` code: instructions of the x87, for `long double`, a type that Rust
+//! does not have.
 //!
-//! On x86-64 it has 80 bits, in 16 bytes (System V ABI, 3.1.2). Elsewhere there is no operation for it.
+//! On x86-64 it has 80 bits, in 16 bytes (System V ABI, 3.1.2). Elsewhere there is no operation for
+//! it.
 
 use core::arch::asm;
 
@@ -20,8 +22,8 @@ macro_rules! combined {
     ($($name:ident $instruction:literal;)*) => { $(
         fn $name(left: Long, right: Long) -> Long {
             let mut result = [0; BYTES];
-            // SAFETY: ten bytes are read of each operand and written to the result, which have sixteen; what is put on the
-            // stack of registers is taken off again.
+            // SAFETY: ten bytes are read of each operand and written to the result, which have
+            // sixteen; what is put on the stack of registers is taken off again.
             unsafe {
                 asm!(
                     "fld tbyte ptr [{left}]",
@@ -119,7 +121,8 @@ pub(crate) fn kernel(op: Handle, is_complex: bool) -> Option<Kernel> {
     }
 }
 
-/// The greater, or the lesser, of two numbers with the index behind it; of equal ones the lesser index.
+/// The greater, or the lesser, of two numbers with the index behind it; of equal ones the lesser
+/// index.
 const LOCATE: Function = |token, into, from, _| {
     let ((into, _), (from, _)) = (into.as_chunks_mut::<PAIR_BYTES>(), from.as_chunks::<PAIR_BYTES>());
     for (into, from) in into.iter_mut().zip(from) {

@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: memory of the library is lent to the kernel.
 //!
-//! Communicators that are made while other things go on: futures of `aldis-coll`, whose messages are posted here.
+//! Communicators that are made while other things go on: futures of `aldis-coll`, whose messages
+//! are posted here.
 
 use core::cell::{Cell, RefCell, RefMut};
 use core::future::{Future, poll_fn};
@@ -140,7 +141,8 @@ impl Posted {
         };
         let &Exchange { comm, tag, to, from, .. } = exchange;
         let scope = &mut engine.borrow_mut().scope;
-        // SAFETY: `drop` keeps them until what is under way has let go; they are touched when all is over.
+        // SAFETY: `drop` keeps them until what is under way has let go; they are touched when all
+        // is over.
         let (theirs, mine) = unsafe { (lasting(&mut posted.theirs), lasting(&mut posted.mine)) };
         posted.receiving = Some(scope.irecv(&comm, theirs, from, tag)?);
         posted.sending = Some(scope.isend(&comm, mine, to, tag)?);

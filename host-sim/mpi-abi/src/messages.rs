@@ -1,6 +1,8 @@
-//! This module holds `unsafe` code: data of the program's are lent to the kernel; state of the process.
+//! This module holds `unsafe` code: data of the program's are lent to the kernel; state of the
+//! process.
 //!
-//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests, buffers for buffered sends.
+//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests,
+//! buffers for buffered sends.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -101,7 +103,8 @@ impl Sending {
         })
     }
 
-    /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's shortest way.
+    /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's
+    /// shortest way.
     #[inline]
     fn raw(&self) -> Result<Option<Region>, Fault> {
         if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
@@ -158,7 +161,8 @@ impl Sending {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.raw()? {
-                // SAFETY: whoever made the data promised that nothing writes them until the send is over.
+                // SAFETY: whoever made the data promised that nothing writes them until the send is
+                // over.
                 Some(bytes) => scope.isend(&self.comm, unsafe { bytes.shown() }, self.to, self.tag)?,
                 None => scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?,
             })
@@ -214,8 +218,8 @@ impl Receiving {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.data.raw()? {
-                // SAFETY: whoever made the data promised that nothing touches them until the receive is over; the kernel
-                // keeps no reference.
+                // SAFETY: whoever made the data promised that nothing touches them until the
+                // receive is over; the kernel keeps no reference.
                 Some(bytes) => scope.irecv(&self.comm, unsafe { bytes.bytes() }, self.from, self.tag)?,
                 None => scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
             })
@@ -239,7 +243,8 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     status.set(Status { error, ..found })
 }
 
-/// The same of a receive that may have failed: whose message it was is told also then (MPI 5.0, 3.2.5).
+/// The same of a receive that may have failed: whose message it was is told also then
+/// (MPI 5.0, 3.2.5).
 #[inline]
 fn tell_result(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
     match result {
@@ -309,7 +314,8 @@ macro_rules! sends {
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.check_place()?;
             let is_standard = matches!(Mode::$mode, Mode::Standard);
-            // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+            // SAFETY: the arguments are the program's, which keeps the data there until this is
+            // over (MPI 5.0, 3.7).
             let quick = if is_standard { unsafe { send_started(data, count, datatype, to, tag, comm) }? } else { None };
             request.set(match quick {
                 Some(started) => started,
@@ -319,7 +325,8 @@ macro_rules! sends {
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.check_place()?;
-            // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+            // SAFETY: the arguments are the program's, which keeps the data there until the request
+            // is freed (MPI 5.0, 3.9).
             let data = unsafe { Data::new(data, count, datatype) }?;
             request.set(Sending::new(Mode::$mode, data, to, tag, comm)?.keep()?)?;
         } }
@@ -346,7 +353,8 @@ mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, t
 } }
 
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
-    // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is
+    // freed (MPI 5.0, 3.9).
     let make = || Sending::new(Mode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
     request.check_place()?;
     let (sending, types) = used_types::of(make)?;
@@ -373,7 +381,8 @@ mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, t
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let quick = unsafe { receive_started(data, count, datatype, from, tag, comm) }?;
     request.set(match quick {
         Some(started) => started,
@@ -384,7 +393,8 @@ mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, 
 
 mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until the request is freed (MPI 5.0, 3.9).
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is
+    // freed (MPI 5.0, 3.9).
     let data = unsafe { Data::new(data, count, datatype) }?;
     request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
 } }
@@ -428,7 +438,8 @@ mpi! { fn MPI_Sendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
 ) on comm => {
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
     let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
     let receiving = Receiving::new(into, from, from_tag, comm)?;
@@ -441,7 +452,8 @@ mpi! { fn MPI_Sendrecv(
 ) as MPI_Sendrecv_c(data, count.into(), datatype, to, tag, into, room.into(), kind, from, from_tag, comm, status) }
 
 mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (_memory, copy) = place.copied()?;
     let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
@@ -453,7 +465,8 @@ mpi! { fn MPI_Isendrecv_c(
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
 ) on comm => {
     request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
     let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
     let receiving = Receiving::new(into, from, from_tag, comm)?;
@@ -462,7 +475,8 @@ mpi! { fn MPI_Isendrecv_c(
 
 mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (memory, copy) = place.copied()?;
     let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
@@ -552,7 +566,8 @@ fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request
 }
 
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let found = match take_matched(message)? {
         None => Ok(from_nobody()),
@@ -566,7 +581,8 @@ mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<
 
 mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
     request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over (MPI 5.0, 3.7).
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_nobody())?,

@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: functions of the program's are called; state of the process.
 //!
-//! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the program are called.
+//! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the
+//! program are called.
 
 use core::cell::RefCell;
 use core::ffi::c_int;
@@ -38,8 +39,8 @@ struct Own {
 // SAFETY: only calls of MPI use it.
 static OPS: Owned<RefCell<Table<Own>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Op))) };
 
-/// What tells the calls of functions apart: operation, datatype, bytes of an element. They stay for as long as the process, since
-/// a reduction under way may use them.
+/// What tells the calls of functions apart: operation, datatype, bytes of an element. They stay for
+/// as long as the process, since a reduction under way may use them.
 // SAFETY: only calls of MPI use it.
 static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
@@ -48,8 +49,8 @@ const CALL: Function = |token, into, from, order| {
     let call = CALLS.borrow().get(token).copied();
     let Some((own, datatype, bytes)) = call else { return Err(aldis_hal::Cause::Stale) };
     let count = into.len().checked_div(bytes).unwrap_or(0) as i64;
-    // It combines its first argument with its second one into that.
-    // The function may ask about the datatype, which the program may have freed since the reduction began.
+    // It combines its first argument with its second one into that. The function may ask about the
+    // datatype, which the program may have freed since the reduction began.
     used_types::working(|| {
         if order == Order::FromFirst || own.commutes {
             // SAFETY: the program gave it as such a function, or null.

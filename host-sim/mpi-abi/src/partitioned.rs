@@ -1,9 +1,11 @@
 //! This module holds `unsafe` code: messages are made of the program's arguments.
 //!
-//! Partitioned communication (MPI 5.0, chapter 4): a message whose parts are ready, or there, one by one.
+//! Partitioned communication (MPI 5.0, chapter 4): a message whose parts are ready, or there, one
+//! by one.
 //!
-//! The kernel has a bounded number of parts. A message of more goes in bundles of equal numbers of them, and a bundle goes when
-//! all of its parts are ready: that what is ready goes at once is nothing that MPI promises.
+//! The kernel has a bounded number of parts. A message of more goes in bundles of equal numbers of
+//! them, and a bundle goes when all of its parts are ready: that what is ready goes at once is
+//! nothing that MPI promises.
 
 use core::ffi::c_int;
 use core::ops::Range;

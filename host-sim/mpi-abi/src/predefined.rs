@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: state of the process.
 //!
-//! The predefined datatypes (MPI 5.0, 3.2.2 and 20.3): what each is in the kernel, and what predefined operations take it for.
+//! The predefined datatypes (MPI 5.0, 3.2.2 and 20.3): what each is in the kernel, and what
+//! predefined operations take it for.
 
 use core::cell::RefCell;
 use core::ffi::{c_int, c_long};
@@ -80,8 +81,8 @@ pub(crate) struct Named {
 
 const LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 });
 const UNSIGNED_LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::U64 } else { Basic::U32 });
-/// A `char` counts as the number that it is in C. MPI has no reductions of it (5.0, 6.9.2), but programs do, and MPICH and Open
-/// MPI let them.
+/// A `char` counts as the number that it is in C. MPI has no reductions of it (5.0, 6.9.2), but
+/// programs do, and MPICH and Open MPI let them.
 const CHAR: Element = if core::ffi::c_char::MIN == 0 { Element::U8 } else { Element::I8 };
 const SIGNED: Element = if size_of::<c_long>() == 8 { Element::I64 } else { Element::I32 };
 const UNSIGNED: Element = if size_of::<c_long>() == 8 { Element::U64 } else { Element::U32 };
@@ -217,8 +218,8 @@ pub(crate) fn is_asked_for(handle: Handle) -> bool {
     ASKED_FOR.borrow().iter().any(|known| known.handle == handle)
 }
 
-/// A type by precision and range: the first of `candidates` with as many decimal digits and as large an
-/// exponent, of which `MPI_UNDEFINED` asks for nothing.
+/// A type by precision and range: the first of `candidates` with as many decimal digits and as
+/// large an exponent, of which `MPI_UNDEFINED` asks for nothing.
 fn by_precision(
     combiner: c_int,
     asked: [c_int; 2],
@@ -246,7 +247,8 @@ fn by_precision(
     Ok(handle)
 }
 
-/// Decimal digits, and the largest decimal exponent, of IEEE 754's formats (Fortran's `precision` and `range`).
+/// Decimal digits, and the largest decimal exponent, of IEEE 754's formats (Fortran's `precision`
+/// and `range`).
 const SINGLE: [c_int; 2] = [6, 37];
 const DOUBLE: [c_int; 2] = [15, 307];
 const QUADRUPLE: [c_int; 2] = [33, 4931];

@@ -1,6 +1,8 @@
-//! This module holds `unsafe` code: state of the process, and memory of collectives that are not under way.
+//! This module holds `unsafe` code: state of the process, and memory of collectives that are not
+//! under way.
 //!
-//! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under way; completion and status.
+//! Requests (MPI 5.0, 3.7 and 3.9): handles for the kernel's requests and for collectives under
+//! way; completion and status.
 //!
 //! Whatever waits (`waiting`) drives everything that is under way, not only its own.
 
@@ -52,8 +54,8 @@ pub(crate) struct MemoryStep {
 /// # Safety
 /// The collective is not under way.
 pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), Fault> {
-    // SAFETY: what a collective works on is left alone by the program as long as it exists, and by the kernel while it is not
-    // under way; one step after the other works on it.
+    // SAFETY: what a collective works on is left alone by the program as long as it exists, and by
+    // the kernel while it is not under way; one step after the other works on it.
     steps.iter_mut().try_for_each(|step| (step.work)(unsafe { step.on.bytes() }))
 }
 
@@ -71,7 +73,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Does what is left when it is over, once, as whoever finishes a request or asks for its status has seen.
+    /// Does what is left when it is over, once, as whoever finishes a request or asks for its
+    /// status has seen.
     #[inline(never)]
     fn finish(&mut self) -> Result<(), Fault> {
         if core::mem::replace(&mut self.is_finished, true) {
@@ -376,7 +379,8 @@ pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
     take(&mut handle).1
 }
 
-/// Does what is left of a collective that is over: the program that is told so may look at its result.
+/// Does what is left of a collective that is over: the program that is told so may look at its
+/// result.
 fn settle(handle: Handle) {
     let is_due = |operated: &Operated| {
         matches!((&operated.stage, &operated.work), (Stage::Over(Ok(_)), Work::Collective(_)))

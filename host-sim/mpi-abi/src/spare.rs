@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: memory of the library by its address; state of the process.
 //!
-//! Memory of the library's own that operations work on. What is given back is kept for the next operation: memory that is got anew
-//! for each is cleared for each, and that of long data is mapped for each.
+//! Memory of the library's own that operations work on. What is given back is kept for the next
+//! operation: memory that is got anew for each is cleared for each, and that of long data is mapped
+//! for each.
 
 use core::alloc::Layout;
 use core::cell::RefCell;
@@ -28,8 +29,8 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// So many bytes: the shortest kept piece that has them, else the longest, made longer. No bytes
-    /// take no piece.
+    /// So many bytes: the shortest kept piece that has them, else the longest, made longer. No
+    /// bytes take no piece.
     ///
     /// # Errors
     /// The system has not so many.
@@ -57,7 +58,8 @@ impl Spare {
     pub(crate) fn region(&mut self) -> Region {
         let len = self.bytes().len();
         let start = Address::of(self.words.as_mut_ptr().expose_provenance());
-        // SAFETY: they are there, and stay where they are, until this is dropped: whoever asks keeps it beside the operation.
+        // SAFETY: they are there, and stay where they are, until this is dropped: whoever asks
+        // keeps it beside the operation.
         unsafe { Region::new(start, len) }
     }
 

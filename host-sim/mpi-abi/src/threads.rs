@@ -1,5 +1,6 @@
-//! Threads (MPI 5.0, 11.6): with `MPI_THREAD_MULTIPLE` one of those that are in calls of MPI works with the state of the process,
-//! and others do when it waits or returns. With less nothing is locked: the program keeps its threads apart.
+//! Threads (MPI 5.0, 11.6): with `MPI_THREAD_MULTIPLE` one of those that are in calls of MPI works
+//! with the state of the process, and others do when it waits or returns. With less nothing is
+//! locked: the program keeps its threads apart.
 
 use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -15,7 +16,8 @@ static MANY: AtomicBool = AtomicBool::new(false);
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {
-    /// This thread's turn, and in how many calls it is: functions of the program's that a call calls may call others.
+    /// This thread's turn, and in how many calls it is: functions of the program's that a call
+    /// calls may call others.
     static OWN: RefCell<Option<MutexGuard<'static, ()>>> = const { RefCell::new(None) };
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
@@ -70,7 +72,8 @@ fn go_out() {
     }
 }
 
-/// Rests in a call that waits, after so many looks in vain: the threads that wait for their turn have theirs meanwhile.
+/// Rests in a call that waits, after so many looks in vain: the threads that wait for their turn
+/// have theirs meanwhile.
 pub(crate) fn give_way(platform: &mut HostPlatform, idle: u32) {
     match OWN.take() {
         None => platform.relax(idle),

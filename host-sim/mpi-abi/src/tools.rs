@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: state of the process.
 //!
-//! The interface of tools (MPI 5.0, 15.3), as small as it can be: there are no variables, categories, events and sources, so that all
-//! counts are zero and whatever names one is refused. Its functions return codes of their own, and no error handler is asked.
+//! The interface of tools (MPI 5.0, 15.3), as small as it can be: there are no variables,
+//! categories, events and sources, so that all counts are zero and whatever names one is refused.
+//! Its functions return codes of their own, and no error handler is asked.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_char, c_int, c_void};

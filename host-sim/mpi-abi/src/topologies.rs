@@ -1,6 +1,8 @@
-//! This module holds `unsafe` code: lists that the program gives; topologies in memory that is kept beside them.
+//! This module holds `unsafe` code: lists that the program gives; topologies in memory that is kept
+//! beside them.
 //!
-//! Virtual topologies (MPI 5.0, chapter 8): grids, graphs and distributed graphs, which are `aldis-coll`'s.
+//! Virtual topologies (MPI 5.0, chapter 8): grids, graphs and distributed graphs, which are
+//! `aldis-coll`'s.
 
 use core::ffi::c_int;
 use std::rc::Rc;
@@ -39,7 +41,8 @@ enum Shape {
     Distributed(DistributedGraph<'static>),
 }
 
-/// The topology of a communicator. It is shared with operations under way, as a communicator may be freed before they are over.
+/// The topology of a communicator. It is shared with operations under way, as a communicator may be
+/// freed before they are over.
 #[derive(Debug)]
 pub(crate) struct Topo {
     around: Result<Neighbourhood<'static>, Error>,
@@ -50,7 +53,8 @@ pub(crate) struct Topo {
 }
 
 impl Topo {
-    /// A new communicator of so many of the ranks of `parent` as have a place; none for the others. Collective.
+    /// A new communicator of so many of the ranks of `parent` as have a place; none for the others.
+    /// Collective.
     async fn create(
         poster: &mut Poster,
         parent: &Comm,
@@ -58,7 +62,8 @@ impl Topo {
     ) -> Result<Option<(Comm, Self)>, Fault> {
         let shape = match &mut lists {
             Lists::Grid(dimensions) => {
-                // SAFETY: the lists stay here until they move beside what is made of them, which is dropped first.
+                // SAFETY: the lists stay here until they move beside what is made of them, which is
+                // dropped first.
                 let dimensions = unsafe { lasting(dimensions) };
                 Grid::icreate(poster, parent, dimensions).await?.map(Shape::Grid)
             }
@@ -430,7 +435,8 @@ mpi! { fn MPI_Dist_graph_create_adjacent(
 /// The edges that this rank tells of: so many for each of the sources, one list behind the other.
 ///
 /// # Safety
-/// There are so many sources and degrees, and as many of the others as the degrees say, as [`list`] and [`weights`] have it.
+/// There are so many sources and degrees, and as many of the others as the degrees say, as [`list`]
+/// and [`weights`] have it.
 unsafe fn told_edges(
     count: c_int,
     sources: Ptr<c_int>,
@@ -466,7 +472,8 @@ mpi! { fn MPI_Dist_graph_create(
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
     let edges = unsafe { told_edges(count, sources, degrees, destinations, weights) }?;
-    // A rank does not know who names it: it has room for both ends of all edges, and then makes lists of what there is.
+    // A rank does not know who names it: it has room for both ends of all edges, and then makes
+    // lists of what there is.
     let total = collectives::sum(parent, edges.len() as u64)?;
     let (sources, destinations) = made(parent, async move |poster, comm| {
         let mut memory = vec![Neighbour::NONE; 2 * total as usize];

@@ -1,5 +1,5 @@
-//! Functions that nobody carries out yet, and those made of their variants of large counts: written by the build script from
-//! the table.
+//! Functions that nobody carries out yet, and those made of their variants of large counts: written
+//! by the build script from the table.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,10 +1,11 @@
 //! This module holds `unsafe` code: state of the process.
 //!
-//! Datatypes that operations of the library still work with. A program may free them meanwhile (MPI 5.0, 5.1.9): their handles are
-//! gone at once, the types when the last operation that uses them is.
+//! Datatypes that operations of the library still work with. A program may free them meanwhile
+//! (MPI 5.0, 5.1.9): their handles are gone at once, the types when the last operation that uses
+//! them is.
 //!
-//! Messages keep their types in the kernel. What is kept here is for collectives and buffered sends, which pack and unpack by types
-//! when they are started and when they are over.
+//! Messages keep their types in the kernel. What is kept here is for collectives and buffered
+//! sends, which pack and unpack by types when they are started and when they are over.
 
 use core::cell::{Cell, RefCell};
 use std::collections::HashMap;

@@ -1,4 +1,5 @@
-//! What `aldis-mpicc` and `aldis-mpicxx` are: a compiler with the options that programs of MPI need.
+//! What `aldis-mpicc` and `aldis-mpicxx` are: a compiler with the options that programs of MPI
+//! need.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,7 +17,8 @@ fn prefix() -> Option<PathBuf> {
 
 /// Runs the compiler that `variable` names, or `usual`, with what else is given.
 ///
-/// `-show` prints the command instead. Options that link stand last, behind the objects that need them.
+/// `-show` prints the command instead. Options that link stand last, behind the objects that need
+/// them.
 pub(crate) fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
     let Some(prefix) = prefix() else {
         eprintln!("{name}: cannot tell where it is installed");

@@ -1,4 +1,5 @@
-//! The tables of functions and constants as text, read: for the build script, and for `cargo xtask mpi`, which writes `mpi.h`.
+//! The tables of functions and constants as text, read: for the build script, and for `cargo xtask
+//! mpi`, which writes `mpi.h`.
 
 /// A function of the interface.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The library exports every function by both of its names, the first of them weak, and nothing else.
+//! The library exports every function by both of its names, the first of them weak, and nothing
+//! else.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The mark of a segment: whose it is and how long, published once by a magic word that is written last.
+//! The mark of a segment: whose it is and how long, published once by a magic word that is written
+//! last.
 
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -91,7 +92,8 @@ mod models {
 
     const LABEL: Label = Label { job: 9, rank: 1, size: 4 };
 
-    /// Explores who makes a segment and who opens it: it is foreign still, or all of its mark is there.
+    /// Explores who makes a segment and who opens it: it is foreign still, or all of its mark is
+    /// there.
     fn explore<O: MarkOrders>() {
         loom::model(|| {
             let mark = Arc::new(Mark::default());

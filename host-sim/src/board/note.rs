@@ -1,6 +1,7 @@
-//! A note on the status board: several words that one process writes and others read. A sequence number is odd while
-//! they are written (a seqlock: Boehm, "Can seqlocks get along with programming language memory models?", MSPC 2012);
-//! a reader that meets a writer which died in the middle says so instead of waiting.
+//! A note on the status board: several words that one process writes and others read. A sequence
+//! number is odd while they are written (a seqlock: Boehm, "Can seqlocks get along with programming
+//! language memory models?", MSPC 2012); a reader that meets a writer which died in the middle says
+//! so instead of waiting.
 
 use aldis_hal::{Activity, Operation, PeerId};
 
@@ -135,7 +136,8 @@ mod models {
         LooksOnce { const LOOKS_LAST: bool = false; }
     }
 
-    /// A note all of whose words are of this number; every other one is the same in all, for fewer words to explore.
+    /// A note all of whose words are of this number; every other one is the same in all, for fewer
+    /// words to explore.
     fn noted(number: u32) -> Noted {
         let activity = Activity { peer: Some(PeerId(number)), bytes: number.into(), ..Activity::default() };
         Noted { activity, since_ns: 0, until_ns: number.into() }
@@ -154,7 +156,8 @@ mod models {
         }
     }
 
-    /// Explores a rank that replaces its note and one who reads it, either of them on the spawned thread.
+    /// Explores a rank that replaces its note and one who reads it, either of them on the spawned
+    /// thread.
     fn explore<O: NoteOrders>() {
         for spawns_writer in [true, false] {
             let mut builder = Builder::new();

@@ -1,5 +1,5 @@
-//! A process that a process manager has started becomes a rank: what a launcher would tell it, the ranks tell each other
-//! through the manager's store.
+//! A process that a process manager has started becomes a rank: what a launcher would tell it, the
+//! ranks tell each other through the manager's store.
 //!
 //! ```text
 //! put  who     where it runs, its cores, what its environment asks for; rank 0 also the job's numbers
@@ -106,7 +106,8 @@ pub(super) fn join(seat: Seat, memory: Memory<'static>) -> Result<(Job, HostEndp
     }
 }
 
-/// Has the job ended because of `error`. That ends this process too, and so the error is said first.
+/// Has the job ended because of `error`. That ends this process too, and so the error is said
+/// first.
 fn give_up(client: &mut Client, error: &JoinError) {
     let speaks = match error {
         JoinError::Manager(PmiError::Command { fault: Fault::Closed, .. }) => return,
@@ -123,13 +124,15 @@ fn give_up(client: &mut Client, error: &JoinError) {
     client.await_end(Instant::now() + END_LIMIT);
 }
 
-/// Shows an error, and leaves the manager time to take it: Hydra drops what still is in its pipes when it ends a job.
+/// Shows an error, and leaves the manager time to take it: Hydra drops what still is in its pipes
+/// when it ends a job.
 fn tell(text: &str) {
     eprintln!("{text}");
     sleep(TELLING);
 }
 
-/// Says a rank's last word. No manager shows what ranks say, and it ends this one too: an error is shown here, and first.
+/// Says a rank's last word. No manager shows what ranks say, and it ends this one too: an error is
+/// shown here, and first.
 pub(super) fn say(client: &mut Client, word: &FromRank<'_>) {
     let rank = client.rank();
     // A manager that is gone has nothing to be told.
@@ -243,8 +246,8 @@ fn new_key() -> Result<(u64, [u8; KEY_BYTES]), NoEntropy> {
     Ok((entropy::random()?, JobKey::random()?))
 }
 
-/// What is the same for all that see each other's processes and have the same network: the machine since it was started, and
-/// the name spaces. A place of its own where `/proc` does not tell.
+/// What is the same for all that see each other's processes and have the same network: the machine
+/// since it was started, and the name spaces. A place of its own where `/proc` does not tell.
 fn place() -> String {
     let boot = read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let space = |name: &str| {
@@ -322,7 +325,8 @@ impl Asks {
     }
 }
 
-/// The ranks of this rank's place that follow each other, this one among them, and their share of the place's cores.
+/// The ranks of this rank's place that follow each other, this one among them, and their share of
+/// the place's cores.
 fn node(rank: u32, all: &[Who], shares_memory: bool) -> Node {
     let place = all.get(rank as usize).map(|who| who.place.as_str());
     let is_here = |who: &&Who| Some(who.place.as_str()) == place;

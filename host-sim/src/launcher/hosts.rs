@@ -135,7 +135,8 @@ fn is_scoped(address: &str) -> bool {
         .is_some_and(|(address, zone)| address.parse::<core::net::Ipv6Addr>().is_ok() && !zone.is_empty())
 }
 
-/// Names go to other programs' command lines: nothing in one may be taken for an option or for more than a name.
+/// Names go to other programs' command lines: nothing in one may be taken for an option or for more
+/// than a name.
 fn check(name: &str) -> Result<(), String> {
     let plain = |letter: char| letter.is_alphanumeric() || "._-@%:+".contains(letter);
     if name.is_empty() {
@@ -152,8 +153,9 @@ fn slots(text: &str) -> Result<u32, String> {
     count.ok_or_else(|| format!("`{text}` is no number of slots; a:2 gives host a two ranks"))
 }
 
-/// Which ranks each place gets: in the order of the list, each as many as it has slots (one if none are given); what is left
-/// then is spread evenly over those without a number. A place that is listed twice is one place.
+/// Which ranks each place gets: in the order of the list, each as many as it has slots (one if none
+/// are given); what is left then is spread evenly over those without a number. A place that is
+/// listed twice is one place.
 pub fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, String> {
     let mut left = ranks;
     let mut counts: Vec<u32> = Vec::new();
@@ -191,7 +193,8 @@ pub fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, String> {
     Ok(shares)
 }
 
-/// Splits a command line into words as a shell does, quotes and backslashes included and nothing else.
+/// Splits a command line into words as a shell does, quotes and backslashes included and nothing
+/// else.
 pub fn words(line: &str) -> Result<Vec<String>, String> {
     let (mut words, mut word, mut quote) = (Vec::new(), None::<String>, None);
     let mut letters = line.chars();

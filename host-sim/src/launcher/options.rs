@@ -26,9 +26,10 @@ pub const COLL_RULES: &str = "coll_rules";
 
 /// Start a job of N ranks, on this machine or on several, and end it as one.
 ///
-/// Every rank runs PROGRAM with ARGS. The ranks find each other through the launcher and then exchange messages
-/// over shared memory on one host and over TCP between hosts. When a rank dies, fails or aborts, the others are ended within a second and one report says
-/// which rank, why, and what every rank was doing. Nothing is left behind, whatever is killed when.
+/// Every rank runs PROGRAM with ARGS. The ranks find each other through the launcher and then
+/// exchange messages over shared memory on one host and over TCP between hosts. When a rank dies,
+/// fails or aborts, the others are ended within a second and one report says which rank, why, and
+/// what every rank was doing. Nothing is left behind, whatever is killed when.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-run", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub struct Options {
@@ -40,8 +41,9 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
 
-    /// Where the ranks run: hosts as ssh knows them, each with :K for K ranks or as many as it must take; IPv6 addresses in
-    /// brackets; localhost without ssh; netns:NAME in a network namespace; local:NAME as one more host on this machine
+    /// Where the ranks run: hosts as ssh knows them, each with :K for K ranks or as many as it must
+    /// take; IPv6 addresses in brackets; localhost without ssh; netns:NAME in a network namespace;
+    /// local:NAME as one more host on this machine
     #[arg(long = "host", value_name = "HOST[:K],...", value_parser = hosts::list, action = ArgAction::Append)]
     pub hosts: Vec<Hosts>,
 
@@ -65,15 +67,18 @@ pub struct Options {
     #[arg(long = "genv", value_name = "NAME[=VALUE]", value_parser = variable)]
     pub common: Vec<(OsString, OsString)>,
 
-    /// A variable for the environment of every rank of a program; without a value it is passed on as it is here
+    /// A variable for the environment of every rank of a program; without a value it is passed on
+    /// as it is here
     #[arg(long = "env", value_name = "NAME[=VALUE]", value_parser = variable)]
     pub environment: Vec<(OsString, OsString)>,
 
-    /// Memory of each rank that the ranks of its host have mapped too, such as 64M: what is sent from it is copied once
+    /// Memory of each rank that the ranks of its host have mapped too, such as 64M: what is sent
+    /// from it is copied once
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
     pub arena: usize,
 
-    /// How collectives are carried out: a file of rules, OPERATION RANKS BYTES ALGORITHM a line; docs/collectives.md
+    /// How collectives are carried out: a file of rules, OPERATION RANKS BYTES ALGORITHM a line;
+    /// docs/collectives.md
     #[arg(long, id = COLL_RULES, value_name = "FILE", value_parser = RuleFile::read, env = coll_rules::VARIABLE)]
     pub coll_rules: Option<RuleFile>,
 
@@ -85,16 +90,18 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
     pub join_timeout: Duration,
 
-    /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are ended, by SIGTERM and
-    /// then SIGKILL, in seconds
+    /// From a signal that asks for the job's end (Ctrl-C, SIGTERM) until ranks that ignore it are
+    /// ended, by SIGTERM and then SIGKILL, in seconds
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "5")]
     pub kill_after: Duration,
 
-    /// Keep notes, such as that ranks share cores, to itself; without it they are said on a terminal alone
+    /// Keep notes, such as that ranks share cores, to itself; without it they are said on a
+    /// terminal alone
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// Take programs that know nothing of jobs: as long as no rank joins, they may end when and how they like
+    /// Take programs that know nothing of jobs: as long as no rank joins, they may end when and how
+    /// they like
     #[arg(long)]
     pub any_program: bool,
 
@@ -110,11 +117,13 @@ pub struct Options {
     #[arg(long)]
     pub json: bool,
 
-    /// List the algorithms of every collective operation by the names that select them, with their sources, and end
+    /// List the algorithms of every collective operation by the names that select them, with their
+    /// sources, and end
     #[arg(long, id = LIST_ALGORITHMS, exclusive = true)]
     pub list_algorithms: bool,
 
-    /// Say how a collective would be carried out, by the rules if there are any, and why, and end: such as allreduce:8:1M
+    /// Say how a collective would be carried out, by the rules if there are any, and why, and end:
+    /// such as allreduce:8:1M
     #[arg(long, id = EXPLAIN_COLLECTIVE, value_name = "OPERATION:RANKS:BYTES", value_parser = Question::parse)]
     pub explain_collective: Option<Question>,
 
@@ -122,8 +131,8 @@ pub struct Options {
     #[command(flatten)]
     pub tcp: TcpOptions,
 
-    /// The program and its arguments; everything from here on is the program's, up to `:`, behind which stands another program
-    /// with its own -n, --wdir and --env
+    /// The program and its arguments; everything from here on is the program's, up to `:`, behind
+    /// which stands another program with its own -n, --wdir and --env
     #[arg(required_unless_present = EXPLAIN_COLLECTIVE, trailing_var_arg = true, value_names = ["PROGRAM", "ARGS"])]
     pub command: Vec<OsString>,
 
@@ -217,7 +226,8 @@ pub type Hosts = Vec<hosts::Listed>;
 pub type Shell = Vec<String>;
 
 impl Options {
-    /// Takes the programs after the first; ends this one with an error if there are too many ranks of them.
+    /// Takes the programs after the first; ends this one with an error if there are too many ranks
+    /// of them.
     pub fn take(&mut self, others: Vec<Part>) {
         if let Err(text) = self.join(others) {
             Self::command().error(ErrorKind::ValueValidation, text).exit();
@@ -263,8 +273,8 @@ impl Options {
 }
 
 impl Options {
-    /// What the ranks of a program find in their environment: what the user says for all and for them, then the rules and the
-    /// transport, which nobody's own can replace.
+    /// What the ranks of a program find in their environment: what the user says for all and for
+    /// them, then the rules and the transport, which nobody's own can replace.
     pub fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());

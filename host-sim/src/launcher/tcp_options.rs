@@ -33,11 +33,13 @@ pub struct TcpOptions {
     #[arg(long = "tcp-links", value_name = "COUNT", value_parser = links, default_value = "1", env = "ALDIS_TCP_LINKS")]
     links: u8,
 
-    /// What the system may hold for a socket in each direction, such as 256K or 4M; it adapts that by itself if not given
+    /// What the system may hold for a socket in each direction, such as 256K or 4M; it adapts that
+    /// by itself if not given
     #[arg(long = "tcp-buffers", value_name = "BYTES", value_parser = bytes, env = "ALDIS_TCP_BUFFERS")]
     buffers: Option<usize>,
 
-    /// Encrypt by TLS 1.3: this side's certificate, a file in PEM, and on every host under the same path
+    /// Encrypt by TLS 1.3: this side's certificate, a file in PEM, and on every host under the same
+    /// path
     #[arg(long = "tls-cert", value_name = "FILE", requires_all = ["tls_key", "tls_ca"], env = "ALDIS_TLS_CERT")]
     tls_cert: Option<PathBuf>,
 

@@ -13,7 +13,8 @@ use super::request::{Request, Version};
 use super::seat::Seat;
 use super::value;
 
-/// The longest key and value of version 2 (`PMI2_MAX_KEYLEN`, `PMI2_MAX_VALLEN`), the last byte of each being no character.
+/// The longest key and value of version 2 (`PMI2_MAX_KEYLEN`, `PMI2_MAX_VALLEN`), the last byte of
+/// each being no character.
 const LIMITS_OF_TWO: (usize, usize) = (64, 1024);
 
 /// A process that has introduced itself to its manager.
@@ -71,11 +72,12 @@ impl Client {
         self.size
     }
 
-    /// Puts a value of up to [`VALUE_BYTES_MAX`](super::VALUE_BYTES_MAX) bytes under a key, in as many pieces as the manager's
-    /// store needs.
+    /// Puts a value of up to [`VALUE_BYTES_MAX`](super::VALUE_BYTES_MAX) bytes under a key, in as
+    /// many pieces as the manager's store needs.
     ///
     /// # Errors
-    /// [`Fault::Unspeakable`] if the store has no room for the key or the value; what [`PmiError`] names.
+    /// [`Fault::Unspeakable`] if the store has no room for the key or the value; what [`PmiError`]
+    /// names.
     pub fn put(&mut self, key: &str, value: &[u8], deadline: Instant) -> Result<(), PmiError> {
         let store = self.store.clone();
         let command = Request::Put { store: &store, key, value: "" }.command(self.version);
@@ -134,8 +136,8 @@ impl Client {
         self.ask(&Request::Finalize, deadline).map(drop)
     }
 
-    /// Asks the manager to end all ranks, this one among them: it may be gone before this returns. Version 1 makes Hydra exit
-    /// with `code`; Slurm takes no code.
+    /// Asks the manager to end all ranks, this one among them: it may be gone before this returns.
+    /// Version 1 makes Hydra exit with `code`; Slurm takes no code.
     ///
     /// # Errors
     /// What [`PmiError`] names.

@@ -41,7 +41,8 @@ pub enum Fault {
     TimedOut,
     /// The answer is longer than [`MESSAGE_BYTES_MAX`].
     TooLong,
-    /// The command cannot be put into words: a key or a value is too long, or has a character that has a meaning.
+    /// The command cannot be put into words: a key or a value is too long, or has a character that
+    /// has a meaning.
     Unspeakable {
         /// What it was to say.
         text: String,

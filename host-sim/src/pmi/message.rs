@@ -4,7 +4,8 @@ use core::fmt;
 
 use super::error::shown;
 
-/// The longest message, in bytes. Managers bound theirs by 1 to 64 KiB, and the longest that is answered to Aldis has a value.
+/// The longest message, in bytes. Managers bound theirs by 1 to 64 KiB, and the longest that is
+/// answered to Aldis has a value.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 
 /// The digits of the count in front of a counted message.
@@ -15,7 +16,8 @@ const COUNT_BYTES: usize = 6;
 pub enum Form {
     /// `cmd=put key=a value=b`, ended by a newline: version 1, and the greeting of both.
     Line,
-    /// `    25cmd=kvs-put;key=a;value=b;` behind six digits: version 2. A semicolon in a value is doubled.
+    /// ` 25cmd=kvs-put;key=a;value=b;` behind six digits: version 2. A semicolon in a value is
+    /// doubled.
     Counted,
 }
 
@@ -88,7 +90,8 @@ impl Message {
         if text.len() > MESSAGE_BYTES_MAX { Err(MessageError::TooLong) } else { Ok(text.into_bytes()) }
     }
 
-    /// Takes the first message off `bytes`; `None`, and all is left as it is, if it is not there as a whole.
+    /// Takes the first message off `bytes`; `None`, and all is left as it is, if it is not there as
+    /// a whole.
     ///
     /// # Errors
     /// [`MessageError::Malformed`], [`MessageError::TooLong`]: the stream is of no more use then.
@@ -131,7 +134,8 @@ fn is_speakable((name, value): &(String, String), form: Form) -> bool {
     !name.is_empty() && name.bytes().all(is_name) && value.bytes().all(is_value)
 }
 
-/// The number in front of a counted message: digits, with blanks in front (as MPICH has it) or behind (Slurm).
+/// The number in front of a counted message: digits, with blanks in front (as MPICH has it) or
+/// behind (Slurm).
 fn count(digits: &[u8]) -> Result<usize, MessageError> {
     let malformed = || MessageError::Malformed { found: shown(digits) };
     let text = core::str::from_utf8(digits).map_err(|_| malformed())?.trim_matches(' ');
@@ -169,7 +173,8 @@ fn split_undoubled(text: &str) -> Vec<String> {
             _ => parts.push(String::new()),
         }
     }
-    // Each part ends with a semicolon, so that the last is empty; managers may leave out the last one.
+    // Each part ends with a semicolon, so that the last is empty; managers may leave out the last
+    // one.
     parts.retain(|part| !part.is_empty());
     parts
 }

@@ -1,4 +1,5 @@
-//! UNSAFE: takes ownership of an inherited socket. What a manager leaves in the environment of a process.
+//! UNSAFE: takes ownership of an inherited socket. What a manager leaves in the environment of a
+//! process.
 
 use std::os::fd::OwnedFd;
 
@@ -52,8 +53,8 @@ struct Numbers {
 }
 
 impl Seat {
-    /// The place that a manager has given this process; `None` if none has started it. To be called once: the caller then
-    /// owns the socket, and nobody is given it again.
+    /// The place that a manager has given this process; `None` if none has started it. To be called
+    /// once: the caller then owns the socket, and nobody is given it again.
     ///
     /// # Errors
     /// [`PmiError::Variable`].
@@ -65,7 +66,8 @@ impl Seat {
             value: Some(socket.to_string()),
             expected: "the number of an open socket to the process manager",
         };
-        // SAFETY: by the convention of managers the number is of a descriptor that is this process's own.
+        // SAFETY: by the convention of managers the number is of a descriptor that is this
+        // process's own.
         let socket = unsafe { inherited(socket, SockType::Stream) };
         let failed = |Failure { call, errno }| {
             Fault::System { call: call.name(), errno }.of("the taking over of its socket")

@@ -1,13 +1,15 @@
 //! Values of any bytes in a store of short words: in hexadecimal digits, and cut into pieces.
 //!
-//! The pieces of `KEY` stand under `KEY-0`, `KEY-1` and so on; the first begins with the number of pieces and a colon.
+//! The pieces of `KEY` stand under `KEY-0`, `KEY-1` and so on; the first begins with the number of
+//! pieces and a colon.
 
 use super::error::Fault;
 
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
 
-/// The shortest piece that a store must have room for, in characters: the number of pieces, the colon, and something.
+/// The shortest piece that a store must have room for, in characters: the number of pieces, the
+/// colon, and something.
 pub(super) const PIECE_MIN: usize = 8;
 
 /// The most pieces of a value.
@@ -18,8 +20,8 @@ pub(super) fn key(key: &str, piece: usize) -> String {
     format!("{key}-{piece}")
 }
 
-/// The pieces of a value for a store with room for `room` characters each; `None` if it has too little, or the value is too
-/// long.
+/// The pieces of a value for a store with room for `room` characters each; `None` if it has too
+/// little, or the value is too long.
 pub(super) fn pieces(value: &[u8], room: usize) -> Option<Vec<String>> {
     if value.len() > VALUE_BYTES_MAX || room < PIECE_MIN {
         return None;

@@ -28,7 +28,8 @@ fn two_mappings_of_a_segment_share_board_and_inbox() {
     assert_eq!(view.board().read(0).phase, Some(Phase::Running));
     let [(ours, len), (theirs, _)] = [&owner, &peer].map(|segment| segment.parts(8192).unwrap().inbox);
     assert_eq!(len, 8192);
-    // SAFETY: both mappings are alive, in bounds, and this thread is the only one that touches them.
+    // SAFETY: both mappings are alive, in bounds, and this thread is the only one that touches
+    // them.
     unsafe {
         assert_eq!(theirs.add(len - 1).read_volatile(), 0, "a new inbox is zeroed");
         ours.add(len - 1).write_volatile(0x5A);

@@ -62,11 +62,12 @@ impl FromStr for Profile {
 /// What the nodes' programs talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wire {
-    /// Whole messages, in order and without loss, as over shared memory: the kernel's protocols are tested.
+    /// Whole messages, in order and without loss, as over shared memory: the kernel's protocols are
+    /// tested.
     #[default]
     Messages,
-    /// Ethernet frames that are lost, doubled, damaged and overtaken, under the Ethernet transport: the reliable link
-    /// and its handshake are tested too.
+    /// Ethernet frames that are lost, doubled, damaged and overtaken, under the Ethernet transport:
+    /// the reliable link and its handshake are tested too.
     Frames,
 }
 
@@ -110,7 +111,8 @@ pub struct Network {
     pub per_kib_ns: u64,
     /// Up to so much is added to each message at random, ns.
     pub jitter_ns: u64,
-    /// Messages that one node may have under way to another before it is told to try again, on the wire of messages.
+    /// Messages that one node may have under way to another before it is told to try again, on the
+    /// wire of messages.
     pub depth: u32,
     /// Largest reserved message on the wire of messages, bytes.
     pub bcopy_bytes_max: u32,
@@ -184,15 +186,15 @@ pub struct Config {
     pub wire: Wire,
     /// What is done to them.
     pub faults: Profile,
-    /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults()); all if `None`. Without
-    /// some of them a failure that remains is easier to understand.
+    /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults());
+    /// all if `None`. Without some of them a failure that remains is easier to understand.
     pub only: Option<Vec<u16>>,
     /// The network; drawn from the seed by [`Config::new`].
     pub network: Network,
     /// How much each rank's storage holds; drawn from the seed by [`Config::new`].
     pub room: Room,
-    /// Whether ranks say goodbye when their program is over. Otherwise they serve the others until all are done,
-    /// which saves messages between all pairs in large jobs.
+    /// Whether ranks say goodbye when their program is over. Otherwise they serve the others until
+    /// all are done, which saves messages between all pairs in large jobs.
     pub leave: bool,
     /// Stack of a rank, bytes. Pages that are never touched take no memory.
     pub stack_bytes: usize,

@@ -1,5 +1,5 @@
-//! A failing run as it is told: what went wrong, the faults in words, and a smaller run that fails too; and the check of
-//! a user's own program that tells it.
+//! A failing run as it is told: what went wrong, the faults in words, and a smaller run that fails
+//! too; and the check of a user's own program that tells it.
 
 use std::io;
 
@@ -20,13 +20,15 @@ pub struct Finding {
     pub config: Config,
     /// Why it failed.
     pub failure: Failure,
-    /// A run with fewer faults or ranks that fails in the same way, and why it does; `None` if there is none.
+    /// A run with fewer faults or ranks that fails in the same way, and why it does; `None` if
+    /// there is none.
     pub smaller: Option<(Shrunk, Failure)>,
 }
 
 impl Finding {
-    /// What there is to tell of a run, nothing if it went well. Up to `trials_max` runs look for a smaller one that fails
-    /// in the same way: a job that does not come to its end, or a rank that found something wrong.
+    /// What there is to tell of a run, nothing if it went well. Up to `trials_max` runs look for a
+    /// smaller one that fails in the same way: a job that does not come to its end, or a rank that
+    /// found something wrong.
     ///
     /// # Errors
     /// Those of `run`.
@@ -67,7 +69,8 @@ impl Finding {
 }
 
 impl Config {
-    /// The faults of this run in words, each under its number in the list of all that the seed draws.
+    /// The faults of this run in words, each under its number in the list of all that the seed
+    /// draws.
     pub fn faults_in_words(&self) -> Vec<String> {
         let all = faults(&Self { only: None, ..self.clone() });
         let is_there = |index: &u16| self.only.as_ref().is_none_or(|only| only.contains(index));
@@ -85,8 +88,8 @@ impl Config {
         }
     }
 
-    /// This run as Rust code, for a test that repeats it; a network, a room or a patience that are neither drawn nor
-    /// the default are left out.
+    /// This run as Rust code, for a test that repeats it; a network, a room or a patience that are
+    /// neither drawn nor the default are left out.
     pub fn code(&self) -> String {
         let Self { seed, ranks, topology, wire, faults, only, .. } = self;
         let only = only.as_ref().map_or_else(String::new, |only| format!(" only: Some(vec!{only:?}),"));
@@ -100,8 +103,8 @@ impl Config {
 /// Runs `program` on every rank, for a test of one's own.
 ///
 /// # Panics
-/// When the run fails, or cannot be run, with all that is known of it: what went wrong, the faults in words, a smaller
-/// run that fails too, and the code that repeats either.
+/// When the run fails, or cannot be run, with all that is known of it: what went wrong, the faults
+/// in words, a smaller run that fails too, and the code that repeats either.
 pub fn check(config: &Config, program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + Clone + 'static) -> Report {
     let run = |config: &Config| simulate(config, program.clone());
     let told = run(config).and_then(|report| Ok((Finding::of(&report, TRIALS_MAX, run)?, report)));

@@ -137,19 +137,22 @@ impl Ledger {
     }
 }
 
-/// Whether the ranks of a run wait for each other at the end, to compare their accounts. Others leave one by one, which is
-/// to be tested as well.
+/// Whether the ranks of a run wait for each other at the end, to compare their accounts. Others
+/// leave one by one, which is to be tested as well.
 pub(crate) fn is_balanced(config: &Config) -> bool {
     config.leave && !config.faults.kills() && Random::new(config.seed, 10).chance(50)
 }
 
-/// How long requests may need to come to their end when all programs are over and nothing is under way, virtual ns.
+/// How long requests may need to come to their end when all programs are over and nothing is under
+/// way, virtual ns.
 const STUCK_NS: u64 = 1_000_000_000;
 
-/// Serves the others until all programs are over and nothing is under way, and compares the accounts then.
+/// Serves the others until all programs are over and nothing is under way, and compares the
+/// accounts then.
 ///
 /// # Errors
-/// [`Imbalance`]; [`Overfull`] if a rank held more than it has room for, or a request slot is never free again.
+/// [`Imbalance`]; [`Overfull`] if a rank held more than it has room for, or a request slot is never
+/// free again.
 pub(crate) fn balance<T: Transport, P: Platform>(
     cpu: &Cpu<'_>,
     endpoint: &mut Endpoint<'_, T, P>,
@@ -193,7 +196,8 @@ fn within(what: &'static str, held: u32, bound: u32) -> Result<(), Overfull> {
 mod tests {
     use super::*;
 
-    /// Two ranks with room for four: one has sent three messages, the other has received one of them and said so.
+    /// Two ranks with room for four: one has sent three messages, the other has received one of
+    /// them and said so.
     fn ledger() -> Ledger {
         let out = Account { sent: 3, limit: 5, room_there: 4, ..Account::default() };
         let into = Account { received: 3, freed: 1, told: 1, room_here: 4, ..Account::default() };

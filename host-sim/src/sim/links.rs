@@ -1,5 +1,5 @@
-//! Memory and times of the Ethernet transports of virtual ranks. The memory is small, so that limits are met all the
-//! time; the times fit the virtual network and its faults.
+//! Memory and times of the Ethernet transports of virtual ranks. The memory is small, so that
+//! limits are met all the time; the times fit the virtual network and its faults.
 
 use aldis_drivers::ethernet::{self, Config, EthernetStorage, MTU_OVERHEAD_BYTES, Memory};
 use aldis_kernel::hal::{Cost, Epoch, PeerId};
@@ -19,7 +19,8 @@ const RETRY_FIRST_NS: u64 = 50_000;
 const RETRY_MAX_NS: u64 = 1_000_000;
 const DEADLINE_NS: u64 = 500_000_000;
 
-/// The times of a connection. All faults are over within 4 ms, so that only the dead are silent for 20 ms.
+/// The times of a connection. All faults are over within 4 ms, so that only the dead are silent for
+/// 20 ms.
 const TIMES: reliable::Config = reliable::Config {
     rto_first_ns: 100_000,
     rto_min_ns: 30_000,
@@ -63,7 +64,8 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> Store
 }
 
 impl Links {
-    /// The memory for a run's job and network; `None` beyond [`FRAME_RANKS_MAX`] and for frames that are too short.
+    /// The memory for a run's job and network; `None` beyond [`FRAME_RANKS_MAX`] and for frames
+    /// that are too short.
     pub(crate) fn new(run: &Run) -> Option<Self> {
         let ethernet = store(run.ranks, &run.network)?;
         let loopback =

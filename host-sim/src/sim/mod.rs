@@ -1,8 +1,9 @@
-//! The simulator: the unchanged kernel, protocols and collectives on virtual nodes in one process, under virtual time.
-//! One seed is one history, on every run and machine.
+//! The simulator: the unchanged kernel, protocols and collectives on virtual nodes in one process,
+//! under virtual time. One seed is one history, on every run and machine.
 //!
-//! A rank's program is an ordinary blocking function over an [`Endpoint`](aldis_kernel::Endpoint); one that is generic
-//! over transport and platform runs here and on shared memory from the same source:
+//! A rank's program is an ordinary blocking function over an [`Endpoint`](aldis_kernel::Endpoint);
+//! one that is generic over transport and platform runs here and on shared memory from the same
+//! source:
 //!
 //! ```
 //! use aldis_host_sim::sim::{Config, Outcome, simulate};
@@ -41,37 +42,42 @@
 //!
 //! # Two wires, and what goes wrong
 //!
-//! On [`Wire::Messages`] the kernel talks over an ordered and reliable transport with little room, and deaths are told. On
-//! [`Wire::Frames`] it talks over the [`Ethernet`](aldis_drivers::ethernet) transport and a [`SimNic`], whose frames get
-//! lost, come twice, damaged, late or in another order, or one way only; deaths are found out. Each run draws which
-//! kinds of [`Fault`] it has ([`faults()`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
+//! On [`Wire::Messages`] the kernel talks over an ordered and reliable transport with little room,
+//! and deaths are told. On [`Wire::Frames`] it talks over the [`Ethernet`](aldis_drivers::ethernet)
+//! transport and a [`SimNic`], whose frames get lost, come twice, damaged, late or in another
+//! order, or one way only; deaths are found out. Each run draws which kinds of [`Fault`] it has
+//! ([`faults()`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
 //! that boots again ([`Profile::Restart`]) has a new epoch and begins its program anew.
 //!
 //! # What is checked
 //!
-//! Workloads know every byte that each receive must bring, so lost, doubled, overtaking or damaged messages show; when
-//! a program is over nothing may be left in its endpoint's queues; and some virtual seconds after the last fault has
-//! healed everything must be over, or the report lists what each rank is doing. Where a node dies, programs may end with
-//! what follows from that, and may wait for anybody for ever, but for nobody that is gone. Below all that an observer sees
-//! every message go into a transport and come out: once, in order, and within the credits. A rank whose program is over
-//! must have all places of its peers free; in half of the runs, drawn by seed, the ranks then wait for each other until
-//! nothing is under way, their accounts of credit must agree, and no request slot may be in use.
+//! Workloads know every byte that each receive must bring, so lost, doubled, overtaking or damaged
+//! messages show; when a program is over nothing may be left in its endpoint's queues; and some
+//! virtual seconds after the last fault has healed everything must be over, or the report lists
+//! what each rank is doing. Where a node dies, programs may end with what follows from that, and
+//! may wait for anybody for ever, but for nobody that is gone. Below all that an observer sees
+//! every message go into a transport and come out: once, in order, and within the credits. A rank
+//! whose program is over must have all places of its peers free; in half of the runs, drawn by
+//! seed, the ranks then wait for each other until nothing is under way, their accounts of credit
+//! must agree, and no request slot may be in use.
 //!
 //! # How time passes
 //!
-//! A node's program takes no virtual time by itself. Each message that it sends or takes costs its overhead, each look
-//! at the clock a little. [`relax`](aldis_kernel::hal::Platform::relax) ends its turn until something arrives or a nap is
-//! over; so does a second fruitless poll. A program that does none of these for ever stops the simulation.
+//! A node's program takes no virtual time by itself. Each message that it sends or takes costs its
+//! overhead, each look at the clock a little. [`relax`](aldis_kernel::hal::Platform::relax) ends
+//! its turn until something arrives or a nap is over; so does a second fruitless poll. A program
+//! that does none of these for ever stops the simulation.
 //!
 //! # Deliberately absent
 //!
-//! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the wire of messages: it
-//! keeps its promise of order and delivery, as the contract of [`Transport`](aldis_kernel::hal::Transport) says.
+//! Threads, wall clocks, addresses and hash maps in anything that decides. Loss and damage on the
+//! wire of messages: it keeps its promise of order and delivery, as the contract of
+//! [`Transport`](aldis_kernel::hal::Transport) says.
 //!
 //! # Limits
 //!
-//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel with a row for each
-//! other, so memory grows with their square.
+//! [`RANKS_MAX`] ranks, [`FRAME_RANKS_MAX`] on the wire of frames: every rank has a full kernel
+//! with a row for each other, so memory grows with their square.
 
 pub mod config;
 mod faults;

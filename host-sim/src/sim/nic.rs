@@ -9,7 +9,8 @@ use super::queue::Delivery;
 
 /// The address that all cards take.
 pub(crate) const BROADCAST: Mac = Mac([0xFF; 6]);
-/// The first bytes of every card's address: locally administered (IEEE Std 802, 8.4), and the name of the lamp.
+/// The first bytes of every card's address: locally administered (IEEE Std 802, 8.4), and the name
+/// of the lamp.
 const PREFIX: [u8; 2] = [0x02, 0xA1];
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 const MAC_HEADER_BYTES: usize = 14;
@@ -26,8 +27,8 @@ pub(crate) fn owner(Mac(bytes): Mac) -> Option<u32> {
     Some(u32::from_be_bytes(node.try_into().ok()?))
 }
 
-/// A node's network card. It hands up whatever comes, damaged or not, as a card does whose check sequence has been
-/// fooled or turned off.
+/// A node's network card. It hands up whatever comes, damaged or not, as a card does whose check
+/// sequence has been fooled or turned off.
 #[derive(Clone)]
 pub struct SimNic<'a> {
     cpu: Cpu<'a>,

@@ -31,8 +31,8 @@ impl Cpu<'_> {
         self.yielder.suspend(());
     }
 
-    /// Keeps count of polls that find nothing. The second in a row, with no rest in between, is a rest: programs that
-    /// only test and poll let the others run too.
+    /// Keeps count of polls that find nothing. The second in a row, with no rest in between, is a
+    /// rest: programs that only test and poll let the others run too.
     pub(crate) fn polled(&self, events: u32) {
         let idle = {
             let node = &mut self.world.borrow_mut().nodes[self.node as usize];
@@ -51,7 +51,8 @@ impl Cpu<'_> {
     }
 }
 
-/// A node's clock, rest and entropy. [`relax`](Platform::relax) is where the other nodes get their turn.
+/// A node's clock, rest and entropy. [`relax`](Platform::relax) is where the other nodes get their
+/// turn.
 pub struct SimPlatform<'a> {
     pub(crate) cpu: Cpu<'a>,
 }

@@ -1,14 +1,16 @@
 //! A model of MPI matching: whether what the receives of a rank got is what the standard allows.
 //!
-//! Judged is the whole history of one rank: the messages that were sent to it, of each source in the order sent, and its
-//! receives in the order posted, each with the message it got. The rules are those of MPI 4.1, section 3.5: a receive gets
-//! a message that it takes, and each message goes to one receive; a receive cannot get a message while an older one from
-//! the same source that it takes is pending; a message cannot go to a receive while an older one that takes it is pending.
+//! Judged is the whole history of one rank: the messages that were sent to it, of each source in
+//! the order sent, and its receives in the order posted, each with the message it got. The rules
+//! are those of MPI 4.1, section 3.5: a receive gets a message that it takes, and each message goes
+//! to one receive; a receive cannot get a message while an older one from the same source that it
+//! takes is pending; a message cannot go to a receive while an older one that takes it is pending.
 //!
-//! Who got what is known, when is not. So a history is legal if there is an order of its matches in which each obeys the
-//! rules. The second rule wants some matches before others of receives posted later. The first does so too, or, where an
-//! older message went to a receive posted later, wants the opposite of what the second does. So there is such an order, that
-//! of the receives, unless two receives have got two messages of one source the wrong way round. Nothing more need be
+//! Who got what is known, when is not. So a history is legal if there is an order of its matches in
+//! which each obeys the rules. The second rule wants some matches before others of receives posted
+//! later. The first does so too, or, where an older message went to a receive posted later, wants
+//! the opposite of what the second does. So there is such an order, that of the receives, unless
+//! two receives have got two messages of one source the wrong way round. Nothing more need be
 //! looked for.
 
 use core::fmt;
@@ -25,7 +27,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether another message is of the same source on the same communicator, so that their order is kept.
+    /// Whether another message is of the same source on the same communicator, so that their order
+    /// is kept.
     fn is_of_stream(&self, other: &Self) -> bool {
         (self.context, self.source) == (other.context, other.source)
     }
@@ -40,7 +43,8 @@ pub struct Receive {
     pub source: Option<u32>,
     /// With which tag; `None` is any tag.
     pub tag: Option<u32>,
-    /// Which message, by its place in the list of all; `None` if it was still waiting when all had arrived.
+    /// Which message, by its place in the list of all; `None` if it was still waiting when all had
+    /// arrived.
     pub got: Option<usize>,
 }
 
@@ -82,8 +86,8 @@ pub enum Violation {
         /// Which one.
         message: usize,
     },
-    /// Of two receives that take the older of two messages from one source, the one posted first got the newer message and
-    /// the other one the older.
+    /// Of two receives that take the older of two messages from one source, the one posted first
+    /// got the newer message and the other one the older.
     Overtaken {
         /// The receives, in the order posted.
         receives: [usize; 2],
@@ -119,7 +123,8 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// Whether the receives of a rank, in the order posted, got what they may of `messages`, of each source in the order sent.
+/// Whether the receives of a rank, in the order posted, got what they may of `messages`, of each
+/// source in the order sent.
 ///
 /// # Errors
 /// What is against the rules.

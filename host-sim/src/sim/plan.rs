@@ -1,6 +1,6 @@
-//! The faults of a run: a list that is drawn from its seed before it begins, and what it does to whom. Swarm testing
-//! (Groce et al., ISSTA 2012), where each run has some kinds of fault and not the others, finds more than runs that all
-//! have a little of everything.
+//! The faults of a run: a list that is drawn from its seed before it begins, and what it does to
+//! whom. Swarm testing (Groce et al., ISSTA 2012), where each run has some kinds of fault and not
+//! the others, finds more than runs that all have a little of everything.
 
 use super::config::{Config, Profile, Wire};
 use super::faults::{ECHO_NS_MAX, Fault, Span, Ways};
@@ -15,7 +15,8 @@ const KIND_MAX: u64 = 33;
 /// Faults of frames of one kind in one run.
 const FRAME_KIND_MAX: u64 = 6;
 
-/// What goes wrong in a run, in the order in which it was drawn: the indices that [`Config::only`] names.
+/// What goes wrong in a run, in the order in which it was drawn: the indices that [`Config::only`]
+/// names.
 pub fn faults(config: &Config) -> Vec<Fault> {
     kept(config).into_iter().map(|(_, fault)| fault).collect()
 }
@@ -53,7 +54,8 @@ fn ways(random: &mut Random, ranks: u64) -> Ways {
     }
 }
 
-/// How many of the faults number `kind` there are, at least one if they are among the `kinds` of this run.
+/// How many of the faults number `kind` there are, at least one if they are among the `kinds` of
+/// this run.
 fn count(random: &mut Random, kinds: u64, kind: u64, max: u64) -> u64 {
     let count = random.within(1, max);
     if kinds >> kind & 1 != 0 { count } else { 0 }
@@ -79,7 +81,8 @@ fn draw_common(config: &Config, faults: &mut Vec<Fault>) {
         Profile::Calm | Profile::Swarm => {}
         Profile::Crash => faults.push(Fault::Crash { node, at: span.start }),
         Profile::Restart => {
-            // Often back so soon that the others have not missed it, or that frames of its old life are still under way.
+            // Often back so soon that the others have not missed it, or that frames of its old life
+            // are still under way.
             let end = span.start + ((span.end - span.start) >> random.below(8));
             faults.push(Fault::Restart { node, span: Span { end, ..span } });
         }
@@ -213,8 +216,9 @@ impl Plan {
     }
 }
 
-/// Turns a few bits of a frame over or cuts its end off. Three bits at most: a CRC-32C notices all such errors in
-/// frames of up to 655 bytes, and the others but for one in 2^32 (Koopman, DSN 2002).
+/// Turns a few bits of a frame over or cuts its end off. Three bits at most: a CRC-32C notices all
+/// such errors in frames of up to 655 bytes, and the others but for one in 2^32 (Koopman,
+/// DSN 2002).
 fn damage(dice: &mut Random, frame: &mut Vec<u8>) {
     if dice.chance(20) {
         frame.truncate(dice.below(frame.len() as u64) as usize);

@@ -1,13 +1,13 @@
-//! Random numbers from a seed: SplitMix64 (Steele, Lea, Flood 2014). Every decision of a run is drawn from streams that
-//! are derived from its seed and from nothing else.
+//! Random numbers from a seed: SplitMix64 (Steele, Lea, Flood 2014). Every decision of a run is
+//! drawn from streams that are derived from its seed and from nothing else.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream number `stream` of `seed`: streams are independent, so that one more draw here shifts nothing
-    /// there.
+    /// The stream number `stream` of `seed`: streams are independent, so that one more draw here
+    /// shifts nothing there.
     pub fn new(seed: u64, stream: u64) -> Self {
         let mut random = Self(seed ^ stream.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         random.0 = random.draw();
@@ -25,7 +25,8 @@ impl Random {
 
     /// A number in `0..end`; zero if that is empty.
     pub fn below(&mut self, end: u64) -> u64 {
-        // The high half of a product: unbiased enough for ends far below 2^64, and without a division.
+        // The high half of a product: unbiased enough for ends far below 2^64, and without a
+        // division.
         ((u128::from(self.draw()) * u128::from(end)) >> 64) as u64
     }
 

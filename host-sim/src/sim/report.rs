@@ -71,8 +71,8 @@ pub struct Report {
     pub storage_bytes: usize,
     /// What went wrong, if something did.
     pub failure: Option<Failure>,
-    /// What each rank was doing, where a node has died and others wait for ever for a message of anybody: without a
-    /// launcher nobody can know that it will not come.
+    /// What each rank was doing, where a node has died and others wait for ever for a message of
+    /// anybody: without a launcher nobody can know that it will not come.
     pub stranded: Vec<String>,
     /// Every event, if [`Config::record`] asked for it.
     pub records: Vec<Record>,
@@ -104,7 +104,8 @@ impl Report {
 }
 
 impl Config {
-    /// The command that runs `workload` in this way, for a network that is drawn from the seed or the default.
+    /// The command that runs `workload` in this way, for a network that is drawn from the seed or
+    /// the default.
     pub fn replay(&self, workload: &str) -> String {
         let Self { seed, ranks, topology, wire, faults, .. } = self;
         let mut line = format!(

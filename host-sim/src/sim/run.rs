@@ -1,4 +1,5 @@
-//! A run from its first event to its report: a coroutine a rank, resumed one at a time in the order of virtual time.
+//! A run from its first event to its report: a coroutine a rank, resumed one at a time in the order
+//! of virtual time.
 
 use core::cell::RefCell;
 use core::panic::AssertUnwindSafe;
@@ -24,8 +25,8 @@ type Program = Coroutine<(), (), Outcome>;
 /// Runs `program` on every rank and tells how it went.
 ///
 /// # Errors
-/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above [`FRAME_RANKS_MAX`] on
-/// the wire of frames.
+/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
+/// [`FRAME_RANKS_MAX`] on the wire of frames.
 pub fn simulate(
     config: &Config,
     program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
@@ -33,7 +34,8 @@ pub fn simulate(
     simulate_seats(config, move |seat| seat.run(&program))
 }
 
-/// Runs `program` on every rank with what an endpoint is made of, for programs with transports of their own.
+/// Runs `program` on every rank with what an endpoint is made of, for programs with transports of
+/// their own.
 ///
 /// # Errors
 /// As [`simulate`].
@@ -75,7 +77,8 @@ fn too_large() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, what)
 }
 
-/// Resumes programs until all are over or one has failed. A node that boots again gets its program from `start`.
+/// Resumes programs until all are over or one has failed. A node that boots again gets its program
+/// from `start`.
 fn drive(
     config: &Config,
     world: &Rc<RefCell<World>>,
@@ -131,8 +134,9 @@ fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
     })
 }
 
-/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and others for it; so may one
-/// that has booted again among others that know nothing of it. None may wait for a life that is over.
+/// The time is over. Where a node has died, a rank may wait for any of the others for ever, and
+/// others for it; so may one that has booted again among others that know nothing of it. None may
+/// wait for a life that is over.
 fn late(config: &Config, world: &World) -> End {
     let alive = || world.nodes.iter().zip(0..).filter(|(node, _)| node.life == Life::Alive);
     let waits_for_all = alive().any(|(node, _)| {

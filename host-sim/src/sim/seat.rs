@@ -33,7 +33,8 @@ pub struct Seat<'a> {
     pub(crate) links: Option<LinkMemory<'a>>,
 }
 
-/// Messages or receives that are left when a program is over: one that was sent and not received, or received twice.
+/// Messages or receives that are left when a program is over: one that was sent and not received,
+/// or received twice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leftovers {
     /// Receives posted and not matched.
@@ -57,8 +58,9 @@ impl<'a> Seat<'a> {
         SimNic::new(self.cpu.clone())
     }
 
-    /// The same place with a storage of the program's own instead of one that [`Config::room`](super::Config::room)
-    /// chose: to test a firmware with just the sizes that it ships. Every rank must have room for as much of a peer.
+    /// The same place with a storage of the program's own instead of one that
+    /// [`Config::room`](super::Config::room) chose: to test a firmware with just the sizes that it
+    /// ships. Every rank must have room for as much of a peer.
     pub fn with_memory<'b>(self, memory: Memory<'b>) -> Seat<'b>
     where
         'a: 'b,
@@ -69,15 +71,16 @@ impl<'a> Seat<'a> {
     /// Runs a program on this node.
     ///
     /// # Errors
-    /// What the program returns, [`Leftovers`], and what is wrong with the accounts of the ranks: [`LostCredits`],
-    /// [`Imbalance`](super::Imbalance), [`Overfull`](super::Overfull).
+    /// What the program returns, [`Leftovers`], and what is wrong with the accounts of the ranks:
+    /// [`LostCredits`], [`Imbalance`](super::Imbalance), [`Overfull`](super::Overfull).
     ///
     /// [`LostCredits`]: super::LostCredits
     pub fn run(self, program: impl FnOnce(&mut SimEndpoint<'a>) -> Outcome) -> Outcome {
         self.run_over(|transport| transport, program)
     }
 
-    /// Runs a program over a transport that stands on this node's, for one that traces, or breaks, what passes it.
+    /// Runs a program over a transport that stands on this node's, for one that traces, or breaks,
+    /// what passes it.
     ///
     /// # Errors
     /// As [`run`](Self::run).
@@ -118,7 +121,8 @@ impl<'a> Seat<'a> {
             }
         }
         cpu.world.borrow_mut().linger(node);
-        // The others may still need this node's polls; on the wire of frames its acknowledgements too.
+        // The others may still need this node's polls; on the wire of frames its acknowledgements
+        // too.
         loop {
             endpoint.poll(64);
             cpu.nap(u32::MAX);

@@ -1,4 +1,5 @@
-//! Making a failing run smaller: fewer faults, then fewer ranks. What is left is what the failure needs.
+//! Making a failing run smaller: fewer faults, then fewer ranks. What is left is what the failure
+//! needs.
 
 use super::config::Config;
 use super::faults;
@@ -10,17 +11,18 @@ pub struct Shrunk {
     pub config: Config,
     /// Runs that it took to find it.
     pub trials: u32,
-    /// Whether every fault that is left is needed: without any one of them the run passes. Not so if the trials ended
-    /// before that was shown.
+    /// Whether every fault that is left is needed: without any one of them the run passes. Not so
+    /// if the trials ended before that was shown.
     pub minimal: bool,
 }
 
 /// Looks for a smaller run than `config` that `fails` too, in `trials_max` runs at most.
 ///
-/// Faults are left out by delta debugging (Zeller and Hildebrandt: Simplifying and Isolating Failure-Inducing Input,
-/// IEEE TSE 2002), which each run can do without changing the others. Then job sizes are tried from the smallest on,
-/// with what is left and with all that the seed draws for that size, for a smaller job is another history; faults that
-/// the first one found does not need are left out in turn. `config` itself is taken to fail.
+/// Faults are left out by delta debugging (Zeller and Hildebrandt: Simplifying and Isolating
+/// Failure-Inducing Input, IEEE TSE 2002), which each run can do without changing the others. Then
+/// job sizes are tried from the smallest on, with what is left and with all that the seed draws for
+/// that size, for a smaller job is another history; faults that the first one found does not need
+/// are left out in turn. `config` itself is taken to fail.
 pub fn shrink(config: &Config, trials_max: u32, mut fails: impl FnMut(&Config) -> bool) -> Shrunk {
     let mut trials = Trials { left: trials_max, fails: &mut fails };
     let (mut found, mut minimal) = without_faults(config.clone(), &mut trials);
@@ -50,7 +52,8 @@ fn with_only(config: &Config, only: &[u16]) -> Config {
     Config { only: Some(only.to_vec()), ..config.clone() }
 }
 
-/// Leaves out the faults that a failing run does not need; and whether it is known that all others are needed.
+/// Leaves out the faults that a failing run does not need; and whether it is known that all others
+/// are needed.
 fn without_faults(config: Config, trials: &mut Trials<'_>) -> (Config, bool) {
     let mut kept: Vec<u16> = match &config.only {
         Some(only) => only.clone(),

@@ -1,4 +1,5 @@
-//! A run as a picture: a line a rank, virtual time from left to right, messages aslant from sender to receiver.
+//! A run as a picture: a line a rank, virtual time from left to right, messages aslant from sender
+//! to receiver.
 
 use core::error::Error;
 use core::iter::once;
@@ -66,11 +67,12 @@ enum End {
     Open,
 }
 
-/// Draws `records` of a run on `ranks` ranks as SVG under a title of some lines, for which [`Config::replay`] is a good
-/// choice.
+/// Draws `records` of a run on `ranks` ranks as SVG under a title of some lines, for which
+/// [`Config::replay`] is a good choice.
 ///
-/// A rank's line is thick while it is awake, grey while it stands still, ends in a red cross where it dies, and begins
-/// anew at a green bar where it boots again. A message runs from where it was sent to where it was taken; one that was lost, or that nobody took, ends in a red cross.
+/// A rank's line is thick while it is awake, grey while it stands still, ends in a red cross where
+/// it dies, and begins anew at a green bar where it boots again. A message runs from where it was
+/// sent to where it was taken; one that was lost, or that nobody took, ends in a red cross.
 ///
 /// [`Config::replay`]: super::Config::replay
 ///
@@ -109,7 +111,8 @@ const fn instant(record: &Record) -> u64 {
     }
 }
 
-/// All messages, or frames, in the order in which they were sent; one that arrived twice is there twice.
+/// All messages, or frames, in the order in which they were sent; one that arrived twice is there
+/// twice.
 fn flights(records: &[Record]) -> Vec<Flight> {
     let mut flights: Vec<Flight> = Vec::new();
     let mut messages: BTreeMap<(u32, u32), VecDeque<usize>> = BTreeMap::new();
@@ -388,7 +391,8 @@ mod tests {
         let all = picture(None, 10);
         assert!(all.starts_with("<svg") && all.contains("the title") && all.contains("virtual time, us"));
         assert!(!all.contains("NaN"));
-        // A message is a line; one that nobody took is a line and the two of its cross, a death two more.
+        // A message is a line; one that nobody took is a line and the two of its cross, a death two
+        // more.
         assert_eq!((count(&all, MESSAGE), count(&all, LOST), count(&all, PAUSED)), (1, 3 + 3 + 2, 1));
         let late = picture(Some(2_550..10_000), 10);
         assert_eq!((count(&late, MESSAGE), count(&late, LOST), count(&late, AWAKE)), (0, 3 + 2, 0));

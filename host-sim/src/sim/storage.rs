@@ -1,4 +1,5 @@
-//! Storages of virtual ranks, by the size of the job. All are small: limits that are met all the time are tested.
+//! Storages of virtual ranks, by the size of the job. All are small: limits that are met all the
+//! time are tested.
 
 use aldis_kernel::datatype::TypeTable;
 use aldis_kernel::{Memory, Storage, storage_type};
@@ -54,10 +55,12 @@ impl Room {
     pub const ALL: [Self; 3] = [Self::Least, Self::Some, Self::More];
 }
 
-// Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins; pieces of groups.
+// Peers, requests, communicators; envelopes, blocks and block bytes a peer; pooled, bins; pieces of
+// groups.
 //
-// The least have one envelope a peer: whatever else is sent to a rank that has not posted its receive is matched at its
-// sender. (Seed 1011949 of the mixed workload at 14 ranks, with three collectives in flight, waited for ever before.)
+// The least have one envelope a peer: whatever else is sent to a rank that has not posted its
+// receive is matched at its sender. (Seed 1011949 of the mixed workload at 14 ranks, with three
+// collectives in flight, waited for ever before.)
 type FewLeast = storage_type!(9, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
 type FewSome = storage_type!(9, REQUESTS, 6, 2, 2, 128, 1, 16, 6);
 type FewMore = storage_type!(9, REQUESTS, 9, 16, 5, 512, 2, 64, 60);

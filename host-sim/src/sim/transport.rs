@@ -18,7 +18,8 @@ use super::nic::SimNic;
 use super::node::Cpu;
 use super::world::Life;
 
-/// How a rank's messages travel on the wire of frames: to itself through its memory, to the others over Ethernet.
+/// How a rank's messages travel on the wire of frames: to itself through its memory, to the others
+/// over Ethernet.
 type Frames<'a> = Composite<Loopback<'a>, Ethernet<'a, SimNic<'a>>>;
 
 /// A node's end of the virtual network.
@@ -56,7 +57,8 @@ impl<'a> SimTransport<'a> {
         Ok(Self { cpu, room, wire })
     }
 
-    /// The card of a peer as it is now: what a launcher or a discovery service would tell. `None` while it is dead.
+    /// The card of a peer as it is now: what a launcher or a discovery service would tell. `None`
+    /// while it is dead.
     pub fn card_of(&self, peer: PeerId) -> Option<Card> {
         let world = self.cpu.world.borrow();
         let lives = world.nodes.get(peer.index()).is_some_and(|node| node.life != Life::Dead);

@@ -1,5 +1,6 @@
-//! An observer of every message between two kernels, where it goes into a transport and where it comes out. It knows the
-//! wire format and the promises of protocol and transport, and nothing of how the kernel keeps them.
+//! An observer of every message between two kernels, where it goes into a transport and where it
+//! comes out. It knows the wire format and the promises of protocol and transport, and nothing of
+//! how the kernel keeps them.
 //!
 //! For each ordered pair of ranks:
 //! - every message comes out once, as it went in, in the order in which it went in;
@@ -94,7 +95,8 @@ struct Lane {
     sent: Limits,
     /// The same of what has come out.
     arrived: Limits,
-    /// Limits that messages of this lane have carried in, and those that have come out; none yet if there is none.
+    /// Limits that messages of this lane have carried in, and those that have come out; none yet if
+    /// there is none.
     told: Option<Limits>,
     known: Option<Limits>,
 }
@@ -199,7 +201,8 @@ impl Watch {
 }
 
 impl Lane {
-    /// Looks at the limits that a message of this lane carries to the other rank, of which so much has arrived here.
+    /// Looks at the limits that a message of this lane carries to the other rank, of which so much
+    /// has arrived here.
     fn grant(&mut self, limits: Limits, arrived: Limits, room: Limits) -> Option<(Invariant, String)> {
         let before = self.told.replace(limits).unwrap_or(room);
         let kinds = [
@@ -290,7 +293,8 @@ mod tests {
         [&header.emit()[..], &vec![7; len]].concat()
     }
 
-    /// What is broken first by messages that go in at rank 0 for rank 1, and which are all delivered.
+    /// What is broken first by messages that go in at rank 0 for rank 1, and which are all
+    /// delivered.
     fn after(messages: &[Vec<u8>]) -> Option<Invariant> {
         let mut watch = watch(2);
         for message in messages {

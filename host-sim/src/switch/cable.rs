@@ -18,7 +18,8 @@ use super::FRAME_BYTES_MAX;
 pub enum Kind {
     /// Unix datagrams, each of which is a frame.
     Datagram,
-    /// A unix stream that the member connects to: a serial line, with frames in COBS and a zero behind each.
+    /// A unix stream that the member connects to: a serial line, with frames in COBS and a zero
+    /// behind each.
     Serial,
 }
 
@@ -83,7 +84,8 @@ impl Cable {
     /// The length of the next frame, which is in `buffer` then, if there is one.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<Result<usize, Unreadable>> {
         match &mut self.end {
-            // Whatever is wrong with the socket now will be so at the next turn; there is no frame in it.
+            // Whatever is wrong with the socket now will be so at the next turn; there is no frame
+            // in it.
             End::Datagram { socket, .. } => match socket.recv(buffer).ok()? {
                 length if length > FRAME_BYTES_MAX => Some(Err(Unreadable)),
                 length => Some(Ok(length)),

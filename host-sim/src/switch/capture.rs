@@ -1,7 +1,7 @@
 //! A file of captured frames that tshark, tcpdump and Wireshark read.
 //!
-//! The classic format of libpcap (draft-ietf-opsawg-pcap, sections 4 and 5): a header of 24 bytes, then 16 bytes and
-//! the frame for each, all numbers little-endian here, times in microseconds.
+//! The classic format of libpcap (draft-ietf-opsawg-pcap, sections 4 and 5): a header of 24 bytes,
+//! then 16 bytes and the frame for each, all numbers little-endian here, times in microseconds.
 
 use core::time::Duration;
 use std::io::{self, BufWriter, Write};

@@ -8,8 +8,8 @@ const OVERTAKERS_MAX: u64 = 4;
 /// Most bytes that are changed.
 const CHANGES_MAX: u64 = 4;
 
-/// The fate of a frame. The same numbers are drawn for each, whatever the rates are: the n-th frame's fate does not depend on what
-/// happened to those before it.
+/// The fate of a frame. The same numbers are drawn for each, whatever the rates are: the n-th
+/// frame's fate does not depend on what happened to those before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Decision {
     pub(super) lost: bool,
@@ -40,7 +40,8 @@ impl Decision {
     }
 }
 
-/// Changes `count` bytes of a frame, each to another value; two changes may undo each other only at one place.
+/// Changes `count` bytes of a frame, each to another value; two changes may undo each other only at
+/// one place.
 pub(super) fn corrupt(frame: &mut [u8], count: u32, seed: u64) {
     let mut random = Random::new(seed, 0);
     for _ in 0..count {

@@ -81,7 +81,8 @@ pub struct Faults {
     pub delay_ns_max: u64,
     /// Frames with up to four bytes changed, as if the card's check sequence had been fooled.
     pub corrupt: Rate,
-    /// Malformed frames put among the others, as a share of those; see [`Malformed`](super::Malformed).
+    /// Malformed frames put among the others, as a share of those; see
+    /// [`Malformed`](super::Malformed).
     pub malformed: Rate,
 }
 

@@ -1,4 +1,5 @@
-//! Frames that nobody should send: made from real ones, so that they reach as deep as such frames can.
+//! Frames that nobody should send: made from real ones, so that they reach as deep as such frames
+//! can.
 
 use aldis_drivers::ethernet::header::HEADER_BYTES;
 use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
@@ -35,7 +36,8 @@ pub enum Malformed {
     Truncated,
     /// A real frame with random bytes behind it, 9,015 to 65,000 altogether.
     Giant,
-    /// A frame with a valid checksum of a connection, or of a life of its sender, that does not exist.
+    /// A frame with a valid checksum of a connection, or of a life of its sender, that does not
+    /// exist.
     Stale,
 }
 
@@ -122,7 +124,8 @@ impl Fuzzer {
         frame
     }
 
-    /// A frame of the reliable protocol, correctly sealed, of a connection or life that there is not.
+    /// A frame of the reliable protocol, correctly sealed, of a connection or life that there is
+    /// not.
     fn stale(&mut self, model: &[u8]) -> Option<Vec<u8>> {
         let (front, frame, payload) = OFFSETS.into_iter().find_map(|offset| {
             let (front, body) = model.split_at_checked(offset)?;
@@ -141,7 +144,8 @@ impl Fuzzer {
         Some(bytes)
     }
 
-    /// Any number but the real one: the chance to meet another that is in use is one in many millions.
+    /// Any number but the real one: the chance to meet another that is in use is one in many
+    /// millions.
     fn another_connection(&mut self, frame: Frame) -> Frame {
         let mut number = || U32::new(self.random.draw() as u32);
         Frame {

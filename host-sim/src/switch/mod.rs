@@ -1,5 +1,5 @@
-//! A switch of Ethernet frames on unix sockets: how emulators and Linux processes of one job are wired together, with
-//! the faults that a wire has.
+//! A switch of Ethernet frames on unix sockets: how emulators and Linux processes of one job are
+//! wired together, with the faults that a wire has.
 //!
 //! # The wire
 //!
@@ -11,26 +11,28 @@
 //! | [serial](Kind::Serial) | `serial<k>.sock`, a stream | connects to it | in COBS, as of [`serial`](aldis_drivers::serial) |
 //!
 //! `qemu-system-*` takes the member's part with `-netdev
-//! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a Linux process with
-//! [`SocketNic`](crate::socket_nic::SocketNic). A serial line of an emulator is `-chardev socket,id=link,path=serial0.sock`
-//! and `-serial chardev:link`.
+//! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a
+//! Linux process with [`SocketNic`](crate::socket_nic::SocketNic). A serial line of an emulator is
+//! `-chardev socket,id=link,path=serial0.sock` and `-serial chardev:link`.
 //!
 //! # What it does
 //!
-//! It learns on which port a station lives from the frames that come from it, sends a frame for a known station to
-//! that port alone and all others to every port but their own (IEEE Std 802.1Q, 8.7 and 8.8). A queue of
-//! [`QUEUE_FRAMES`] stands before each member: one that is slow loses frames, which are counted, and holds up
-//! nobody. One that is gone is a cable without a plug; it may come back.
+//! It learns on which port a station lives from the frames that come from it, sends a frame for a
+//! known station to that port alone and all others to every port but their own (IEEE
+//! Std 802.1Q, 8.7 and 8.8). A queue of [`QUEUE_FRAMES`] stands before each member: one that is
+//! slow loses frames, which are counted, and holds up nobody. One that is gone is a cable without a
+//! plug; it may come back.
 //!
-//! Faults are drawn from a seed for each direction of each port by itself ([`Faults`]), so that what happens to the n-th
-//! frame in a direction depends on the seed alone. What leaves for the members can be
-//! [captured](Switch::capture) in a file for `tshark -r` and Wireshark.
+//! Faults are drawn from a seed for each direction of each port by itself ([`Faults`]), so that
+//! what happens to the n-th frame in a direction depends on the seed alone. What leaves for the
+//! members can be [captured](Switch::capture) in a file for `tshark -r` and Wireshark.
 //!
 //! One thread, one `poll(2)`; [`Switch::turn`] is one round of it.
 //!
 //! # Limits
 //!
-//! Frames of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes, [`STATIONS_MAX`] stations, no VLANs, no spanning tree.
+//! Frames of [`FRAME_BYTES_MIN`] to [`FRAME_BYTES_MAX`] bytes, [`STATIONS_MAX`] stations, no VLANs,
+//! no spanning tree.
 
 mod cable;
 mod capture;
@@ -66,7 +68,8 @@ pub use malformed::Malformed;
 pub use stations::STATIONS_MAX;
 pub use statistics::{FaultCounts, MalformedCounts, PortStatistics, Statistics};
 
-/// The shortest frame: two addresses and an EtherType. Shorter ones are counted as runts and go nowhere.
+/// The shortest frame: two addresses and an EtherType. Shorter ones are counted as runts and go
+/// nowhere.
 pub const FRAME_BYTES_MIN: usize = 14;
 /// The longest frame, for jumbo frames and for those that nobody may send.
 pub const FRAME_BYTES_MAX: usize = 65_000;
@@ -74,7 +77,8 @@ pub const FRAME_BYTES_MAX: usize = 65_000;
 pub const QUEUE_FRAMES: usize = 256;
 /// Frames taken from one port before the others have their turn.
 const BURST_FRAMES: usize = 32;
-/// How long a full socket is left alone, ns: a datagram socket does not say when its member has room again.
+/// How long a full socket is left alone, ns: a datagram socket does not say when its member has
+/// room again.
 const RETRY_NS: u64 = 100_000;
 
 /// A switch and its ports.
@@ -102,11 +106,12 @@ impl Switch {
         }
     }
 
-    /// Adds the port for member `number`. `from` are the faults of what comes from the member, `to` those of what goes
-    /// to it.
+    /// Adds the port for member `number`. `from` are the faults of what comes from the member, `to`
+    /// those of what goes to it.
     ///
     /// # Errors
-    /// The socket cannot be made; if it stands there already, another switch uses the folder or died in it.
+    /// The socket cannot be made; if it stands there already, another switch uses the folder or
+    /// died in it.
     pub fn add(&mut self, number: u32, kind: Kind, from: Faults, to: Faults) -> io::Result<()> {
         self.ports.push(Port::bind(&self.folder, number, kind, self.seed, from, to)?);
         Ok(())
@@ -127,8 +132,8 @@ impl Switch {
         Statistics::of(self.ports.iter().map(Port::statistics))
     }
 
-    /// Waits until a frame comes, one that was held back is due, or `until` ([`monotonic_ns`]) is reached, and handles what
-    /// there is. Also returns when one of `others` can be read.
+    /// Waits until a frame comes, one that was held back is due, or `until` ([`monotonic_ns`]) is
+    /// reached, and handles what there is. Also returns when one of `others` can be read.
     ///
     /// # Errors
     /// `poll(2)` fails, or the capture cannot be written.

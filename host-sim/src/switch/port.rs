@@ -13,7 +13,8 @@ use super::faults::Faults;
 use super::statistics::PortStatistics;
 use super::{BURST_FRAMES, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
 
-/// Where a frame's EtherType is, and in a packet of IPv4 (RFC 791) its protocol; and what they are of UDP.
+/// Where a frame's EtherType is, and in a packet of IPv4 (RFC 791) its protocol; and what they are
+/// of UDP.
 const ETHERTYPE: core::ops::Range<usize> = 12..14;
 const ETHERTYPE_IPV4: [u8; 2] = [8, 0];
 const PROTOCOL: usize = 23;
@@ -71,7 +72,8 @@ impl Port {
         [self.inbound.due(), self.outbound.due(), self.retry, at_once].into_iter().flatten().min()
     }
 
-    /// The length of the next good frame from the member; `None` when there is none, or nothing but bad ones for now.
+    /// The length of the next good frame from the member; `None` when there is none, or nothing but
+    /// bad ones for now.
     pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Option<usize> {
         for _ in 0..BURST_FRAMES {
             match self.cable.receive(buffer)? {

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 
 use aldis_hal::nic::Mac;
 
-/// Stations that are remembered. Frames for others go to every port, as they do for a station that has not spoken.
+/// Stations that are remembered. Frames for others go to every port, as they do for a station that
+/// has not spoken.
 pub const STATIONS_MAX: usize = 4096;
 
-/// The filtering database of IEEE Std 802.1Q, 8.8, without ageing: a job is short, and a station that moves is learned
-/// anew by its first frame.
+/// The filtering database of IEEE Std 802.1Q, 8.8, without ageing: a job is short, and a station
+/// that moves is learned anew by its first frame.
 #[derive(Debug, Default)]
 pub(super) struct Stations(HashMap<[u8; 6], usize>);
 

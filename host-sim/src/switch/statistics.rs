@@ -97,8 +97,8 @@ pub struct PortStatistics {
     pub sent_bytes: u64,
     /// Frames from the member that were too short to be one.
     pub runts: u64,
-    /// Frames from the member that were longer than [`FRAME_BYTES_MAX`](super::FRAME_BYTES_MAX), or damaged beyond reading
-    /// on a serial line.
+    /// Frames from the member that were longer than [`FRAME_BYTES_MAX`](super::FRAME_BYTES_MAX), or
+    /// damaged beyond reading on a serial line.
     pub unreadable: u64,
     /// Frames for the member that were dropped because its queue was full.
     pub overflowed: u64,

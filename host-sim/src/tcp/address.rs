@@ -1,7 +1,7 @@
 //! Where a rank can be reached, as its card tells.
 //!
-//! One byte for the number of addresses, then each: a byte 4 or 6, the port (little-endian), and the 4 or 16 bytes of the
-//! address. As many as the card has room for, the preferred one first.
+//! One byte for the number of addresses, then each: a byte 4 or 6, the port (little-endian), and
+//! the 4 or 16 bytes of the address. As many as the card has room for, the preferred one first.
 
 use core::net::{IpAddr, SocketAddr};
 

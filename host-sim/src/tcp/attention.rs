@@ -1,5 +1,6 @@
-//! Where to look for what has come: at the one socket that is being talked over, straight, or by asking the system which of
-//! all are ready. Either costs a system call, so a poll should make one and not both.
+//! Where to look for what has come: at the one socket that is being talked over, straight, or by
+//! asking the system which of all are ready. Either costs a system call, so a poll should make one
+//! and not both.
 
 use aldis_hal::Instant;
 
@@ -11,8 +12,8 @@ const LONG_STREAK: u32 = 64;
 const PATIENCE: u32 = 4096;
 /// Polls that ask the system each, after something has come.
 const ALERT: u32 = 1024;
-/// While all is quiet the system is asked every so many polls, so that other transports' polls stay cheap; and every so many
-/// while there is the one.
+/// While all is quiet the system is asked every so many polls, so that other transports' polls stay
+/// cheap; and every so many while there is the one.
 const SPARSE: u32 = 32;
 /// As long as something waits to be sent.
 const PRESSING: u32 = 4;

@@ -11,7 +11,8 @@ use super::tls::Files;
 /// The most links between two ranks.
 pub const LINKS_MAX: u8 = 16;
 
-/// How a rank listens and connects. The same on all ranks of a job, as far as [`links`](Self::links) is concerned.
+/// How a rank listens and connects. The same on all ranks of a job, as far as
+/// [`links`](Self::links) is concerned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
     /// Which of the machine's addresses are used.
@@ -20,12 +21,14 @@ pub struct Config {
     pub ports: RangeInclusive<u16>,
     /// Connections to each peer, 1 to [`LINKS_MAX`]: long messages are dealt out to them.
     pub links: u8,
-    /// Bytes that the system may hold for a socket to send; `None` leaves it to the system, which adapts it.
+    /// Bytes that the system may hold for a socket to send; `None` leaves it to the system, which
+    /// adapts it.
     pub send_buffer: Option<usize>,
-    /// Bytes that the system may hold for a socket to read; `None` leaves it to the system, which adapts it.
+    /// Bytes that the system may hold for a socket to read; `None` leaves it to the system, which
+    /// adapts it.
     pub receive_buffer: Option<usize>,
-    /// Silence after which the system asks whether a peer's machine is still there, in whole seconds; it is given up 20 s
-    /// later. `None`: never.
+    /// Silence after which the system asks whether a peer's machine is still there, in whole
+    /// seconds; it is given up 20 s later. `None`: never.
     pub keep_alive: Option<Duration>,
     /// How long a peer may be unreachable before it is given up.
     pub connect_timeout: Duration,

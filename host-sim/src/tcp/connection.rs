@@ -18,9 +18,11 @@ pub(super) struct Connection {
     pub(super) stage: Stage,
     /// The system has said that there is something to read, or has not been asked since there was.
     pub(super) may_read: bool,
-    /// That there is nothing more to read was concluded from a read of less than there was room for.
+    /// That there is nothing more to read was concluded from a read of less than there was room
+    /// for.
     pub(super) is_assumed: bool,
-    /// The system has said that nothing more comes: the end is to be read even if there is less than room for.
+    /// The system has said that nothing more comes: the end is to be read even if there is less
+    /// than room for.
     pub(super) at_end: bool,
     /// It stands in the line of those to be read.
     pub(super) queued: bool,
@@ -118,7 +120,8 @@ impl Connection {
         }
     }
 
-    /// Reads what is there; at its end, or if there is less than room, there is nothing more for now.
+    /// Reads what is there; at its end, or if there is less than room, there is nothing more for
+    /// now.
     #[inline]
     pub(super) fn receive(&mut self) -> Moved {
         let Stage::Open(link) = &mut self.stage else { return Moved::Blocked };

@@ -30,7 +30,8 @@ pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
 /// Answers of the system that one look takes.
 const EVENTS: usize = 64;
 
-/// How often connections are tried of which it is only assumed that there is nothing to do, in nanoseconds.
+/// How often connections are tried of which it is only assumed that there is nothing to do, in
+/// nanoseconds.
 const DOUBT_NS: u64 = 5_000_000;
 
 /// What the system names listeners by; connections have their place and key.
@@ -232,7 +233,8 @@ impl Engine {
         events + self.work(budget - events, sink)
     }
 
-    /// Reads the connection that is being talked over, without having been told that there is something.
+    /// Reads the connection that is being talked over, without having been told that there is
+    /// something.
     #[inline]
     fn read_straight<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
         if let Some(connection) = self.connections.get(slot) {
@@ -245,8 +247,8 @@ impl Engine {
         events
     }
 
-    /// Lets the system look after all connections but this one: that it notes every packet takes 3 % of the time of a small
-    /// message.
+    /// Lets the system look after all connections but this one: that it notes every packet takes 3
+    /// % of the time of a small message.
     #[cold]
     fn leave_alone(&mut self, alone: Option<u32>) {
         if let Some(slot) = self.alone
@@ -350,8 +352,9 @@ impl Engine {
         }
     }
 
-    /// Tries connections without having been told that they are ready: those of which it was only assumed that they are not,
-    /// those in their handshake, or all if the system does not answer. A call that moved less than it could have, for whatever reason, thus costs time and no more.
+    /// Tries connections without having been told that they are ready: those of which it was only
+    /// assumed that they are not, those in their handshake, or all if the system does not answer. A
+    /// call that moved less than it could have, for whatever reason, thus costs time and no more.
     #[cold]
     fn doubt(&mut self, now: Instant, is_blind: bool) {
         for slot in 0..self.connections.slots() {
@@ -392,7 +395,8 @@ impl Engine {
         }
     }
 
-    /// Takes a connection into the table, under the system's eyes. `None`: the system does not take it.
+    /// Takes a connection into the table, under the system's eyes. `None`: the system does not take
+    /// it.
     pub(super) fn admit(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.connections.next_slot();
         if let Err(errno) = watch(&self.epoll, slot, &connection) {
@@ -430,7 +434,8 @@ impl Drop for Engine {
     }
 }
 
-/// Lets the system look after a connection; what there is to say of it already is said at the next look.
+/// Lets the system look after a connection; what there is to say of it already is said at the next
+/// look.
 fn watch(epoll: &Epoll, slot: u32, connection: &Connection) -> Result<(), Errno> {
     let name = u64::from(slot) | u64::from(connection.key) << 32;
     let what = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;

@@ -1,9 +1,9 @@
-//! How messages follow each other in a stream: a head of eight bytes, then the message. The first four are those of
-//! [`stream::Frame`]; the others, little-endian, are the number of the message among all to this peer, over all links. It
-//! wraps.
+//! How messages follow each other in a stream: a head of eight bytes, then the message. The first
+//! four are those of [`stream::Frame`]; the others, little-endian, are the number of the message
+//! among all to this peer, over all links. It wraps.
 //!
-//! The number of a bye is that of the message that would come next: it is the last word once all before it have come,
-//! whichever link they took.
+//! The number of a bye is that of the message that would come next: it is the last word once all
+//! before it have come, whichever link they took.
 
 use aldis_hal::cause::Malformed;
 use aldis_protocols::stream::{self, FRAME_HEAD_BYTES};
@@ -35,7 +35,8 @@ impl Frame {
         }
     }
 
-    /// The head as it is sent. One that cannot be sent, of no bytes, is refused by whoever reads it.
+    /// The head as it is sent. One that cannot be sent, of no bytes, is refused by whoever reads
+    /// it.
     #[inline]
     pub(super) fn emit(self) -> [u8; HEAD_BYTES] {
         let first = u32::from_le_bytes(self.kind.encode().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! How connections come about and end: what the machines of [`stream`](aldis_protocols::stream) ask for, done with sockets.
+//! How connections come about and end: what the machines of [`stream`](aldis_protocols::stream) ask
+//! for, done with sockets.
 
 use std::io::ErrorKind;
 
@@ -88,9 +89,10 @@ impl Engine {
         self.next_key
     }
 
-    /// An attempt came to nothing, and the next address is tried. `denied`: who is there will never be the peer, and why.
-    /// Once that is so at all of them, it is nowhere. An address where nobody listens says nothing: it may be of a network
-    /// that the machines do not share, and the peer may connect from its side.
+    /// An attempt came to nothing, and the next address is tried. `denied`: who is there will never
+    /// be the peer, and why. Once that is so at all of them, it is nowhere. An address where nobody
+    /// listens says nothing: it may be of a network that the machines do not share, and the peer
+    /// may connect from its side.
     fn failed(&mut self, peer: PeerId, denied: Option<Cause>) {
         self.counters.failed += 1;
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
@@ -388,7 +390,8 @@ impl Engine {
     }
 }
 
-/// Sends what a handshake has to say. A socket takes the few bytes that there are, or is not connected yet.
+/// Sends what a handshake has to say. A socket takes the few bytes that there are, or is not
+/// connected yet.
 fn speak(wire: &mut Wire, handshake: &mut Handshake) -> Moved {
     if handshake.output().is_empty() {
         return Moved::Bytes(0);

@@ -8,8 +8,9 @@ use crate::paged::Paged;
 /// Bytes that a read asks for when it is not known what comes.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
-/// Bytes of a stream, cut into frames. A message lies in one piece when it is delivered. The rest of a long frame is read
-/// alone, so that the next frame begins at the front again and long messages are never moved.
+/// Bytes of a stream, cut into frames. A message lies in one piece when it is delivered. The rest
+/// of a long frame is read alone, so that the next frame begins at the front again and long
+/// messages are never moved.
 #[derive(Debug)]
 pub(super) struct Incoming {
     memory: Paged,
@@ -21,7 +22,8 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// For messages of so many bytes at most. The memory is taken from the system as it is first used.
+    /// For messages of so many bytes at most. The memory is taken from the system as it is first
+    /// used.
     pub(super) fn new(message_bytes_max: usize) -> Self {
         let memory = Paged::new(READ_BYTES + HEAD_BYTES + message_bytes_max);
         Self { memory, start: 0, end: 0, message_bytes_max }
@@ -43,7 +45,8 @@ impl Incoming {
         })
     }
 
-    /// The next frame, if its head has come, and what has come of its message: all that has been read, if it is not whole.
+    /// The next frame, if its head has come, and what has come of its message: all that has been
+    /// read, if it is not whole.
     #[inline]
     pub(super) fn begun(&self) -> Option<(Frame, &[u8])> {
         let frame = self.head().ok()??;
@@ -69,8 +72,8 @@ impl Incoming {
         self.start == self.end
     }
 
-    /// Where to read to: never nothing, as long as the next frame has not come whole. `most` bytes, or as many as that frame
-    /// still has if those are more, or if it is long.
+    /// Where to read to: never nothing, as long as the next frame has not come whole. `most` bytes,
+    /// or as many as that frame still has if those are more, or if it is long.
     #[inline]
     pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
         let whole = match self.head() {

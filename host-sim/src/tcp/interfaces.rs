@@ -1,4 +1,5 @@
-//! Which of the machine's addresses a rank listens at, and in which order those of a peer are tried.
+//! Which of the machine's addresses a rank listens at, and in which order those of a peer are
+//! tried.
 
 use core::cmp::Reverse;
 use core::fmt;
@@ -24,13 +25,14 @@ impl Family {
     }
 }
 
-/// Which interfaces are used. An entry of a list is the name of an interface (`eth0`), an address, or a network
-/// (`10.1.0.0/16`, `fd00::/8`).
+/// Which interfaces are used. An entry of a list is the name of an interface (`eth0`), an address,
+/// or a network (`10.1.0.0/16`, `fd00::/8`).
 ///
-/// Without any list: all that are up. Those whose carrier the system does not report only if there is none with one: it
-/// reports one up to a second late. The loopback only if it is included, or there is no other.
-/// Addresses that mean something on one link alone are never used in IPv6, where they are nothing without that link's
-/// name on the machine, and in IPv4 (169.254.0.0/16, RFC 3927) only if they are included.
+/// Without any list: all that are up. Those whose carrier the system does not report only if there
+/// is none with one: it reports one up to a second late. The loopback only if it is included, or
+/// there is no other. Addresses that mean something on one link alone are never used in IPv6, where
+/// they are nothing without that link's name on the machine, and in IPv4 (169.254.0.0/16, RFC 3927)
+/// only if they are included.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Interfaces {
     /// Only these, if there are any.
@@ -236,9 +238,10 @@ pub(super) fn select(interfaces: &Interfaces) -> Result<Vec<Network>, TcpError> 
     choose(interfaces, &found)
 }
 
-/// Puts a peer's addresses in the order in which they are tried: in a network of this side (the narrowest first), of a
-/// family that this side has, others; the loopback last, unless this side has nothing else. Which of them leads to the peer
-/// is known when a handshake over it succeeds: others may have the same address.
+/// Puts a peer's addresses in the order in which they are tried: in a network of this side (the
+/// narrowest first), of a family that this side has, others; the loopback last, unless this side
+/// has nothing else. Which of them leads to the peer is known when a handshake over it succeeds:
+/// others may have the same address.
 pub(super) fn order(own: &[Network], addresses: &mut [SocketAddr]) {
     let all_loopback = own.iter().all(|network| network.ip.is_loopback());
     addresses.sort_by_key(|address| {
@@ -310,7 +313,8 @@ mod tests {
         assert_eq!(chosen(&[], &["eth0", "tun0"], Some(Family::V6)).unwrap(), ["::1"]);
     }
 
-    /// The carrier of an interface that was just set up is reported late; a rank that starts meanwhile has to use it.
+    /// The carrier of an interface that was just set up is reported late; a rank that starts
+    /// meanwhile has to use it.
     #[test]
     fn without_a_carrier_an_address_is_better_than_the_loopback() {
         assert_eq!(chosen(&[], &["eth0", "tun0"], None).unwrap(), ["172.17.0.1"]);

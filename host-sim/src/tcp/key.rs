@@ -11,8 +11,8 @@ use crate::entropy::{self, NoEntropy};
 /// Bytes of a key.
 pub const KEY_BYTES: usize = 32;
 
-/// The key of a job, from its launcher to its ranks over their own wire-up. A handshake proves that it is known, by
-/// HMAC-SHA256 (RFC 2104, FIPS 180-4), without telling it.
+/// The key of a job, from its launcher to its ranks over their own wire-up. A handshake proves that
+/// it is known, by HMAC-SHA256 (RFC 2104, FIPS 180-4), without telling it.
 #[derive(Clone)]
 pub struct JobKey {
     /// The hash with the key taken in, so that each tag begins there.
@@ -28,7 +28,8 @@ impl JobKey {
         Self { keyed: Hmac::new(&block.into()) }
     }
 
-    /// Returns a key of the system's random numbers: its bytes, for a launcher to send to its ranks.
+    /// Returns a key of the system's random numbers: its bytes, for a launcher to send to its
+    /// ranks.
     ///
     /// # Errors
     /// [`NoEntropy`]: no job has a key that can be foretold.
@@ -38,7 +39,8 @@ impl JobKey {
     }
 }
 
-/// Numbers that nobody can foretell, of one secret: the system is asked once, so that no handshake can lack one.
+/// Numbers that nobody can foretell, of one secret: the system is asked once, so that no handshake
+/// can lack one.
 #[derive(Debug)]
 pub(super) struct Nonces {
     secret: JobKey,
@@ -52,7 +54,8 @@ impl Nonces {
         JobKey::random().map(|secret| Self { secret: JobKey::new(secret), given: 0 })
     }
 
-    /// The tags of a counter under a secret are as random as the secret (HMAC is a pseudorandom function).
+    /// The tags of a counter under a secret are as random as the secret (HMAC is a pseudorandom
+    /// function).
     pub(super) fn next(&mut self) -> [u8; NONCE_BYTES] {
         self.given = self.given.wrapping_add(1);
         let mut nonce = [0; NONCE_BYTES];

@@ -6,11 +6,12 @@ use aldis_protocols::header::DATA_HEADER_BYTES;
 use super::connection::{Connection, Stage};
 use super::wire::Moved;
 
-/// Messages of at least so many bytes are not taken in whole before they are delivered, if the sink wants them so.
+/// Messages of at least so many bytes are not taken in whole before they are delivered, if the sink
+/// wants them so.
 const LANDING_BYTES_MIN: usize = 16 << 10;
 
-/// Bytes of a read that probably begins with the head of a long message, and of what is read behind one by the same call:
-/// what comes beyond the head is copied once more.
+/// Bytes of a read that probably begins with the head of a long message, and of what is read behind
+/// one by the same call: what comes beyond the head is copied once more.
 const PEEK_BYTES: usize = 512;
 
 /// A long message whose first bytes have come.
@@ -34,7 +35,8 @@ impl Landing {
 }
 
 impl Connection {
-    /// Begins to land the next message, if it is long, has begun to come, is the `expected` one and the sink says where to.
+    /// Begins to land the next message, if it is long, has begun to come, is the `expected` one and
+    /// the sink says where to.
     pub(super) fn begin_landing<S: Sink>(&mut self, expected: u32, sink: &mut S) {
         let Stage::Open(link) = &mut self.stage else { return };
         let Some((frame, there)) = link.incoming.begun() else { return };

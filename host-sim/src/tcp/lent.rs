@@ -1,7 +1,8 @@
-//! This module holds `unsafe` code: it looks at memory that was lent to be sent from, for as long as it is lent.
+//! This module holds `unsafe` code: it looks at memory that was lent to be sent from, for as long
+//! as it is lent.
 //!
-//! Regions of the user's memory, and the pieces of them that wait for a socket. Whoever takes a region
-//! [back](Regions::take_back) lets go of its pieces too, before anything else.
+//! Regions of the user's memory, and the pieces of them that wait for a socket. Whoever takes a
+//! region [back](Regions::take_back) lets go of its pieces too, before anything else.
 
 use core::ptr::NonNull;
 
@@ -39,7 +40,8 @@ pub(super) struct Lent {
     token: Token,
 }
 
-// SAFETY: the addresses are dereferenced by the transport that holds them alone, which moves between threads as a whole.
+// SAFETY: the addresses are dereferenced by the transport that holds them alone, which moves
+// between threads as a whole.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Send for Lent {}
@@ -51,8 +53,8 @@ impl Regions {
     /// [`Cause::Full`].
     ///
     /// # Safety
-    /// Until it is [taken back](Self::take_back) and its pieces are let go of, or this is dropped with them, the memory is
-    /// there to be read and nobody writes to it.
+    /// Until it is [taken back](Self::take_back) and its pieces are let go of, or this is dropped
+    /// with them, the memory is there to be read and nobody writes to it.
     pub(super) unsafe fn register(&mut self, peer: PeerId, memory: Memory) -> Result<RegionId, Cause> {
         if self.free.is_empty() && self.places.len() < REGIONS_MAX {
             self.free.push(self.places.len() as u32);
@@ -78,7 +80,8 @@ impl Regions {
         Ok(place.peer)
     }
 
-    /// A piece of a region that was registered for `peer`. `None` if there is no such, or it is not inside.
+    /// A piece of a region that was registered for `peer`. `None` if there is no such, or it is not
+    /// inside.
     pub(super) fn piece(&self, peer: PeerId, piece: Gather, token: Token) -> Option<Lent> {
         let Gather { region, offset, len } = piece;
         let place = self.places.get(region.0.slot as usize)?;
@@ -102,8 +105,9 @@ impl Lent {
     /// What is to be sent next of it, at least one byte.
     pub(super) fn bytes(&self) -> &[u8] {
         match self.start {
-            // SAFETY: the region has not been taken back, or the piece would have been let go of; until then the memory is
-            // there and nobody writes to it, which whoever registered it answers for.
+            // SAFETY: the region has not been taken back, or the piece would have been let go of;
+            // until then the memory is there and nobody writes to it, which whoever registered it
+            // answers for.
             Some(start) => unsafe { core::slice::from_raw_parts(start.as_ptr(), self.len) },
             None => NOTHING.get(..self.len).unwrap_or(&NOTHING),
         }
@@ -122,7 +126,8 @@ impl Lent {
         self.start.map(|_| self.token)
     }
 
-    /// Lets go of the memory if it is of this region; as many bytes of no meaning are sent in its place.
+    /// Lets go of the memory if it is of this region; as many bytes of no meaning are sent in its
+    /// place.
     pub(super) fn let_go(&mut self, region: RegionId) {
         if self.region == region {
             self.start = None;

@@ -1,31 +1,37 @@
-//! Messages over TCP: a rank's listeners and its connections to other ranks, on this machine or another.
+//! Messages over TCP: a rank's listeners and its connections to other ranks, on this machine or
+//! another.
 //!
-//! Nothing is connected before it is needed: a connection is made when a peer is first sent to, or waited for
-//! ([`Transport::expect`](aldis_hal::Transport::expect)), by whichever side is first; the machines of
-//! [`stream`](aldis_protocols::stream) see to it that both sides are ranks of the job and keep the same one. Sockets never
-//! block. [`poll`](aldis_hal::Transport::poll) drives everything, without a thread.
+//! Nothing is connected before it is needed: a connection is made when a peer is first sent to, or
+//! waited for ([`Transport::expect`](aldis_hal::Transport::expect)), by whichever side is first;
+//! the machines of [`stream`](aldis_protocols::stream) see to it that both sides are ranks of the
+//! job and keep the same one. Sockets never block. [`poll`](aldis_hal::Transport::poll) drives
+//! everything, without a thread.
 //!
 //! # What a message costs
 //!
-//! A message is one call to send and one to receive. A small one is put together with its head and sent at once; what the
-//! kernel posts [together](aldis_hal::Transport::cork) leaves by one call. A long one goes from where it lies: lent memory is
-//! looked at for as long as the socket has not taken all of it. It is read straight to where it belongs, if the sink
-//! [says](aldis_hal::Sink::land) where that is, and the head of what follows by the same call. While one connection is being talked over, a
-//! poll reads it straight, and asks the system for others only now and then; as soon as a second one talks, the system is
-//! asked (`epoll`) and those are read that have something. So a poll's cost does not depend on how many peers there are.
+//! A message is one call to send and one to receive. A small one is put together with its head and
+//! sent at once; what the kernel posts [together](aldis_hal::Transport::cork) leaves by one call. A
+//! long one goes from where it lies: lent memory is looked at for as long as the socket has not
+//! taken all of it. It is read straight to where it belongs, if the sink
+//! [says](aldis_hal::Sink::land) where that is, and the head of what follows by the same call.
+//! While one connection is being talked over, a poll reads it straight, and asks the system for
+//! others only now and then; as soon as a second one talks, the system is asked (`epoll`) and those
+//! are read that have something. So a poll's cost does not depend on how many peers there are.
 //!
 //! # Bounds
 //!
-//! An open link has 320 KiB to send from and 320 KiB to receive into, of which the system gives what is really used, and 64
-//! pieces of lent memory wait for it at most; a peer's row has less than 300 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond those
-//! that the job itself can have. One turn of a connection makes 8 reads at most.
+//! An open link has 320 KiB to send from and 320 KiB to receive into, of which the system gives
+//! what is really used, and 64 pieces of lent memory wait for it at most; a peer's row has less
+//! than 300 bytes. A connection in its handshake has half a KiB, and there are 32 at most beyond
+//! those that the job itself can have. One turn of a connection makes 8 reads at most.
 //!
 //! # How it ends
 //!
-//! A transport that is dropped with nothing left to send says bye on its connections; whatever ends without that is a death.
-//! Either is told to the sink once, with the cause: [`PeerLeft`](aldis_hal::Cause::PeerLeft),
-//! [`PeerDead`](aldis_hal::Cause::PeerDead), [`Malformed`](aldis_hal::Cause::Malformed) for a peer that does not speak this
-//! protocol any more.
+//! A transport that is dropped with nothing left to send says bye on its connections; whatever ends
+//! without that is a death. Either is told to the sink once, with the cause:
+//! [`PeerLeft`](aldis_hal::Cause::PeerLeft), [`PeerDead`](aldis_hal::Cause::PeerDead),
+//! [`Malformed`](aldis_hal::Cause::Malformed) for a peer that does not speak this protocol any
+//! more.
 
 mod address;
 mod attention;
@@ -68,7 +74,8 @@ pub use self::interfaces::{Family, Interfaces, Rejected, Rejection};
 pub use self::key::{JobKey, KEY_BYTES};
 pub use self::transport::TcpSlot;
 
-/// What TCP costs over the loopback of one machine: measured on two cores of an AMD EPYC (one way 4.5 to 5.7 us, 5 GB/s).
+/// What TCP costs over the loopback of one machine: measured on two cores of an AMD EPYC (one
+/// way 4.5 to 5.7 us, 5 GB/s).
 const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 2_000, per_kib_ns: 200 };
 
 /// The transport over TCP of one rank. See the [module](self).
@@ -79,13 +86,14 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// A transport that reaches nobody and costs nothing: of a job whose ranks are all on one machine.
+    /// A transport that reaches nobody and costs nothing: of a job whose ranks are all on one
+    /// machine.
     pub const fn vacant(me: PeerId) -> Self {
         Self { me, engine: None }
     }
 
-    /// The transport of rank `me` of so many, in this life. It can be connected to from now on, by those whom
-    /// [`introduce`](aldis_hal::Transport::introduce) has admitted.
+    /// The transport of rank `me` of so many, in this life. It can be connected to from now on, by
+    /// those whom [`introduce`](aldis_hal::Transport::introduce) has admitted.
     ///
     /// # Errors
     /// What [`TcpError`] names.
@@ -100,7 +108,8 @@ impl Tcp {
             .map(|engine| Self { me, engine: Some(Box::new(engine)) })
     }
 
-    /// Where it listens, as its card tells ([`Card::address`](aldis_protocols::Card)); nothing if it is vacant.
+    /// Where it listens, as its card tells ([`Card::address`](aldis_protocols::Card)); nothing if
+    /// it is vacant.
     pub fn address(&self) -> Vec<u8> {
         self.engine.as_ref().map(|engine| address::encode(&engine.addresses)).unwrap_or_default()
     }

@@ -12,11 +12,13 @@ use crate::paged::Paged;
 /// Pieces of lent memory that wait at a time, at most.
 const LENT_MAX: usize = 64;
 
-/// Pieces that one call sends, at most: as many of lent memory, and what stands before and behind each.
+/// Pieces that one call sends, at most: as many of lent memory, and what stands before and behind
+/// each.
 pub(super) const SLICES: usize = 2 * LENT_MAX + 1;
 
-/// Bytes that wait for the socket, in order, in memory of one size; and in between, pieces of memory that was lent. Frames
-/// stand in it as they are sent, so that a message can be packed where it is sent from.
+/// Bytes that wait for the socket, in order, in memory of one size; and in between, pieces of
+/// memory that was lent. Frames stand in it as they are sent, so that a message can be packed where
+/// it is sent from.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     memory: Paged,
@@ -100,7 +102,8 @@ impl Outgoing {
         count
     }
 
-    /// The socket has taken so many bytes of it; those whose memory is not needed any more are `done`.
+    /// The socket has taken so many bytes of it; those whose memory is not needed any more are
+    /// `done`.
     #[inline]
     pub(super) fn taken(&mut self, bytes: usize, done: &mut VecDeque<Token>) {
         let left = if self.lent.is_empty() { bytes } else { self.lent_taken(bytes, done) };
@@ -110,7 +113,8 @@ impl Outgoing {
         }
     }
 
-    /// As [`taken`](Self::taken), as far as there is lent memory: how many bytes behind that have been taken.
+    /// As [`taken`](Self::taken), as far as there is lent memory: how many bytes behind that have
+    /// been taken.
     fn lent_taken(&mut self, bytes: usize, done: &mut VecDeque<Token>) -> usize {
         let mut left = bytes;
         while let Some((before, piece)) = self.lent.front_mut() {
@@ -140,8 +144,8 @@ impl Outgoing {
         self.lent.clear();
     }
 
-    /// Keeps the rest of a frame of which `taken` bytes have been sent past this memory. There is room: it was looked at
-    /// before the frame was begun.
+    /// Keeps the rest of a frame of which `taken` bytes have been sent past this memory. There is
+    /// room: it was looked at before the frame was begun.
     pub(super) fn keep(&mut self, parts: [&[u8]; 2], taken: usize) {
         let mut skip = taken;
         for part in parts {

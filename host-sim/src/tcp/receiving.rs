@@ -41,7 +41,8 @@ fn in_turn(number: u32, next: u32, links: u8) -> Result<(), Turn> {
 }
 
 impl Engine {
-    /// One turn of a connection: delivers at most `budget` messages of it, or takes its handshake further.
+    /// One turn of a connection: delivers at most `budget` messages of it, or takes its handshake
+    /// further.
     #[inline]
     pub(super) fn serve<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
         let Some(connection) = self.connections.get(slot) else { return 0 };
@@ -178,7 +179,8 @@ impl Engine {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
         let orderly = link.farewell.ended() == End::Orderly;
         let whole = link.incoming.is_empty() && link.landing.is_none();
-        // Only the first link brings the bye: another that ends between two frames leaves the last word to it.
+        // Only the first link brings the bye: another that ends between two frames leaves the last
+        // word to it.
         let first = self.peers.get(peer.index()).and_then(|row| row.links.first().copied());
         if whole
             && matches!(turn, Turn::Ended { reset: false })

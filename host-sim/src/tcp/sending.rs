@@ -15,7 +15,8 @@ use super::outgoing::{Outgoing, SLICES};
 use super::peer::NONE;
 use super::wire::Moved;
 
-/// Messages of at most so many bytes are put together with their head first: that is cheaper than a list of pieces.
+/// Messages of at most so many bytes are put together with their head first: that is cheaper than a
+/// list of pieces.
 const GATHER_BYTES_MIN: usize = 2048;
 
 /// Messages of at least so many bytes are dealt out to all links.
@@ -121,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// Something has been put behind what waits, if anything did: it is sent now, or with what follows, unless it waits for
-    /// the socket.
+    /// Something has been put behind what waits, if anything did: it is sent now, or with what
+    /// follows, unless it waits for the socket.
     #[inline]
     fn send_soon(&mut self, slot: u32, (first, blocked): (bool, bool)) {
         match self.corked {
@@ -274,7 +275,8 @@ impl Connection {
         link.blocked
     }
 
-    /// Sends a frame from where it lies, and keeps what the socket does not take; whether there is any.
+    /// Sends a frame from where it lies, and keeps what the socket does not take; whether there is
+    /// any.
     fn send_parts(&mut self, parts: [&[u8]; 2], counters: &mut Counters) -> bool {
         let Stage::Open(link) = &mut self.stage else { return false };
         let all = parts[0].len() + parts[1].len();
@@ -296,14 +298,16 @@ impl Connection {
         sent < all
     }
 
-    /// The socket takes nothing any more. What came before its end is still to be read, and then tells why.
+    /// The socket takes nothing any more. What came before its end is still to be read, and then
+    /// tells why.
     #[cold]
     fn break_off(&mut self, failure: Option<Failure>) {
         // What fails after the first call came of it.
         if !matches!(&self.stage, Stage::Open(link) if link.broken) {
             self.failed = failure.or(self.failed);
         }
-        // Not every failure is the connection's end: without this, the read that is to tell why may find nothing for ever.
+        // Not every failure is the connection's end: without this, the read that is to tell why may
+        // find nothing for ever.
         self.wire.cut();
         self.may_read = true;
         if let Stage::Open(link) = &mut self.stage {

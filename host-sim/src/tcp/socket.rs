@@ -13,7 +13,8 @@ use aldis_sys::{Call, Errno, Failure};
 
 use super::error::TcpError;
 
-/// Connections that a listener keeps until they are taken; the system cuts it to its own bound (`somaxconn`).
+/// Connections that a listener keeps until they are taken; the system cuts it to its own bound
+/// (`somaxconn`).
 const BACKLOG: i32 = 4096;
 
 /// Between two probes of a silent connection, in seconds, and how many may stay unanswered.
@@ -33,7 +34,8 @@ fn set<O: SetSockOpt>(socket: &impl AsFd, option: O, value: &O::Val) -> Result<(
     setsockopt(socket, option, value).map_err(Failure::of(Call::Setsockopt))
 }
 
-/// A socket of the family of `ip`, which does not block, with the sizes that must be known before it is connected.
+/// A socket of the family of `ip`, which does not block, with the sizes that must be known before
+/// it is connected.
 fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, Failure> {
     let family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
@@ -92,7 +94,8 @@ pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Fail
     Ok(stream)
 }
 
-/// Sets a connected or connecting socket up: nothing is held back, and a peer whose machine is gone is noticed.
+/// Sets a connected or connecting socket up: nothing is held back, and a peer whose machine is gone
+/// is noticed.
 ///
 /// # Errors
 /// The system's.

@@ -1,8 +1,8 @@
 //! TLS 1.3 (RFC 8446) below the handshake of ranks: certificates, and who is trusted.
 //!
-//! Both sides show a certificate. It has to be issued by the authority that the job names, and be made out for the job's
-//! [`name`](Files::name): an authority that has issued others besides lets none of those in. Which rank it is, the
-//! handshake within says and proves.
+//! Both sides show a certificate. It has to be issued by the authority that the job names, and be
+//! made out for the job's [`name`](Files::name): an authority that has issued others besides lets
+//! none of those in. Which rank it is, the handshake within says and proves.
 
 use core::fmt;
 use std::io::ErrorKind;
@@ -39,7 +39,8 @@ pub struct Files {
     pub key: PathBuf,
     /// The certificates of the authorities that issue those of the ranks.
     pub authority: PathBuf,
-    /// The name that every rank's certificate has to be made out for, as a DNS name among its alternative names.
+    /// The name that every rank's certificate has to be made out for, as a DNS name among its
+    /// alternative names.
     pub name: String,
 }
 
@@ -218,7 +219,8 @@ impl Tls {
         Ok(Self { dials: Arc::new(dials), accepts: Arc::new(accepts), name })
     }
 
-    /// A new connection that this side has made, or accepted. `None`: the library refuses, and nothing may be sent.
+    /// A new connection that this side has made, or accepted. `None`: the library refuses, and
+    /// nothing may be sent.
     pub(super) fn session(&self, socket: TcpStream, dialled: bool) -> Option<Session> {
         let connection = match dialled {
             true => Connection::from(ClientConnection::new(self.dials.clone(), self.name.clone()).ok()?),
@@ -236,7 +238,8 @@ fn refused(path: &Path, error: &Error) -> TlsError {
     TlsError::Refused { path: path.into(), why: error.to_string() }
 }
 
-/// Who dials has to show a certificate for the name too, which the library checks of who accepts alone.
+/// Who dials has to show a certificate for the name too, which the library checks of who accepts
+/// alone.
 #[derive(Debug)]
 struct Named {
     inner: Arc<dyn ClientCertVerifier>,

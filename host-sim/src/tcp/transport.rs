@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code, a function that is `unsafe` to call: `Tcp` as the kernel sees it.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: `Tcp` as the kernel sees
+//! it.
 
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Quiesce, Slot};
@@ -9,8 +10,8 @@ use aldis_hal::{
 use super::Tcp;
 use super::engine::Engine;
 
-/// A message being written, in the memory of the connection that will carry it. Nothing is taken before
-/// [`commit`](Slot::commit).
+/// A message being written, in the memory of the connection that will carry it. Nothing is taken
+/// before [`commit`](Slot::commit).
 #[derive(Debug)]
 pub struct TcpSlot<'a> {
     engine: &'a mut Engine,

@@ -12,7 +12,8 @@ use super::tls::Tls;
 /// Reads of a socket that is about to be closed.
 const LAST_READS: u32 = 64;
 
-/// Whether a failure says nothing of the connection: another attempt may succeed, as when the system has memory again.
+/// Whether a failure says nothing of the connection: another attempt may succeed, as when the
+/// system has memory again.
 pub(super) fn is_momentary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
         || matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOBUFS | Errno::ENOMEM))
@@ -116,14 +117,15 @@ impl Wire {
         }
     }
 
-    /// Nothing can be sent any more. What has come already can still be read, and then the end; the peer reads its end too.
+    /// Nothing can be sent any more. What has come already can still be read, and then the end; the
+    /// peer reads its end too.
     pub(super) fn cut(&self) {
         // A socket that is shut already needs no more.
         let _ = self.socket().shutdown(Shutdown::Both);
     }
 
-    /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from resetting the connection,
-    /// which could destroy what is still on its way to the peer.
+    /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from
+    /// resetting the connection, which could destroy what is still on its way to the peer.
     pub(super) fn finish(&mut self) {
         let mut nowhere = [0; 4096];
         for _ in 0..LAST_READS {

@@ -1,4 +1,5 @@
-//! Dragonflies (Kim, Dally, Scott, Abts: Technology-Driven, Highly-Scalable Dragonfly Topology, ISCA 2008).
+//! Dragonflies (Kim, Dally, Scott, Abts: Technology-Driven, Highly-Scalable Dragonfly Topology,
+//! ISCA 2008).
 
 use core::num::NonZeroU32;
 
@@ -22,8 +23,9 @@ struct Router {
 const NODES_MAX: u32 = 8;
 
 impl Dragonfly {
-    /// The smallest balanced one that has room for `size` nodes, up to 16 routers of 8 nodes a group: with p nodes at
-    /// a router and 2 p routers in a group, a router has p links to other groups, so there are 2 p p + 1 groups.
+    /// The smallest balanced one that has room for `size` nodes, up to 16 routers of 8 nodes a
+    /// group: with p nodes at a router and 2 p routers in a group, a router has p links to other
+    /// groups, so there are 2 p p + 1 groups.
     pub fn of(size: u32) -> Self {
         let room = |nodes: u32| 2 * nodes * nodes * (2 * nodes * nodes + 1);
         let nodes = (1..NODES_MAX).find(|nodes| room(*nodes) >= size).unwrap_or(NODES_MAX);
@@ -47,7 +49,8 @@ impl Dragonfly {
         u64::from(size).div_ceil(u64::from(self.routers.get()) * u64::from(self.nodes.get()))
     }
 
-    /// The router of group `here` that has the link to group `there`: the other groups are dealt out in turn.
+    /// The router of group `here` that has the link to group `there`: the other groups are dealt
+    /// out in turn.
     fn gateway(self, here: u32, there: u32) -> Router {
         Router { group: here, number: (there - u32::from(there > here)) % self.routers }
     }

@@ -2,8 +2,8 @@
 
 use core::num::NonZeroU32;
 
-/// Leaf switches under spine switches, each connected with each. The target's number picks the spine (D-mod-k, Zahavi
-/// 2010).
+/// Leaf switches under spine switches, each connected with each. The target's number picks the
+/// spine (D-mod-k, Zahavi 2010).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FatTree {
     /// Nodes at a leaf switch.
@@ -16,8 +16,8 @@ pub struct FatTree {
 const LEAF_MAX: u32 = 32;
 
 impl FatTree {
-    /// The one for `size` nodes: as many nodes at a leaf as leaves, up to 32, and half as many uplinks, so that a
-    /// leaf's nodes meet.
+    /// The one for `size` nodes: as many nodes at a leaf as leaves, up to 32, and half as many
+    /// uplinks, so that a leaf's nodes meet.
     pub fn of(size: u32) -> Self {
         let root = size.isqrt();
         let leaf = (root + u32::from(root.pow(2) < size)).clamp(1, LEAF_MAX);

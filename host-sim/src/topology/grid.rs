@@ -1,5 +1,5 @@
-//! Grids whose edges meet: a torus, and a ring as one of a single row. Where the last row is short, switches without
-//! nodes fill it.
+//! Grids whose edges meet: a torus, and a ring as one of a single row. Where the last row is short,
+//! switches without nodes fill it.
 
 use core::num::NonZeroU32;
 
@@ -54,7 +54,8 @@ const fn around(from: u32, to: u32, size: u32) -> (u32, bool) {
     if ahead <= size - ahead { (ahead, true) } else { (size - ahead, false) }
 }
 
-/// Every place from which a link is taken on the shorter way round, and whether it is the link ahead.
+/// Every place from which a link is taken on the shorter way round, and whether it is the link
+/// ahead.
 fn walk(from: u32, to: u32, size: u32, mut visit: impl FnMut(u32, bool)) {
     let (steps, ahead) = around(from, to, size);
     let mut at = from;

@@ -181,7 +181,8 @@ fn ways_on_grids_are_chains_of_neighbours_and_none_is_shorter() {
 
 #[test]
 fn a_way_through_a_dragonfly_goes_from_router_to_router() {
-    // Three groups of two routers with a node each. 12 links within groups, then 9 from group to group.
+    // Three groups of two routers with a node each. 12 links within groups, then 9 from group to
+    // group.
     let dragonfly: Topology = "dragonfly:2x1".parse().unwrap();
     let way = |from, to| {
         let mut links = Vec::new();
@@ -191,6 +192,7 @@ fn a_way_through_a_dragonfly_goes_from_router_to_router() {
     assert_eq!(dragonfly.shared_links(6), 12 + 9);
     assert_eq!(way(0, 1), [1], "group 0, router 0 to 1");
     assert_eq!(way(2, 0), [12 + 3], "group 1 to 0: both have it at their router 0");
-    // Router 0 of group 0, to its router 1, to group 2, whose router 0 has the link, to its router 1.
+    // Router 0 of group 0, to its router 1, to group 2, whose router 0 has the link, to its
+    // router 1.
     assert_eq!(way(0, 5), [1, 12 + 2, 2 * 4 + 1]);
 }

@@ -8,7 +8,8 @@ use super::sys::FlushKey;
 /// Bytes of it: a mark, the GID, the LID, the MTU, a number, and the key of a word.
 const BYTES: usize = 1 + 16 + 2 + 2 + 4 + 4 + 2;
 
-/// A port, and the queue pair for datagrams there; or what rdma_cm calls a port, where that connects.
+/// A port, and the queue pair for datagrams there; or what rdma_cm calls a port, where that
+/// connects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Address {
     pub(super) mode: Mode,
@@ -16,7 +17,8 @@ pub(super) struct Address {
     pub(super) lid: u16,
     pub(super) mtu: u16,
     pub(super) number: u32,
-    /// Of a word that can be read to see that what was written before is there. Zeros where nothing is written.
+    /// Of a word that can be read to see that what was written before is there. Zeros where nothing
+    /// is written.
     pub(super) flush: FlushKey,
 }
 

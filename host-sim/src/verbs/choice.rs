@@ -24,7 +24,8 @@ pub enum RoceVersion {
 /// Who makes connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Manager {
-    /// The ranks themselves, out of band: by datagrams to the queue pair that each rank's card tells.
+    /// The ranks themselves, out of band: by datagrams to the queue pair that each rank's card
+    /// tells.
     #[default]
     OutOfBand,
     /// The system's connection manager, rdma_cm, by addresses of the Internet Protocol.
@@ -34,9 +35,11 @@ pub enum Manager {
 /// How messages travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// Over connections (RC), which are made when they are needed: fastest, with 600 KiB of locked memory for each.
+    /// Over connections (RC), which are made when they are needed: fastest, with 600 KiB of locked
+    /// memory for each.
     Connected(Manager),
-    /// As datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however many.
+    /// As datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however
+    /// many.
     Datagrams,
 }
 
@@ -46,8 +49,8 @@ impl Default for Mode {
     }
 }
 
-/// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2 before v1, IPv4 before
-/// IPv6, and addresses of links last.
+/// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2
+/// before v1, IPv4 before IPv6, and addresses of links last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// A device's name.
@@ -62,12 +65,14 @@ pub struct Config {
     pub mtu: Option<u16>,
     /// How messages travel.
     pub mode: Mode,
-    /// How long, in seconds, a peer that is computing may owe an answer which only its polls give; an hour, unless it is
-    /// chosen. It is taken for dead then.
+    /// How long, in seconds, a peer that is computing may owe an answer which only its polls give;
+    /// an hour, unless it is chosen. It is taken for dead then.
     pub patience_s: Option<NonZeroU32>,
-    /// What a read of a peer's memory costs, registration with it: from which size on long messages are read.
+    /// What a read of a peer's memory costs, registration with it: from which size on long messages
+    /// are read.
     pub read_cost: Option<Cost>,
-    /// The same of a write into it until that can be seen there. Long messages are written where that is cheaper than reading.
+    /// The same of a write into it until that can be seen there. Long messages are written where
+    /// that is cheaper than reading.
     pub write_cost: Option<Cost>,
 }
 

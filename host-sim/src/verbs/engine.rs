@@ -40,14 +40,15 @@ use super::{COST, READ_COST, WRITE_COST};
 pub(super) const SLOT_BYTES: usize = 16 << 10;
 /// Messages to or from a peer that can be under way.
 const WINDOW: u16 = 16;
-/// Messages besides that tell limits alone. A peer tells one when half of the window is free again, and no more than twice
-/// before it has to hear of this side; one more is on its way to be counted.
+/// Messages besides that tell limits alone. A peer tells one when half of the window is free again,
+/// and no more than twice before it has to hear of this side; one more is on its way to be counted.
 const BARE_MAX: u16 = 3;
 /// Messages to or from a peer, all together.
 const MESSAGES: u32 = WINDOW as u32 + BARE_MAX as u32;
 /// Questions whether a peer lives that are under way with it.
 const PROBES: u32 = 1;
-/// What is told of what went to a peer: messages, questions, and the orders of a second connection, also of one that was cut off.
+/// What is told of what went to a peer: messages, questions, and the orders of a second connection,
+/// also of one that was cut off.
 const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS * REQUESTS_OF_ORDER;
 /// How long nothing is asked after that.
 pub(super) const PROBE_NS: u64 = 500_000_000;
@@ -66,7 +67,8 @@ const DIRECT_BYTES_MAX: u64 = 1 << 30;
 /// What a device does that updates words.
 const ATOMICS: Features = Features::ATOMIC_ADD.union(Features::ATOMIC_CAS);
 
-/// Everything there is of a rank's transport. The fields are dropped in this order, and each part holds what it needs.
+/// Everything there is of a rank's transport. The fields are dropped in this order, and each part
+/// holds what it needs.
 pub(super) struct Engine {
     me: PeerId,
     peers: Vec<Peer>,
@@ -169,7 +171,8 @@ impl Engine {
         }
     }
 
-    /// From here on this life of a peer is talked to; what there was of another is dropped without a word.
+    /// From here on this life of a peer is talked to; what there was of another is dropped without
+    /// a word.
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         let address = Address::decode(address, self.here().config.mode).ok_or(Cause::Unreachable)?;
         let row = self.peers.get_mut(peer.index()).filter(|_| peer != self.me).ok_or(Cause::Unreachable)?;
@@ -268,7 +271,8 @@ impl Engine {
         Post::Done
     }
 
-    /// Destroys the queue pairs of a peer, or the one that touches a region or is at work on a post: what was under way is over.
+    /// Destroys the queue pairs of a peer, or the one that touches a region or is at work on a
+    /// post: what was under way is over.
     pub(super) fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match what {
             Quiesce::Peer(peer) => {

@@ -1,4 +1,5 @@
-//! A queue pair for datagrams as a network card: a frame is a datagram, and the MAC of a rank says which rank it is.
+//! A queue pair for datagrams as a network card: a frame is a datagram, and the MAC of a rank says
+//! which rank it is.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -43,7 +44,8 @@ pub(super) struct DatagramNic {
 }
 
 impl DatagramNic {
-    /// The card of rank `me` of so many, whose queue pair has so many slots to send frames from that are no longer than that.
+    /// The card of rank `me` of so many, whose queue pair has so many slots to send frames from
+    /// that are no longer than that.
     pub(super) fn new(
         pair: Datagrams,
         (me, ranks): (PeerId, u32),

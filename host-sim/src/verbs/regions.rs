@@ -88,8 +88,8 @@ impl Key {
         offset.wrapping_add(self.base as u64)
     }
 
-    /// The key of a piece of `len` bytes from `offset`. What a key says of its length is not believed: the device that it is of
-    /// checks all of it.
+    /// The key of a piece of `len` bytes from `offset`. What a key says of its length is not
+    /// believed: the device that it is of checks all of it.
     pub(super) fn unpack(bytes: &[u8], offset: u64, len: usize) -> Result<Self, Cause> {
         let bytes = bytes.first_chunk::<KEY_BYTES>().ok_or(Cause::BadRegion)?;
         let (words, _) = bytes.as_chunks::<8>();

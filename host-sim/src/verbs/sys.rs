@@ -1,6 +1,6 @@
-//! The objects of libibverbs with their lifetimes: each holds those that it was made from, so that it is freed before them, and
-//! memory that the device may touch is out of reach until the device has given it back. The modules below are all the
-//! unsafe code that there is of verbs.
+//! The objects of libibverbs with their lifetimes: each holds those that it was made from, so that
+//! it is freed before them, and memory that the device may touch is out of reach until the device
+//! has given it back. The modules below are all the unsafe code that there is of verbs.
 
 mod channel;
 mod completions;

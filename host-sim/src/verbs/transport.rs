@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code, a function that is `unsafe` to call: `Verbs` as the kernel sees it.
+//! This module holds `unsafe` code, a function that is `unsafe` to call: `Verbs` as the kernel sees
+//! it.
 
 use aldis_drivers::ethernet::EthernetSlot;
 use aldis_hal::memory::{Access, Gather, Memory};
@@ -14,7 +15,8 @@ use super::nic::DatagramNic;
 use super::sys::Act;
 use super::{Verbs, Way};
 
-/// A message being written, in the memory that it will be sent from. Nothing is taken before [`commit`](Slot::commit).
+/// A message being written, in the memory that it will be sent from. Nothing is taken before
+/// [`commit`](Slot::commit).
 #[derive(Debug)]
 pub struct VerbsSlot<'a>(Place<'a>);
 
@@ -129,7 +131,8 @@ impl Transport for Verbs {
         }
     }
 
-    /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device refused it.
+    /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device
+    /// refused it.
     fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
         self.act(peer, Act::Read, local, remote, token)
     }
@@ -143,7 +146,8 @@ impl Transport for Verbs {
         self.act(peer, Act::Update(op), local, remote, token)
     }
 
-    /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked, and how much may be.
+    /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked,
+    /// and how much may be.
     unsafe fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
         let engine = self.engine_mut().ok_or(Cause::Unsupported)?;
         // SAFETY: the same promises, of the caller's.
@@ -158,8 +162,8 @@ impl Transport for Verbs {
         self.engine().ok_or(Cause::Stale)?.pack_key(region, key)
     }
 
-    /// Letting go of a peer destroys its queue pairs; letting go of a region or a post, the one that all reads, writes and
-    /// atomics of that peer are on.
+    /// Letting go of a peer destroys its queue pairs; letting go of a region or a post, the one
+    /// that all reads, writes and atomics of that peer are on.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match &mut self.0 {
             Way::None => Err(Cause::Stale),

@@ -2,8 +2,8 @@
 
 use super::sys::Channel;
 
-/// Polls in vain after which the device is asked to: fewer than those after which a rank that shares its core sleeps
-/// ([`Patience::SHARED_DEVICE`](crate::platform::Patience::SHARED_DEVICE)).
+/// Polls in vain after which the device is asked to: fewer than those after which a rank that
+/// shares its core sleeps ([`Patience::SHARED_DEVICE`](crate::platform::Patience::SHARED_DEVICE)).
 const VAIN: u32 = 8;
 
 /// Polls in vain, and whether the device has been asked.
@@ -14,7 +14,8 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// Takes note of a poll that has found so much; whether the queues are to be armed, and looked at once more.
+    /// Takes note of a poll that has found so much; whether the queues are to be armed, and looked
+    /// at once more.
     pub(super) fn is_due(&mut self, found: u32, channel: &Channel) -> bool {
         if self.armed && (found > 0 || channel.take()) {
             self.armed = false;

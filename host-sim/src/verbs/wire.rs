@@ -1,5 +1,5 @@
-//! Datagrams between ranks, made reliable: [`Ethernet`] over a queue pair of the kind UD. In the mode of that name all messages
-//! go so; else what ranks say to each other of how to connect.
+//! Datagrams between ranks, made reliable: [`Ethernet`] over a queue pair of the kind UD. In the
+//! mode of that name all messages go so; else what ranks say to each other of how to connect.
 
 use std::rc::Rc;
 
@@ -24,7 +24,8 @@ const WAITING_MAX: u32 = 1024;
 const SENDS: u32 = 64;
 /// Bytes that are asked for inline: what fits all that ranks say of how to connect.
 const INLINE_BYTES: u32 = 128;
-/// How long what found no answer waits to be said again, at most. A peer that computes for long does not answer.
+/// How long what found no answer waits to be said again, at most. A peer that computes for long
+/// does not answer.
 const RETRY_NS_MAX: u64 = 50_000_000;
 
 /// Who a rank is.

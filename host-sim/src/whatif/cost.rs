@@ -3,7 +3,8 @@
 /// What messages and local steps cost. All sums saturate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogGp {
-    /// L: from the moment a byte leaves the sender until it is at the receiver, over the shortest way.
+    /// L: from the moment a byte leaves the sender until it is at the receiver, over the shortest
+    /// way.
     pub latency_ps: u64,
     /// What each further switch or node on the way adds to L.
     pub hop_ps: u64,
@@ -18,7 +19,8 @@ pub struct LogGp {
 }
 
 impl LogGp {
-    /// The order of magnitude of a cluster of the 2020s with a 200 Gbit/s network. Measure your own.
+    /// The order of magnitude of a cluster of the 2020s with a 200 Gbit/s network. Measure your
+    /// own.
     pub const CLUSTER: Self = Self {
         latency_ps: 900_000,
         hop_ps: 100_000,

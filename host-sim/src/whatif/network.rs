@@ -1,4 +1,5 @@
-//! A network: its costs, its topology, its slow nodes, and whether messages wait for each other on shared links.
+//! A network: its costs, its topology, its slow nodes, and whether messages wait for each other on
+//! shared links.
 
 use super::cost::LogGp;
 use super::topology::Topology;
@@ -21,14 +22,16 @@ impl Network {
 
     /// With messages that wait for each other where they share a link.
     ///
-    /// Stated simply: a message enters its way when all links of it are free, in the order in which messages leave
-    /// their senders, and holds each of them for k G. The sender is not held up by that.
+    /// Stated simply: a message enters its way when all links of it are free, in the order in which
+    /// messages leave their senders, and holds each of them for k G. The sender is not held up by
+    /// that.
     #[must_use]
     pub fn with_contention(self) -> Self {
         Self { contention: true, ..self }
     }
 
-    /// With a node whose processor takes `factor` times as long for everything: its o and its local steps.
+    /// With a node whose processor takes `factor` times as long for everything: its o and its local
+    /// steps.
     #[must_use]
     pub fn with_slow_node(mut self, rank: u32, factor: u32) -> Self {
         match self.slow.binary_search_by_key(&rank, |(slow, _)| *slow) {
@@ -87,7 +90,8 @@ impl Links {
         self.free_ps.capacity() * size_of::<u64>()
     }
 
-    /// When a message that is ready to enter its way at `now` enters it; holds its links from then on.
+    /// When a message that is ready to enter its way at `now` enters it; holds its links from then
+    /// on.
     pub(crate) fn enter(
         &mut self,
         network: &Network,

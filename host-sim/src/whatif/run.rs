@@ -62,7 +62,8 @@ impl Run {
         call.plan(algorithm).map_err(RunError::Refused)
     }
 
-    /// What it takes to simulate: rounds of all ranks, times the longest way where messages share links.
+    /// What it takes to simulate: rounds of all ranks, times the longest way where messages share
+    /// links.
     ///
     /// # Errors
     /// As [`on`](Self::on).

@@ -91,7 +91,8 @@ pub struct Message {
     pub received: Act,
 }
 
-/// What the end of a run waited for, from its beginning: no other act could be later without making the run longer.
+/// What the end of a run waited for, from its beginning: no other act could be later without making
+/// the run longer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CriticalPath {
     /// The acts on it.
@@ -119,7 +120,8 @@ impl Trace {
         &self.acts
     }
 
-    /// All messages, in the order in which they were sent. Messages between two ranks match in order.
+    /// All messages, in the order in which they were sent. Messages between two ranks match in
+    /// order.
     pub fn messages(&self) -> Vec<Message> {
         let (mut sent, mut messages) = (HashMap::<_, VecDeque<Act>>::new(), Vec::new());
         for &act in &self.acts {
@@ -183,8 +185,8 @@ impl Trace {
     }
 }
 
-/// The act of the same rank that `act` waited for: one that was over as it began, else the last one before, whose message
-/// kept the network interface.
+/// The act of the same rank that `act` waited for: one that was over as it began, else the last one
+/// before, whose message kept the network interface.
 fn before(own: &[Act], act: &Act) -> Option<Act> {
     let place = own.iter().position(|one| one == act)?;
     let earlier = own.get(..place)?;

@@ -26,14 +26,17 @@ fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
     }
 }
 
-/// Numbers that were taken over. A second owner would close what the first has, or what has come in its place.
+/// Numbers that were taken over. A second owner would close what the first has, or what has come in
+/// its place.
 static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Takes over a socket of this kind that whoever started the process left open, by its number, and hides it from further
-/// children; `None` if the number is of nothing like it, or was taken over before.
+/// Takes over a socket of this kind that whoever started the process left open, by its number, and
+/// hides it from further children; `None` if the number is of nothing like it, or was taken over
+/// before.
 ///
 /// # Safety
-/// Nothing else in this process owns what the number names: it is what a launcher says in the environment.
+/// Nothing else in this process owns what the number names: it is what a launcher says in the
+/// environment.
 ///
 /// # Errors
 /// The call that failed, if the system does not say what it is.
@@ -95,10 +98,12 @@ impl Channel {
         Ok((Self { socket: left }, Self { socket: right }))
     }
 
-    /// Takes over the descriptor that the launcher left open, by its number, and hides it from further children.
+    /// Takes over the descriptor that the launcher left open, by its number, and hides it from
+    /// further children.
     ///
     /// # Safety
-    /// Nothing else in this process owns what the number names: it is what the launcher says in [`SOCKET_VARIABLE`].
+    /// Nothing else in this process owns what the number names: it is what the launcher says in
+    /// [`SOCKET_VARIABLE`].
     ///
     /// # Errors
     /// [`WireError::NoSocket`] when the number is not that of a message-keeping local socket, or
@@ -111,18 +116,22 @@ impl Channel {
         Ok(Self { socket })
     }
 
-    /// Takes over what the launcher of this process says in [`SOCKET_VARIABLE`]; `None` if there is none.
+    /// Takes over what the launcher of this process says in [`SOCKET_VARIABLE`]; `None` if there is
+    /// none.
     ///
     /// # Errors
-    /// [`WireError::NoSocket`] when it says nothing sensible, or was asked before: a process joins once.
+    /// [`WireError::NoSocket`] when it says nothing sensible, or was asked before: a process joins
+    /// once.
     pub fn of_launcher() -> Result<Option<Self>, WireError> {
         let Ok(number) = std::env::var(SOCKET_VARIABLE) else { return Ok(None) };
         let number = number.parse().map_err(|_| WireError::NoSocket)?;
-        // SAFETY: by the convention of launchers the number is of a descriptor that is this process's own.
+        // SAFETY: by the convention of launchers the number is of a descriptor that is this
+        // process's own.
         unsafe { Self::inherited(number) }.map(Some)
     }
 
-    /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the socket is full now.
+    /// Sends a message with descriptors beside it. Returns false, with nothing sent, when the
+    /// socket is full now.
     ///
     /// # Errors
     /// [`WireError::Cut`], [`WireError::TooLong`], or the system call that failed.
@@ -187,7 +196,8 @@ impl Channel {
         };
         for message in answer.cmsgs().map_err(|_| WireError::TooLong)? {
             if let ControlMessageOwned::ScmRights(numbers) = message {
-                // SAFETY: the kernel has just made these descriptors for this process; nothing else owns them.
+                // SAFETY: the kernel has just made these descriptors for this process; nothing else
+                // owns them.
                 let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
                 received.descriptors.extend(owned);
             }

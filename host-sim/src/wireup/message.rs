@@ -35,7 +35,8 @@ pub struct Node {
 }
 
 impl Node {
-    /// Those of the node's ranks whose segments `rank` has, itself among them: the first, and how many.
+    /// Those of the node's ranks whose segments `rank` has, itself among them: the first, and how
+    /// many.
     pub const fn mates_of(&self, rank: u32) -> (u32, u32) {
         if self.shares_memory { (self.first, self.ranks) } else { (rank, 1) }
     }
@@ -44,7 +45,8 @@ impl Node {
 /// How the ranks of a job reach each other over TCP.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpTerms {
-    /// The bytes of the [`JobKey`](crate::tcp::JobKey). They go over the wire-up's sockets and pipes alone.
+    /// The bytes of the [`JobKey`](crate::tcp::JobKey). They go over the wire-up's sockets and
+    /// pipes alone.
     pub key: [u8; KEY_BYTES],
     /// What the user has chosen.
     pub config: Config,

@@ -1,6 +1,7 @@
 //! What a call asks before it happens: whether it is to fail, to fall short, to stall or to stop.
 //!
-//! Without the feature `faults` a [`Fault`] is nothing, [`enter`] always returns one, and neither takes an instruction.
+//! Without the feature `faults` a [`Fault`] is nothing, [`enter`] always returns one, and neither
+//! takes an instruction.
 
 use crate::call::Call;
 use crate::plan::Process;
@@ -8,8 +9,9 @@ use crate::plan::Process;
 /// The variable that holds the [plan](crate::plan).
 pub const PLAN_VARIABLE: &str = "ALDIS_FAULTS";
 
-/// The variable that names the file to which uses of calls and faults are noted: a line `PROCESS PID CALL USE` for each of
-/// the first [`LOGGED_USES`] uses of each call, and a line `PROCESS PID CALL USE -> OUTCOME` for each fault.
+/// The variable that names the file to which uses of calls and faults are noted: a line `PROCESS
+/// PID CALL USE` for each of the first [`LOGGED_USES`] uses of each call, and a line `PROCESS PID
+/// CALL USE -> OUTCOME` for each fault.
 pub const LOG_VARIABLE: &str = "ALDIS_FAULTS_LOG";
 
 /// Uses of a call, in each process, that are noted.

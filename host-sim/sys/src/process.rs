@@ -17,8 +17,8 @@ pub use nix::unistd::{Pid, getpid, getppid, gettid};
 use crate::call::Call;
 use crate::fault::enter;
 
-/// `process_vm_readv(2)`, of one piece: reads to `local` as many bytes as it has, at `remote` of a process; returns how many it
-/// was.
+/// `process_vm_readv(2)`, of one piece: reads to `local` as many bytes as it has, at `remote` of a
+/// process; returns how many it was.
 ///
 /// # Safety
 /// `local` is valid for writes of its length.
@@ -29,13 +29,15 @@ use crate::fault::enter;
 pub unsafe fn process_vm_readv(pid: pid_t, local: iovec, remote: iovec) -> Result<usize, Errno> {
     let fault = enter(Call::ProcessVmReadv)?;
     let local = iovec { iov_len: fault.len(local.iov_len), ..local };
-    // SAFETY: the system writes `local` alone, for which the caller vouches; it checks `remote` itself.
+    // SAFETY: the system writes `local` alone, for which the caller vouches; it checks `remote`
+    // itself.
     let moved = unsafe { libc::process_vm_readv(pid, &local, 1, &remote, 1, 0) };
     Errno::result(moved).map(isize::unsigned_abs)
 }
 
-/// `process_vm_writev(2)`, of one piece: writes `local` to as much room as `remote` says in a process; returns how many bytes it
-/// was. The system reads `remote` itself, once: others may change it meanwhile.
+/// `process_vm_writev(2)`, of one piece: writes `local` to as much room as `remote` says in a
+/// process; returns how many bytes it was. The system reads `remote` itself, once: others may
+/// change it meanwhile.
 ///
 /// # Safety
 /// `local` is valid for reads of its length; `remote` for a read of an `iovec`.

@@ -1,5 +1,5 @@
-//! The transport over verbs, on a machine with soft RoCE (`rxe`) and on one without any RDMA device (`none`):
-//! `cargo xtask verbs test` runs the first in a guest.
+//! The transport over verbs, on a machine with soft RoCE (`rxe`) and on one without any RDMA device
+//! (`none`): `cargo xtask verbs test` runs the first in a guest.
 
 mod rxe;
 

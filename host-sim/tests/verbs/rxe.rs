@@ -76,7 +76,8 @@ fn introduce(ranks: &mut [Rank], me: usize, other: usize, epoch: Epoch) {
     ranks[me].verbs.introduce(PeerId(other as u32), epoch, &address).unwrap();
 }
 
-/// A pair of ranks that are connected: each has sent a message, so that neither owes the other anything.
+/// A pair of ranks that are connected: each has sent a message, so that neither owes the other
+/// anything.
 fn connected() -> Vec<Rank> {
     let mut ranks = job(2);
     for (from, to) in [(0, 1), (1, 0)] {

@@ -1,6 +1,6 @@
-//! Where messages lie in attached memory: a ring of their requests by address for each memory, so that messages cost
-//! their bytes alone, a send looks no further than the first gap that is large enough, and what is received leaves at a
-//! cost that does not depend on how many others there are.
+//! Where messages lie in attached memory: a ring of their requests by address for each memory, so
+//! that messages cost their bytes alone, a send looks no further than the first gap that is large
+//! enough, and what is received leaves at a cost that does not depend on how many others there are.
 
 use crate::buffer::{Buffer, overlap};
 use crate::comm::Comms;
@@ -33,8 +33,9 @@ impl Request {
 }
 
 impl<'s> Engine<'s> {
-    /// The room for a message in the memory for its context: the first gap, from where a message came or went last,
-    /// that is large enough. Bounded: every step passes a message, none is passed twice.
+    /// The room for a message in the memory for its context: the first gap, from where a message
+    /// came or went last, that is large enough. Bounded: every step passes a message, none is
+    /// passed twice.
     pub(crate) fn room_for(&mut self, context: u32, len: usize) -> Option<Buffer> {
         let all = self.attached.unwrap_or(Buffer::NONE);
         let Self { comms, requests, buffered, counters, .. } = self;
@@ -47,7 +48,8 @@ impl<'s> Engine<'s> {
         memory.part(start..start.checked_add(len)?)
     }
 
-    /// Puts the send in slot `index`, whose room [`room_for`](Self::room_for) has found, among the messages of its memory.
+    /// Puts the send in slot `index`, whose room [`room_for`](Self::room_for) has found, among the
+    /// messages of its memory.
     pub(super) fn keep_buffered(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         request.orphan = true;
@@ -57,7 +59,8 @@ impl<'s> Engine<'s> {
         let context = request.key.context;
         let Self { comms, requests, buffered, .. } = self;
         let messages = own_memory(comms, context).map_or(&mut buffered.messages, |(_, own)| own);
-        // The ring is still at the message in front of the gap: if that has gone since, at the one before it.
+        // The ring is still at the message in front of the gap: if that has gone since, at the one
+        // before it.
         messages.insert(requests, index);
         buffered.count = buffered.count.wrapping_add(1);
         buffered.release = Some(Self::release_buffered);
@@ -70,7 +73,8 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Takes the request in slot `index` out of the messages of its memory, which are looked at from its gap on.
+    /// Takes the request in slot `index` out of the messages of its memory, which are looked at
+    /// from its gap on.
     #[cold]
     #[inline(never)]
     fn release_buffered(&mut self, index: u32) {
@@ -80,8 +84,8 @@ impl<'s> Engine<'s> {
         let Self { comms, requests, buffered, .. } = self;
         let before = Ring::<InScope>::unlink(requests, index);
         buffered.count = buffered.count.wrapping_sub(1);
-        // In the endpoint's memory, if it was sent before its communicator was given memory; in none any more, if the
-        // communicator has been freed.
+        // In the endpoint's memory, if it was sent before its communicator was given memory; in
+        // none any more, if the communicator has been freed.
         match own_memory(comms, context).filter(|(memory, _)| overlap(*memory, message)) {
             Some((_, messages)) => messages.turn_to(before),
             None if overlap(all, message) => buffered.messages.turn_to(before),
@@ -101,7 +105,8 @@ fn own_memory<'c>(comms: &'c mut Comms<'_>, context: u32) -> Option<(Buffer, &'c
     Some((settings.attached, &mut settings.buffered))
 }
 
-/// Where `len` bytes are free in `memory`, from the message on that the ring is at; it is at the one in front of them then.
+/// Where `len` bytes are free in `memory`, from the message on that the ring is at; it is at the
+/// one in front of them then.
 fn find_gap(
     requests: &mut Requests<'_>,
     memory: Buffer,

@@ -13,7 +13,8 @@ use crate::rank::{Rank, WILD};
 /// Words of a [`ContextOffer`]: 256 slots at a time.
 pub const CONTEXT_WORDS: usize = 4;
 
-/// Slots of the communicator table that are free here: what the members of a communicator-to-be agree on.
+/// Slots of the communicator table that are free here: what the members of a communicator-to-be
+/// agree on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ContextOffer {
@@ -42,8 +43,9 @@ pub enum Members<I> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The group of a communicator, the local one of an intercommunicator (MPI_Comm_group), borrowed from the table. To keep
-    /// it while the endpoint goes on, take the union with [`Group::EMPTY`] into memory of one's own.
+    /// The group of a communicator, the local one of an intercommunicator (MPI_Comm_group),
+    /// borrowed from the table. To keep it while the endpoint goes on, take the union with
+    /// [`Group::EMPTY`] into memory of one's own.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
@@ -54,16 +56,19 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// The remote group of an intercommunicator (MPI_Comm_remote_group), borrowed from the table.
     ///
     /// # Errors
-    /// [`Cause::Intracommunicator`] for a communicator of one group; else as [`group`](Self::group).
+    /// [`Cause::Intracommunicator`] for a communicator of one group; else as
+    /// [`group`](Self::group).
     pub fn remote_group(&self, inter: &Comm) -> Result<Group<'_>, Error> {
         self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
     }
 
-    /// The first rank of a communicator - of an intercommunicator, of its local group, else of the other - that has the other byte
-    /// order. Typed messages convert its numbers and nothing else does, so whoever works on the bytes of others asks first:
-    /// one look, unless some peer of the job is so.
+    /// The first rank of a communicator - of an intercommunicator, of its local group, else of the
+    /// other - that has the other byte order. Typed messages convert its numbers and nothing else
+    /// does, so whoever works on the bytes of others asks first: one look, unless some peer of the
+    /// job is so.
     ///
-    /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those that are not refuse.
+    /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those
+    /// that are not refuse.
     #[inline]
     pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
         #[cfg(not(feature = "compact"))]
@@ -86,8 +91,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         at.map(|at| Rank(at as u32))
     }
 
-    /// Compares two communicators (MPI_Comm_compare). Intercommunicators are compared by both groups, and are unequal to
-    /// communicators of one group (MPI 4.1 section 7.6.1).
+    /// Compares two communicators (MPI_Comm_compare). Intercommunicators are compared by both
+    /// groups, and are unequal to communicators of one group (MPI 4.1 section 7.6.1).
     ///
     /// # Errors
     /// As [`group`](Self::group).
@@ -108,7 +113,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         })
     }
 
-    /// The process that a rank addresses in a communicator, as groups name it: what its messages go to.
+    /// The process that a rank addresses in a communicator, as groups name it: what its messages go
+    /// to.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`]; else as [`group`](Self::group).
@@ -117,8 +123,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context, WILD))
     }
 
-    /// For those who implement collectives: the communicator of an intercommunicator's local group, which belongs to it
-    /// and goes with it.
+    /// For those who implement collectives: the communicator of an intercommunicator's local group,
+    /// which belongs to it and goes with it.
     ///
     /// # Errors
     /// As [`remote_group`](Self::remote_group).
@@ -147,18 +153,21 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.set_name(comm, name).map_err(about(comm, Operation::Group))
     }
 
-    /// For those who implement the making of communicators: takes this process's turn to offer slots, if no other call has it
-    /// or goes first. `order` is of the call, the same on all ranks; `u32::MAX` while that is not agreed.
+    /// For those who implement the making of communicators: takes this process's turn to offer
+    /// slots, if no other call has it or goes first. `order` is of the call, the same on all ranks;
+    /// `u32::MAX` while that is not agreed.
     pub const fn take_context_turn(&mut self, order: u32) -> bool {
         self.engine.comms.turns.take(order)
     }
 
-    /// For the same: the call offers slots later, before those that come behind it in order; it gives back the turn if it has it.
+    /// For the same: the call offers slots later, before those that come behind it in order; it
+    /// gives back the turn if it has it.
     pub const fn put_off_context_turn(&mut self, order: u32, held: bool) {
         self.engine.comms.turns.put_off(order, held);
     }
 
-    /// For the same: the call is over, or has its slot in the table; it gives back the turn if it has it.
+    /// For the same: the call is over, or has its slot in the table; it gives back the turn if it
+    /// has it.
     pub const fn end_context_turn(&mut self, order: u32, held: bool) {
         self.engine.comms.turns.end(order, held);
     }
@@ -193,13 +202,14 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         offer
     }
 
-    /// For those who implement the making of communicators: the last generation of a slot here, at most
-    /// [`GENERATION_MAX`](crate::GENERATION_MAX).
+    /// For those who implement the making of communicators: the last generation of a slot here, at
+    /// most [`GENERATION_MAX`](crate::GENERATION_MAX).
     pub fn context_generation(&self, slot: u32) -> u32 {
         self.engine.comms.generation(slot)
     }
 
-    /// For those who implement the making of communicators: whether there is room for one of these members.
+    /// For those who implement the making of communicators: whether there is room for one of these
+    /// members.
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if there are too few pieces, [`Cause::Stale`].
@@ -210,12 +220,13 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.check_pieces(members)
     }
 
-    /// For those who implement the making of communicators: puts one of these members, among them this process, into
-    /// `slot` with `generation`. All of them must have done so before any uses it.
+    /// For those who implement the making of communicators: puts one of these members, among them
+    /// this process, into `slot` with `generation`. All of them must have done so before any uses
+    /// it.
     ///
     /// # Errors
-    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and [`Cause::Unreachable`] if this
-    /// process is not among them.
+    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and
+    /// [`Cause::Unreachable`] if this process is not among them.
     pub fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
@@ -229,8 +240,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(made)
     }
 
-    /// For those who implement the making of communicators: as [`install`](Self::install), an intercommunicator from the
-    /// group of `companion`, which will belong to it, to `remote`, which has no process in common with that and at least one.
+    /// For those who implement the making of communicators: as [`install`](Self::install), an
+    /// intercommunicator from the group of `companion`, which will belong to it, to `remote`, which
+    /// has no process in common with that and at least one.
     ///
     /// # Errors
     /// As there.
@@ -245,10 +257,12 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.install(slot, generation, remote, Some(companion))
     }
 
-    /// Frees a communicator on this rank alone as soon as that harms no rank: false, and nothing has changed, while a request of
-    /// this rank that is not over needs it or another rank may still read this one's control lines in it. For those whose calls do
-    /// not wait for the other ranks, each of which does the same when it wants; the slot is used again once all ranks of the next
-    /// communicator have. Collectives that are under way in it, and no request of theirs, are for the caller to know.
+    /// Frees a communicator on this rank alone as soon as that harms no rank: false, and nothing
+    /// has changed, while a request of this rank that is not over needs it or another rank may
+    /// still read this one's control lines in it. For those whose calls do not wait for the other
+    /// ranks, each of which does the same when it wants; the slot is used again once all ranks of
+    /// the next communicator have. Collectives that are under way in it, and no request of theirs,
+    /// are for the caller to know.
     ///
     /// # Errors
     /// As [`discard`](Self::discard).
@@ -263,9 +277,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.discard(comm).map(|()| true)
     }
 
-    /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still arrives will be. The way
-    /// out when other ranks are dead; else its ranks free it together (`aldis_coll::comm::free`). The companion of an
-    /// intercommunicator goes with it.
+    /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still
+    /// arrives will be. The way out when other ranks are dead; else its ranks free it together
+    /// (`aldis_coll::comm::free`). The companion of an intercommunicator goes with it.
     ///
     /// # Errors
     /// [`Cause::Predefined`] for world and self, [`Cause::Stale`].

@@ -1,18 +1,21 @@
-//! How the collectives of a communicator are numbered, and whether any two of them can have one number.
+//! How the collectives of a communicator are numbered, and whether any two of them can have one
+//! number.
 
-/// Collective calls of a communicator are numbered below this, then from zero again. What of a tag is above is for what else it
-/// tells, and for calls that name their own.
+/// Collective calls of a communicator are numbered below this, then from zero again. What of a tag
+/// is above is for what else it tells, and for calls that name their own.
 pub const COLLECTIVES_MAX: u32 = 1 << 15;
 
-/// Calls that a rank may have made before another one makes the first of them. Who waits for nobody, as the root of a broadcast,
-/// gets ahead of those that it sends to until its messages have taken all envelopes there; they of others in turn.
+/// Calls that a rank may have made before another one makes the first of them. Who waits for
+/// nobody, as the root of a broadcast, gets ahead of those that it sends to until its messages have
+/// taken all envelopes there; they of others in turn.
 #[cfg(not(feature = "compact"))]
 const AHEAD_MAX: u32 = COLLECTIVES_MAX / 2;
 
 /// The numbers of one communicator. All-zero is before the first call.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// Calls so far, and those of persistent collectives, which keep their number: these are counted apart.
+    /// Calls so far, and those of persistent collectives, which keep their number: these are
+    /// counted apart.
     calls: u32,
     #[cfg(not(feature = "compact"))]
     persistent: u32,
@@ -64,7 +67,8 @@ impl Numbers {
         number
     }
 
-    /// A collective of the last call begins, with this tag; gives that of the one that began before it.
+    /// A collective of the last call begins, with this tag; gives that of the one that began before
+    /// it.
     #[inline]
     pub(super) const fn begin(&mut self, tag: u32) -> Option<u32> {
         if self.under_way == 0 {
@@ -81,8 +85,8 @@ impl Numbers {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// Whether no collective that is under way here can have the number of another one, or of what a rank has called that is
-    /// [ahead](AHEAD_MAX). One that was dropped is under way for good.
+    /// Whether no collective that is under way here can have the number of another one, or of what
+    /// a rank has called that is [ahead](AHEAD_MAX). One that was dropped is under way for good.
     #[inline]
     pub(super) const fn are_distinct(&self) -> bool {
         self.under_way == 0 || self.calls.wrapping_sub(self.since) < COLLECTIVES_MAX - AHEAD_MAX

@@ -1,5 +1,5 @@
-//! What is kept of a communicator besides its groups: what this process was told about it. A column of the communicator
-//! table.
+//! What is kept of a communicator besides its groups: what this process was told about it. A column
+//! of the communicator table.
 
 use aldis_hal::{Cause, PeerId};
 
@@ -62,8 +62,8 @@ impl Comms<'_> {
         Ok(())
     }
 
-    /// The communicator that an error is attached to, and its policy. One of no communicator, or of one that was freed, is
-    /// attached to self (MPI 4.1 section 9.3).
+    /// The communicator that an error is attached to, and its policy. One of no communicator, or of
+    /// one that was freed, is attached to self (MPI 4.1 section 9.3).
     pub(crate) fn policy(&self, context: u32) -> Option<(Comm, Policy)> {
         let context = if self.row(context).is_some() { context } else { ITSELF };
         Some((self.handle(context)?, self.settings(context)?.policy))

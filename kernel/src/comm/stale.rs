@@ -1,4 +1,5 @@
-//! Messages of communicators that have been freed: turned away, so that their peers have their credits back.
+//! Messages of communicators that have been freed: turned away, so that their peers have their
+//! credits back.
 
 use aldis_hal::PeerId;
 use aldis_protocols::rendezvous::Announcement;
@@ -12,8 +13,8 @@ use crate::rank::WILD;
 use crate::request::{Key, Request, State};
 
 impl Engine<'_> {
-    /// Ends an announcement that nobody will receive: its data is asked for in no length by an orphan, so that the
-    /// sender comes to its end. False if there is no request slot for that.
+    /// Ends an announcement that nobody will receive: its data is asked for in no length by an
+    /// orphan, so that the sender comes to its end. False if there is no request slot for that.
     pub(crate) fn turn_away_announced(&mut self, peer: PeerId, announcement: &Announcement) -> bool {
         if self.presence(peer).is_err() {
             return true;
@@ -28,8 +29,8 @@ impl Engine<'_> {
         true
     }
 
-    /// Drops what has arrived in a context, on both planes. An announcement that finds no request slot stays until the
-    /// context's slot is used again. Work is bounded by the envelopes.
+    /// Drops what has arrived in a context, on both planes. An announcement that finds no request
+    /// slot stays until the context's slot is used again. Work is bounded by the envelopes.
     pub(crate) fn purge(&mut self, context: u32) {
         self.end_probe();
         for context in [context, context | PLANE] {
@@ -52,8 +53,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a request of this rank, its owner's or none's, still needs a communicator: every one but those that are over.
-    /// Walks over the request table until it has met all that are in use.
+    /// Whether a request of this rank, its owner's or none's, still needs a communicator: every one
+    /// but those that are over. Walks over the request table until it has met all that are in use.
     pub(crate) fn is_used(&mut self, comm: &Comm) -> bool {
         let mut left = self.requests.in_use();
         for index in 0..self.requests.used_end() {

@@ -9,7 +9,8 @@ use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
-/// Whether a communicator has control lines. Decided once, so that all its ranks keep to the same. All-zero is not yet.
+/// Whether a communicator has control lines. Decided once, so that all its ranks keep to the same.
+/// All-zero is not yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Lining {
@@ -21,13 +22,15 @@ pub(crate) enum Lining {
     Elsewhere,
 }
 
-/// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are addressed in: the remote
-/// one, if there are two.
+/// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are
+/// addressed in: the remote one, if there are two.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// The context id on the plane of the user's messages; zero if the row is free, since generations start at one.
+    /// The context id on the plane of the user's messages; zero if the row is free, since
+    /// generations start at one.
     context: u32,
-    /// Rank `i < strided` is process `first + i * stride`. No rank is, if the group is kept in pieces.
+    /// Rank `i < strided` is process `first + i * stride`. No rank is, if the group is kept in
+    /// pieces.
     first: u32,
     stride: u32,
     strided: u32,
@@ -37,7 +40,8 @@ pub(crate) struct Row {
     pieces: u32,
     /// This process's rank.
     rank: u32,
-    /// The context id of the companion, whose group is the local one; zero if there is no remote one.
+    /// The context id of the companion, whose group is the local one; zero if there is no remote
+    /// one.
     companion: u32,
     /// Of its collectives.
     numbers: Numbers,
@@ -185,8 +189,8 @@ impl<'s> Comms<'s> {
         self.row(context).is_some_and(|row| row.peer(rank, self.pieces) == Some(peer))
     }
 
-    /// The next collective's number, the same on every rank since all start them in the same order. Collectives over two
-    /// groups are not those over one.
+    /// The next collective's number, the same on every rank since all start them in the same order.
+    /// Collectives over two groups are not those over one.
     pub(crate) fn next_collective(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
         self.numbers(comm, is_inter).map(Numbers::take)
     }
@@ -207,7 +211,8 @@ impl<'s> Comms<'s> {
         self.numbers(comm, is_inter).map(Numbers::take_persistent)
     }
 
-    /// The number that the next collective has, which is not taken; `None` while it may be that of one under way.
+    /// The number that the next collective has, which is not taken; `None` while it may be that of
+    /// one under way.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn coming_collective(&self, comm: &Comm) -> Option<u32> {
         let row = self.row(comm.context).filter(|row| row.numbers.are_distinct())?;
@@ -307,8 +312,8 @@ impl<'s> Comms<'s> {
         if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    /// Puts a communicator of these members into a free slot; if there is a companion, an intercommunicator between its
-    /// group and them.
+    /// Puts a communicator of these members into a free slot; if there is a companion, an
+    /// intercommunicator between its group and them.
     pub(crate) fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         at: u32,

@@ -1,9 +1,11 @@
 //! Who makes a communicator next, where several calls of one process do so at a time.
 //!
-//! The members of a new communicator agree on a slot that is free on all of them. Two calls that offered the same slots could be
-//! promised the same one; so a process offers slots for one call at a time, and the others offer none and try again. All
-//! processes let the calls go first in one order, as in an MPI of many threads (Gropp and Thakur, "Thread-safety in an MPI
-//! implementation", 2007): of the calls that are under way, the first in order cannot be refused for ever.
+//! The members of a new communicator agree on a slot that is free on all of them. Two calls that
+//! offered the same slots could be promised the same one; so a process offers slots for one call at
+//! a time, and the others offer none and try again. All processes let the calls go first in one
+//! order, as in an MPI of many threads (Gropp and Thakur, "Thread-safety in an MPI
+//! implementation", 2007): of the calls that are under way, the first in order cannot be refused
+//! for ever.
 //!
 //! Most processes make one communicator at a time, all with the same slots free. So a call whose
 //! order nobody knows yet may be promised one slot early, which no other call is offered meanwhile:

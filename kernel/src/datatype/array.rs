@@ -1,4 +1,5 @@
-//! Parts of arrays: subarrays, and the pieces of arrays that are spread over processes (MPI 4.1, 5.1.3 and 5.1.4).
+//! Parts of arrays: subarrays, and the pieces of arrays that are spread over processes
+//! (MPI 4.1, 5.1.3 and 5.1.4).
 
 use aldis_hal::Cause;
 
@@ -37,8 +38,8 @@ pub struct Slice {
 pub enum Distribution {
     /// Not at all: one process in this dimension (`MPI_DISTRIBUTE_NONE`).
     None,
-    /// One block of this many elements to each process, which must suffice; `None` is as even as can be
-    /// (`MPI_DISTRIBUTE_BLOCK`).
+    /// One block of this many elements to each process, which must suffice; `None` is as even as
+    /// can be (`MPI_DISTRIBUTE_BLOCK`).
     Block(Option<u64>),
     /// Blocks of this many elements dealt in turn; `None` is one (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
@@ -115,8 +116,8 @@ impl Spread {
         }
     }
 
-    /// The elements of the process at `place` of this dimension: the first, and a loop over all. The same for blocks
-    /// and cycles: a block distribution is dealt in one turn.
+    /// The elements of the process at `place` of this dimension: the first, and a loop over all.
+    /// The same for blocks and cycles: a block distribution is dealt in one turn.
     fn piece(&self, place: u64, stride: i64) -> Result<(i64, Dimension), Cause> {
         let block = self.block()?;
         let start = place.checked_mul(block).ok_or(OVERFLOW)?;
@@ -149,8 +150,8 @@ fn check_dimensions(count: usize) -> Result<(), Cause> {
 }
 
 impl Types<'_> {
-    /// A box of an array of several dimensions (MPI 4.1, 5.1.3, `MPI_TYPE_CREATE_SUBARRAY`); its bounds are those of
-    /// the whole array. At most [`DIMENSIONS_MAX`] dimensions.
+    /// A box of an array of several dimensions (MPI 4.1, 5.1.3, `MPI_TYPE_CREATE_SUBARRAY`); its
+    /// bounds are those of the whole array. At most [`DIMENSIONS_MAX`] dimensions.
     pub fn subarray(
         &mut self,
         slices: &[Slice],
@@ -175,9 +176,10 @@ impl Types<'_> {
         })
     }
 
-    /// The piece of process `rank` of an array that is spread over a grid of processes (MPI 4.1, 5.1.4,
-    /// `MPI_TYPE_CREATE_DARRAY`); its bounds are those of the whole array. Ranks are dealt to the process grid with
-    /// the last dimension running fastest, whatever the order of the array. At most [`DIMENSIONS_MAX`] dimensions.
+    /// The piece of process `rank` of an array that is spread over a grid of processes
+    /// (MPI 4.1, 5.1.4, `MPI_TYPE_CREATE_DARRAY`); its bounds are those of the whole array. Ranks
+    /// are dealt to the process grid with the last dimension running fastest, whatever the order of
+    /// the array. At most [`DIMENSIONS_MAX`] dimensions.
     pub fn darray(
         &mut self,
         rank: u32,
@@ -218,8 +220,9 @@ fn places(rank: u32, spreads: &[Spread]) -> Result<[u64; DIMENSIONS_MAX], Cause>
 }
 
 impl Single<'_> {
-    /// A part of an array of `count` dimensions. `piece` tells of a dimension, whose steps are a stride of bytes, how
-    /// many elements the whole array has, and the origin and the loop of those that are taken.
+    /// A part of an array of `count` dimensions. `piece` tells of a dimension, whose steps are a
+    /// stride of bytes, how many elements the whole array has, and the origin and the loop of those
+    /// that are taken.
     fn array(
         &self,
         writer: &mut Writer<'_>,

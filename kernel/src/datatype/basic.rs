@@ -4,7 +4,8 @@ use super::Form;
 
 /// A predefined datatype: what a type map is made of (MPI 4.1, 3.2.2 and 5.1).
 ///
-/// Its codes begin with one, so that "no basic type" is zero and a table that holds none is all zero.
+/// Its codes begin with one, so that "no basic type" is zero and a table that holds none is all
+/// zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -15,7 +16,8 @@ pub enum Basic {
     Bool,
     /// A character of one byte (`MPI_CHAR`).
     Char,
-    /// A character of four bytes, of which external32 keeps two (`MPI_WCHAR`): one beyond U+FFFF cannot be converted.
+    /// A character of four bytes, of which external32 keeps two (`MPI_WCHAR`): one beyond U+FFFF
+    /// cannot be converted.
     WideChar,
     /// `i8` (`MPI_INT8_T`).
     I8,
@@ -33,8 +35,8 @@ pub enum Basic {
     I64,
     /// `u64` (`MPI_UINT64_T`).
     U64,
-    /// `isize` (`MPI_AINT`): as wide as an address here, eight bytes in external32. A machine of another width has them as
-    /// wide as its own addresses.
+    /// `isize` (`MPI_AINT`): as wide as an address here, eight bytes in external32. A machine of
+    /// another width has them as wide as its own addresses.
     Isize,
     /// `usize`: as wide as an address here, eight bytes in external32.
     Usize,
@@ -103,7 +105,8 @@ impl Basic {
         }
     }
 
-    /// The alignment that this machine gives it, in bytes: what a structure's extent is rounded up to.
+    /// The alignment that this machine gives it, in bytes: what a structure's extent is rounded up
+    /// to.
     pub const fn alignment(self) -> usize {
         match self {
             Self::Byte | Self::Bool | Self::Char | Self::I8 | Self::U8 => 1,

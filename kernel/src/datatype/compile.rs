@@ -73,7 +73,8 @@ fn unfold(
     (dimensions, origin, child)
 }
 
-/// Whether the structure shows that `count` elements in a row do not overlap, nor the pieces of one of them.
+/// Whether the structure shows that `count` elements in a row do not overlap, nor the pieces of one
+/// of them.
 pub(super) fn keep_clear(view: View<'_>, child: Child, count: u64) -> bool {
     let row = Dimensions::one(Dimension::plain(count, view.extent(child)));
     let (dimensions, _, child) = unfold(view, row.simplified(), 0, child);

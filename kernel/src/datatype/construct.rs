@@ -1,4 +1,5 @@
-//! The constructors (MPI 4.1, 5.1.2 to 5.1.4, 5.1.7, 5.1.10). Each costs time in proportion to its arguments.
+//! The constructors (MPI 4.1, 5.1.2 to 5.1.4, 5.1.7, 5.1.10). Each costs time in proportion to its
+//! arguments.
 
 use aldis_hal::Cause;
 
@@ -9,7 +10,8 @@ use super::node::{Dimension, Dimensions, Node};
 use super::table::{Draft, View, Writer};
 use super::{Combiner, Datatype, Types};
 
-/// `length` elements at `displacement`: in extents of the element, or in bytes for the constructors whose name has an h.
+/// `length` elements at `displacement`: in extents of the element, or in bytes for the constructors
+/// whose name has an h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Block {
@@ -39,7 +41,8 @@ impl Field {
 
     /// `length` elements in a row.
     pub fn array(displacement: usize, length: u64, datatype: impl Into<Datatype>) -> Self {
-        // No field of a Rust type lies beyond `isize::MAX`; a larger number is refused by the constructor.
+        // No field of a Rust type lies beyond `isize::MAX`; a larger number is refused by the
+        // constructor.
         let displacement = i64::try_from(displacement).unwrap_or(i64::MAX);
         Self { length, displacement, datatype: datatype.into() }
     }
@@ -79,7 +82,8 @@ impl Types<'_> {
         })
     }
 
-    /// `count` blocks of `length` elements, `stride` extents apart (MPI 4.1, 5.1.2, `MPI_TYPE_VECTOR`).
+    /// `count` blocks of `length` elements, `stride` extents apart (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_VECTOR`).
     pub fn vector(
         &mut self,
         count: u64,
@@ -94,7 +98,8 @@ impl Types<'_> {
         })
     }
 
-    /// `count` blocks of `length` elements, `stride` bytes apart (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_HVECTOR`).
+    /// `count` blocks of `length` elements, `stride` bytes apart (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_CREATE_HVECTOR`).
     pub fn hvector(
         &mut self,
         count: u64,
@@ -108,12 +113,14 @@ impl Types<'_> {
         })
     }
 
-    /// Blocks of any length anywhere, displacements in extents (MPI 4.1, 5.1.2, `MPI_TYPE_INDEXED`).
+    /// Blocks of any length anywhere, displacements in extents (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_INDEXED`).
     pub fn indexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_blocks(Combiner::Indexed, blocks, of.into())
     }
 
-    /// Blocks of any length anywhere, displacements in bytes (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_HINDEXED`).
+    /// Blocks of any length anywhere, displacements in bytes (MPI 4.1, 5.1.2,
+    /// `MPI_TYPE_CREATE_HINDEXED`).
     pub fn hindexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_blocks(Combiner::Hindexed, blocks, of.into())
     }
@@ -169,9 +176,9 @@ impl Types<'_> {
         })
     }
 
-    /// Fields of any types anywhere (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_STRUCT`). The extent is rounded up to the
-    /// strictest alignment of the fields; where a Rust or C structure is padded otherwise, use
-    /// [`resized`](Self::resized).
+    /// Fields of any types anywhere (MPI 4.1, 5.1.2, `MPI_TYPE_CREATE_STRUCT`). The extent is
+    /// rounded up to the strictest alignment of the fields; where a Rust or C structure is padded
+    /// otherwise, use [`resized`](Self::resized).
     pub fn structure(&mut self, fields: &[Field]) -> Result<Datatype, Cause> {
         self.build(|view, writer| {
             for field in fields {
@@ -190,7 +197,8 @@ impl Types<'_> {
         })
     }
 
-    /// The same data with other bounds (MPI 4.1, 5.1.7, `MPI_TYPE_CREATE_RESIZED`). Both may be negative.
+    /// The same data with other bounds (MPI 4.1, 5.1.7, `MPI_TYPE_CREATE_RESIZED`). Both may be
+    /// negative.
     pub fn resized(
         &mut self,
         of: impl Into<Datatype>,

@@ -47,7 +47,8 @@ pub struct Envelope {
     pub components: usize,
 }
 
-/// The arguments of the constructor (`MPI_TYPE_GET_CONTENTS`), but for the types, which [`Types::component`] tells.
+/// The arguments of the constructor (`MPI_TYPE_GET_CONTENTS`), but for the types, which
+/// [`Types::component`] tells.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Contents<'t> {
@@ -60,7 +61,8 @@ pub enum Contents<'t> {
         /// How many.
         count: u64,
     },
-    /// Blocks at a regular distance, as [`Combiner::Vector`] in extents, as [`Combiner::Hvector`] in bytes.
+    /// Blocks at a regular distance, as [`Combiner::Vector`] in extents, as [`Combiner::Hvector`]
+    /// in bytes.
     Vector {
         /// Blocks.
         count: u64,
@@ -71,14 +73,16 @@ pub enum Contents<'t> {
     },
     /// Blocks anywhere, as [`Combiner::Indexed`] in extents, as [`Combiner::Hindexed`] in bytes.
     Indexed(Blocks<'t>),
-    /// Blocks of one length, as [`Combiner::IndexedBlock`] in extents, as [`Combiner::HindexedBlock`] in bytes.
+    /// Blocks of one length, as [`Combiner::IndexedBlock`] in extents, as
+    /// [`Combiner::HindexedBlock`] in bytes.
     IndexedBlock {
         /// Elements of each.
         length: u64,
         /// Where they begin.
         displacements: &'t [i64],
     },
-    /// Fields: their lengths and displacements in bytes. Their types are the components, in the same order.
+    /// Fields: their lengths and displacements in bytes. Their types are the components, in the
+    /// same order.
     Struct(Blocks<'t>),
     /// A box of an array.
     Subarray {

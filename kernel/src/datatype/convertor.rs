@@ -1,4 +1,5 @@
-//! The convertor: any range of the packed stream of (type, count), in any order, straight from and into memory.
+//! The convertor: any range of the packed stream of (type, count), in any order, straight from and
+//! into memory.
 
 use aldis_hal::Cause;
 
@@ -11,12 +12,14 @@ use super::{Committed, Form, Types};
 
 /// Packs and unpacks `count` elements of a type piece by piece.
 ///
-/// It is a position and nothing else: 64 bytes that are copied, kept in a request, and set to any place. Each call
-/// finds its place in the type anew, which takes O(depth x log blocks), and goes on from there with a stack on the
-/// machine's stack; pieces may be of any size and end inside an element.
+/// It is a position and nothing else: 64 bytes that are copied, kept in a request, and set to any
+/// place. Each call finds its place in the type anew, which takes O(depth x log blocks), and goes
+/// on from there with a stack on the machine's stack; pieces may be of any size and end inside an
+/// element.
 ///
-/// Memory is a slice and an *origin*: the address in it that displacement zero of the type's first element falls on,
-/// since data may lie below that. All of it is checked before the first byte is moved.
+/// Memory is a slice and an *origin*: the address in it that displacement zero of the type's first
+/// element falls on, since data may lie below that. All of it is checked before the first byte is
+/// moved.
 ///
 /// ```
 /// use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable};
@@ -52,7 +55,8 @@ pub struct Convertor {
 const _: () = assert!(size_of::<Convertor>() <= 64);
 
 impl Convertor {
-    /// A convertor at the start of `count` elements. Refused if their bytes or their extent do not fit 63 bits.
+    /// A convertor at the start of `count` elements. Refused if their bytes or their extent do not
+    /// fit 63 bits.
     pub fn new(
         types: &Types<'_>,
         datatype: impl Into<Committed>,
@@ -65,7 +69,8 @@ impl Convertor {
         Ok(Self { datatype, form, count, origin: 0, position: 0, len })
     }
 
-    /// The same with the type's origin at another address than the start of the memory: before it if that is negative.
+    /// The same with the type's origin at another address than the start of the memory: before it
+    /// if that is negative.
     #[must_use]
     pub const fn with_origin(self, origin: isize) -> Self {
         Self { origin, ..self }
@@ -95,8 +100,8 @@ impl Convertor {
         Ok(())
     }
 
-    /// Packs from the position on until `stream` is full or nothing remains; tells the bytes, and goes on by them.
-    /// On an error the position stays.
+    /// Packs from the position on until `stream` is full or nothing remains; tells the bytes, and
+    /// goes on by them. On an error the position stays.
     pub fn pack(&mut self, types: &Types<'_>, memory: &[u8], stream: &mut [u8]) -> Result<usize, Cause> {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
@@ -104,8 +109,9 @@ impl Convertor {
         self.transfer(types, root, len, &mut Gather { memory, stream })
     }
 
-    /// Unpacks `stream` to the position on, until it is used up or nothing remains; tells the bytes, and goes on by
-    /// them. Memory between the pieces of data is not touched. On an error the position stays.
+    /// Unpacks `stream` to the position on, until it is used up or nothing remains; tells the
+    /// bytes, and goes on by them. Memory between the pieces of data is not touched. On an error
+    /// the position stays.
     pub fn unpack(&mut self, types: &Types<'_>, memory: &mut [u8], stream: &[u8]) -> Result<usize, Cause> {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
@@ -113,9 +119,9 @@ impl Convertor {
         self.transfer(types, root, len, &mut Scatter { memory, stream })
     }
 
-    /// The data as one run of bytes of the memory, where there is nothing to convert and it is one: the range
-    /// of addresses that a transport can send as it stands. Without data it is empty. Whether memory reaches that far
-    /// is not looked at.
+    /// The data as one run of bytes of the memory, where there is nothing to convert and it is one:
+    /// the range of addresses that a transport can send as it stands. Without data it is empty.
+    /// Whether memory reaches that far is not looked at.
     pub fn contiguous(&self, types: &Types<'_>) -> Result<Option<core::ops::Range<usize>>, Cause> {
         let root = types.root(self.datatype.into(), self.count)?;
         let layout = types.view().layout(root.child);
@@ -131,8 +137,8 @@ impl Convertor {
         Ok(start.zip(end).map(|(start, end)| start..end))
     }
 
-    /// Moves `len` bytes. If there are fewer, the type is not the one that the convertor was made with: its handle
-    /// names another one in another table.
+    /// Moves `len` bytes. If there are fewer, the type is not the one that the convertor was made
+    /// with: its handle names another one in another table.
     fn transfer(
         &mut self,
         types: &Types<'_>,
@@ -165,7 +171,8 @@ impl Convertor {
     }
 }
 
-/// Where data begins and ends that reaches from `lowest` to `highest` around its origin. Refused if it begins before the memory.
+/// Where data begins and ends that reaches from `lowest` to `highest` around its origin. Refused if
+/// it begins before the memory.
 pub(crate) fn addresses(origin: isize, (lowest, highest): (i64, i64)) -> Result<(u64, u64), Cause> {
     let before = Cause::TooBig { len: lowest.unsigned_abs(), max: origin.max(0) as u64 };
     let start = (origin as i64).checked_add(lowest).and_then(|start| u64::try_from(start).ok());
@@ -174,16 +181,18 @@ pub(crate) fn addresses(origin: isize, (lowest, highest): (i64, i64)) -> Result<
 }
 
 impl Types<'_> {
-    /// Bytes that `count` elements take when packed (MPI 4.1, 5.2, `MPI_PACK_SIZE`, `MPI_PACK_EXTERNAL_SIZE`).
+    /// Bytes that `count` elements take when packed (MPI 4.1, 5.2, `MPI_PACK_SIZE`,
+    /// `MPI_PACK_EXTERNAL_SIZE`).
     pub fn pack_size(&self, datatype: impl Into<Committed>, count: u64, form: Form) -> Result<u64, Cause> {
         let child = self.view().child(datatype.into().0)?;
         let packed = self.view().layout(child).packed(form).checked_mul(count).ok_or(OVERFLOW)?;
         word(packed).map(|_| packed)
     }
 
-    /// Packs `count` elements into `stream` from byte `position` on, and moves that on (MPI 4.1, 5.2, `MPI_PACK`;
-    /// 5.3, `MPI_PACK_EXTERNAL`). `memory` begins at the origin of the first element; for data below it there is
-    /// [`Convertor::with_origin`]. Refused, with nothing written, if the stream is too short.
+    /// Packs `count` elements into `stream` from byte `position` on, and moves that on
+    /// (MPI 4.1, 5.2, `MPI_PACK`; 5.3, `MPI_PACK_EXTERNAL`). `memory` begins at the origin of the
+    /// first element; for data below it there is [`Convertor::with_origin`]. Refused, with nothing
+    /// written, if the stream is too short.
     pub fn pack(
         &self,
         form: Form,
@@ -200,8 +209,9 @@ impl Types<'_> {
         Ok(())
     }
 
-    /// Unpacks `count` elements from `stream` from byte `position` on, and moves that on (MPI 4.1, 5.2,
-    /// `MPI_UNPACK`; 5.3, `MPI_UNPACK_EXTERNAL`). Refused, with nothing written, if the stream is too short.
+    /// Unpacks `count` elements from `stream` from byte `position` on, and moves that on
+    /// (MPI 4.1, 5.2, `MPI_UNPACK`; 5.3, `MPI_UNPACK_EXTERNAL`). Refused, with nothing written, if
+    /// the stream is too short.
     pub fn unpack(
         &self,
         form: Form,

@@ -14,17 +14,19 @@ pub enum Form {
     Native,
     /// The bytes of memory of a machine that differs from this one in byte order alone.
     Swapped,
-    /// The bytes of memory of a machine whose words (`usize`, `isize`) have four bytes, in the byte order of this one.
+    /// The bytes of memory of a machine whose words (`usize`, `isize`) have four bytes, in the byte
+    /// order of this one.
     Narrow,
     /// The same in the other byte order.
     NarrowSwapped,
-    /// Big-endian, with fixed widths (MPI 4.1, I/O, "external32"): for files, and for peers that are unlike.
+    /// Big-endian, with fixed widths (MPI 4.1, I/O, "external32"): for files, and for peers that
+    /// are unlike.
     External32,
 }
 
 impl Form {
-    /// The form that a typed message has which a machine with this byte order and these words sends: in its own byte
-    /// order, and with words of the narrower of both machines.
+    /// The form that a typed message has which a machine with this byte order and these words
+    /// sends: in its own byte order, and with words of the narrower of both machines.
     #[must_use]
     pub fn from_peer(order: ByteOrder, words: WordWidth) -> Self {
         match (order == ByteOrder::NATIVE, is_narrower(words)) {
@@ -59,8 +61,8 @@ fn is_narrower(words: WordWidth) -> bool {
 /// The most bytes that an element has in either form.
 pub(super) const ELEMENT_MAX: usize = 8;
 
-/// How the bytes of an element map between two widths: the byte of a significance lies elsewhere; bytes that only one
-/// form has must be what extends the value.
+/// How the bytes of an element map between two widths: the byte of a significance lies elsewhere;
+/// bytes that only one form has must be what extends the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
     pub(super) native: usize,
@@ -104,7 +106,8 @@ impl Element {
         if self.signed && top >= 0x80 { 0xff } else { 0 }
     }
 
-    /// The cause of a number that the narrower form cannot hold, by its bytes in the wider one: each with its significance.
+    /// The cause of a number that the narrower form cannot hold, by its bytes in the wider one:
+    /// each with its significance.
     fn unrepresentable(&self, bytes: impl Iterator<Item = (usize, u8)>) -> Cause {
         let wide = self.native.max(self.external);
         let (mut value, mut negative) = (0u64, false);
@@ -140,9 +143,10 @@ impl Element {
         Ok(external)
     }
 
-    /// Puts bytes of an element's external form, from byte `first` on, where they belong in memory. A value that is too
-    /// wide for memory is refused, and told as far as it has come. Bytes that come without the others are refused as far
-    /// as they show it by themselves: surplus ones must be zero, or all ones in a signed type.
+    /// Puts bytes of an element's external form, from byte `first` on, where they belong in memory.
+    /// A value that is too wide for memory is refused, and told as far as it has come. Bytes that
+    /// come without the others are refused as far as they show it by themselves: surplus ones must
+    /// be zero, or all ones in a signed type.
     pub(super) fn decode(&self, first: usize, external: &[u8], memory: &mut [u8]) -> Result<(), Cause> {
         let bytes =
             (first..self.external).zip(external).map(|(index, &byte)| (self.significance(index), byte));

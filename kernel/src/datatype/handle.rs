@@ -5,8 +5,8 @@ use super::Basic;
 /// Marks a handle of a basic type, whose code is the rest of the slot.
 const BASIC: u32 = 1 << 31;
 
-/// A datatype: a basic one, or one of a [`Types`](super::Types) table by slot and generation. A handle to a type that
-/// was freed is recognised; the all-zero handle never lives.
+/// A datatype: a basic one, or one of a [`Types`](super::Types) table by slot and generation. A
+/// handle to a type that was freed is recognised; the all-zero handle never lives.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Datatype {
@@ -40,8 +40,9 @@ impl From<Basic> for Datatype {
     }
 }
 
-/// A datatype that has been committed (MPI 4.1, 5.1.9): what pack, unpack and communication take. Basic types are
-/// committed from the start. That only these can be communicated is the compiler's business, not an error at run time.
+/// A datatype that has been committed (MPI 4.1, 5.1.9): what pack, unpack and communication take.
+/// Basic types are committed from the start. That only these can be communicated is the compiler's
+/// business, not an error at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Committed(pub(super) Datatype);
@@ -58,7 +59,8 @@ impl From<Committed> for Datatype {
     }
 }
 
-/// What a type is made of: a basic type, or the slot of another one, which is kept alive by the reference.
+/// What a type is made of: a basic type, or the slot of another one, which is kept alive by the
+/// reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Child {
     Basic(Basic),

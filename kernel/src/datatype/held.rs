@@ -1,4 +1,5 @@
-//! Data of messages under way: types that live on, freed or not, until nothing under way is of them.
+//! Data of messages under way: types that live on, freed or not, until nothing under way is of
+//! them.
 
 use core::ops::Range;
 
@@ -15,8 +16,8 @@ use super::{Committed, Types};
 #[cfg(not(feature = "compact"))]
 use super::{Datatype, Signature};
 
-/// A number of elements of a type that a message is of. It names the slot by itself, so a handle that was freed does
-/// not matter: [`Types::hold_only`] keeps the slot.
+/// A number of elements of a type that a message is of. It names the slot by itself, so a handle
+/// that was freed does not matter: [`Types::hold_only`] keeps the slot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held {
     child: Child,
@@ -34,8 +35,8 @@ impl Held {
 }
 
 impl Types<'_> {
-    /// `count` elements of a type for a message: what they are, their bytes in this form, and the lowest byte and the end
-    /// of the highest one in memory. Refused if those do not fit 63 bits.
+    /// `count` elements of a type for a message: what they are, their bytes in this form, and the
+    /// lowest byte and the end of the highest one in memory. Refused if those do not fit 63 bits.
     pub(crate) fn hold(
         &mut self,
         datatype: Committed,
@@ -50,7 +51,8 @@ impl Types<'_> {
         word(len).map(|_| (held, len, reach))
     }
 
-    /// Packs bytes of the stream in this form from `position` on. `memory` begins at the lowest byte, which is at `lowest`.
+    /// Packs bytes of the stream in this form from `position` on. `memory` begins at the lowest
+    /// byte, which is at `lowest`.
     pub(crate) fn gather(
         &self,
         held: &Held,
@@ -88,7 +90,8 @@ impl Types<'_> {
         self.shift(held, form, lowest, position, &mut Scatter { memory, stream })
     }
 
-    /// Bytes and signature of `count` elements in the form of this machine, if they lie in one piece from their origin on.
+    /// Bytes and signature of `count` elements in the form of this machine, if they lie in one
+    /// piece from their origin on.
     #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
@@ -110,7 +113,8 @@ impl Types<'_> {
         is_plain.then(|| (layout.size, layout.signature.repeated(count)))
     }
 
-    /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as they travel.
+    /// The bytes from `position` on, in memory that begins at the lowest byte, if they lie there as
+    /// they travel.
     fn piece(&self, held: &Held, form: Form, position: u64, len: usize) -> Option<Range<usize>> {
         let layout = self.view().layout(held.child);
         let start = usize::try_from(position).ok()?;
@@ -151,8 +155,8 @@ impl Types<'_> {
         self.view().layout(held.child).packed(form).saturating_mul(held.count)
     }
 
-    /// Bytes in memory that `bytes` of the packed stream in this form fill; `None` if they end inside an element that is of another
-    /// width there.
+    /// Bytes in memory that `bytes` of the packed stream in this form fill; `None` if they end
+    /// inside an element that is of another width there.
     pub(crate) fn filled(&self, held: &Held, form: Form, bytes: u64) -> Option<u64> {
         if !self.view().layout(held.child).changes_widths(form) {
             return Some(bytes);
@@ -160,7 +164,8 @@ impl Types<'_> {
         self.prefix(held, form, bytes).ok().map(|prefix| prefix.size)
     }
 
-    /// The first `bytes` of the packed stream in this form; [`Cause::PartialElement`] if they end inside an element.
+    /// The first `bytes` of the packed stream in this form; [`Cause::PartialElement`] if they end
+    /// inside an element.
     pub(crate) fn prefix(&self, held: &Held, form: Form, bytes: u64) -> Result<Prefix, Cause> {
         self.prefix_of(held.child, form, bytes)
     }

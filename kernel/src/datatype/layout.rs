@@ -1,4 +1,5 @@
-//! What is known of a type without walking it: bounds, sizes, signature; and how those follow from its parts.
+//! What is known of a type without walking it: bounds, sizes, signature; and how those follow from
+//! its parts.
 
 use aldis_hal::Cause;
 
@@ -26,7 +27,8 @@ pub(super) struct Layout {
     pub(super) alignment: u8,
     /// Compiled levels below this one and itself; a basic type has none.
     pub(super) depth: u8,
-    /// Whether bounds were set by hand (or by a part whose bounds were): then only such bounds count.
+    /// Whether bounds were set by hand (or by a part whose bounds were): then only such bounds
+    /// count.
     pub(super) marked: bool,
     /// Whether the data is one run of bytes, in order.
     pub(super) dense: bool,
@@ -146,7 +148,8 @@ impl Sum {
         unlike: false,
     };
 
-    /// Adds `count` copies of `part` whose origins lie between `lowest` and `highest`, both of which are taken.
+    /// Adds `count` copies of `part` whose origins lie between `lowest` and `highest`, both of
+    /// which are taken.
     pub(super) fn add(&mut self, part: &Layout, count: u64, lowest: i64, highest: i64) -> Result<(), Cause> {
         if count == 0 {
             return Ok(());

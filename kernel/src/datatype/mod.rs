@@ -1,8 +1,8 @@
-//! Datatypes and the convertor: data that lies scattered in memory, described once, packed and unpacked in any
-//! pieces (MPI 4.1, chapter 5).
+//! Datatypes and the convertor: data that lies scattered in memory, described once, packed and
+//! unpacked in any pieces (MPI 4.1, chapter 5).
 //!
-//! A [`TypeTable`] is memory of the user's; its [`Types`] make, tell about and free types, and a [`Convertor`] moves
-//! data with them. Nothing allocates, recurses or panics.
+//! A [`TypeTable`] is memory of the user's; its [`Types`] make, tell about and free types, and a
+//! [`Convertor`] moves data with them. Nothing allocates, recurses or panics.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -88,26 +88,28 @@
 //!
 //! # How it works
 //!
-//! A constructor writes two things into the table's words: its arguments, for [`Types::contents`], and a compiled
-//! node. A node is a *grid* (regular loops around one part) or a *list* (stretches of parts anywhere). Compiling is
-//! where things get simple: a grid of a grid is one grid, loops that continue each other are one loop, adjacent
-//! blocks are one block, regular blocks are a loop, a type that is one run of bytes is a leaf. So a matrix column, a
-//! subarray and a duplicate of a resized vector are all one loop of the same tight copy. Types are compiled when they
-//! are made, once; [`Types::commit`] is a proof for the compiler, not work.
+//! A constructor writes two things into the table's words: its arguments, for [`Types::contents`],
+//! and a compiled node. A node is a *grid* (regular loops around one part) or a *list* (stretches
+//! of parts anywhere). Compiling is where things get simple: a grid of a grid is one grid, loops
+//! that continue each other are one loop, adjacent blocks are one block, regular blocks are a loop,
+//! a type that is one run of bytes is a leaf. So a matrix column, a subarray and a duplicate of a
+//! resized vector are all one loop of the same tight copy. Types are compiled when they are made,
+//! once; [`Types::commit`] is a proof for the compiler, not work.
 //!
-//! Types refer to the types that they are made of and count those references: a freed type keeps its slot and words
-//! until nothing is made of it, as MPI 4.1, 5.1.9 demands. Copying descriptions instead would be as simple, but costs
-//! the words again at every use, and compilation hardly needs the parts anyway. Words have no holes: when a type
-//! goes, those behind it move down.
+//! Types refer to the types that they are made of and count those references: a freed type keeps
+//! its slot and words until nothing is made of it, as MPI 4.1, 5.1.9 demands. Copying descriptions
+//! instead would be as simple, but costs the words again at every use, and compilation hardly needs
+//! the parts anyway. Words have no holes: when a type goes, those behind it move down.
 //!
-//! The packed stream of (type, count) has positions. A convertor is one; a call walks down from there with a fixed
-//! array of [`DEPTH_MAX`] frames, by division in grids and by bisection in lists. So pieces may be packed in any
-//! order, by whoever holds the sixty-four bytes, and nothing needs to be undone when a piece is lost.
+//! The packed stream of (type, count) has positions. A convertor is one; a call walks down from
+//! there with a fixed array of [`DEPTH_MAX`] frames, by division in grids and by bisection in
+//! lists. So pieces may be packed in any order, by whoever holds the sixty-four bytes, and nothing
+//! needs to be undone when a piece is lost.
 //!
-//! Limits: sizes, extents and displacements of 63 bits, checked when a type is made; memory checked once a call.
-//! No reordering: entries that overlap are packed like any others, and are the receiver's error, which
-//! [`Types::overlaps`] finds. There is no `MPI_PACKED`: packed data is sent as
-//! [`Basic::Byte`]. There are no complex and no pair types: they are two elements in a row.
+//! Limits: sizes, extents and displacements of 63 bits, checked when a type is made; memory checked
+//! once a call. No reordering: entries that overlap are packed like any others, and are the
+//! receiver's error, which [`Types::overlaps`] finds. There is no `MPI_PACKED`: packed data is sent
+//! as [`Basic::Byte`]. There are no complex and no pair types: they are two elements in a row.
 #![forbid(unsafe_code)]
 
 mod array;
@@ -141,8 +143,9 @@ pub use query::{Extent, Placed, Span, TypeMap};
 pub use signature::Signature;
 pub use table::{TypeTable, Types};
 
-/// Levels of lists (indexed types, structures) in each other, with the grids between them. The walk keeps a frame of
-/// 32 bytes for each on the stack.
+/// Levels of lists (indexed types, structures) in each other, with the grids between them. The walk
+/// keeps a frame of 32 bytes for each on the stack.
 pub const DEPTH_MAX: usize = 16;
-/// Dimensions of a subarray or darray, and of nested regular types that are walked as one level. Fortran has 15.
+/// Dimensions of a subarray or darray, and of nested regular types that are walked as one level.
+/// Fortran has 15.
 pub const DIMENSIONS_MAX: usize = 16;

@@ -1,6 +1,7 @@
-//! Compiled nodes: how the walk sees a type. There are two kinds. A *grid* is a nest of regular loops around one part;
-//! every regular constructor (contiguous, vectors, subarray, darray, resized, duplicate) is one, and a grid of grids
-//! is one too. A *list* is a sequence of stretches of parts anywhere; indexed types and structures are.
+//! Compiled nodes: how the walk sees a type. There are two kinds. A *grid* is a nest of regular
+//! loops around one part; every regular constructor (contiguous, vectors, subarray, darray,
+//! resized, duplicate) is one, and a grid of grids is one too. A *list* is a sequence of stretches
+//! of parts anywhere; indexed types and structures are.
 
 use aldis_hal::Cause;
 
@@ -14,7 +15,8 @@ use super::layout::{Item, OVERFLOW, steps, word};
 pub(super) enum Node {
     /// No data.
     Empty,
-    /// `child` at `origin` plus a step in every dimension; its words are the dimensions, outermost first.
+    /// `child` at `origin` plus a step in every dimension; its words are the dimensions, outermost
+    /// first.
     Grid { child: Child, origin: i64 },
     /// Its words are the items.
     List,
@@ -25,8 +27,9 @@ pub(super) const DIMENSION: usize = 4;
 /// Words of an item.
 pub(super) const ITEM: usize = 4;
 
-/// One loop of a grid: `count` steps, in blocks of `block`. Step i is at `(i / block) * cycle + (i % block) * stride`,
-/// in bytes. So a vector is one dimension, and so is a block-cyclic distribution, whose last block may be shorter.
+/// One loop of a grid: `count` steps, in blocks of `block`. Step i is at `(i / block) * cycle + (i
+/// % block) * stride`, in bytes. So a vector is one dimension, and so is a block-cyclic
+/// distribution, whose last block may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Dimension {
     pub(super) count: u64,
@@ -81,15 +84,17 @@ impl Dimension {
         block.checked_add(steps(index.checked_rem(self.block)?, self.stride).ok()?)
     }
 
-    /// Offset of a step of a block. It wraps where a sum of such offsets would, so that the sum comes out right.
+    /// Offset of a step of a block. It wraps where a sum of such offsets would, so that the sum
+    /// comes out right.
     #[inline]
     pub(super) const fn offset(&self, block: u64, in_block: u64) -> i64 {
         let cycles = self.cycle.wrapping_mul(block.cast_signed());
         cycles.wrapping_add(self.stride.wrapping_mul(in_block.cast_signed()))
     }
 
-    /// The lowest and the highest offset of any step; `count` is not zero. Steps are linear in a block and from block
-    /// to block, so the extremes are at the corners of the whole blocks and at the ends of the last one.
+    /// The lowest and the highest offset of any step; `count` is not zero. Steps are linear in a
+    /// block and from block to block, so the extremes are at the corners of the whole blocks and at
+    /// the ends of the last one.
     pub(super) fn range(&self) -> Result<(i64, i64), Cause> {
         let end = self.count.saturating_sub(1);
         let block = self.block.max(1);
@@ -181,8 +186,9 @@ impl Dimensions {
         Ok((lowest, highest))
     }
 
-    /// Whether pieces of `span` bytes at all steps are seen to keep clear of each other: whether every loop, from the
-    /// smallest stride to the largest, steps over all that the smaller ones cover.
+    /// Whether pieces of `span` bytes at all steps are seen to keep clear of each other: whether
+    /// every loop, from the smallest stride to the largest, steps over all that the smaller ones
+    /// cover.
     pub(super) fn keep_clear(&self, mut span: u64) -> bool {
         let mut loops = [(0, 1); 2 * DIMENSIONS_MAX];
         for (pair, dimension) in loops.as_chunks_mut().0.iter_mut().zip(self.as_slice()) {
@@ -260,7 +266,8 @@ mod tests {
             prop_assert_eq!(dimensions.count(), Some(all.len() as u64));
         }
 
-        /// What is said to keep clear does. (Not the other way round: pieces can mesh in ways that this misses.)
+        /// What is said to keep clear does. (Not the other way round: pieces can mesh in ways that
+        /// this misses.)
         #[test]
         fn what_keeps_clear_does_not_overlap(dimensions in dimensions(), span in 1u64..4) {
             let mut all = offsets(&dimensions);

@@ -1,7 +1,9 @@
-//! The words of a table's types: in the order in which they lie, so that the gaps between them are closed in one pass.
+//! The words of a table's types: in the order in which they lie, so that the gaps between them are
+//! closed in one pass.
 //!
-//! A type is written behind all others, and leaves a gap when it is taken back. Gaps are closed once they are more than
-//! what is in use, so each word of a type that goes pays for at most one that is moved; or when nothing else is left.
+//! A type is written behind all others, and leaves a gap when it is taken back. Gaps are closed
+//! once they are more than what is in use, so each word of a type that goes pays for at most one
+//! that is moved; or when nothing else is left.
 
 use super::Types;
 use crate::list::Link;
@@ -118,7 +120,8 @@ mod tests {
         (0..count).map(|index| Block { length: 1, displacement: (index * index) as i64 }).collect()
     }
 
-    /// How many words were moved while `types` were made and freed in this order: so many of them live at a time.
+    /// How many words were moved while `types` were made and freed in this order: so many of them
+    /// live at a time.
     fn moved(types: &mut Types<'_>, alive: usize, newest_first: bool) -> u64 {
         let blocks = blocks(20);
         let mut made = VecDeque::new();
@@ -135,7 +138,8 @@ mod tests {
         types.heads.order.moved
     }
 
-    /// Ten thousand types of 1 to 20 blocks have 660,000 words: whatever lives beside them, each pays for itself.
+    /// Ten thousand types of 1 to 20 blocks have 660,000 words: whatever lives beside them, each
+    /// pays for itself.
     #[test]
     fn freeing_a_type_costs_its_own_size() {
         for alive in [0, 1, 20, 300] {
@@ -179,7 +183,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is made of what, and freed: all words come back, and what lives says what it was made of.
+        /// Whatever is made of what, and freed: all words come back, and what lives says what it
+        /// was made of.
         #[test]
         fn words_stay_with_their_types(moves in proptest::collection::vec((0usize..4, 0usize..64, 1usize..9), 1..200)) {
             let mut table = TypeTable::<64, 900>::new();

@@ -69,13 +69,14 @@ impl Types<'_> {
         self.layout(datatype)?.signature.elements().checked_mul(count).ok_or(OVERFLOW)
     }
 
-    /// Levels that the walk over this type goes down, at most [`DEPTH_MAX`](super::DEPTH_MAX). Nested regular types
-    /// are one level.
+    /// Levels that the walk over this type goes down, at most [`DEPTH_MAX`](super::DEPTH_MAX).
+    /// Nested regular types are one level.
     pub fn depth(&self, datatype: impl Into<Datatype>) -> Result<usize, Cause> {
         Ok(usize::from(self.layout(datatype.into())?.depth))
     }
 
-    /// The type map of `count` elements (MPI 4.1, 5.1), entry by entry in the order of the packed stream.
+    /// The type map of `count` elements (MPI 4.1, 5.1), entry by entry in the order of the packed
+    /// stream.
     pub fn type_map(&self, datatype: impl Into<Datatype>, count: u64) -> Result<TypeMap<'_>, Cause> {
         let datatype = datatype.into();
         self.signature(datatype, count)?;
@@ -83,11 +84,11 @@ impl Types<'_> {
         Ok(TypeMap { walk, rest: None })
     }
 
-    /// Whether two pieces of the data of `count` elements overlap: such a type can be sent, but nothing may be
-    /// received into it (MPI 4.1, 5.1.11).
+    /// Whether two pieces of the data of `count` elements overlap: such a type can be sent, but
+    /// nothing may be received into it (MPI 4.1, 5.1.11).
     ///
-    /// Most types show by their structure that they do not. The others are looked at piece by piece in `scratch`,
-    /// which must hold one span for each; if it is too short, that is the error.
+    /// Most types show by their structure that they do not. The others are looked at piece by piece
+    /// in `scratch`, which must hold one span for each; if it is too short, that is the error.
     pub fn overlaps(
         &self,
         datatype: impl Into<Datatype>,
@@ -128,8 +129,9 @@ impl Types<'_> {
         }
     }
 
-    /// Basic elements in `bytes` of a type's packed stream, whose last element may be incomplete (MPI 4.1, 5.1.11,
-    /// `MPI_GET_ELEMENTS`); [`Cause::PartialElement`] if the bytes end inside a basic one.
+    /// Basic elements in `bytes` of a type's packed stream, whose last element may be incomplete
+    /// (MPI 4.1, 5.1.11, `MPI_GET_ELEMENTS`); [`Cause::PartialElement`] if the bytes end inside a
+    /// basic one.
     pub fn elements(&self, datatype: impl Into<Datatype>, form: Form, bytes: u64) -> Result<u64, Cause> {
         Ok(self.prefix_of(self.view().child(datatype.into())?, form, bytes)?.signature.elements())
     }

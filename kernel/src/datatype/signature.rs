@@ -2,18 +2,19 @@
 
 use super::Basic;
 
-/// A prime, so that no structure of a sequence (as with a power of two) makes hashes collide: the Mersenne prime
-/// 2^61 - 1.
+/// A prime, so that no structure of a sequence (as with a power of two) makes hashes collide: the
+/// Mersenne prime 2^61 - 1.
 const MODULUS: u64 = (1 << 61) - 1;
 /// The base of the polynomial: an arbitrary odd number below the modulus (the golden ratio's bits).
 const BASE: u64 = 0x1e37_79b9_7f4a_7c15;
 
-/// The signature of a message (MPI 4.1, 5.1: the type map without its displacements, and the same on every machine,
-/// whatever its widths): how many basic elements, and a
-/// polynomial hash (Karp and Rabin, 1987) of their sequence. Two messages whose signatures differ do not match;
-/// equal ones match but for a chance of about elements / 2^61.
+/// The signature of a message (MPI 4.1, 5.1: the type map without its displacements, and the same
+/// on every machine, whatever its widths): how many basic elements, and a polynomial hash (Karp and
+/// Rabin, 1987) of their sequence. Two messages whose signatures differ do not match; equal ones
+/// match but for a chance of about elements / 2^61.
 ///
-/// The hash of a concatenation follows from the hashes of its parts, so a signature of any count costs O(log count).
+/// The hash of a concatenation follows from the hashes of its parts, so a signature of any count
+/// costs O(log count).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Signature {
@@ -54,8 +55,9 @@ impl Signature {
         self.uniform
     }
 
-    /// The signature in 32 bits, as messages carry it: of elements that are all of one type, that type and how many they are, which
-    /// of most messages is known without a hash; of others the hash.
+    /// The signature in 32 bits, as messages carry it: of elements that are all of one type, that
+    /// type and how many they are, which of most messages is known without a hash; of others the
+    /// hash.
     pub(crate) const fn folded(&self) -> u32 {
         match self.uniform {
             Some(basic) => folded(basic, self.elements),
@@ -105,8 +107,9 @@ const fn folded(basic: Basic, elements: u64) -> u32 {
     (basic.code() as u32) << COUNT_BITS | elements as u32 & ((1 << COUNT_BITS) - 1)
 }
 
-/// The product of two numbers below the modulus. A power of two that is 1 by the modulus divides by it: the high bits are added to
-/// the low ones. A division of 128 bits is a call that takes tens of nanoseconds.
+/// The product of two numbers below the modulus. A power of two that is 1 by the modulus divides by
+/// it: the high bits are added to the low ones. A division of 128 bits is a call that takes tens of
+/// nanoseconds.
 fn times(left: u64, right: u64) -> u64 {
     let product = u128::from(left) * u128::from(right);
     let (high, low) = ((product >> 61) as u64, product as u64 & MODULUS);

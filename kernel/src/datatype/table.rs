@@ -23,9 +23,11 @@ pub(super) struct Entry {
     users: u32,
     /// How often other types are made of it.
     parents: u32,
-    /// Whether a message may be of it: set when one is, and looked into once nothing else holds the type.
+    /// Whether a message may be of it: set when one is, and looked into once nothing else holds the
+    /// type.
     pending: bool,
-    /// Its words: first the `children` that it was made of, then the arguments, then the compiled node.
+    /// Its words: first the `children` that it was made of, then the arguments, then the compiled
+    /// node.
     pub(super) start: u32,
     pub(super) children: u32,
     pub(super) described: u32,
@@ -33,8 +35,8 @@ pub(super) struct Entry {
     /// The types whose words are before its own and behind them.
     pub(super) before: Link,
     pub(super) after: Link,
-    /// The next one of the list that it stands in: of free slots, of types that only messages may hold, or of those
-    /// that are being taken back.
+    /// The next one of the list that it stands in: of free slots, of types that only messages may
+    /// hold, or of those that are being taken back.
     next: Link,
     pub(super) combiner: Combiner,
     pub(super) node: Node,
@@ -64,8 +66,8 @@ impl Entry {
     }
 }
 
-/// Where the free slots and words of a table are; all-zero is an empty table. Slots and words that were never used are
-/// not touched, so a table can be far larger than what a program needs of it.
+/// Where the free slots and words of a table are; all-zero is an empty table. Slots and words that
+/// were never used are not touched, so a table can be far larger than what a program needs of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads {
     /// Slots that were given back.
@@ -96,13 +98,15 @@ impl Heads {
 /// Steps of looking for types that only messages hold which each call for the table pays for.
 const CREDIT: u32 = 64;
 
-/// The memory of at most `TYPES` derived datatypes that share `WORDS` words of eight bytes. Const-constructible and
-/// all-zero when empty, so a static one lands in `.bss`.
+/// The memory of at most `TYPES` derived datatypes that share `WORDS` words of eight bytes.
+/// Const-constructible and all-zero when empty, so a static one lands in `.bss`.
 ///
-/// Words that a type takes, `d` being the dimensions that its layout still has after simplification (mostly 1):
-/// contiguous `2 + 4d`, vectors `4 + 4d`, indexed types of n blocks `1 + 2n + 4n`, indexed blocks `2 + n + 4n`, a
-/// structure of n fields `3n + 4n` (blocks that join each other count once in the last term; regular ones as one
-/// dimension, but only once they are all known), a subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 + 4d`.
+/// Words that a type takes, `d` being the dimensions that its layout still has after simplification
+/// (mostly 1): contiguous `2 + 4d`, vectors `4 + 4d`, indexed types of n blocks `1 + 2n + 4n`,
+/// indexed blocks `2 + n + 4n`, a structure of n fields `3n + 4n` (blocks that join each other
+/// count once in the last term; regular ones as one dimension, but only once they are all known), a
+/// subarray of n dimensions `2 + 3n + 4d`, a darray `3 + 4n + 4d`, resized `3 + 4d`, duplicate `1 +
+/// 4d`.
 #[derive(Debug)]
 pub struct TypeTable<const TYPES: usize, const WORDS: usize> {
     heads: Heads,
@@ -123,13 +127,15 @@ impl<const TYPES: usize, const WORDS: usize> TypeTable<TYPES, WORDS> {
         Self { heads: Heads::EMPTY, entries: [Entry::FREE; TYPES], words: [0; WORDS] }
     }
 
-    /// The table without its sizes: what all functions on datatypes work on. Types live in the table, not in this.
+    /// The table without its sizes: what all functions on datatypes work on. Types live in the
+    /// table, not in this.
     pub fn types(&mut self) -> Types<'_> {
         Types { heads: &mut self.heads, entries: &mut self.entries, words: &mut self.words }
     }
 }
 
-/// A table of datatypes, of any size. See the [module](super) for how types are made, asked and used.
+/// A table of datatypes, of any size. See the [module](super) for how types are made, asked and
+/// used.
 #[derive(Debug)]
 pub struct Types<'t> {
     pub(super) heads: &'t mut Heads,
@@ -157,8 +163,8 @@ impl Types<'_> {
         (slots, self.words.len().saturating_sub(self.heads.order.used as usize))
     }
 
-    /// Makes a type of what `make` writes; if that fails, nothing has changed. It is made behind the words of all others;
-    /// once more, if there is no room but that between them.
+    /// Makes a type of what `make` writes; if that fails, nothing has changed. It is made behind
+    /// the words of all others; once more, if there is no room but that between them.
     pub(super) fn build(
         &mut self,
         make: impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
@@ -227,14 +233,15 @@ impl Types<'_> {
         Ok(())
     }
 
-    /// Makes a type fit for communication (MPI 4.1, 5.1.9). Types are compiled when they are made, so this costs
-    /// nothing; it only proves that the handle lives.
+    /// Makes a type fit for communication (MPI 4.1, 5.1.9). Types are compiled when they are made,
+    /// so this costs nothing; it only proves that the handle lives.
     pub fn commit(&self, datatype: Datatype) -> Result<Committed, Cause> {
         self.view().child(datatype).map(|_| Committed(datatype))
     }
 
-    /// Holds a type once more: it takes one [`free`](Self::free) more to end it. For whoever keeps the handle while
-    /// its owner may free it, as a pending operation does. Of a basic type this does nothing.
+    /// Holds a type once more: it takes one [`free`](Self::free) more to end it. For whoever keeps
+    /// the handle while its owner may free it, as a pending operation does. Of a basic type this
+    /// does nothing.
     pub fn retain(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
         match self.view().child(datatype.into())? {
             Child::Basic(_) => Ok(()),
@@ -248,8 +255,9 @@ impl Types<'_> {
         Ok(())
     }
 
-    /// Frees a type (MPI 4.1, 5.1.9): the handle is stale from here on, types made of it are not affected. Its slot
-    /// and words come back once nothing is made of it any more. A basic type cannot be freed.
+    /// Frees a type (MPI 4.1, 5.1.9): the handle is stale from here on, types made of it are not
+    /// affected. Its slot and words come back once nothing is made of it any more. A basic type
+    /// cannot be freed.
     pub fn free(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
         let Child::Slot(slot) = self.view().child(datatype.into())? else { return Err(Cause::Predefined) };
         let entry = self.entries.get_mut(slot as usize).ok_or(Cause::Stale)?;
@@ -268,8 +276,9 @@ impl Types<'_> {
         }
     }
 
-    /// Whether it is time to tell what messages hold, `steps` being what it takes to find out: at once while that is
-    /// little, or the table is half full; else as often as calls have paid for it.
+    /// Whether it is time to tell what messages hold, `steps` being what it takes to find out: at
+    /// once while that is little, or the table is half full; else as often as calls have paid for
+    /// it.
     pub(crate) fn is_due(&mut self, steps: u32) -> bool {
         let heads = &mut *self.heads;
         heads.credit = heads.credit.saturating_add(CREDIT);
@@ -281,8 +290,8 @@ impl Types<'_> {
         is_tight || heads.credit >= steps.saturating_add(heads.unowned_len)
     }
 
-    /// Lets go of all freed types but these that messages hold: whoever knows the messages under way tells what they
-    /// are of.
+    /// Lets go of all freed types but these that messages hold: whoever knows the messages under
+    /// way tells what they are of.
     pub(crate) fn hold_only(&mut self, held: impl Iterator<Item = Held>) {
         let mut next = self.heads.unowned;
         while let Some(entry) = next.get().and_then(|slot| self.entries.get_mut(slot as usize)) {
@@ -298,7 +307,8 @@ impl Types<'_> {
         }
     }
 
-    /// Takes back the slot of a type that nothing holds any more, and those of its parts that only it held.
+    /// Takes back the slot of a type that nothing holds any more, and those of its parts that only
+    /// it held.
     fn release(&mut self, slot: u32) {
         let mut dead = Link::NONE;
         self.let_go(slot, &mut dead);
@@ -311,7 +321,8 @@ impl Types<'_> {
         }
     }
 
-    /// Puts a type that no user and no other type holds in front of the dead ones, or of those that messages may hold.
+    /// Puts a type that no user and no other type holds in front of the dead ones, or of those that
+    /// messages may hold.
     fn let_go(&mut self, slot: u32, dead: &mut Link) {
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         if entry.users > 0 || entry.parents > 0 {
@@ -326,8 +337,9 @@ impl Types<'_> {
         entry.next = core::mem::replace(list, Link::to(slot));
     }
 
-    /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13, `MPI_TYPE_GET_CONTENTS`), to be freed
-    /// by the caller unless it is basic. It lives even if the part was freed under its old handle.
+    /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13,
+    /// `MPI_TYPE_GET_CONTENTS`), to be freed by the caller unless it is basic. It lives even if the
+    /// part was freed under its old handle.
     pub fn component(&mut self, datatype: impl Into<Datatype>, index: usize) -> Result<Datatype, Cause> {
         let view = self.view();
         let Child::Slot(slot) = view.child(datatype.into())? else { return Err(Cause::Unsupported) };

@@ -1,4 +1,5 @@
-//! Moving the bytes of runs between memory and a piece of the packed stream, in either direction and form.
+//! Moving the bytes of runs between memory and a piece of the packed stream, in either direction
+//! and form.
 
 use aldis_hal::Cause;
 use aldis_hal::copy::copy;
@@ -7,11 +8,12 @@ use super::Form;
 use super::external::Element;
 use super::walk::{Run, Walk};
 
-/// Memory that does not reach as far as the type does. Checked before anything is moved, so this is never seen.
+/// Memory that does not reach as far as the type does. Checked before anything is moved, so this is
+/// never seen.
 const OUTSIDE: Cause = Cause::BadRegion;
 
-/// One direction of the way between memory and stream. Addresses are offsets in the memory; the stream is used from
-/// its front to its end.
+/// One direction of the way between memory and stream. Addresses are offsets in the memory; the
+/// stream is used from its front to its end.
 pub(super) trait Transfer {
     /// Bytes of the stream that are left.
     fn room(&self) -> usize;
@@ -183,7 +185,8 @@ pub(super) fn transfer<T: Transfer>(
     Ok(())
 }
 
-/// A run as it is: whole blocks in a tight loop, and the part of the next one that the stream has room for.
+/// A run as it is: whole blocks in a tight loop, and the part of the next one that the stream has
+/// room for.
 fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> {
     let (bytes, stride) = (usize::try_from(run.bytes).ok()?, run.stride as isize);
     if run.skip > 0 {
@@ -212,7 +215,8 @@ fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> 
     Some(())
 }
 
-/// A run of elements that are converted: block by block, or all blocks in one go if each is one element.
+/// A run of elements that are converted: block by block, or all blocks in one go if each is one
+/// element.
 fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run, element: Element) -> Result<(), Cause> {
     let elements = usize::try_from(run.bytes).map_err(|_| OUTSIDE)? >> element.native.trailing_zeros();
     let mut skip = usize::try_from(run.skip).map_err(|_| OUTSIDE)?;
@@ -232,8 +236,8 @@ fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run, element: E
     Ok(())
 }
 
-/// Elements at a regular distance, from packed byte `skip` on: the rest of a split one, whole ones, and the start of
-/// one that is split by the end of the stream.
+/// Elements at a regular distance, from packed byte `skip` on: the rest of a split one, whole ones,
+/// and the start of one that is split by the end of the stream.
 #[inline]
 fn row<T: Transfer>(
     way: &mut T,

@@ -15,7 +15,8 @@ pub(super) struct Run {
     pub(super) bytes: u64,
     pub(super) blocks: u64,
     pub(super) stride: i64,
-    /// What the blocks consist of. In native form it may be that a block is of several types: then of bytes.
+    /// What the blocks consist of. In native form it may be that a block is of several types: then
+    /// of bytes.
     pub(super) basic: Basic,
     /// Packed bytes of the block that come before the position; only ever in a run of one block.
     pub(super) skip: u64,
@@ -78,7 +79,8 @@ struct Leaf {
     basic: Basic,
 }
 
-/// A walk. Its state is a fixed array of frames, one a level; it allocates nothing and does not recurse.
+/// A walk. Its state is a fixed array of frames, one a level; it allocates nothing and does not
+/// recurse.
 pub(super) struct Walk<'v> {
     view: View<'v>,
     root: Root,
@@ -91,8 +93,8 @@ pub(super) struct Walk<'v> {
 }
 
 impl<'v> Walk<'v> {
-    /// A walk from `position` of the packed stream. It takes O(log blocks) at each level to get there, or O(blocks)
-    /// in lists whose parts have other widths in this form.
+    /// A walk from `position` of the packed stream. It takes O(log blocks) at each level to get
+    /// there, or O(blocks) in lists whose parts have other widths in this form.
     pub(super) fn new(view: View<'v>, root: Root, form: Form, position: u64) -> Self {
         let frames = [Frame::new(ROOT, 0); DEPTH_MAX + 1];
         let mut walk = Self { view, root, form, frames, depth: 1, level: Level::Root(root), skip: 0 };
@@ -185,7 +187,8 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// A child that is one run in this form: any dense one as it is, one of equal elements if they are converted.
+    /// A child that is one run in this form: any dense one as it is, one of equal elements if they
+    /// are converted.
     fn leaf(&self, child: Child) -> Option<Leaf> {
         let slot = match child {
             Child::Basic(basic) => return Some(Leaf { start: 0, bytes: basic.size() as u64, basic }),
@@ -250,7 +253,8 @@ impl Level<'_> {
         }
     }
 
-    /// Moves a frame at its start to the child at `position` of the stream, and tells how far into that it is.
+    /// Moves a frame at its start to the child at `position` of the stream, and tells how far into
+    /// that it is.
     fn seek(&self, frame: &mut Frame, position: u64, form: Form, view: View<'_>) -> Option<u64> {
         let (child, position) = match *self {
             Self::Root(Root { child, .. }) | Self::Grid { child, .. } => (child, position),
@@ -271,7 +275,8 @@ impl Level<'_> {
     }
 }
 
-/// The stretch at step `index` of a grid: the rest of a block of the innermost dimension, and the blocks like it.
+/// The stretch at step `index` of a grid: the rest of a block of the innermost dimension, and the
+/// blocks like it.
 fn grid_stretch(dimensions: &[[i64; DIMENSION]], base: i64, index: u64, child: Child) -> Option<Stretch> {
     let (innermost, outer) = dimensions.split_last()?;
     let inner = Dimension::from_words(innermost);

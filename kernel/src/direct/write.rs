@@ -1,4 +1,5 @@
-//! A rendezvous by writing: the receiver is asked for the key to its memory, and the sender's transport writes there.
+//! A rendezvous by writing: the receiver is asked for the key to its memory, and the sender's
+//! transport writes there.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::memory::{Access, Gather};
@@ -28,7 +29,8 @@ impl Engine<'_> {
         request.may_be_lent() && peer.thresholds.is_written(request.buffer.len() as u64)
     }
 
-    /// The receiver tells by which key `end` bytes of one of our announcements can be written into its memory.
+    /// The receiver tells by which key `end` bytes of one of our announcements can be written into
+    /// its memory.
     pub(crate) fn take_clear_to_write(
         &mut self,
         from: PeerId,
@@ -127,8 +129,8 @@ impl Engine<'_> {
 
 /// The receiver.
 impl Engine<'_> {
-    /// Tells `sender` by which key `end` bytes can be written into the memory of the receive in slot `index`, if it would
-    /// do so. `None` if it is to be asked for them.
+    /// Tells `sender` by which key `end` bytes can be written into the memory of the receive in
+    /// slot `index`, if it would do so. `None` if it is to be asked for them.
     #[inline]
     pub(crate) fn invite<T: Transport>(
         &mut self,

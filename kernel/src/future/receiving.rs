@@ -115,7 +115,8 @@ impl Engine<'_> {
         whole.part(0..room.min(whole.len())).unwrap_or(whole)
     }
 
-    /// The receive behind `handle` has just been started with the memory of `block`; all of it can take `room` bytes.
+    /// The receive behind `handle` has just been started with the memory of `block`; all of it can
+    /// take `room` bytes.
     fn land_in(&mut self, handle: Handle, block: Block, room: usize) {
         let Some(request) = self.requests.get(handle) else { return self.blocks.give_pooled(block) };
         request.backing = Backing::Pooled(block);

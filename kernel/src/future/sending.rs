@@ -88,8 +88,8 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Whether a message could go out at once. If not, nothing has been done, and what is wrong with it is found by
-    /// putting it in line.
+    /// Whether a message could go out at once. If not, nothing has been done, and what is wrong
+    /// with it is found by putting it in line.
     fn sent_now(&mut self, comm: &Comm, data: &[u8], to: Rank, tag: Tag) -> bool {
         let Self { engine, transport, .. } = self;
         let Ok(target) = engine.target(comm, to, tag) else { return false };
@@ -98,7 +98,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl Engine<'_> {
-    /// Sends fragments of the announced `data` that its receiver has asked for, as many as the transport takes.
+    /// Sends fragments of the announced `data` that its receiver has asked for, as many as the
+    /// transport takes.
     fn stream<T: Transport>(&mut self, transport: &mut T, handle: Handle, data: &[u8]) {
         for _ in 0..BUDGET {
             let Some(request) = self.requests.get(handle) else { return };

@@ -37,7 +37,8 @@ pub(super) struct Ticket<'a, 'e, 's, T, P> {
     deadline: Instant,
 }
 
-/// What one kind of future does, each time with the endpoint at hand. No pointer stays in the endpoint in between.
+/// What one kind of future does, each time with the endpoint at hand. No pointer stays in the
+/// endpoint in between.
 pub(crate) trait Operate<'s, T, P> {
     /// Starts it: over at once, or under way with this handle.
     fn start(&mut self, endpoint: &mut Endpoint<'s, T, P>) -> Result<Begun, Error>;
@@ -64,7 +65,8 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         self.limit = Some(limit);
     }
 
-    /// One poll of the future that does `operation`: with a poll of the endpoint if it cannot go on without.
+    /// One poll of the future that does `operation`: with a poll of the endpoint if it cannot go on
+    /// without.
     pub(super) fn poll(
         &mut self,
         operation: &mut impl Operate<'s, T, P>,
@@ -100,7 +102,8 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         found.map_or(Poll::Pending, Poll::Ready)
     }
 
-    /// Goes on with an operation that is under way; its failure does what its communicator's policy asks for.
+    /// Goes on with an operation that is under way; its failure does what its communicator's policy
+    /// asks for.
     fn go_on(
         &self,
         operation: &mut impl Operate<'s, T, P>,
@@ -143,7 +146,8 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         Some(Err(endpoint.raised(error)))
     }
 
-    /// Sees to it that the task is woken, leaving the waker that was there before in the place of its own.
+    /// Sees to it that the task is woken, leaving the waker that was there before in the place of
+    /// its own.
     fn sleep(&self, core: &mut Core<'e, 's, T, P>, waker: &mut Option<core::task::Waker>) {
         if let Some(sleeper) = core.sleepers.get_mut(self.handle.slot as usize) {
             let new = Sleeper { handle: self.handle, deadline: self.deadline, waker: waker.take() };

@@ -1,4 +1,5 @@
-//! What groups are made of each other: MPI 4.1 section 7.3.2. Every result lives in memory that the caller lends.
+//! What groups are made of each other: MPI 4.1 section 7.3.2. Every result lives in memory that the
+//! caller lends.
 
 use aldis_hal::{Cause, PeerId};
 
@@ -11,7 +12,8 @@ use crate::rank::Rank;
 pub enum Comparison {
     /// The same processes in the same order; of communicators, the same one (MPI_IDENT).
     Identical,
-    /// Of communicators: the same processes in the same order, in different contexts (MPI_CONGRUENT).
+    /// Of communicators: the same processes in the same order, in different contexts
+    /// (MPI_CONGRUENT).
     Congruent,
     /// The same processes in different orders (MPI_SIMILAR).
     Similar,
@@ -73,8 +75,8 @@ impl Group<'_> {
         }
     }
 
-    /// Which ranks in `other` the processes with these ranks have; none for those that are not in it
-    /// (MPI_Group_translate_ranks).
+    /// Which ranks in `other` the processes with these ranks have; none for those that are not in
+    /// it (MPI_Group_translate_ranks).
     ///
     /// # Errors
     /// [`Cause::LengthMismatch`] if the result has another length, [`Cause::RankOutOfRange`].
@@ -102,7 +104,8 @@ impl Group<'_> {
         Group::collect(self.members().chain(added), memory)
     }
 
-    /// The processes of this group that are in `other` too, in this one's order (MPI_Group_intersection).
+    /// The processes of this group that are in `other` too, in this one's order
+    /// (MPI_Group_intersection).
     ///
     /// # Errors
     /// As [`union`](Self::union).
@@ -129,8 +132,8 @@ impl Group<'_> {
         self.picked(ranks.iter().map(|rank| rank.0), memory)
     }
 
-    /// The processes with all ranks but these, in this group's order (MPI_Group_excl). Takes time proportional to the
-    /// product of both sizes.
+    /// The processes with all ranks but these, in this group's order (MPI_Group_excl). Takes time
+    /// proportional to the product of both sizes.
     ///
     /// # Errors
     /// As [`incl`](Self::incl).
@@ -144,7 +147,8 @@ impl Group<'_> {
         self.picked((0..self.size()).filter(|&rank| !ranks.contains(&Rank(rank))), memory)
     }
 
-    /// The processes with the ranks of these ranges, in the order of the list (MPI_Group_range_incl).
+    /// The processes with the ranks of these ranges, in the order of the list
+    /// (MPI_Group_range_incl).
     ///
     /// # Errors
     /// [`Cause::BadStride`], or as [`incl`](Self::incl).
@@ -153,7 +157,8 @@ impl Group<'_> {
         self.picked(self.in_ranges(ranges), memory)
     }
 
-    /// The processes with all ranks but those of these ranges, in this group's order (MPI_Group_range_excl).
+    /// The processes with all ranks but those of these ranges, in this group's order
+    /// (MPI_Group_range_excl).
     ///
     /// # Errors
     /// As [`range_incl`](Self::range_incl).

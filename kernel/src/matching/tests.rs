@@ -29,8 +29,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Against the definition: two plain queues searched from the front, whatever the number of bins and wherever
-    /// the order counter stands.
+    /// Against the definition: two plain queues searched from the front, whatever the number of
+    /// bins and wherever the order counter stands.
     #[test]
     fn matching_is_first_come_first_matched(steps in steps(), bins_log in 0u32..5, order in prop_oneof![Just(0), Just(u32::MAX - 3)]) {
         let mut entries = [const { Entry::new(Request::EMPTY) }; REQUESTS];

@@ -1,4 +1,5 @@
-//! The table of functions through which the engine works with channels, and what it does without them.
+//! The table of functions through which the engine works with channels, and what it does without
+//! them.
 
 use core::ops::Range;
 
@@ -10,8 +11,9 @@ use crate::injection::{Turn, Wire};
 use crate::request::Request;
 use crate::typed::Piece;
 
-/// What the engine does with channels. The first that is set up installs the functions, and the engine calls them through
-/// this table alone: so firmware without partitioned messages does not link them.
+/// What the engine does with channels. The first that is set up installs the functions, and the
+/// engine calls them through this table alone: so firmware without partitioned messages does not
+/// link them.
 pub(crate) trait Channels: Sync {
     /// See [`Engine::bind`].
     fn bind(&self, engine: &mut Engine<'_>, index: u32, sender: Handle, length: u64) -> bool;

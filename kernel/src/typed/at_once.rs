@@ -1,5 +1,5 @@
-//! The short ways of typed messages: of elements that lie in one piece, in the form of both sides, which is what most are. See
-//! [`at_once`](crate::at_once).
+//! The short ways of typed messages: of elements that lie in one piece, in the form of both sides,
+//! which is what most are. See [`at_once`](crate::at_once).
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::INLINE_BYTES;
@@ -116,7 +116,8 @@ impl Engine<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something is, and nothing has changed.
+    /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something
+    /// is, and nothing has changed.
     pub(super) fn send_plain_at_once(
         &mut self,
         comm: &Comm,
@@ -133,7 +134,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
-    /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and nothing has changed.
+    /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and
+    /// nothing has changed.
     pub(super) fn recv_plain(
         &mut self,
         comm: &Comm,

@@ -19,7 +19,8 @@ use crate::request::{Backing, State};
 use crate::scope::{Request, Scope};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Lends the endpoint a table of datatypes: typed calls take types of this table, and basic ones.
+    /// Lends the endpoint a table of datatypes: typed calls take types of this table, and basic
+    /// ones.
     ///
     /// # Errors
     /// [`Cause::Busy`] if it has one.
@@ -40,16 +41,17 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let Some(Conversion { types, .. }) = conversion else {
             return Err(Error::new(Operation::None, NO_TYPES));
         };
-        // What messages hold is read off the requests, so that nothing need be counted when one is over.
+        // What messages hold is read off the requests, so that nothing need be counted when one is
+        // over.
         if types.is_due(requests.used_end()) {
             types.hold_only((0..requests.used_end()).filter_map(|index| requests.at(index)?.held()));
         }
         Ok(types)
     }
 
-    /// The form in which typed messages of a rank come: for [`Types::count`] and [`Types::elements`] of what a probe tells,
-    /// which are the bytes that travel. The bytes of a receive are those in memory, whose form is
-    /// [`Native`](Form::Native).
+    /// The form in which typed messages of a rank come: for [`Types::count`] and
+    /// [`Types::elements`] of what a probe tells, which are the bytes that travel. The bytes of a
+    /// receive are those in memory, whose form is [`Native`](Form::Native).
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] and [`Cause::Stale`], of rank and communicator.
@@ -63,18 +65,19 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends elements of a datatype (MPI_Send, and MPI_Ssend and MPI_Rsend by the mode of `data`).
     ///
     /// # Errors
-    /// As for [`send`](Self::send); [`Cause::TooBig`] if the memory does not reach as far as the data,
-    /// [`Cause::Stale`] for a type that was freed, [`Cause::TooSmall`] if no types are attached.
+    /// As for [`send`](Self::send); [`Cause::TooBig`] if the memory does not reach as far as the
+    /// data, [`Cause::Stale`] for a type that was freed, [`Cause::TooSmall`] if no types are
+    /// attached.
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         self.forever().send_typed(comm, data, to, tag)
     }
 
-    /// Receives elements of a datatype (MPI_Recv). How many there are, [`Types::count`] and [`Types::elements`] tell
-    /// from the status' bytes.
+    /// Receives elements of a datatype (MPI_Recv). How many there are, [`Types::count`] and
+    /// [`Types::elements`] tell from the status' bytes.
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv) and [`send_typed`](Self::send_typed), [`Cause::SignatureMismatch`] and
-    /// [`Cause::Corrupt`].
+    /// As for [`recv`](Self::recv) and [`send_typed`](Self::send_typed),
+    /// [`Cause::SignatureMismatch`] and [`Cause::Corrupt`].
     pub fn recv_typed(
         &mut self,
         comm: &Comm,
@@ -103,8 +106,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().sendrecv_typed(comm, data, to, tag, into, from, from_tag)
     }
 
-    /// Sends a copy of elements of a datatype (MPI_Bsend), which is packed into the attached memory. The mode of `data` does
-    /// not matter.
+    /// Sends a copy of elements of a datatype (MPI_Bsend), which is packed into the attached
+    /// memory. The mode of `data` does not matter.
     ///
     /// # Errors
     /// As for [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
@@ -143,8 +146,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Receives a matched message as elements of a datatype (MPI_Mrecv).
     ///
     /// # Errors
-    /// As for [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed); if the memory does not reach as far as the data,
-    /// the message is discarded.
+    /// As for [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed); if the memory does not
+    /// reach as far as the data, the message is discarded.
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         self.forever().mrecv_typed(message, into)
     }
@@ -166,8 +169,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
     }
 
-    /// Starts a typed send. The caller answers for the memory: it stays readable until the request is complete or
-    /// abandoned.
+    /// Starts a typed send. The caller answers for the memory: it stays readable until the request
+    /// is complete or abandoned.
     fn start_send_typed(
         &mut self,
         comm: &Comm,
@@ -187,8 +190,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(started)
     }
 
-    /// Starts a typed receive. The caller answers for the memory: nobody else touches it until the request is complete
-    /// or abandoned.
+    /// Starts a typed receive. The caller answers for the memory: nobody else touches it until the
+    /// request is complete or abandoned.
     fn start_recv_typed(
         &mut self,
         comm: &Comm,
@@ -285,7 +288,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
 }
 
 impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
-    /// Starts a send of elements of a datatype (MPI_Isend, and MPI_Issend and MPI_Irsend by the mode of `data`).
+    /// Starts a send of elements of a datatype (MPI_Isend, and MPI_Issend and MPI_Irsend by the
+    /// mode of `data`).
     ///
     /// # Errors
     /// As for [`isend`](Self::isend) and [`Endpoint::send_typed`].
@@ -358,8 +362,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         Ok(self.keep(started))
     }
 
-    /// Sets a send of elements of a datatype up (MPI_Send_init, and MPI_Ssend_init and MPI_Rsend_init by the mode of
-    /// `data`). [`start`](Self::start) starts it.
+    /// Sets a send of elements of a datatype up (MPI_Send_init, and MPI_Ssend_init and
+    /// MPI_Rsend_init by the mode of `data`). [`start`](Self::start) starts it.
     ///
     /// # Errors
     /// As for [`isend_typed`](Self::isend_typed).
@@ -383,7 +387,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         Ok(self.keep_idle(handle))
     }
 
-    /// Sets a receive of elements of a datatype up (MPI_Recv_init). [`start`](Self::start) starts it.
+    /// Sets a receive of elements of a datatype up (MPI_Recv_init). [`start`](Self::start) starts
+    /// it.
     ///
     /// # Errors
     /// As for [`irecv_typed`](Self::irecv_typed).

@@ -31,7 +31,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Where elements in `memory` lie, and how many bytes they have in this form. Refused if memory does not reach as far.
+    /// Where elements in `memory` lie, and how many bytes they have in this form. Refused if memory
+    /// does not reach as far.
     pub(super) fn new(
         types: &mut Types<'_>,
         memory: Buffer,
@@ -110,7 +111,8 @@ impl Layout {
         Label::new(self.signature(types, self.form, len), self.checked.then(|| self.checksum(len)))
     }
 
-    /// What is wrong with a message of `len` bytes in this form that has been unpacked, by its label.
+    /// What is wrong with a message of `len` bytes in this form that has been unpacked, by its
+    /// label.
     pub(super) fn judge(&self, types: &Types<'_>, form: Form, len: u64, label: &Label) -> Option<Cause> {
         let corrupt = differs(label, || self.checksum(len));
         let expected = self.signature(types, form, len).unwrap_or(0);

@@ -1,4 +1,5 @@
-//! Partitioned communication of datatypes (MPI 4.1 chapter 4): see [`partitioned`](crate::partitioned).
+//! Partitioned communication of datatypes (MPI 4.1 chapter 4): see
+//! [`partitioned`](crate::partitioned).
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_protocols::partitioned::{PARTITIONS_MAX, PartReceiver, PartSender, check};
@@ -17,15 +18,18 @@ use crate::request::{Backing, Machine, State};
 use crate::scope::{Request, Scope, Stage};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// Sets a partitioned send of elements of a datatype up (MPI_Psend_init): `partitions` parts of as many elements each.
-    /// Otherwise as [`psend_init`](Self::psend_init); the mode of `data` does not matter.
+    /// Sets a partitioned send of elements of a datatype up (MPI_Psend_init): `partitions` parts of
+    /// as many elements each. Otherwise as [`psend_init`](Self::psend_init); the mode of `data`
+    /// does not matter.
     ///
-    /// Partitioned messages carry no label: both sides' lengths are compared, their signatures are not.
+    /// Partitioned messages carry no label: both sides' lengths are compared, their signatures are
+    /// not.
     ///
     /// # Errors
-    /// As for [`psend_init`](Self::psend_init) and [`isend_typed`](Self::isend_typed); [`Cause::Partitions`] for elements
-    /// that cannot be divided so, [`Cause::Unsupported`] for a checksum. A round with a number that the peer's words cannot
-    /// hold fails with [`Cause::Unrepresentable`], and the channel with it.
+    /// As for [`psend_init`](Self::psend_init) and [`isend_typed`](Self::isend_typed);
+    /// [`Cause::Partitions`] for elements that cannot be divided so, [`Cause::Unsupported`] for a
+    /// checksum. A round with a number that the peer's words cannot hold fails with
+    /// [`Cause::Unrepresentable`], and the channel with it.
     pub fn psend_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -43,8 +47,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.part_init_typed(call, comm, (*memory, place), partitions, machine)
     }
 
-    /// Sets a partitioned receive of elements of a datatype up (MPI_Precv_init). The bytes of its status are those that
-    /// travelled.
+    /// Sets a partitioned receive of elements of a datatype up (MPI_Precv_init). The bytes of its
+    /// status are those that travelled.
     ///
     /// # Errors
     /// As for [`psend_init_typed`](Self::psend_init_typed).
@@ -112,8 +116,8 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Whether the typed channel in slot `index` uses a part of the user's memory: whether one of its partitions that are
-    /// the channel's reaches into it.
+    /// Whether the typed channel in slot `index` uses a part of the user's memory: whether one of
+    /// its partitions that are the channel's reaches into it.
     pub(super) fn typed_channel_uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return false;

@@ -154,7 +154,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Puts a piece of a message where the types of the receive say. The rest of a message that is too long is cut off.
+    /// Puts a piece of a message where the types of the receive say. The rest of a message that is
+    /// too long is cut off.
     pub(super) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
         let form = self.form_from(peer, piece.typed);
@@ -171,7 +172,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The receive in slot `index` has all it can take of a message of `length` bytes; its label is compared with it.
+    /// The receive in slot `index` has all it can take of a message of `length` bytes; its label is
+    /// compared with it.
     pub(super) fn received_typed(&mut self, index: u32, length: u64, label: &Label) {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
         let form = self.form_from(peer, label.signature().is_some());

@@ -53,9 +53,9 @@ impl Engine<'_> {
         self.peers.get(peer.index()).map_or(Form::Native, |peer| Form::to_peer(peer.words))
     }
 
-    /// Puts a typed message on the wire as a whole, or announces it, by the rules for any other. One that is too long for
-    /// the transport with its label is announced; and so is one with a number that the peer's words cannot hold, so that
-    /// its receiver is told when it asks for it.
+    /// Puts a typed message on the wire as a whole, or announces it, by the rules for any other.
+    /// One that is too long for the transport with its label is announced; and so is one with a
+    /// number that the peer's words cannot hold, so that its receiver is told when it asks for it.
     pub(super) fn inject_typed(
         &mut self,
         wire: &mut dyn Wire,
@@ -150,8 +150,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What is under way cannot be packed, for a number that does not fit or since its type is not in the table any more:
-    /// the receiver is told.
+    /// What is under way cannot be packed, for a number that does not fit or since its type is not
+    /// in the table any more: the receiver is told.
     fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Sent };
         let Machine::Send(sender) = &mut request.machine else { return self.give_up_channel(index, cause) };

@@ -1,4 +1,5 @@
-//! The table of functions through which the engine works with types, and the engine's own side of it.
+//! The table of functions through which the engine works with types, and the engine's own side of
+//! it.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId};
@@ -14,9 +15,10 @@ use crate::request::Key;
 #[cfg(doc)]
 use crate::request::Request;
 
-/// A table of datatypes, and the functions that work with it. [`attach_types`](crate::Endpoint::attach_types) installs
-/// both, and the engine calls these through the table alone: so firmware that never attaches types does not link the
-/// convertor, the checksum or anything else that is for typed messages.
+/// A table of datatypes, and the functions that work with it.
+/// [`attach_types`](crate::Endpoint::attach_types) installs both, and the engine calls these
+/// through the table alone: so firmware that never attaches types does not link the convertor, the
+/// checksum or anything else that is for typed messages.
 pub(crate) struct Conversion<'s> {
     pub(crate) types: Types<'s>,
     pub(super) tools: &'static dyn Tools,
@@ -78,7 +80,8 @@ pub(crate) trait Tools: Sync {
     /// The checksum of bytes.
     fn checksum(&self, bytes: &[u8]) -> u32;
 
-    /// The receive in slot `index` has all it can take of a message of `length` bytes with that label.
+    /// The receive in slot `index` has all it can take of a message of `length` bytes with that
+    /// label.
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
 }
 
@@ -161,7 +164,8 @@ impl Engine<'_> {
         self.conversion.as_ref().map(|conversion| conversion.tools)
     }
 
-    /// The receive in slot `index`, which is not of plain memory, gets a whole message without a label.
+    /// The receive in slot `index`, which is not of plain memory, gets a whole message without a
+    /// label.
     #[cold]
     pub(crate) fn take_unpacked(&mut self, index: u32, payload: &[u8]) {
         self.unpack_piece(index, &Piece::whole(payload, &Label::NONE));

@@ -33,7 +33,8 @@ impl Width {
     }
 }
 
-/// The processor's own conversion between floats of 16 bits and 32: none that this build makes use of.
+/// The processor's own conversion between floats of 16 bits and 32: none that this build makes use
+/// of.
 #[derive(Clone, Copy, Debug)]
 pub enum Halves {}
 

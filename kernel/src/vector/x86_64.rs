@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: calls of functions compiled for AVX2, AVX-512 and F16C, where the processor has them.
+//! This module holds `unsafe` code: calls of functions compiled for AVX2, AVX-512 and F16C, where
+//! the processor has them.
 
 use core::arch::x86_64::{
     __cpuid, __cpuid_count, __m128i, __m256, _mm256_cvtph_ps, _mm256_cvtps_ph, _xgetbv,
@@ -8,7 +9,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::Work;
 
-/// What loops can be compiled for, of which this processor, and whatever saves its registers, has all.
+/// What loops can be compiled for, of which this processor, and whatever saves its registers, has
+/// all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Width(Level);
 
@@ -22,7 +24,8 @@ enum Level {
     Avx512,
 }
 
-/// The level of this processor, as a number; 0 before it is known. To ask takes a thousand times as long as to look here.
+/// The level of this processor, as a number; 0 before it is known. To ask takes a thousand times as
+/// long as to look here.
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 impl Width {
@@ -60,7 +63,8 @@ impl Width {
     pub fn run(self, work: impl Work) {
         match self.0 {
             Level::Baseline => work.run(),
-            // SAFETY: there is no `Width` of this level unless `level` found the features that the function is compiled for.
+            // SAFETY: there is no `Width` of this level unless `level` found the features that the
+            // function is compiled for.
             Level::Avx2 => unsafe { avx2(work) },
             // SAFETY: as above.
             Level::Avx512 => unsafe { avx512(work) },
@@ -85,8 +89,9 @@ fn found() -> Level {
     level
 }
 
-/// Intel's Software Developer's Manual, volume 1, 14.3, 14.4.1, 14.7.1 and 15.2 to 15.4: instructions are there if the processor has
-/// them and the system has enabled the state that they use.
+/// Intel's Software Developer's Manual, volume 1, 14.3, 14.4.1, 14.7.1 and 15.2 to 15.4:
+/// instructions are there if the processor has them and the system has enabled the state that they
+/// use.
 fn level() -> Level {
     const OSXSAVE_AVX_F16C: u32 = 1 << 27 | 1 << 28 | 1 << 29;
     const AVX2: u32 = 1 << 5;

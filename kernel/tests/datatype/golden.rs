@@ -6,7 +6,8 @@ use aldis_kernel::datatype::{
 };
 use aldis_kernel::hal::Cause;
 
-/// MPI 4.1, I/O, "External Data Representation": big-endian, IEEE, two's complement; wide characters of two bytes, addresses of eight.
+/// MPI 4.1, I/O, "External Data Representation": big-endian, IEEE, two's complement; wide
+/// characters of two bytes, addresses of eight.
 #[test]
 fn external32_is_what_the_standard_says() {
     let mut table = TypeTable::<4, 100>::new();
@@ -79,7 +80,8 @@ fn what_is_one_run_of_bytes_is_known_as_such() {
     assert_eq!([row, rows, joined, mixed].map(|datatype| types.depth(datatype).unwrap()), [1, 1, 1, 1]);
 }
 
-/// Neighbouring columns of a matrix are interleaved, which is not overlap; and that takes no look at each element.
+/// Neighbouring columns of a matrix are interleaved, which is not overlap; and that takes no look
+/// at each element.
 #[test]
 fn columns_are_seen_to_keep_clear_of_each_other() {
     let mut table = TypeTable::<4, 100>::new();
@@ -129,7 +131,8 @@ fn a_type_tells_what_it_was_made_of() {
     assert_eq!(types.extent(resized), Ok(Extent { lower_bound: -4, extent: -8 }));
 }
 
-/// MPI 4.1, 5.1.9: freeing a type does not affect those that were made of it; its parts can be asked for again.
+/// MPI 4.1, 5.1.9: freeing a type does not affect those that were made of it; its parts can be
+/// asked for again.
 #[test]
 fn a_part_lives_as_long_as_the_whole() {
     let mut table = TypeTable::<3, 100>::new();

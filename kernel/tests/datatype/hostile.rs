@@ -1,4 +1,5 @@
-//! Arguments that no honest caller would give: a typed error, never a panic, and the table as it was.
+//! Arguments that no honest caller would give: a typed error, never a panic, and the table as it
+//! was.
 
 use aldis_kernel::datatype::{
     Basic, Block, Convertor, DEPTH_MAX, DIMENSIONS_MAX, Datatype, Distribution, Field, Form, Order, Slice,
@@ -133,8 +134,8 @@ fn handles_that_name_nothing_are_stale() {
     assert_eq!(types.room(), (2, 20));
 }
 
-/// A handle of one table names something in another one, too: never anything outside the memory, and not less than
-/// was promised.
+/// A handle of one table names something in another one, too: never anything outside the memory,
+/// and not less than was promised.
 #[test]
 fn a_convertor_that_meets_another_table_moves_nothing_wrong() {
     let (mut table, mut other) = (TypeTable::<2, 20>::new(), TypeTable::<2, 20>::new());

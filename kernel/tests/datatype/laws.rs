@@ -100,8 +100,8 @@ proptest! {
     }
 }
 
-/// Every small distribution beside a cyclic one: each piece is what its definition says, byte for byte from every
-/// position, and all pieces together are the array.
+/// Every small distribution beside a cyclic one: each piece is what its definition says, byte for
+/// byte from every position, and all pieces together are the array.
 #[test]
 fn the_pieces_of_an_array_make_the_array() {
     for (size, processes, block) in

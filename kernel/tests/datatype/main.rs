@@ -1,4 +1,5 @@
-//! Datatypes against their definition: random types, made both by the kernel and by a naive interpreter of type maps.
+//! Datatypes against their definition: random types, made both by the kernel and by a naive
+//! interpreter of type maps.
 
 mod golden;
 mod hostile;

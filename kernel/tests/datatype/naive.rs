@@ -42,8 +42,8 @@ impl Map {
         (low, self.entries.iter().map(|(at, basic)| at + basic.size() as i64).max().unwrap_or(0))
     }
 
-    /// MPI 4.1, 5.1.7: with markers the bounds are the outermost of those; otherwise those of the data, and the upper
-    /// one is moved up until the extent is a multiple of every alignment.
+    /// MPI 4.1, 5.1.7: with markers the bounds are the outermost of those; otherwise those of the
+    /// data, and the upper one is moved up until the extent is a multiple of every alignment.
     pub(crate) fn bounds(&self) -> (i64, i64) {
         if let Some(marks) = self.marks {
             return marks;

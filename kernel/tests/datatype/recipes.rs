@@ -1,4 +1,5 @@
-//! Random types: all constructors, nested; strides and bounds of both signs, counts and lengths of zero.
+//! Random types: all constructors, nested; strides and bounds of both signs, counts and lengths of
+//! zero.
 
 use aldis_kernel::datatype::{Basic, Distribution, Order, Slice, Spread};
 use proptest::collection::vec;

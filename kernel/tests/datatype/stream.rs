@@ -1,4 +1,5 @@
-//! The packed stream: whole, and in random pieces in random order, in all forms and both directions.
+//! The packed stream: whole, and in random pieces in random order, in all forms and both
+//! directions.
 
 use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable, Types};
 use proptest::prelude::*;
@@ -149,7 +150,8 @@ proptest! {
             prop_assert_eq!(&memory.bytes[range], &expected[..]);
         }
 
-        // Back again. The gaps keep what was in them; and where entries overlap, no order but that of the map counts.
+        // Back again. The gaps keep what was in them; and where entries overlap, no order but that
+        // of the map counts.
         if map.overlaps() {
             return Ok(());
         }

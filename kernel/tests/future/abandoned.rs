@@ -62,8 +62,9 @@ fn meet<F: Future<Output = Result<Status, Error>>>(
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whenever futures are dropped and forgotten: what is received is what was sent, memory that is no longer lent is
-    /// neither written nor sent, and when the futures are gone every slot is there again.
+    /// Whenever futures are dropped and forgotten: what is received is what was sent, memory that
+    /// is no longer lent is neither written nor sent, and when the futures are gone every slot is
+    /// there again.
     #[test]
     fn forgotten_and_dropped_futures_corrupt_nothing(rounds in proptest::collection::vec((half(), half(), any::<bool>()), 1..12)) {
         let mut job = Job::new(2, Shape::default());

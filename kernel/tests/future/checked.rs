@@ -1,4 +1,5 @@
-//! A message with a checksum, received by a future through a block that is smaller than the message.
+//! A message with a checksum, received by a future through a block that is smaller than the
+//! message.
 
 use core::future::Future;
 use core::pin::pin;
@@ -11,7 +12,8 @@ use aldis_kernel::{Error, Rank, Sleeper, Status, Tag, Typed};
 use crate::TURNS;
 use crate::rig::{Job, REQUESTS, Shape, pattern};
 
-/// Sends `len` bytes with a checksum to a future with room for `room`; if `spoil`, one of the fragments is damaged.
+/// Sends `len` bytes with a checksum to a future with room for `room`; if `spoil`, one of the
+/// fragments is damaged.
 fn exchange(len: usize, room: usize, spoil: Option<usize>) -> (Result<Status, Error>, Vec<u8>) {
     let (mut job, mut tables) = (Job::new(2, Shape::default()), [const { TypeTable::<1, 1>::new() }; 2]);
     let queue = job.queue(0, 1);

@@ -77,8 +77,8 @@ impl Count {
 
 type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 
-/// Polls tasks when they are woken and at no other time, and both endpoints in between. Returns how often tasks were
-/// polled.
+/// Polls tasks when they are woken and at no other time, and both endpoints in between. Returns how
+/// often tasks were polled.
 fn execute(ends: &Ends<'_, '_>, tasks: Vec<Task<'_>>) -> u32 {
     let counts: Vec<Arc<Count>> = tasks.iter().map(|_| Arc::new(Count(AtomicU32::new(1)))).collect();
     let mut tasks: Vec<Option<Task<'_>>> = tasks.into_iter().map(Some).collect();
@@ -391,8 +391,8 @@ fn who_waits_for_a_rank_that_dies_is_woken() {
     }
 }
 
-/// A matched probe takes what it finds, a future's probe never does: not even if a matched one was made before, and the
-/// future is dropped before it hears of its message.
+/// A matched probe takes what it finds, a future's probe never does: not even if a matched one was
+/// made before, and the future is dropped before it hears of its message.
 #[test]
 fn a_dropped_probe_holds_no_message_that_its_sender_holds_back() {
     let mut job = Job::new(2, Shape::default());

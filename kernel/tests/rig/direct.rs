@@ -1,5 +1,5 @@
-//! Registered memory of the ranks of a rig, and what its wire does with it: reads, writes, gathers and places, at once or
-//! some polls later.
+//! Registered memory of the ranks of a rig, and what its wire does with it: reads, writes, gathers
+//! and places, at once or some polls later.
 
 use core::cell::RefCell;
 use core::ptr::NonNull;
@@ -241,7 +241,8 @@ impl Direct {
         self.jobs.iter().any(|(_, job)| matches!(job, Job::Land { from: of, .. } if of.index() == from))
     }
 
-    /// Delivers a message in place if the sink knows where. False if it is to be delivered as it is.
+    /// Delivers a message in place if the sink knows where. False if it is to be delivered as it
+    /// is.
     pub(crate) fn place<S: Sink>(&mut self, from: PeerId, message: &[u8], sink: &mut S) -> bool {
         let Some((head, payload)) = message.split_at_checked(48).filter(|_| self.powers.places) else {
             return false;

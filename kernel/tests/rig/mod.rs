@@ -1,5 +1,5 @@
-//! A rig for kernel tests: endpoints in one process over an in-memory wire whose every limit can be made tiny, under
-//! a clock that moves with each idle poll.
+//! A rig for kernel tests: endpoints in one process over an in-memory wire whose every limit can be
+//! made tiny, under a clock that moves with each idle poll.
 
 #![allow(dead_code, reason = "each test file uses the part it needs")]
 
@@ -252,7 +252,8 @@ pub(crate) struct Job {
     pub(crate) clock: Clock,
     pub(crate) table: Rc<RefCell<Table>>,
     shape: Shape,
-    /// What the wire does with registered memory: nothing, if that is not changed before the ranks are made.
+    /// What the wire does with registered memory: nothing, if that is not changed before the ranks
+    /// are made.
     pub(crate) powers: Powers,
 }
 

@@ -1,4 +1,5 @@
-//! What a label finds: other types than were sent, other bytes than were sent; peers that lie about it.
+//! What a label finds: other types than were sent, other bytes than were sent; peers that lie about
+//! it.
 
 use aldis_kernel::datatype::{Basic, Field, TypeTable};
 use aldis_kernel::hal::Cause;
@@ -9,7 +10,8 @@ use crate::rig::{self, Job, Shape, pattern, settle, together};
 
 type Table = TypeTable<8, 256>;
 
-/// Sends on the first rank and receives on the second; between the two, `meddle` may do something to what is on the wire.
+/// Sends on the first rank and receives on the second; between the two, `meddle` may do something
+/// to what is on the wire.
 fn exchange(
     tables: &mut [Table; 2],
     run: impl for<'a, 's> FnOnce(&'a mut [rig::Rank<'s>], &rig::Queue) -> Result<Status, Error>,
@@ -27,7 +29,8 @@ fn tables() -> [Table; 2] {
     [Table::new(), Table::new()]
 }
 
-/// Elements of a basic type of eight bytes in a message that is inline, eager, and of several fragments.
+/// Elements of a basic type of eight bytes in a message that is inline, eager, and of several
+/// fragments.
 const COUNTS: [u64; 3] = [1, 5, 60];
 
 /// What comes of `sent` elements of one type received as `room` of another one.
@@ -184,7 +187,8 @@ fn a_structure_is_not_its_fields_in_another_order() {
     assert!(matches!(result.unwrap_err().cause, Cause::SignatureMismatch { .. }));
 }
 
-/// A label may be spoilt as well as data: what it says is not trusted, and what is no label ends the peer.
+/// A label may be spoilt as well as data: what it says is not trusted, and what is no label ends
+/// the peer.
 #[test]
 fn no_label_does_harm() {
     for byte in 0..HEADER_BYTES + 12 + 8 {

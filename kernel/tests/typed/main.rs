@@ -1,5 +1,5 @@
-//! Messages of datatypes (MPI 4.1 sections 3.2, 3.3 and 5.1): packed from memory and unpacked into memory, whatever the
-//! protocol, and what their labels tell.
+//! Messages of datatypes (MPI 4.1 sections 3.2, 3.3 and 5.1): packed from memory and unpacked into
+//! memory, whatever the protocol, and what their labels tell.
 
 mod kept;
 mod labels;

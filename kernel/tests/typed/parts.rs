@@ -1,5 +1,5 @@
-//! Partitioned messages of datatypes (MPI 4.1 chapter 4): parts go as they get ready, from memory in pieces to memory in
-//! other pieces, between machines of any kind.
+//! Partitioned messages of datatypes (MPI 4.1 chapter 4): parts go as they get ready, from memory
+//! in pieces to memory in other pieces, between machines of any kind.
 
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::Cause;

@@ -1,6 +1,6 @@
-//! Random types against the naive interpreter of type maps: both sides with equal signatures and layouts of their own,
-//! sizes around every limit of the protocols, fragments that end inside elements, peers of either byte order and of words
-//! of either width.
+//! Random types against the naive interpreter of type maps: both sides with equal signatures and
+//! layouts of their own, sizes around every limit of the protocols, fragments that end inside
+//! elements, peers of either byte order and of words of either width.
 
 use aldis_kernel::datatype::{Basic, Committed, TypeTable, Types};
 use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
@@ -170,7 +170,8 @@ fn exchange(way: &Way, from: &Side, to: &mut Side) -> u64 {
     .unwrap()
 }
 
-/// What an element becomes whose bytes are taken for those of the other order, where words travel in so many bytes.
+/// What an element becomes whose bytes are taken for those of the other order, where words travel
+/// in so many bytes.
 fn turn(element: &mut [u8], basic: Basic, is_narrow: bool) {
     let is_word = matches!(basic, Basic::Isize | Basic::Usize);
     if !(is_word && is_narrow && size_of::<usize>() == 8) {

@@ -24,7 +24,8 @@ fn with_tables<'s>(job: &'s mut Job, tables: &'s mut [Table]) -> Vec<rig::Rank<'
     ranks
 }
 
-/// Rows that make a column inline, eager, and of several fragments; the borders by the byte are the random tests'.
+/// Rows that make a column inline, eager, and of several fragments; the borders by the byte are the
+/// random tests'.
 const ROWS: [u64; 6] = [0, 1, 3, 4, 13, 300];
 
 #[test]

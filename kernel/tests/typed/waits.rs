@@ -1,5 +1,5 @@
-//! A blocking typed receive, which waits by a way of its own, gets what one that was posted gets: whatever was sent, in whatever
-//! size, and whatever came before it.
+//! A blocking typed receive, which waits by a way of its own, gets what one that was posted gets:
+//! whatever was sent, in whatever size, and whatever came before it.
 
 use aldis_kernel::datatype::{Basic, Committed, TypeTable};
 use aldis_kernel::hal::Cause;
@@ -17,7 +17,8 @@ enum Sent {
     Checked(Basic),
 }
 
-/// What is received as: elements of eight bytes, or of sixteen in one piece or with a gap of as many behind each.
+/// What is received as: elements of eight bytes, or of sixteen in one piece or with a gap of as
+/// many behind each.
 #[derive(Clone, Copy, Debug)]
 enum Room {
     Basic(Basic),
@@ -33,7 +34,8 @@ const COUNTS: [u64; 3] = [1, 2, 5];
 /// Everything there is to see of it.
 type Outcome = (Result<Status, Cause>, Vec<u8>, u64, u64, (u32, u32), u32);
 
-/// Sends one message before another, and receives the later one first; `seen` of them have been taken in before that.
+/// Sends one message before another, and receives the later one first; `seen` of them have been
+/// taken in before that.
 fn outcome(sent: (Sent, u64), room: (Room, u64), (seen, any_source, waits): (u32, bool, bool)) -> Outcome {
     let mut tables = [Table::new(), Table::new()];
     let mut job = Job::new(2, Shape::default());

@@ -1,5 +1,6 @@
-//! Words between machines whose addresses differ in width: here each endpoint takes the other for one with words of four
-//! bytes. On a machine that has such words itself there is nothing to convert, and the same must come out.
+//! Words between machines whose addresses differ in width: here each endpoint takes the other for
+//! one with words of four bytes. On a machine that has such words itself there is nothing to
+//! convert, and the same must come out.
 
 use aldis_kernel::datatype::{Basic, Committed, Field, Form, TypeTable, Types};
 use aldis_kernel::hal::Cause;
@@ -172,7 +173,8 @@ fn a_receive_that_is_too_small_keeps_whole_words() {
     }
 }
 
-/// Bytes that are no typed message are taken as they are, and never more of them than there is room for.
+/// Bytes that are no typed message are taken as they are, and never more of them than there is room
+/// for.
 #[test]
 fn untyped_bytes_are_not_converted() {
     for bytes in [8usize, 24, 40, 72, 200, 399, 400] {

@@ -83,8 +83,8 @@ impl Connect {
         Self { peer, chosen: generation.wrapping_mul(GENERATION) | slot as u32, ..Self::NONE }
     }
 
-    /// This life of the peer may connect from now on, and no other. If that is news, whatever was open or under way is
-    /// dropped without an event, and true is returned.
+    /// This life of the peer may connect from now on, and no other. If that is news, whatever was
+    /// open or under way is dropped without an event, and true is returned.
     pub fn introduce(&mut self, epoch: Epoch) -> bool {
         if self.admitted == epoch.0 {
             return false;
@@ -115,7 +115,8 @@ impl Connect {
         true
     }
 
-    /// The caller gives the connection up: its link found the peer dead. The peer has to be introduced anew.
+    /// The caller gives the connection up: its link found the peer dead. The peer has to be
+    /// introduced anew.
     pub fn abandon(&mut self) {
         self.close();
         self.admitted = 0;
@@ -139,8 +140,8 @@ impl Connect {
         self.ours
     }
 
-    /// The message to send now, if any. This changes nothing: call [`transmitted`](Self::transmitted) once the device
-    /// has it, and ask again.
+    /// The message to send now, if any. This changes nothing: call
+    /// [`transmitted`](Self::transmitted) once the device has it, and ask again.
     #[must_use]
     pub fn poll_transmit(&self, setup: &Setup) -> Option<Message> {
         let (kind, number, echo) = match (self.reply, self.phase) {
@@ -182,7 +183,8 @@ impl Connect {
         None
     }
 
-    /// A frame that bears this number has come, which its sender knows from our welcome: as good as a confirmation.
+    /// A frame that bears this number has come, which its sender knows from our welcome: as good as
+    /// a confirmation.
     #[inline]
     pub fn handle_data(&mut self, number: u32) -> Option<Event> {
         let confirmed = self.phase == Phase::Answering && number == self.ours;
@@ -277,7 +279,8 @@ impl Connect {
                 None
             }
             Phase::Asking | Phase::Answering | Phase::Closed => {
-                // Fresh: what asked with the old number may yet be answered, and open another connection.
+                // Fresh: what asked with the old number may yet be answered, and open another
+                // connection.
                 if self.ours == 0 || !planted(Defect::KeepsNumbers) {
                     self.choose();
                 }
@@ -327,7 +330,8 @@ impl Connect {
         }
     }
 
-    /// A message of the open connection's life: if it is of another attempt, that life has begun anew.
+    /// A message of the open connection's life: if it is of another attempt, that life has begun
+    /// anew.
     fn after(&mut self, again: bool, message: &Message) -> Option<Event> {
         (!again).then(|| self.end(message.epoch()))
     }

@@ -43,8 +43,8 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-/// What a message is. Its numbers begin with one, so that "none" is zero and a machine that has nothing to say is all
-/// zero; on the wire they begin with zero.
+/// What a message is. Its numbers begin with one, so that "none" is zero and a machine that has
+/// nothing to say is all zero; on the wire they begin with zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -69,8 +69,8 @@ pub struct Offer {
     pub frame_bytes: u16,
 }
 
-/// A message of the handshake. The fields down to `epoch` are the same in every version of the wire format, so that
-/// a refusal for its version can be read.
+/// A message of the handshake. The fields down to `epoch` are the same in every version of the wire
+/// format, so that a refusal for its version can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Message {
@@ -79,7 +79,8 @@ pub struct Message {
     pub version: u8,
     /// What it is.
     pub kind: Kind,
-    /// The number that the sender has chosen for the connection: it is on every frame to the sender.
+    /// The number that the sender has chosen for the connection: it is on every frame to the
+    /// sender.
     pub number: u32,
     /// The receiver's number as the sender knows it; zero: not at all.
     pub echo: u32,
@@ -116,7 +117,8 @@ impl Message {
         Epoch(self.epoch)
     }
 
-    /// Writes the message; [`MESSAGE_BYTES_MAX`] bytes are always enough. `None`: the buffer is too short.
+    /// Writes the message; [`MESSAGE_BYTES_MAX`] bytes are always enough. `None`: the buffer is too
+    /// short.
     #[must_use]
     pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let length = postcard::to_slice(&(self, self.offer), buffer).ok()?.len();

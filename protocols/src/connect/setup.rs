@@ -43,7 +43,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch are to be filled in.
+    /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch
+    /// are to be filled in.
     pub const DEFAULT: Self = Self {
         job: 0,
         rank: 0,
@@ -74,8 +75,8 @@ pub struct Opened {
 pub enum Event {
     /// The connection is there.
     Opened(Opened),
-    /// The admitted life is over, or has itself given up the connection: whatever is open is dead. Nothing connects
-    /// until the peer is introduced anew.
+    /// The admitted life is over, or has itself given up the connection: whatever is open is dead.
+    /// Nothing connects until the peer is introduced anew.
     Restarted(Epoch),
     /// The peer refuses for good, or is refused.
     Refused(Refusal),

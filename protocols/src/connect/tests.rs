@@ -1,8 +1,10 @@
-//! The handshake of two nodes, explored: every interleaving of what users, kernels, timers and the network can do,
-//! within a stated number of losses, repetitions, restarts and so on. The state space is finite, since whatever is not
-//! counted consumes a frame; so the depth is whatever the counts allow, and it is printed with the number of states.
+//! The handshake of two nodes, explored: every interleaving of what users, kernels, timers and the
+//! network can do, within a stated number of losses, repetitions, restarts and so on. The state
+//! space is finite, since whatever is not counted consumes a frame; so the depth is whatever the
+//! counts allow, and it is printed with the number of states.
 //!
-//! In every state: what `world` checks. From every state: a fair network connects the two, whichever of them asks.
+//! In every state: what `world` checks. From every state: a fair network connects the two,
+//! whichever of them asks.
 
 mod paths;
 mod world;
@@ -22,8 +24,8 @@ fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
     explore::explore(World::new(budget), &[0, 1], |world, &asker, good| connects(world, asker, good))
 }
 
-/// From here on nothing goes wrong any more: the two are connected in the end, and no message stirs up ever more.
-/// `good` are the states of which that is known.
+/// From here on nothing goes wrong any more: the two are connected in the end, and no message stirs
+/// up ever more. `good` are the states of which that is known.
 fn connects(world: &World, asker: usize, good: &mut HashSet<u64>) -> Result<(), Broken> {
     let mut world = world.healed();
     let (mut passed, mut steps, mut burst) = (vec![], vec![], 0);
@@ -58,7 +60,8 @@ const BUDGETS: [(&str, Budget); 6] = [
     ("ends", Budget { repeated: 1, ends: 1, data: 1, ..NOTHING }),
 ];
 
-/// With `ALDIS_EXPLORE_DEEP` set: 15,918,959 states, 86,189,912 transitions, depth 34, four minutes of a release build.
+/// With `ALDIS_EXPLORE_DEEP` set: 15,918,959 states, 86,189,912 transitions, depth 34, four minutes
+/// of a release build.
 const DEEP: Budget = Budget { lost: 1, repeated: 1, restarts: 1, retries: 1, ends: 1, attempts: 2, data: 1 };
 
 #[test]

@@ -6,15 +6,16 @@ use aldis_hal::nic::Mac;
 use super::Message;
 use crate::card::CARD_BYTES_MAX;
 
-/// A rank's place in a [`Roster`](super::Roster): its life, its station and its card. The memory is the caller's, its
-/// contents the roster's.
+/// A rank's place in a [`Roster`](super::Roster): its life, its station and its card. The memory is
+/// the caller's, its contents the roster's.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
     /// Its life; zero: nothing is known.
     pub(super) epoch: u32,
     /// The life before; zero: none.
     previous: u32,
-    /// The first number that it was asked with because another card than this one was seen; zero: not asked.
+    /// The first number that it was asked with because another card than this one was seen; zero:
+    /// not asked.
     pub(super) challenge: u32,
     pub(super) station: Mac,
     length: u8,

@@ -94,8 +94,8 @@ pub struct Message<'c> {
 }
 
 impl<'c> Message<'c> {
-    /// Writes the message. `None`: the card is longer than [`CARD_BYTES_MAX`], or the buffer too short;
-    /// [`MESSAGE_BYTES_MAX`] bytes are always enough.
+    /// Writes the message. `None`: the card is longer than [`CARD_BYTES_MAX`], or the buffer too
+    /// short; [`MESSAGE_BYTES_MAX`] bytes are always enough.
     #[must_use]
     pub fn encode<'b>(&self, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
         let length = self.card.len();
@@ -124,7 +124,8 @@ impl<'c> Message<'c> {
         buffer.get(..HEADER_BYTES + length)
     }
 
-    /// Reads the message at the front of `bytes`. What follows it is ignored: an Ethernet frame is padded.
+    /// Reads the message at the front of `bytes`. What follows it is ignored: an Ethernet frame is
+    /// padded.
     ///
     /// # Errors
     /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it protects but the length.

@@ -94,7 +94,8 @@ pub struct Counters {
     pub replaced: u64,
     /// Messages of this side's that came back to it.
     pub own: u64,
-    /// Answers and questions not sent, since as many were waiting as can; who wants them asks again.
+    /// Answers and questions not sent, since as many were waiting as can; who wants them asks
+    /// again.
     pub dropped: u64,
     /// What was refused.
     pub refused: Refused,

@@ -13,7 +13,8 @@ use super::{Asked, Counters, Kind, Message, Overdue};
 use crate::card::CARD_BYTES_MAX;
 use crate::timer::Timer;
 
-/// Messages to one station that can wait to be sent; each is one that a message which came has called for.
+/// Messages to one station that can wait to be sent; each is one that a message which came has
+/// called for.
 pub const REPLIES_MAX: usize = 16;
 
 /// The address that all stations take.
@@ -42,8 +43,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// For a local network: repeated after 10 ms to 1 s, given up after 20 s. Job, rank, size and epoch are to be filled
-    /// in.
+    /// For a local network: repeated after 10 ms to 1 s, given up after 20 s. Job, rank, size and
+    /// epoch are to be filled in.
     pub const DEFAULT: Self = Self {
         job: 0,
         rank: 0,
@@ -64,16 +65,18 @@ enum Reply {
     Ask { to: Mac, rank: u32, number: u32 },
 }
 
-/// The cards of all ranks, as far as they are known. See the [module](super) for how it is driven: messages come
-/// ([`handle`](Self::handle)), time passes ([`handle_timeout`](Self::handle_timeout) at
-/// [`poll_timeout`](Self::poll_timeout)), and after either: [`poll_transmit`](Self::poll_transmit), send,
-/// [`transmitted`](Self::transmitted), until there is nothing more.
+/// The cards of all ranks, as far as they are known. See the [module](super) for how it is driven:
+/// messages come ([`handle`](Self::handle)), time passes ([`handle_timeout`](Self::handle_timeout)
+/// at [`poll_timeout`](Self::poll_timeout)), and after either:
+/// [`poll_transmit`](Self::poll_transmit), send, [`transmitted`](Self::transmitted), until there is
+/// nothing more.
 pub struct Roster<'m> {
     setup: Setup,
     entries: &'m mut [Entry],
     /// Ranks whose card is here, this side's own included.
     known: u32,
-    /// Ranks of whom another card than the known one was seen, and who have not said yet which is theirs.
+    /// Ranks of whom another card than the known one was seen, and who have not said yet which is
+    /// theirs.
     doubted: u32,
     /// Cards that the user has not heard of.
     news: u32,
@@ -98,8 +101,8 @@ impl<'m> Roster<'m> {
     /// A roster that knows nobody, in the caller's memory: an entry for each rank.
     ///
     /// # Errors
-    /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank outside the job,
-    /// [`Cause::Incompatible`] for an epoch of zero.
+    /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank
+    /// outside the job, [`Cause::Incompatible`] for an epoch of zero.
     pub fn new(setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
         let Setup { rank, size, epoch, .. } = setup;
         let have = u32::try_from(entries.len()).unwrap_or(u32::MAX);
@@ -134,7 +137,8 @@ impl<'m> Roster<'m> {
         })
     }
 
-    /// This side's card is `card`: a search begins, or begins anew, with a hello. Before that nothing is sent.
+    /// This side's card is `card`: a search begins, or begins anew, with a hello. Before that
+    /// nothing is sent.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a card longer than [`CARD_BYTES_MAX`].
@@ -222,7 +226,8 @@ impl<'m> Roster<'m> {
         }
     }
 
-    /// Another card than the known one was seen: asks the rank itself, and again with every hello until it answers.
+    /// Another card than the known one was seen: asks the rank itself, and again with every hello
+    /// until it answers.
     fn challenge(&mut self, to: Mac, rank: u32) {
         self.begins |= !self.is_searching();
         let number = self.next_number();
@@ -254,7 +259,8 @@ impl<'m> Roster<'m> {
         self.entries.get(self.setup.rank as usize).is_some_and(Entry::is_known)
     }
 
-    /// It is `now`: no other call but [`announce`](Self::announce) knows the time. Afterwards every timer lies later.
+    /// It is `now`: no other call but [`announce`](Self::announce) knows the time. Afterwards every
+    /// timer lies later.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         if core::mem::take(&mut self.begins) {
@@ -278,8 +284,9 @@ impl<'m> Roster<'m> {
         if self.is_searching() { Timer::earliest([self.retry, self.deadline]) } else { None }
     }
 
-    /// The next message to be sent, written to `buffer`, and where to. It stays the next one until it was
-    /// [`transmitted`](Self::transmitted). [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX) bytes are always enough.
+    /// The next message to be sent, written to `buffer`, and where to. It stays the next one until
+    /// it was [`transmitted`](Self::transmitted). [`MESSAGE_BYTES_MAX`](super::MESSAGE_BYTES_MAX)
+    /// bytes are always enough.
     #[must_use]
     pub fn poll_transmit<'b>(&self, buffer: &'b mut [u8]) -> Option<(Mac, &'b [u8])> {
         let Setup { job, rank, size, epoch, .. } = self.setup;
@@ -322,7 +329,8 @@ impl<'m> Roster<'m> {
         !self.is_complete() || (self.doubted != 0 && !self.overdue)
     }
 
-    /// Whom the next hello asks: ranks that are missing or in doubt, from the window on if there are any.
+    /// Whom the next hello asks: ranks that are missing or in doubt, from the window on if there
+    /// are any.
     fn asked(&self) -> Asked {
         let wanted = || self.ranks(|entry| !entry.is_known() || entry.challenge != 0);
         let first = wanted().find(|rank| *rank >= self.window).or_else(|| wanted().next()).unwrap_or(0);
@@ -357,8 +365,8 @@ impl<'m> Roster<'m> {
         })
     }
 
-    /// A rank whose card is here, or has been replaced, since this was last asked; each once for each change. Its new
-    /// card is for whoever connects to it.
+    /// A rank whose card is here, or has been replaced, since this was last asked; each once for
+    /// each change. Its new card is for whoever connects to it.
     pub fn news(&mut self) -> Option<PeerId> {
         if self.news == 0 {
             return None;

@@ -17,7 +17,8 @@ pub(super) struct RawLabel {
 const _: () = assert!(LABEL_BYTES == 12 && LABEL_BYTES <= crate::INLINE_BYTES);
 
 /// What is said about the data of a message besides its length: in front of the payload of a
-/// [labelled](super::Kind::Labelled) message, or in the finish of a rendezvous. A message that needs none takes none.
+/// [labelled](super::Kind::Labelled) message, or in the finish of a rendezvous. A message that
+/// needs none takes none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Label {

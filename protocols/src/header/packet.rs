@@ -115,7 +115,8 @@ pub enum Body<'a> {
         /// It is matched, and waits to be asked; if not, it stays where it is.
         taken: bool,
     },
-    /// The receiver of a partitioned message has matched it. The header's length is that of the receiver.
+    /// The receiver of a partitioned message has matched it. The header's length is that of the
+    /// receiver.
     Grant {
         /// The request that sends it.
         sender: Handle,
@@ -167,8 +168,8 @@ impl DataHead {
     /// Reads the head of a fragment of plain bytes.
     ///
     /// # Errors
-    /// What is wrong with it; [`Malformed::Kind`] for any other message, [`Malformed::Reserved`] for a fragment that is
-    /// typed or checked.
+    /// What is wrong with it; [`Malformed::Kind`] for any other message, [`Malformed::Reserved`]
+    /// for a fragment that is typed or checked.
     pub fn parse(head: &[u8]) -> Result<Self, Malformed> {
         let (header, rest) = Header::parse(head)?;
         if header.kind != Kind::Data {
@@ -186,7 +187,8 @@ impl DataHead {
     }
 }
 
-/// The fixed part of a body: bytes of each kind, and whether a payload follows, as long as the header says.
+/// The fixed part of a body: bytes of each kind, and whether a payload follows, as long as the
+/// header says.
 const fn form(kind: Kind) -> (usize, bool) {
     match kind {
         Kind::Eager | Kind::Signed | Kind::Control => (0, true),
@@ -203,7 +205,8 @@ const fn form(kind: Kind) -> (usize, bool) {
     }
 }
 
-/// The largest length and tag in the header of a message that is not matched; of an offer both are the message's.
+/// The largest length and tag in the header of a message that is not matched; of an offer both are
+/// the message's.
 const fn limits(kind: Kind) -> (u64, u32) {
     match kind {
         Kind::Credit | Kind::Stalled | Kind::Seek => (0, u32::MAX),

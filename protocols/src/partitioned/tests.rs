@@ -42,8 +42,9 @@ fn start(sender: &mut PartSender, receiver: &mut PartReceiver, length: u64) {
 }
 
 proptest! {
-    /// Partitions get ready in any order, at either side in any number: each of the receiver's has arrived exactly when
-    /// all of the sender's that it overlaps have been made ready, over several rounds.
+    /// Partitions get ready in any order, at either side in any number: each of the receiver's has
+    /// arrived exactly when all of the sender's that it overlaps have been made ready, over several
+    /// rounds.
     #[test]
     fn partitions_arrive_once_all_they_overlap_are_ready(
         (own, theirs) in (1u32..=64, 1u32..=64),
@@ -75,7 +76,8 @@ proptest! {
         }
     }
 
-    /// Whatever bytes claim, nothing is taken twice, outside, or before it was granted; and nothing panics.
+    /// Whatever bytes claim, nothing is taken twice, outside, or before it was granted; and nothing
+    /// panics.
     #[test]
     fn hostile_fragments_are_refused(
         theirs in 1u32..=64,

@@ -6,7 +6,8 @@ use aldis_hal::cause::Malformed;
 /// The largest window, in frames: what one acknowledgement bitmap describes.
 pub const WINDOW_MAX: u8 = 64;
 
-/// Frames that are acknowledged together, unless a delay, a gap or a frame in return comes first: RFC 5681, 4.2.
+/// Frames that are acknowledged together, unless a delay, a gap or a frame in return comes first:
+/// RFC 5681, 4.2.
 pub const FRAMES_PER_ACK: u8 = 2;
 
 /// In which order arrivals are handed up.
@@ -24,8 +25,8 @@ pub enum Order {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Config {
-    /// Frames that may be unacknowledged in either direction: a power of two, so that slots of a ring stay distinct
-    /// where sequence numbers wrap; at most [`WINDOW_MAX`].
+    /// Frames that may be unacknowledged in either direction: a power of two, so that slots of a
+    /// ring stay distinct where sequence numbers wrap; at most [`WINDOW_MAX`].
     pub window: u8,
     /// In which order arrivals are handed up.
     pub order: Order,
@@ -37,16 +38,17 @@ pub struct Config {
     pub rto_max_ns: u64,
     /// How long an acknowledgement may wait for company; zero: not at all.
     pub ack_delay_ns: u64,
-    /// After this long without a word from the peer it is asked; zero: never, and then a peer that dies while nothing
-    /// is outstanding is not missed.
+    /// After this long without a word from the peer it is asked; zero: never, and then a peer that
+    /// dies while nothing is outstanding is not missed.
     pub silence_ns: u64,
-    /// So long after data or a probe was sent, if no word has come since, the peer is dead; more than `rto_max_ns`.
+    /// So long after data or a probe was sent, if no word has come since, the peer is dead; more
+    /// than `rto_max_ns`.
     pub give_up_ns: u64,
 }
 
 impl Config {
-    /// For a local network: round trips of microseconds to a few milliseconds, a dead peer missed within 10 s.
-    /// (RFC 6298 starts with 1 s and allows no less: that is for the Internet.)
+    /// For a local network: round trips of microseconds to a few milliseconds, a dead peer missed
+    /// within 10 s. (RFC 6298 starts with 1 s and allows no less: that is for the Internet.)
     pub const DEFAULT: Self = Self {
         window: 32,
         order: Order::InOrder,
@@ -61,8 +63,9 @@ impl Config {
     /// The configuration itself, if its fields fit each other as they say.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a window above [`WINDOW_MAX`]; [`Cause::Malformed`] with [`Malformed::Length`] for one
-    /// that is no power of two, with [`Malformed::Reserved`] for times that contradict each other.
+    /// [`Cause::TooBig`] for a window above [`WINDOW_MAX`]; [`Cause::Malformed`] with
+    /// [`Malformed::Length`] for one that is no power of two, with [`Malformed::Reserved`] for
+    /// times that contradict each other.
     pub const fn checked(self) -> Result<Self, Cause> {
         if self.window > WINDOW_MAX {
             return Err(Cause::TooBig { len: self.window as u64, max: WINDOW_MAX as u64 });

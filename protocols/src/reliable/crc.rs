@@ -1,8 +1,8 @@
 //! CRC-32C (Castagnoli): the checksum of every frame of the reliable layer, in software by tables.
 //!
-//! Where words have 64 bits, eight bytes at a time over 8 KiB of tables, which takes about a fifth of the time; elsewhere
-//! a byte at a time over 1 KiB, since flash is dear there. Instructions of the processor need `unsafe`, which this crate
-//! forbids.
+//! Where words have 64 bits, eight bytes at a time over 8 KiB of tables, which takes about a fifth
+//! of the time; elsewhere a byte at a time over 1 KiB, since flash is dear there. Instructions of
+//! the processor need `unsafe`, which this crate forbids.
 
 /// The polynomial 0x1EDC6F41 with its bits reversed.
 const POLYNOMIAL: u32 = 0x82F6_3B78;
@@ -19,9 +19,10 @@ const fn entry(byte: u32) -> u32 {
     crc
 }
 
-/// Tables for the bytes that have others behind them in a word: `SLICES[i]` is for `i + 1` more. Slicing-by-8, after
-/// Kounavis and Berry, "A Systematic Approach to Building High Performance Software-Based CRC Generators" (ISCC 2005):
-/// eight look-ups that do not wait for each other. Not where words are short: 7 KiB of flash are dear there.
+/// Tables for the bytes that have others behind them in a word: `SLICES[i]` is for `i + 1` more.
+/// Slicing-by-8, after Kounavis and Berry, "A Systematic Approach to Building High Performance
+/// Software-Based CRC Generators" (ISCC 2005): eight look-ups that do not wait for each other. Not
+/// where words are short: 7 KiB of flash are dear there.
 static SLICES: [[u32; 256]; 7] = slices();
 
 /// Whether bytes are taken eight at a time.

@@ -18,7 +18,8 @@ pub enum FrameKind {
     Ack = 0,
     /// A payload, numbered by `sequence`; acknowledgement and limit as well.
     Data = 1,
-    /// As [`Ack`](Self::Ack), and the receiver is to answer at once: is it alive, how far may be sent?
+    /// As [`Ack`](Self::Ack), and the receiver is to answer at once: is it alive, how far may be
+    /// sent?
     Probe = 2,
     /// The payload is a message of [`connect`](crate::connect); no other field counts.
     Handshake = 3,
@@ -36,8 +37,8 @@ pub struct Frame {
     pub kind: u8,
     /// Bytes of payload after the header.
     pub length: U16,
-    /// The number that the receiver of the frame chose for this connection; zero on handshake frames. Frames of
-    /// another connection, and so those of an earlier life, are stale.
+    /// The number that the receiver of the frame chose for this connection; zero on handshake
+    /// frames. Frames of another connection, and so those of an earlier life, are stale.
     pub connection: U32,
     /// The number of this frame's payload, if it is data.
     pub sequence: U32,
@@ -84,8 +85,8 @@ impl Frame {
     }
 }
 
-/// Completes `frame` for `payload` (version, length, checksum). `None`: the payload is longer than a frame can say,
-/// or it is not empty on a kind that has none.
+/// Completes `frame` for `payload` (version, length, checksum). `None`: the payload is longer than
+/// a frame can say, or it is not empty on a kind that has none.
 #[must_use]
 pub fn seal(mut frame: Frame, payload: &[u8]) -> Option<Frame> {
     frame.version = crate::VERSION;
@@ -95,8 +96,8 @@ pub fn seal(mut frame: Frame, payload: &[u8]) -> Option<Frame> {
     Some(frame)
 }
 
-/// The header and the payload at the front of `bytes`. What follows them is ignored: an Ethernet frame is padded to
-/// 60 bytes.
+/// The header and the payload at the front of `bytes`. What follows them is ignored: an Ethernet
+/// frame is padded to 60 bytes.
 ///
 /// # Errors
 /// [`Malformed`]: what is wrong with them; the checksum is judged before anything that it protects but the length.

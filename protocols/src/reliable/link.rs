@@ -37,8 +37,8 @@ pub struct Transmit {
 pub enum Fate {
     /// It is next: hand it up now, then whatever [`next_stored`](Link::next_stored) names.
     Deliver,
-    /// It came too early: keep it in its slot and say so with [`stored`](Link::stored), or drop it and it will come
-    /// again.
+    /// It came too early: keep it in its slot and say so with [`stored`](Link::stored), or drop it
+    /// and it will come again.
     Store,
     /// It has come before: drop it.
     Duplicate,
@@ -121,8 +121,9 @@ impl Link {
         open: false,
     };
 
-    /// A connection that the handshake has opened. Payloads are numbered from the receiver's connection number on, so
-    /// that both sides know the first number and a frame of another connection seldom even looks right.
+    /// A connection that the handshake has opened. Payloads are numbered from the receiver's
+    /// connection number on, so that both sides know the first number and a frame of another
+    /// connection seldom even looks right.
     #[must_use]
     pub fn open(config: &Config, ends: Ends, now: Instant) -> Self {
         let mut link = Self {
@@ -149,12 +150,13 @@ impl Link {
         self.outgoing.held() == 0 && !self.incoming.owes()
     }
 
-    /// The number that the next payload will have, if one of the window's slots is free and the peer takes one more.
-    /// Nothing is taken yet: the caller may fill [`Config::slot`] of it and [`queue`](Self::queue) it, or let it be.
+    /// The number that the next payload will have, if one of the window's slots is free and the
+    /// peer takes one more. Nothing is taken yet: the caller may fill [`Config::slot`] of it and
+    /// [`queue`](Self::queue) it, or let it be.
     ///
     /// # Errors
-    /// Why none can be queued now: [`Again::NoSlot`] until one is released, [`Again::NoCredit`] until the peer takes
-    /// more (it is asked), [`Again::Connecting`] without a connection.
+    /// Why none can be queued now: [`Again::NoSlot`] until one is released, [`Again::NoCredit`]
+    /// until the peer takes more (it is asked), [`Again::Connecting`] without a connection.
     #[inline]
     pub fn vacancy(&mut self, config: &Config, now: Instant) -> Result<u32, Again> {
         if !self.open {
@@ -168,8 +170,9 @@ impl Link {
         vacancy
     }
 
-    /// Takes the number of the next payload, if there is a [`vacancy`](Self::vacancy). The caller has filled
-    /// [`Config::slot`] of it before it next asks what to transmit, and keeps it until it is released.
+    /// Takes the number of the next payload, if there is a [`vacancy`](Self::vacancy). The caller
+    /// has filled [`Config::slot`] of it before it next asks what to transmit, and keeps it until
+    /// it is released.
     #[inline]
     pub fn queue(&mut self, config: &Config, now: Instant) -> Option<u32> {
         let sequence = self.vacancy(config, now).ok()?;
@@ -177,8 +180,9 @@ impl Link {
         Some(sequence)
     }
 
-    /// What is to be sent now, if anything: a payload again, a new one, a probe, an acknowledgement. This changes
-    /// nothing: call [`transmitted`](Self::transmitted) once the device has the frame, and ask again.
+    /// What is to be sent now, if anything: a payload again, a new one, a probe, an
+    /// acknowledgement. This changes nothing: call [`transmitted`](Self::transmitted) once the
+    /// device has the frame, and ask again.
     #[inline]
     #[must_use]
     pub fn poll_transmit(&self) -> Option<Transmit> {
@@ -203,8 +207,8 @@ impl Link {
         Some(Transmit { frame, payload })
     }
 
-    /// The device has taken what [`poll_transmit`](Self::poll_transmit) named; nothing else may have been called in
-    /// between.
+    /// The device has taken what [`poll_transmit`](Self::poll_transmit) named; nothing else may
+    /// have been called in between.
     #[inline]
     pub fn transmitted(&mut self, config: &Config, transmit: &Transmit, now: Instant) {
         self.incoming.acknowledged();
@@ -223,9 +227,10 @@ impl Link {
         self.give_up.start(now, config.give_up_ns);
     }
 
-    /// What was queued and transmitted at the time `then` happened between `then` and `now`, by a caller that did not
-    /// know the time: the timers that this started count from `now`, and its round trip is not measured. No more than
-    /// the delay of an acknowledgement between the two changes nothing.
+    /// What was queued and transmitted at the time `then` happened between `then` and `now`, by a
+    /// caller that did not know the time: the timers that this started count from `now`, and its
+    /// round trip is not measured. No more than the delay of an acknowledgement between the two
+    /// changes nothing.
     #[inline]
     pub fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
         if now.since(then) <= config.ack_delay_ns {
@@ -271,7 +276,8 @@ impl Link {
         Ok(Taken { released, fate })
     }
 
-    /// The payload with this number, which was to be stored, is in its slot. (Any other number changes nothing.)
+    /// The payload with this number, which was to be stored, is in its slot. (Any other number
+    /// changes nothing.)
     #[inline]
     pub fn stored(&mut self, sequence: u32) {
         self.incoming.stored(sequence);
@@ -285,8 +291,8 @@ impl Link {
         Some(sequence)
     }
 
-    /// Frames that the caller can take from now on, at most the window and at first that many. Less slows the peer
-    /// down, zero stops it; what was promised before stays promised.
+    /// Frames that the caller can take from now on, at most the window and at first that many. Less
+    /// slows the peer down, zero stops it; what was promised before stays promised.
     pub fn set_room(&mut self, config: &Config, frames: u8) {
         self.incoming.set_room(frames.min(config.window));
     }
@@ -340,8 +346,8 @@ impl Link {
         self.rest(config, now);
     }
 
-    /// Nothing to ask for a while: until the peer has been silent for too long or, if it takes nothing more, until its
-    /// permission may have been lost.
+    /// Nothing to ask for a while: until the peer has been silent for too long or, if it takes
+    /// nothing more, until its permission may have been lost.
     #[inline]
     fn rest(&mut self, config: &Config, now: Instant) {
         self.probe = Timer::OFF;

@@ -1,7 +1,8 @@
 //! The sending half of a link: what is queued, in flight, lost and acknowledged.
 //!
-//! Numbers run `base <= fresh <= next`: below `base` all has arrived, from `fresh` on nothing was sent yet, from `next`
-//! on nothing is queued. The maps hold one bit for each number from `base` on; `next - base` is at most 64.
+//! Numbers run `base <= fresh <= next`: below `base` all has arrived, from `fresh` on nothing was
+//! sent yet, from `next` on nothing is queued. The maps hold one bit for each number from `base`
+//! on; `next - base` is at most 64.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Instant};
@@ -25,7 +26,8 @@ const fn low(n: u32) -> u64 {
     }
 }
 
-/// How far `to` is ahead of `from`; negative if it is behind. Sequence numbers compare within half of their range.
+/// How far `to` is ahead of `from`; negative if it is behind. Sequence numbers compare within half
+/// of their range.
 #[inline]
 pub(super) fn ahead(to: u32, from: u32) -> i32 {
     if planted(Defect::PlainCompare) {
@@ -179,8 +181,8 @@ impl Outgoing {
     /// Whether an acknowledgement and a limit are possible. An older one than known is.
     ///
     /// # Errors
-    /// [`Malformed::Sequence`] for an acknowledgement of what was never sent, [`Malformed::Credit`] for a limit beyond
-    /// the peer's window.
+    /// [`Malformed::Sequence`] for an acknowledgement of what was never sent, [`Malformed::Credit`]
+    /// for a limit beyond the peer's window.
     #[inline]
     pub(super) fn check(&self, cumulative: u32, bitmap: u64, limit: u32) -> Result<(), Malformed> {
         let unacknowledged = ahead(self.fresh, cumulative);
@@ -229,7 +231,8 @@ impl Outgoing {
         }
     }
 
-    /// Slow start to the threshold, then one frame for each window (RFC 5681, 3.1); not while losses are repaired.
+    /// Slow start to the threshold, then one frame for each window (RFC 5681, 3.1); not while
+    /// losses are repaired.
     #[inline]
     fn grow(&mut self, config: &Config, arrivals: u32) {
         if ahead(self.base, self.recovery) < 0 && self.congestion >= self.threshold {
@@ -261,7 +264,8 @@ impl Outgoing {
         released
     }
 
-    /// Fast retransmit: lost is what has three later ones acknowledged and was not repeated yet (RFC 6675, `IsLost`).
+    /// Fast retransmit: lost is what has three later ones acknowledged and was not repeated yet
+    /// (RFC 6675, `IsLost`).
     #[inline]
     fn detect(&mut self) {
         let highest = |map: u64| 63u32.checked_sub(map.leading_zeros());
@@ -291,7 +295,8 @@ impl Outgoing {
         self.recovery = self.fresh;
     }
 
-    /// The time-out has passed: all in flight is lost, the window is one frame, the next time-out twice as long.
+    /// The time-out has passed: all in flight is lost, the window is one frame, the next time-out
+    /// twice as long.
     pub(super) fn expire(&mut self) {
         self.halve();
         self.congestion = if planted(Defect::NoCongestionWindow) { super::WINDOW_MAX } else { 1 };

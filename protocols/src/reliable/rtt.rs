@@ -1,9 +1,10 @@
-//! The retransmission time-out: RFC 6298, with times in nanoseconds and the delay of acknowledgements in place of
-//! the clock's granularity.
+//! The retransmission time-out: RFC 6298, with times in nanoseconds and the delay of
+//! acknowledgements in place of the clock's granularity.
 
 use super::Config;
 
-/// The most doublings of the time-out that are counted; [`Config::rto_max_ns`] is usually met before.
+/// The most doublings of the time-out that are counted; [`Config::rto_max_ns`] is usually met
+/// before.
 const BACK_OFF_MAX: u8 = 32;
 
 /// Smoothed round-trip time, its variation, and how often the time-out has been doubled.
@@ -18,7 +19,8 @@ pub(super) struct Rtt {
 impl Rtt {
     pub(super) const UNKNOWN: Self = Self { smoothed: 0, variation: 0, doublings: 0 };
 
-    /// A round trip was measured, on a frame that was sent once (Karn's rule is the caller's). It ends the back-off.
+    /// A round trip was measured, on a frame that was sent once (Karn's rule is the caller's). It
+    /// ends the back-off.
     pub(super) fn sample(&mut self, ns: u64) {
         let ns = ns.clamp(1, u64::MAX >> 3);
         if self.smoothed == 0 {

@@ -1,4 +1,5 @@
-//! Two links under an adversarial network, what an enemy may send, and the defects that all this must find.
+//! Two links under an adversarial network, what an enemy may send, and the defects that all this
+//! must find.
 
 mod defects;
 mod hostile;
@@ -41,7 +42,8 @@ fn plans() -> impl Strategy<Value = Plan> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Exactly once, in order, released after arrival, no timer in the past, all done soon after the network heals.
+    /// Exactly once, in order, released after arrival, no timer in the past, all done soon after
+    /// the network heals.
     #[test]
     fn whatever_the_network_does(plan in plans()) {
         prop_assert_eq!(Pair::new(plan).run(), Ok(()));

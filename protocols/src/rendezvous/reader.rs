@@ -1,5 +1,5 @@
-//! The receiver's side of a rendezvous by reading: the announcement says by which key the data can be read from the
-//! sender's memory.
+//! The receiver's side of a rendezvous by reading: the announcement says by which key the data can
+//! be read from the sender's memory.
 //!
 //! ```text
 //! sender                                   receiver
@@ -9,11 +9,13 @@
 //!   |  complete                              |
 //! ```
 //!
-//! The sender may take its memory back at any time: the next read fails, and the message is withdrawn. Memory that
-//! cannot be read after all is asked for like that of any announcement, from where reading has ended.
+//! The sender may take its memory back at any time: the next read fails, and the message is
+//! withdrawn. Memory that cannot be read after all is asked for like that of any announcement, from
+//! where reading has ended.
 //!
-//! Where the memory is mapped, the receiver need not read it at all: it [holds](Reader::hold) the message, whoever it is for
-//! looks at it where it is, and the clear-to-send follows when he has done.
+//! Where the memory is mapped, the receiver need not read it at all: it [holds](Reader::hold) the
+//! message, whoever it is for looks at it where it is, and the clear-to-send follows when he has
+//! done.
 
 use aldis_hal::Handle;
 
@@ -124,8 +126,8 @@ impl Reader {
         }
     }
 
-    /// Leaves the message where it is, if none of it has been read: until it is [declined](Self::decline), or
-    /// [read](Self::read_held) after all.
+    /// Leaves the message where it is, if none of it has been read: until it is
+    /// [declined](Self::decline), or [read](Self::read_held) after all.
     pub fn hold(&mut self) {
         if self.phase == Phase::Reading && self.next == 0 {
             self.phase = Phase::Held;
@@ -199,8 +201,9 @@ mod tests {
     const EXPOSED: Announcement = Announcement { sender: SENDING, key: [7; _] };
 
     proptest! {
-        /// Whatever the sizes, and wherever reading turns out to be impossible or the memory is taken back: both ends come to
-        /// their end, every byte is read or asked for exactly once, and a withdrawn message is never taken for a whole one.
+        /// Whatever the sizes, and wherever reading turns out to be impossible or the memory is
+        /// taken back: both ends come to their end, every byte is read or asked for exactly once,
+        /// and a withdrawn message is never taken for a whole one.
         #[test]
         fn both_ends_end(
             length in 0u64..5000, room in 0u64..5000, most in 0u64..900, refused_at in 0u32..12, withdrawn_at in 0u32..12,

@@ -7,8 +7,8 @@ use super::*;
 const SENDING: Handle = Handle { slot: 1, generation: 1 };
 const RECEIVING: Handle = Handle { slot: 2, generation: 3 };
 
-/// Runs both machines against each other until both are done, in pieces of at most `piece` bytes if given; returns
-/// the bytes that moved and the end.
+/// Runs both machines against each other until both are done, in pieces of at most `piece` bytes if
+/// given; returns the bytes that moved and the end.
 fn run(
     length: u64,
     room: u64,

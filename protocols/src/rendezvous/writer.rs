@@ -1,4 +1,5 @@
-//! The sender's side of a rendezvous by writing: the receiver says by which key the data can be written into its memory.
+//! The sender's side of a rendezvous by writing: the receiver says by which key the data can be
+//! written into its memory.
 //!
 //! ```text
 //! sender                                   receiver
@@ -9,9 +10,9 @@
 //!   |  complete                              |
 //! ```
 //!
-//! Nobody writes where he is not wanted any more: the receiver takes its memory back, and the next write fails. What cannot
-//! be written, for that or any other reason, is sent in fragments, from the first byte on. A receiver that cannot be written to
-//! asks for them itself.
+//! Nobody writes where he is not wanted any more: the receiver takes its memory back, and the next
+//! write fails. What cannot be written, for that or any other reason, is sent in fragments, from
+//! the first byte on. A receiver that cannot be written to asks for them itself.
 
 use aldis_hal::Handle;
 
@@ -130,7 +131,8 @@ mod tests {
     const RECEIVING: Handle = Handle { slot: 2, generation: 3 };
     const KEY: MemoryKey = [7; _];
 
-    /// A sender that has announced `length` bytes, and a receiver with room for `room` that has given its key.
+    /// A sender that has announced `length` bytes, and a receiver with room for `room` that has
+    /// given its key.
     fn matched(length: u64, room: u64) -> (Sender, Receiver) {
         let (mut sender, mut receiver) = (Sender::new(length), Receiver::new(SENDING, length, room));
         sender.announced();
@@ -141,8 +143,9 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the sizes, and wherever writing turns out to be impossible or the memory is taken back: both ends come to
-        /// their end, every byte has been written or sent, and a withdrawn message is never taken for a whole one.
+        /// Whatever the sizes, and wherever writing turns out to be impossible or the memory is
+        /// taken back: both ends come to their end, every byte has been written or sent, and a
+        /// withdrawn message is never taken for a whole one.
         #[test]
         fn both_ends_end(
             length in 1u64..5000, room in 1u64..5000, most in 0u64..900, refused_at in 0u32..12, withdrawn_at in 0u32..12,

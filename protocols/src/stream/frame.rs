@@ -12,8 +12,8 @@ const BYE: u32 = 0xFFFF_FF00;
 const BYE_ACKNOWLEDGED: u32 = BYE + 1;
 const KEEP_ALIVE: u32 = BYE + 2;
 
-/// What a frame's head says: the number of bytes that follow it, little-endian, or one of the largest numbers, for what
-/// has no bytes.
+/// What a frame's head says: the number of bytes that follow it, little-endian, or one of the
+/// largest numbers, for what has no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Frame {
@@ -28,7 +28,8 @@ pub enum Frame {
 }
 
 impl Frame {
-    /// The head as it stands on the stream. A message of more than [`FRAME_BYTES_MAX`] bytes has none.
+    /// The head as it stands on the stream. A message of more than [`FRAME_BYTES_MAX`] bytes has
+    /// none.
     #[must_use]
     pub const fn encode(self) -> Option<[u8; FRAME_HEAD_BYTES]> {
         let word = match self {
@@ -44,7 +45,8 @@ impl Frame {
     /// Reads a head. `max`: bytes of the longest message that this side takes.
     ///
     /// # Errors
-    /// [`Malformed::Length`] for an empty message, one longer than `max`, and numbers that mean nothing.
+    /// [`Malformed::Length`] for an empty message, one longer than `max`, and numbers that mean
+    /// nothing.
     pub const fn decode(head: [u8; FRAME_HEAD_BYTES], max: u32) -> Result<Self, Malformed> {
         match u32::from_le_bytes(head) {
             BYE => Ok(Self::Bye),
@@ -66,11 +68,12 @@ pub enum End {
     Death,
 }
 
-/// How two ranks part: each says bye when it will send no more, and acknowledges the other's once it has taken in all
-/// that came before. An end of the connection without that is a death.
+/// How two ranks part: each says bye when it will send no more, and acknowledges the other's once
+/// it has taken in all that came before. An end of the connection without that is a death.
 ///
-/// Driven as a handshake: [`handle`](Self::handle) what comes, send what [`poll_transmit`](Self::poll_transmit) names,
-/// after everything that was queued before; close when it [`is_over`](Self::is_over).
+/// Driven as a handshake: [`handle`](Self::handle) what comes, send what
+/// [`poll_transmit`](Self::poll_transmit) names, after everything that was queued before; close
+/// when it [`is_over`](Self::is_over).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Farewell {
@@ -129,7 +132,8 @@ impl Farewell {
     /// Takes in the head of a frame.
     ///
     /// # Errors
-    /// [`Malformed::Control`] for what the peer cannot say any more, or not yet: the connection is to be ended as dead.
+    /// [`Malformed::Control`] for what the peer cannot say any more, or not yet: the connection is
+    /// to be ended as dead.
     pub fn handle(&mut self, frame: Frame) -> Result<(), Malformed> {
         let fits = match frame {
             Frame::Data(_) | Frame::KeepAlive | Frame::Bye => !self.bye_came && !self.bye_acknowledged,
@@ -140,8 +144,8 @@ impl Farewell {
         if fits { Ok(()) } else { Err(Malformed::Control) }
     }
 
-    /// Whether both sides have parted, as far as this one can know: once what is queued is sent, the connection can be
-    /// closed.
+    /// Whether both sides have parted, as far as this one can know: once what is queued is sent,
+    /// the connection can be closed.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         let ours = !self.bye_sent || self.bye_acknowledged;
@@ -184,7 +188,8 @@ mod tests {
         }
     }
 
-    /// Passes what is due until nothing is; what the end of the connection would mean is asked before each frame.
+    /// Passes what is due until nothing is; what the end of the connection would mean is asked
+    /// before each frame.
     fn part(sides: &mut [Farewell; 2]) {
         let mut wire: [std::vec::Vec<Frame>; 2] = Default::default();
         loop {

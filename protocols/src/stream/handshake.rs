@@ -14,8 +14,8 @@ use crate::VERSION;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
-/// Room for all that a side ever says: the dialler a greeting, a proof and two short messages; the acceptor an answer and
-/// two short ones, which is less.
+/// Room for all that a side ever says: the dialler a greeting, a proof and two short messages; the
+/// acceptor an answer and two short ones, which is less.
 const OUTPUT_BYTES: usize = GREETING_BYTES + PROOF_BYTES + 2 * HEAD_BYTES;
 const _: () = assert!(OUTPUT_BYTES >= ANSWER_BYTES + 2 * HEAD_BYTES);
 
@@ -76,9 +76,10 @@ impl Handshake {
         }
     }
 
-    /// The handshake of a connection that this side makes to `peer` for its link of this number; `None` unless that link
-    /// [`wants_dial`](Link::wants_dial). `key` names the connection among all of this side; `nonce` must be drawn from a
-    /// generator that cannot be foretold, for this call alone.
+    /// The handshake of a connection that this side makes to `peer` for its link of this number;
+    /// `None` unless that link [`wants_dial`](Link::wants_dial). `key` names the connection among
+    /// all of this side; `nonce` must be drawn from a generator that cannot be foretold, for this
+    /// call alone.
     pub fn dial(
         key: u32,
         node: &mut Node<'_>,
@@ -121,14 +122,15 @@ impl Handshake {
         self.dialled
     }
 
-    /// Whose connection it is, and for which link: known once the other side has proven who it is, and of one that this
-    /// side has made from the start.
+    /// Whose connection it is, and for which link: known once the other side has proven who it is,
+    /// and of one that this side has made from the start.
     #[must_use]
     pub fn claim(&self) -> Option<(PeerId, u8)> {
         (self.dialled || self.is_proven()).then(|| (self.peer().rank, self.dialler.link()))
     }
 
-    /// Whether the other side has proven that it is a rank of the job. Who has to make room drops another first.
+    /// Whether the other side has proven that it is a rank of the job. Who has to make room drops
+    /// another first.
     #[must_use]
     pub const fn is_proven(&self) -> bool {
         matches!(self.phase, Phase::Select | Phase::Confirm | Phase::Open)
@@ -162,7 +164,8 @@ impl Handshake {
         self.deadline.fire(now).then(|| self.end(node, Refusal::Slow, now))
     }
 
-    /// The connection has come to its end (closed, reset, never made) before the handshake. `None` if it was over.
+    /// The connection has come to its end (closed, reset, never made) before the handshake. `None`
+    /// if it was over.
     pub fn hang_up(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
         let why = match (self.heard, self.dialled) {
             (true, _) => Refusal::Truncated,
@@ -177,8 +180,8 @@ impl Handshake {
         (!self.is_over()).then(|| self.end(node, why, now))
     }
 
-    /// Takes in bytes from the connection: how many of them are the handshake's, and what they have brought about. What
-    /// follows an event is not looked at: after [`Event::Opened`] it is frames.
+    /// Takes in bytes from the connection: how many of them are the handshake's, and what they have
+    /// brought about. What follows an event is not looked at: after [`Event::Opened`] it is frames.
     pub fn handle(&mut self, node: &mut Node<'_>, bytes: &[u8], now: Instant) -> (usize, Option<Event>) {
         self.heard |= !bytes.is_empty();
         let mut rest = bytes;
@@ -225,7 +228,8 @@ impl Handshake {
         })
     }
 
-    /// Looks at what has come so far: as soon as it cannot become the message that is awaited, the connection ends.
+    /// Looks at what has come so far: as soon as it cannot become the message that is awaited, the
+    /// connection ends.
     fn step(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
         let input = self.input;
         if input.bytes().iter().zip(MAGIC).any(|(&byte, magic)| byte != magic) {
@@ -386,7 +390,8 @@ impl Handshake {
     }
 }
 
-/// The link of a greeting that was checked against the setup; only a table that is too short has none.
+/// The link of a greeting that was checked against the setup; only a table that is too short has
+/// none.
 fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut Link, Refusal> {
     node.link(peer, number).ok_or(Refusal::Busy)
 }

@@ -32,8 +32,8 @@ pub(super) enum Dialler {
     Peer { attempt: u32 },
 }
 
-/// One link to one peer: whether it is wanted, when to try, and which connection was chosen. See the
-/// [module](super) for how it is driven.
+/// One link to one peer: whether it is wanted, when to try, and which connection was chosen. See
+/// the [module](super) for how it is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Link {
@@ -76,8 +76,8 @@ impl Link {
         deadline: Timer::OFF,
     };
 
-    /// This life of the peer may connect from now on, and no other. If that is news, true is returned, and whatever
-    /// connection there was, open or under way, is to be dropped.
+    /// This life of the peer may connect from now on, and no other. If that is news, true is
+    /// returned, and whatever connection there was, open or under way, is to be dropped.
     pub fn introduce(&mut self, epoch: Epoch) -> bool {
         let news = self.admitted != epoch.0;
         if news {
@@ -93,14 +93,14 @@ impl Link {
         if self.admitted == 0 { None } else { Some(Epoch(self.admitted)) }
     }
 
-    /// The peer is dead, has left, or is given up: whatever connection there was is to be dropped, and nothing connects
-    /// until the peer is introduced anew.
+    /// The peer is dead, has left, or is given up: whatever connection there was is to be dropped,
+    /// and nothing connects until the peer is introduced anew.
     pub fn forget(&mut self) {
         *self = Self { attempt: self.attempt, ..Self::NONE };
     }
 
-    /// This side wants the connection: attempts begin, see [`wants_dial`](Self::wants_dial). False, and nothing is
-    /// done, if the peer was not introduced.
+    /// This side wants the connection: attempts begin, see [`wants_dial`](Self::wants_dial). False,
+    /// and nothing is done, if the peer was not introduced.
     pub fn want(&mut self, setup: &Setup, now: Instant) -> bool {
         if self.admitted == 0 {
             return false;
@@ -137,8 +137,8 @@ impl Link {
         Timer::earliest([self.retry, self.deadline])
     }
 
-    /// Time has passed; ask [`wants_dial`](Self::wants_dial) afterwards. If it fails, every connection of this link is
-    /// to be dropped.
+    /// Time has passed; ask [`wants_dial`](Self::wants_dial) afterwards. If it fails, every
+    /// connection of this link is to be dropped.
     pub fn handle_timeout(&mut self, now: Instant) -> Option<Failed> {
         self.retry.fire(now);
         if !self.deadline.fire(now) {
@@ -167,8 +167,9 @@ impl Link {
         self.dialling == Some(key)
     }
 
-    /// The lower rank chooses this connection, if it has no other. An attempt of the peer replaces an earlier one of it
-    /// that was chosen and not taken: the peer makes no other before it has given that one up.
+    /// The lower rank chooses this connection, if it has no other. An attempt of the peer replaces
+    /// an earlier one of it that was chosen and not taken: the peer makes no other before it has
+    /// given that one up.
     ///
     /// # Errors
     /// Why the connection is not kept.

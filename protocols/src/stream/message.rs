@@ -1,4 +1,5 @@
-//! The messages of the handshake: fixed layout, little-endian, of a length that the first eight bytes tell.
+//! The messages of the handshake: fixed layout, little-endian, of a length that the first eight
+//! bytes tell.
 
 use aldis_hal::{Epoch, PeerId};
 use zerocopy::little_endian::{U32, U64};

@@ -7,14 +7,16 @@ use super::Link;
 /// A tag of a [`Mac`].
 pub type Tag = [u8; 32];
 
-/// A keyed hash with the key of the job, such as HMAC-SHA256 (RFC 2104) or keyed BLAKE3: who does not have the key can
-/// neither make nor guess a tag. It comes from the caller, so that no cryptography is linked here.
+/// A keyed hash with the key of the job, such as HMAC-SHA256 (RFC 2104) or keyed BLAKE3: who does
+/// not have the key can neither make nor guess a tag. It comes from the caller, so that no
+/// cryptography is linked here.
 pub trait Mac {
     /// The tag of `message`.
     fn tag(&self, message: &[u8]) -> Tag;
 }
 
-/// The public name of a job, from its key: it tells jobs apart in greetings and betrays nothing of the key.
+/// The public name of a job, from its key: it tells jobs apart in greetings and betrays nothing of
+/// the key.
 #[must_use]
 pub fn job_name(mac: &dyn Mac) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = mac.tag(b"aldis job");
@@ -46,7 +48,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Handshakes of 5 s, repeated after 10 ms to 1 s, given up after 20 s. Who it is, is to be filled in.
+    /// Handshakes of 5 s, repeated after 10 ms to 1 s, given up after 20 s. Who it is, is to be
+    /// filled in.
     pub const DEFAULT: Self = Self {
         job: 0,
         ranks: 0,
@@ -66,7 +69,8 @@ pub struct Node<'a> {
     pub setup: &'a Setup,
     /// The key.
     pub mac: &'a dyn Mac,
-    /// [`links`](Setup::links) of them for each rank, in the order of ranks: [`Node::link`] finds one.
+    /// [`links`](Setup::links) of them for each rank, in the order of ranks: [`Node::link`] finds
+    /// one.
     pub links: &'a mut [Link],
 }
 
@@ -79,7 +83,8 @@ impl Node<'_> {
     }
 }
 
-/// The crossing rule: of two ranks, the lower one chooses among the connections that either has made.
+/// The crossing rule: of two ranks, the lower one chooses among the connections that either has
+/// made.
 #[must_use]
 pub const fn chooses(rank: PeerId, peer: PeerId) -> bool {
     rank.0 < peer.0
@@ -89,8 +94,9 @@ pub const fn chooses(rank: PeerId, peer: PeerId) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {
-    /// Both sides keep this connection for this link. What is left of [`output`](super::Handshake::output) goes out
-    /// first, then frames; every other connection of this link is to be dropped.
+    /// Both sides keep this connection for this link. What is left of
+    /// [`output`](super::Handshake::output) goes out first, then frames; every other connection of
+    /// this link is to be dropped.
     Opened {
         /// The peer.
         peer: PeerId,
@@ -111,7 +117,8 @@ pub enum Event {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 pub enum Refusal {
-    /// What came does not begin as a message of the handshake does. Never sent: who is foreign gets no word.
+    /// What came does not begin as a message of the handshake does. Never sent: who is foreign gets
+    /// no word.
     Foreign = 1,
     /// Another version of the wire format.
     Version,
@@ -145,7 +152,8 @@ pub enum Refusal {
     Slow,
     /// No connection could be made at all. Never sent.
     Unreachable,
-    /// The encryption below did not come about: one side does not trust the other's certificate. Never sent.
+    /// The encryption below did not come about: one side does not trust the other's certificate.
+    /// Never sent.
     Untrusted,
 }
 
@@ -210,7 +218,8 @@ impl Refusal {
         )
     }
 
-    /// Whether it happens between ranks of one job in good order: connections that crossed or came too early.
+    /// Whether it happens between ranks of one job in good order: connections that crossed or came
+    /// too early.
     #[must_use]
     pub const fn is_ordinary(self) -> bool {
         matches!(self, Self::Epoch | Self::Unknown | Self::Crossed | Self::Stale | Self::Busy)

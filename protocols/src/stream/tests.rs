@@ -1,8 +1,10 @@
-//! Two nodes, explored: every interleaving of what users, kernels, timers and the system can do with the connections
-//! between them, within a stated number of resets, restarts and so on. The state space is finite, since whatever is not
-//! counted takes in what is there; so the depth is whatever the counts allow, and it is printed with the number of states.
+//! Two nodes, explored: every interleaving of what users, kernels, timers and the system can do
+//! with the connections between them, within a stated number of resets, restarts and so on. The
+//! state space is finite, since whatever is not counted takes in what is there; so the depth is
+//! whatever the counts allow, and it is printed with the number of states.
 //!
-//! In every state: what `world` checks. From every state: the two come to share one connection, whichever of them wants it.
+//! In every state: what `world` checks. From every state: the two come to share one connection,
+//! whichever of them wants it.
 
 mod fair;
 mod paths;
@@ -28,8 +30,8 @@ fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
     )
 }
 
-/// From here on nothing goes wrong any more: the two share a connection in the end, and no other is left. `good` are the
-/// states of which that is known.
+/// From here on nothing goes wrong any more: the two share a connection in the end, and no other is
+/// left. `good` are the states of which that is known.
 fn connects(world: &World, askers: [bool; 2], good: &mut HashSet<u64>) -> Result<(), Broken> {
     let mut world = world.healed();
     let (mut passed, mut steps) = (vec![], vec![]);
@@ -62,7 +64,8 @@ const BUDGETS: [(&str, Budget); 6] = [
     ("ends", Budget { ends: 1, resets: 1, ..NOTHING }),
 ];
 
-/// With `ALDIS_EXPLORE_DEEP` set: 535,004 states, 2,775,154 transitions, depth 27, 40 seconds of a release build.
+/// With `ALDIS_EXPLORE_DEEP` set: 535,004 states, 2,775,154 transitions, depth 27, 40 seconds of a
+/// release build.
 const DEEP: Budget =
     Budget { resets: 1, unreachable: 1, restarts: 1, retries: 1, slow: 1, ends: 1, wants: 2 };
 

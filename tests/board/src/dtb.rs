@@ -1,5 +1,7 @@
-//! The flattened device tree, as far as a rank needs it: a property of a node. Devicetree Specification 0.4, chapter 5;
-//! what `/chosen/rng-seed` is, dt-schema's `chosen.yaml`; how a hart names its extensions, its `riscv/extensions.yaml`. Whatever the bytes say, nothing outside of them is read, and a walk ends where they do.
+//! The flattened device tree, as far as a rank needs it: a property of a node. Devicetree
+//! Specification 0.4, chapter 5; what `/chosen/rng-seed` is, dt-schema's `chosen.yaml`; how a hart
+//! names its extensions, its `riscv/extensions.yaml`. Whatever the bytes say, nothing outside of
+//! them is read, and a walk ends where they do.
 
 const MAGIC: u32 = 0xD00D_FEED;
 /// Offsets of fields of the header.
@@ -80,8 +82,9 @@ impl<'t> DeviceTree<'t> {
         Cursor(self.property(node, name)?).word()
     }
 
-    /// Whether a hart's node says that it has an extension whose name has several letters: in its list of extensions, or
-    /// in the older string of all of them, joined by underscores. A name with a version behind it is not recognised.
+    /// Whether a hart's node says that it has an extension whose name has several letters: in its
+    /// list of extensions, or in the older string of all of them, joined by underscores. A name
+    /// with a version behind it is not recognised.
     #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "its extensions are in registers"))]
     pub(crate) fn has_extension(&self, hart: &str, extension: &str) -> bool {
         let is_it = |name: &[u8]| name.eq_ignore_ascii_case(extension.as_bytes());
@@ -128,7 +131,8 @@ mod tests {
 
     use super::*;
 
-    /// A tree as `dtc` lays it out: `/ { model; cpus { timebase-frequency; cpu@0 { .. }; cpu@1 { .. } }; chosen { .. } }`.
+    /// A tree as `dtc` lays it out: `/ { model; cpus { timebase-frequency; cpu@0 { .. }; cpu@1 { ..
+    /// } }; chosen { .. } }`.
     fn tree() -> Vec<u8> {
         let mut strings = Vec::new();
         let mut structure = Vec::new();

@@ -1,7 +1,8 @@
 //! # aldis-board: a rank as firmware
 //!
-//! Images that run the programs of `aldis-programs` without an operating system, on boards that QEMU emulates. The kernel
-//! command line says which rank a board is and what it runs; its console says the verdict, and its exit code too.
+//! Images that run the programs of `aldis-programs` without an operating system, on boards that
+//! QEMU emulates. The kernel command line says which rank a board is and what it runs; its console
+//! says the verdict, and its exit code too.
 //!
 //! | architecture | board | boots by | console | leaves by |
 //! |---|---|---|---|---|
@@ -21,8 +22,9 @@
 //! | `dtb` | the flattened device tree: command line, seed, what a hart can do |
 //! | `uart` | the 16550 of PCs and of most other boards |
 //!
-//! A new board is a module in `arch` that implements `Machine`, with boot code and a linker script; nothing else changes.
-//! On a host this is an empty program, so that `cargo build --workspace` needs no bare-metal target.
+//! A new board is a module in `arch` that implements `Machine`, with boot code and a linker script;
+//! nothing else changes. On a host this is an empty program, so that `cargo build --workspace`
+//! needs no bare-metal target.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

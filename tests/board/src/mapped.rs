@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: registers at fixed addresses of a board whose memory is mapped as it is.
+//! This module holds `unsafe` code: registers at fixed addresses of a board whose memory is mapped
+//! as it is.
 
 use core::ptr::NonNull;
 
@@ -13,7 +14,8 @@ use crate::uart::{Registers, Uart};
 pub(crate) fn register<W: Word>(address: usize) -> Mmio<W> {
     let register = core::ptr::with_exposed_provenance_mut::<W>(address);
     let register = NonNull::new(register).unwrap_or(NonNull::dangling());
-    // SAFETY: a board's module names addresses of device registers, where no memory is; none is zero.
+    // SAFETY: a board's module names addresses of device registers, where no memory is; none is
+    // zero.
     unsafe { Mmio::new(register) }
 }
 
@@ -30,7 +32,8 @@ impl Registers for Bytes {
     }
 }
 
-/// A 16550 on a PCI card: QEMU's `pci-serial`, 1b36:0002, whose only base address is one of I/O ports.
+/// A 16550 on a PCI card: QEMU's `pci-serial`, 1b36:0002, whose only base address is one of I/O
+/// ports.
 const SERIAL_CARD: (u16, u16) = (0x1B36, 2);
 /// The port that it is given: above those that a PC has by tradition.
 const PORT: u32 = 0x1000;

@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the one flag that makes a static value hand itself out once.
 //!
-//! Every byte that a rank works in but its stack, sized here. All of it is zero at first, so that it takes no room in an
-//! image.
+//! Every byte that a rank works in but its stack, sized here. All of it is zero at first, so that
+//! it takes no room in an image.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,8 @@ pub(crate) struct Once<T> {
     value: UnsafeCell<T>,
 }
 
-// SAFETY: `take` hands out one reference, once, and an image runs on one core: nothing ever passes between threads.
+// SAFETY: `take` hands out one reference, once, and an image runs on one core: nothing ever passes
+// between threads.
 unsafe impl<T> Sync for Once<T> {}
 
 impl<T> Once<T> {

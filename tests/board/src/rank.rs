@@ -70,7 +70,8 @@ pub(crate) fn main<M: Machine>(mut machine: M) -> ! {
     arch::exit(matches!(ended, Ok(Ok(()))))
 }
 
-/// Joins the job of the command line and runs its program. The outer error has not been told yet, the inner one has.
+/// Joins the job of the command line and runs its program. The outer error has not been told yet,
+/// the inner one has.
 fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
     let line = machine.command_line().unwrap_or_default();
     let options = Options::parse(line).map_err(Trouble::Options)?;
@@ -115,7 +116,8 @@ pub(crate) fn itself(options: &Options) -> Result<Loopback<'static>, Trouble> {
     Ok(Loopback::new(PeerId(options.rank), memory, memory::FRAME_BYTES)?)
 }
 
-/// An endpoint that knows itself alone. The console tells its epoch, by which others know this life of the board from others.
+/// An endpoint that knows itself alone. The console tells its epoch, by which others know this life
+/// of the board from others.
 pub(crate) fn assemble<T: Transport, P: Platform>(
     options: &Options,
     transport: T,

@@ -1,5 +1,6 @@
-//! This module holds `unsafe` code: the inboxes that this rank has. A job over shared memory: a rank formats its inbox, announces itself in the memory, and attaches to each other rank as
-//! its card appears.
+//! This module holds `unsafe` code: the inboxes that this rank has. A job over shared memory: a
+//! rank formats its inbox, announces itself in the memory, and attaches to each other rank as its
+//! card appears.
 
 use core::time::Duration;
 
@@ -34,8 +35,8 @@ pub(crate) fn join<P: Platform>(
     let me = Identity { job, owner: PeerId(rank), epoch: Epoch::from_entropy(clock.entropy()) };
     let geometry = inbox(size);
     let lanes = memory::LANES.take().ok_or(TAKEN)?;
-    // SAFETY: its owner is this rank, which has one transport, since lanes are handed out once, and formats it before it is
-    // announced.
+    // SAFETY: its owner is this rank, which has one transport, since lanes are handed out once, and
+    // formats it before it is announced.
     let own = unsafe { shared.inbox(&geometry, me.owner) }?;
     shm::format(&own, geometry, me)?;
     let shm = Shm::new(me, own, lanes, COST)?;
@@ -46,7 +47,8 @@ pub(crate) fn join<P: Platform>(
     for peer in (0..size).map(PeerId).filter(|peer| *peer != me.owner) {
         let card = wait_for(shared, job, peer, &endpoint, deadline)?;
         let theirs = Identity { job, owner: peer, epoch: card.epoch() };
-        // SAFETY: formatted, as it has been announced; this rank sends into it by its one transport.
+        // SAFETY: formatted, as it has been announced; this rank sends into it by its one
+        // transport.
         let inbox = unsafe { shared.inbox(&geometry, peer) }?;
         endpoint.transport_mut().second_mut().attach(peer, inbox, theirs)?;
         endpoint.connect(&card)?;

@@ -1,4 +1,5 @@
-//! The 16550: the serial line of PCs, and of most boards that have none of their own kind. National Semiconductor PC16550D.
+//! The 16550: the serial line of PCs, and of most boards that have none of their own kind. National
+//! Semiconductor PC16550D.
 
 use core::convert::Infallible;
 use core::fmt;
@@ -41,8 +42,8 @@ impl<R: Registers> Uart<R> {
         registers.write(INTERRUPTS, 0);
         registers.write(FORMAT, EIGHT_BITS);
         registers.write(FIFO, FIFO_ON);
-        // Whoever sends was told to wait when the bytes before us filled the line's one place, and emulators say that there
-        // is room again when a byte is read, not when all are cleared.
+        // Whoever sends was told to wait when the bytes before us filled the line's one place, and
+        // emulators say that there is room again when a byte is read, not when all are cleared.
         registers.read(DATA);
         Self(registers)
     }

@@ -1,4 +1,5 @@
-//! A job over frames: a rank announces itself on its device, waits for the cards of all others, and connects to them.
+//! A job over frames: a rank announces itself on its device, waits for the cards of all others, and
+//! connects to them.
 
 use core::fmt;
 use core::time::Duration;

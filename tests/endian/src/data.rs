@@ -77,7 +77,8 @@ struct Inner {
     number: i64,
 }
 
-/// Element `index` of a message: bytes as this machine has them, and the same value for all machines.
+/// Element `index` of a message: bytes as this machine has them, and the same value for all
+/// machines.
 fn value(basic: Basic, seed: u64, index: u64) -> (Vec<u8>, u64) {
     // SplitMix64 (Steele, Lea and Flood, 2014).
     let mut bits = seed.wrapping_add(index.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -109,7 +110,8 @@ fn value(basic: Basic, seed: u64, index: u64) -> (Vec<u8>, u64) {
 /// What lies between elements.
 const GAP: u8 = 0xA5;
 
-/// Memory of `count` elements, and a digest of their values (FNV-1a, Fowler, Noll and Vo, a value at a time).
+/// Memory of `count` elements, and a digest of their values (FNV-1a, Fowler, Noll and Vo, a value
+/// at a time).
 pub(crate) fn filled(
     types: &Types<'_>,
     datatype: Committed,

@@ -1,4 +1,5 @@
-//! The exchange: every kind of data, in messages of every protocol, received in every way, in both directions.
+//! The exchange: every kind of data, in messages of every protocol, received in every way, in both
+//! directions.
 
 use core::error::Error;
 
@@ -10,7 +11,8 @@ use aldis_kernel::{Comm, Rank as Number, Status, Tag, Typed, TypedMut};
 use crate::data::{Kind, blank, filled, refused};
 use crate::{LIMIT, Rank};
 
-/// Elements of a message that is inline or eager, of one that is announced, and of one of many fragments.
+/// Elements of a message that is inline or eager, of one that is announced, and of one of many
+/// fragments.
 const COUNTS: [u64; 3] = [1, 40, 1500];
 
 /// How the receiver goes about it.

@@ -1,13 +1,15 @@
-//! A rank of a job of two that exchanges typed data with the other one, which runs on another kind of machine: with the
-//! other byte order, or with words of another width. `cargo xtask endian` starts one natively and one under emulation.
+//! A rank of a job of two that exchanges typed data with the other one, which runs on another kind
+//! of machine: with the other byte order, or with words of another width. `cargo xtask endian`
+//! starts one natively and one under emulation.
 //!
 //! ```text
 //! aldis-endian RANK FOLDER
 //! ```
 //!
-//! The two are on the ends of one cable of datagram sockets in FOLDER, where each also leaves its card for the other. What
-//! is sent is what the type map says of each kind of data, element by element ([`data`]); what is received is compared with
-//! it. The last line is the verdict, with a digest of all values, which both must have.
+//! The two are on the ends of one cable of datagram sockets in FOLDER, where each also leaves its
+//! card for the other. What is sent is what the type map says of each kind of data, element by
+//! element ([`data`]); what is received is compared with it. The last line is the verdict, with a
+//! digest of all values, which both must have.
 
 use core::error::Error;
 use core::time::Duration;

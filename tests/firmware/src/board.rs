@@ -1,8 +1,8 @@
-//! This module holds `unsafe` code: what a board needs besides its boot code. The end of every panic, two registers, and the
-//! memory that the cores share.
+//! This module holds `unsafe` code: what a board needs besides its boot code. The end of every
+//! panic, two registers, and the memory that the cores share.
 //!
-//! The board is made up, and typical: cores that each see their own number and a common clock as device registers,
-//! and the same stretch of memory at the same address.
+//! The board is made up, and typical: cores that each see their own number and a common clock as
+//! device registers, and the same stretch of memory at the same address.
 
 use core::cell::UnsafeCell;
 use core::panic::PanicInfo;
@@ -91,8 +91,8 @@ pub(crate) fn take() -> Option<Parts> {
     static MESSAGE: Once<[u8; MESSAGE_BYTES_MAX]> = Once::new([0; MESSAGE_BYTES_MAX]);
     let (lanes, message) = (LANES.take()?, MESSAGE.take()?);
     let (core, clock) = (NonNull::new(&raw mut core_number)?, NonNull::new(&raw mut microseconds)?);
-    // SAFETY: the linker script puts these at device registers, which are always there and share no memory; each is
-    // made once, as `LANES` is taken once.
+    // SAFETY: the linker script puts these at device registers, which are always there and share no
+    // memory; each is made once, as `LANES` is taken once.
     let board = unsafe { Board { core: Mmio::new(core), clock: Mmio::new(clock) } };
     Some(Parts { board, lanes, message })
 }
@@ -114,7 +114,7 @@ pub(crate) fn inbox(owner: usize) -> Option<Region<'static>> {
     }
     // SAFETY: `owner` is below `PEERS`, so the pointer stays within `SHARED`.
     let start = unsafe { SHARED.0.get().cast::<u8>().add(owner * INBOX_BYTES) };
-    // SAFETY: static memory, aligned to 64 bytes as `INBOX_BYTES` is a multiple of it, used as an inbox alone; all
-    // cores run this firmware and keep the protocol.
+    // SAFETY: static memory, aligned to 64 bytes as `INBOX_BYTES` is a multiple of it, used as an
+    // inbox alone; all cores run this firmware and keep the protocol.
     NonNull::new(start).map(|start| unsafe { Region::new(start, INBOX_BYTES) })
 }

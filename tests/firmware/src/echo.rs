@@ -1,5 +1,6 @@
-//! What a core does: join the others, then work in rounds. Core 0 tells all how long the messages of a round are, sends
-//! one to each other core and gets it back; then all add up what they have counted, and wait for each other.
+//! What a core does: join the others, then work in rounds. Core 0 tells all how long the messages
+//! of a round are, sends one to each other core and gets it back; then all add up what they have
+//! counted, and wait for each other.
 
 use aldis_coll::Options;
 use aldis_coll::allreduce::RecursiveDoubling;
@@ -43,7 +44,8 @@ pub(crate) fn firmware() {
     let _ = run();
 }
 
-/// Offers an inbox to the others, waits for theirs, puts the endpoint together, and works in rounds.
+/// Offers an inbox to the others, waits for theirs, puts the endpoint together, and works in
+/// rounds.
 fn run() -> Option<()> {
     let Parts { mut board, lanes, message } = board::take()?;
     let me = Identity { job: JOB, owner: PeerId(board.core()), epoch: Epoch::from_entropy(board.entropy()) };
@@ -67,8 +69,8 @@ fn run() -> Option<()> {
     }
 }
 
-/// Until the core has formatted its inbox. Nothing of an earlier life of it is taken for it: memory that cores share
-/// is cleared by the boot loader, before any of them starts.
+/// Until the core has formatted its inbox. Nothing of an earlier life of it is taken for it: memory
+/// that cores share is cleared by the boot loader, before any of them starts.
 fn wait_for(inbox: &Region<'_>) -> Identity {
     loop {
         if let Ok((_, identity)) = &shm::inspect(inbox) {
@@ -78,7 +80,8 @@ fn wait_for(inbox: &Region<'_>) -> Identity {
     }
 }
 
-/// One round with messages of `length` bytes, if this is core 0. Returns the length for the next one.
+/// One round with messages of `length` bytes, if this is core 0. Returns the length for the next
+/// one.
 fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     let world = endpoint.world();
     let mut length = [length];

@@ -1,5 +1,5 @@
-//! This module holds `unsafe` attributes: symbols and a section of their own for the numbers that the image states of
-//! itself. `cargo xtask size` reads them; they are loaded nowhere.
+//! This module holds `unsafe` attributes: symbols and a section of their own for the numbers that
+//! the image states of itself. `cargo xtask size` reads them; they are loaded nowhere.
 
 use aldis_drivers::shm::Lane;
 use aldis_kernel::storage::{BYTES_PER_COMMUNICATOR, BYTES_PER_REQUEST, bytes_per_peer};

@@ -1,12 +1,13 @@
 //! # aldis-firmware: the smallest useful image
 //!
-//! Four cores of one device that exchange messages over memory they share; each answers whatever it is sent.
-//! Messages up to 256 bytes go eagerly, longer ones by rendezvous, so that both protocols are linked, and with them
-//! matching, requests, credits and progress. `cargo xtask size` builds it for a Cortex-M4 (`--all`: and for
-//! larger processors), measures it, and proves that neither panic machinery nor a heap is in it.
+//! Four cores of one device that exchange messages over memory they share; each answers whatever it
+//! is sent. Messages up to 256 bytes go eagerly, longer ones by rendezvous, so that both protocols
+//! are linked, and with them matching, requests, credits and progress. `cargo xtask size` builds it
+//! for a Cortex-M4 (`--all`: and for larger processors), measures it, and proves that neither panic
+//! machinery nor a heap is in it.
 //!
-//! It is never run: the board is made up. On a host this is an empty program, so that `cargo build --workspace`
-//! needs no bare-metal target.
+//! It is never run: the board is made up. On a host this is an empty program, so that `cargo
+//! build --workspace` needs no bare-metal target.
 #![cfg_attr(target_os = "none", no_std, no_main)]
 
 #[cfg(target_os = "none")]

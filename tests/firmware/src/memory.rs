@@ -1,8 +1,10 @@
-//! This module holds `unsafe` code: the functions by which compilers copy, fill and compare memory, under their names in C
-//! and in the run-time ABI of the Arm architecture (IHI 0043, section 4.3.4).
+//! This module holds `unsafe` code: the functions by which compilers copy, fill and compare memory,
+//! under their names in C and in the run-time ABI of the Arm architecture (IHI 0043,
+//! section 4.3.4).
 //!
-//! Those that come with the compiler have a way of their own for each alignment and take 3 KB. These take a tenth of
-//! it: words, which a Cortex-M4 also reads where they are not aligned, then bytes.
+//! Those that come with the compiler have a way of their own for each alignment and take 3 KB.
+//! These take a tenth of it: words, which a Cortex-M4 also reads where they are not aligned, then
+//! bytes.
 
 use core::arch::naked_asm;
 

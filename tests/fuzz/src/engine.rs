@@ -1,8 +1,9 @@
 //! The engine of one rank between a peer that sends anything at all and one that is honest.
 //!
-//! The script posts, cancels and tries operations towards the hostile peer, makes frames up or takes ones that went to that
-//! peer and sends them back changed, so that handles in them are genuine. Whatever happens: no panic, nothing is written
-//! beside a buffer, and the honest peer's message arrives whole.
+//! The script posts, cancels and tries operations towards the hostile peer, makes frames up or
+//! takes ones that went to that peer and sends them back changed, so that handles in them are
+//! genuine. Whatever happens: no panic, nothing is written beside a buffer, and the honest peer's
+//! message arrives whole.
 
 use core::cell::{Cell, RefCell};
 use core::time::Duration;
@@ -145,7 +146,8 @@ impl Platform for Clock {
 }
 
 type Node<'s> = Endpoint<'s, End, Clock>;
-/// 3 peers, 24 requests, 3 communicators; a peer has 4 envelopes and 2 blocks of 128 bytes; 2 pooled; 4 bins.
+/// 3 peers, 24 requests, 3 communicators; a peer has 4 envelopes and 2 blocks of 128 bytes; 2
+/// pooled; 4 bins.
 type Room = storage_type!(3, 24, 3, 4, 2, 128, 2, 4);
 
 fn epoch(rank: usize) -> Epoch {
@@ -183,7 +185,8 @@ fn made(script: &mut Script<'_>) -> Message {
     message
 }
 
-/// What went to the stranger, as it sends it back: of another kind perhaps, with a byte changed, cut or as it was.
+/// What went to the stranger, as it sends it back: of another kind perhaps, with a byte changed,
+/// cut or as it was.
 fn returned(wire: &Wire, script: &mut Script<'_>) -> Option<Message> {
     let queue = wire.queues[VICTIM][STRANGER].borrow();
     let mut message = queue.get(usize::from(script.byte()) % queue.len().max(1))?.clone();

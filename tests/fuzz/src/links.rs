@@ -1,4 +1,5 @@
-//! What stands between a wire and the engine: handshakes over streams, reliable links, serial lines.
+//! What stands between a wire and the engine: handshakes over streams, reliable links, serial
+//! lines.
 
 use std::collections::VecDeque;
 
@@ -88,7 +89,8 @@ fn frame(script: &mut Script<'_>) -> Frame {
     }
 }
 
-/// A link under frames that no honest peer sends, beside what its own side does: it never has more under way than its window.
+/// A link under frames that no honest peer sends, beside what its own side does: it never has more
+/// under way than its window.
 pub(crate) fn reliable(bytes: &[u8]) {
     let _ = open(bytes);
     let mut script = Script(bytes);

@@ -1,5 +1,5 @@
-//! The program behind `cargo xtask fuzz`, which builds it with libFuzzer. Built as usual, it tries files:
-//! `aldis-fuzz TARGET FILE...`.
+//! The program behind `cargo xtask fuzz`, which builds it with libFuzzer. Built as usual, it tries
+//! files: `aldis-fuzz TARGET FILE...`.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

@@ -22,7 +22,8 @@ fn every_target_passes_on_its_corpus() {
     }
 }
 
-/// Bytes that a generator of a line makes, on every target: none needs an engine that knows the code.
+/// Bytes that a generator of a line makes, on every target: none needs an engine that knows the
+/// code.
 #[test]
 fn every_target_passes_on_noise() {
     let mut state = 1_u64;

@@ -1,5 +1,5 @@
-//! Collectives of most kinds, over lengths from nothing to several messages, by every algorithm; each rank verifies all it gets,
-//! and that sums of fractions have the same bits on all ranks.
+//! Collectives of most kinds, over lengths from nothing to several messages, by every algorithm;
+//! each rank verifies all it gets, and that sums of fractions have the same bits on all ranks.
 
 mod blocks;
 
@@ -30,7 +30,8 @@ struct Part<'e, 's, T, P> {
     digest: u64,
 }
 
-/// Runs them `count` times, by every algorithm. The digest is of all results that are the same on every rank.
+/// Runs them `count` times, by every algorithm. The digest is of all results that are the same on
+/// every rank.
 ///
 /// # Errors
 /// A call that fails, or a result that is not right.
@@ -121,7 +122,8 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         Ok(())
     }
 
-    /// Fractions do not add up the same in every order: their least and greatest bit pattern over all ranks is one.
+    /// Fractions do not add up the same in every order: their least and greatest bit pattern over
+    /// all ranks is one.
     fn same_bits(&mut self) -> Result<(), Failure> {
         const FRACTIONS: usize = 33;
         let (me, limit, world) = (self.world.rank().0, self.limit, &self.world);

@@ -1,6 +1,6 @@
-//! A flood: every other rank sends rank 0 a burst of messages, and rank 0 reads none of them before it has asked each
-//! sender for the message that it sent last. What there is no room for waits at its sender: nothing is lost, and what is
-//! read comes in the order in which it was sent.
+//! A flood: every other rank sends rank 0 a burst of messages, and rank 0 reads none of them before
+//! it has asked each sender for the message that it sent last. What there is no room for waits at
+//! its sender: nothing is lost, and what is read comes in the order in which it was sent.
 
 use core::time::Duration;
 
@@ -13,15 +13,18 @@ use crate::Failure;
 const COMMON: Tag = Tag(1);
 const LAST: Tag = Tag(2);
 
-/// Messages of a burst before the last one, all under way at a time: more than a small board's envelopes for a peer.
+/// Messages of a burst before the last one, all under way at a time: more than a small board's
+/// envelopes for a peer.
 pub const BURST: usize = 24;
 
-/// Words of 64 bits in every other message, which needs a block where it waits; the others have one word.
+/// Words of 64 bits in every other message, which needs a block where it waits; the others have one
+/// word.
 const LENGTH_MAX: usize = 16;
 
 type Message = [u64; LENGTH_MAX];
 
-/// Runs `count` bursts. Returns the messages that this rank has sent, or those that rank 0 has received.
+/// Runs `count` bursts. Returns the messages that this rank has sent, or those that rank 0 has
+/// received.
 ///
 /// # Errors
 /// A call that fails, a message out of order or changed, or a job of one rank.

@@ -1,8 +1,8 @@
-//! The heat equation on a plate, cut into strips of rows, one a rank: every step each rank sends its first and last row
-//! to its neighbours and receives theirs, nonblocking, and computes.
+//! The heat equation on a plate, cut into strips of rows, one a rank: every step each rank sends
+//! its first and last row to its neighbours and receives theirs, nonblocking, and computes.
 //!
-//! A cell's next temperature is one expression of its own and its neighbours', so the plate is the same to the last bit
-//! however it is cut and whatever computes it. Its digest shows that.
+//! A cell's next temperature is one expression of its own and its neighbours', so the plate is the
+//! same to the last bit however it is cut and whatever computes it. Its digest shows that.
 
 use core::time::Duration;
 
@@ -33,7 +33,8 @@ pub struct Plate {
 const PLATE: Plate = Plate { width: 32, height: 32 };
 const CELLS: usize = PLATE.cells(1);
 
-/// Heats a plate of 32 x 32 cells for so many steps, and compares its digest with that of a plate that is not cut.
+/// Heats a plate of 32 x 32 cells for so many steps, and compares its digest with that of a plate
+/// that is not cut.
 ///
 /// # Errors
 /// A call that fails, more ranks than rows, or another digest.
@@ -54,13 +55,14 @@ fn alone(steps: u32) -> u64 {
 }
 
 impl Plate {
-    /// Cells of memory that a rank's strip takes at most, its halo included, when the plate is cut for `ranks`.
+    /// Cells of memory that a rank's strip takes at most, its halo included, when the plate is cut
+    /// for `ranks`.
     pub const fn cells(&self, ranks: usize) -> usize {
         (self.height.div_ceil(ranks) + 2) * self.width
     }
 
-    /// Heats the plate for `steps` on all ranks, in the memory lent, [`cells`](Self::cells) twice. Returns the digest of
-    /// the whole plate, the same on all ranks.
+    /// Heats the plate for `steps` on all ranks, in the memory lent, [`cells`](Self::cells) twice.
+    /// Returns the digest of the whole plate, the same on all ranks.
     ///
     /// # Errors
     /// A call that fails, or more ranks than rows.

@@ -1,7 +1,8 @@
 //! # aldis-programs: what a rank runs
 //!
-//! Small programs over an [`Endpoint`] of any transport and platform: the same source runs in a firmware image, in a
-//! thread and in a process of a host, without a heap. Each verifies what it receives.
+//! Small programs over an [`Endpoint`] of any transport and platform: the same source runs in a
+//! firmware image, in a thread and in a process of a host, without a heap. Each verifies what it
+//! receives.
 //!
 //! | program | what it does | needs of the [storage](mod@aldis_kernel::storage) |
 //! |---|---|---|
@@ -10,8 +11,9 @@
 //! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms; of up to 16 ranks gatherv, alltoallw and reduce_scatter | 8 requests |
 //! | [`flood`] | every rank sends rank 0 more than it has room for, and rank 0 reads late | [`flood::BURST`] + 5 requests |
 //!
-//! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees whoever waits. Its last line is
-//! the verdict, by which a launcher judges a rank that has only a serial line to say it on:
+//! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees whoever
+//! waits. Its last line is the verdict, by which a launcher judges a rank that has only a serial
+//! line to say it on:
 //!
 //! ```text
 //! verdict: OK heat steps=100 digest=0123456789abcdef
@@ -109,15 +111,16 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Frames in flight between two ranks of a job that talk by frames, and bytes of the longest message in one: what the
-/// ranks of an Ethernet transport must agree on, be they boards or processes. A message and its headers fit an MTU of 1500,
-/// in UDP too.
+/// Frames in flight between two ranks of a job that talk by frames, and bytes of the longest
+/// message in one: what the ranks of an Ethernet transport must agree on, be they boards or
+/// processes. A message and its headers fit an MTU of 1500, in UDP too.
 pub const WINDOW: usize = 32;
 /// See [`WINDOW`].
 pub const MESSAGE_BYTES: usize = 1432;
 
-/// How long a rank that is done says good-bye. The last word of all may stay unanswered, and this is waited for then; a board that
-/// is emulated beside others can be slow to take what it still needs.
+/// How long a rank that is done says good-bye. The last word of all may stay unanswered, and this
+/// is waited for then; a board that is emulated beside others can be slow to take what it still
+/// needs.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// The code with which a rank that fails ends the job.
@@ -136,7 +139,8 @@ pub fn run<T: Transport, P: Platform>(
     run_telling(program, ep, parameters, out, |_, _| Ok(()))
 }
 
-/// As [`run`]; before the verdict, whatever it is, `tell` writes what there is to say of the transport.
+/// As [`run`]; before the verdict, whatever it is, `tell` writes what there is to say of the
+/// transport.
 ///
 /// # Errors
 /// As there.

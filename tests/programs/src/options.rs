@@ -108,9 +108,10 @@ impl Options {
         parameters: Parameters { count: None, deadline: Duration::from_secs(20) },
     };
 
-    /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.program=`, `aldis.link=`,
-    /// `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.deadline_ms=` and `aldis.count=`, in any order. What is not
-    /// named is as in [`DEFAULT`](Self::DEFAULT); of a key that is named twice the last value counts.
+    /// Reads a command line: words of `aldis.rank=`, `aldis.size=`, `aldis.program=`,
+    /// `aldis.link=`, `aldis.framing=`, `aldis.job=` (hexadecimal), `aldis.deadline_ms=` and
+    /// `aldis.count=`, in any order. What is not named is as in [`DEFAULT`](Self::DEFAULT); of a
+    /// key that is named twice the last value counts.
     ///
     /// ```
     /// use aldis_programs::{Options, Program};

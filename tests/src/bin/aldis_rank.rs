@@ -1,7 +1,8 @@
-//! `aldis-rank FOLDER aldis.rank=R aldis.size=N ...`: a Linux process as a rank on the switch, beside firmware in emulators.
+//! `aldis-rank FOLDER aldis.rank=R aldis.size=N ...`: a Linux process as a rank on the switch,
+//! beside firmware in emulators.
 //!
-//! It takes the same words as an image on its kernel command line, runs the same programs, and stands on the switch of
-//! FOLDER as member R. Its last line is the verdict, its exit code 0 or 1.
+//! It takes the same words as an image on its kernel command line, runs the same programs, and
+//! stands on the switch of FOLDER as member R. Its last line is the verdict, its exit code 0 or 1.
 
 use core::fmt::{self, Write};
 use core::time::Duration;
@@ -126,8 +127,8 @@ fn find_the_others(rank: &mut Rank) -> Result<(), Box<dyn core::error::Error>> {
     Ok(())
 }
 
-/// Standard output, line by line, which keeps the verdict for the end: what the transport has counted is known only when the
-/// program is over.
+/// Standard output, line by line, which keeps the verdict for the end: what the transport has
+/// counted is known only when the program is over.
 #[derive(Debug, Default)]
 struct Console {
     line: String,

@@ -1,5 +1,6 @@
-//! What `cargo xtask bench matching` measures: a message of 8 bytes from a rank to itself, past ever more receives that
-//! are posted, or messages that are unexpected, each with a tag of its own. One line of JSON for each figure.
+//! What `cargo xtask bench matching` measures: a message of 8 bytes from a rank to itself, past
+//! ever more receives that are posted, or messages that are unexpected, each with a tag of its own.
+//! One line of JSON for each figure.
 
 use core::error::Error;
 use std::time::Instant as Clock;
@@ -29,7 +30,8 @@ impl Position {
     const ALL: [(Self, &'static str); 3] =
         [(Self::First, "first"), (Self::Last, "last"), (Self::Random, "random")];
 
-    /// The entry to take next, of the `depth` that stand in `order` of their posting; it goes to the end.
+    /// The entry to take next, of the `depth` that stand in `order` of their posting; it goes to
+    /// the end.
     fn pick(self, order: &mut Order, random: &mut u64) -> u32 {
         let depth = order.entries.len();
         let place = match self {
@@ -46,8 +48,8 @@ impl Position {
     }
 }
 
-/// Entries by age, the oldest at `start`. Taking the oldest or the newest moves no other; taking another one swaps it
-/// with the oldest, which makes no difference to a random order.
+/// Entries by age, the oldest at `start`. Taking the oldest or the newest moves no other; taking
+/// another one swaps it with the oldest, which makes no difference to a random order.
 struct Order {
     entries: Vec<u32>,
     start: usize,
@@ -108,8 +110,8 @@ fn alone<R>(work: impl FnOnce(&mut Itself<'_>) -> R) -> Result<R, Box<dyn Error>
     Ok(work(&mut endpoint))
 }
 
-/// Nanoseconds a message in each batch: sent, matched with one of `depth` posted receives, received, and the receive
-/// posted again.
+/// Nanoseconds a message in each batch: sent, matched with one of `depth` posted receives,
+/// received, and the receive posted again.
 fn posted(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, Box<dyn Error>> {
     let (mut memory, data) = (vec![0_u8; depth * 8], [7_u8; 8]);
     let (mut order, mut random) = (Order::new(depth), 1);
@@ -143,7 +145,8 @@ fn posted(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, 
     Ok(measured?)
 }
 
-/// Nanoseconds a message in each batch: one of `depth` unexpected messages received, and sent again.
+/// Nanoseconds a message in each batch: one of `depth` unexpected messages received, and sent
+/// again.
 fn unexpected(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, Box<dyn Error>> {
     let (mut order, mut random) = (Order::new(depth), 1);
     alone(|endpoint| {

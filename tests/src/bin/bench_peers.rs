@@ -1,7 +1,8 @@
 //! This program holds `unsafe` code: inboxes of many ranks in one process's memory.
 //!
-//! What `cargo xtask bench memory` and `cargo xtask bench poll` show: what a peer takes of a rank's memory, and what a poll
-//! costs when so many peers are connected and all of them are idle. One line of JSON for each number of peers.
+//! What `cargo xtask bench memory` and `cargo xtask bench poll` show: what a peer takes of a rank's
+//! memory, and what a poll costs when so many peers are connected and all of them are idle. One
+//! line of JSON for each number of peers.
 
 use core::error::Error;
 use core::hint::black_box;

@@ -1,5 +1,6 @@
-//! What `cargo xtask bench reduce` measures: reductions of one slice into another, by the way that the processor is found to
-//! allow and by each narrower one, beside a copy of as many bytes. One line of JSON for each figure.
+//! What `cargo xtask bench reduce` measures: reductions of one slice into another, by the way that
+//! the processor is found to allow and by each narrower one, beside a copy of as many bytes. One
+//! line of JSON for each figure.
 
 use core::error::Error;
 use core::hint::black_box;

@@ -1,9 +1,10 @@
-//! The program behind `cargo xtask conformance`: lists the cases of the conformance suite, or runs some of them on many
-//! seeds. It says one JSON object a line.
+//! The program behind `cargo xtask conformance`: lists the cases of the conformance suite, or runs
+//! some of them on many seeds. It says one JSON object a line.
 //!
-//! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with `all` for every case or medium.
-//! `conformance rank CASE SEED` is a rank of a job that it starts itself; `conformance rank all SEED` one of a job that plays all
-//! cases of its size of chapters 3 to 6: `aldis-run -n 4 conformance rank all 1`.
+//! `conformance cases`, `conformance media`, or `conformance run FROM SEEDS CASE MEDIUM`, with
+//! `all` for every case or medium. `conformance rank CASE SEED` is a rank of a job that it starts
+//! itself; `conformance rank all SEED` one of a job that plays all cases of its size of chapters 3
+//! to 6: `aldis-run -n 4 conformance rank all 1`.
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 use std::process::ExitCode;

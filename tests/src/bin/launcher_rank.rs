@@ -126,7 +126,8 @@ fn rounds(ep: &mut HostEndpoint) -> Outcome {
     Ok(())
 }
 
-/// Collectives by control lines without an end, each within a few seconds; the ranks tell when some are done.
+/// Collectives by control lines without an end, each within a few seconds; the ranks tell when some
+/// are done.
 fn sums(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();
     let (mut data, mut scratch) = (vec![1_u64; 20_000], vec![0; 20_000]);
@@ -145,7 +146,8 @@ fn sums(ep: &mut HostEndpoint) -> Outcome {
     Ok(())
 }
 
-/// Rank 0 sends large messages, from its arena if it has one, to the last rank without an end; the others wait for rank 0.
+/// Rank 0 sends large messages, from its arena if it has one, to the last rank without an end; the
+/// others wait for rank 0.
 fn stream(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();
     let last = Rank(world.size() - 1);
@@ -159,7 +161,8 @@ fn stream(ep: &mut HostEndpoint) -> Outcome {
     }
 }
 
-/// The last rank is in the middle of a large message that rank 0 sees coming and does not take; the others wait.
+/// The last rank is in the middle of a large message that rank 0 sees coming and does not take; the
+/// others wait.
 fn stuck(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();
     let last = Rank(world.size() - 1);

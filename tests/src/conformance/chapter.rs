@@ -11,7 +11,8 @@ use super::{
     chapter_07_communicators, chapter_08_topologies, chapter_09_environment, sequences,
 };
 
-/// How a rank's part of a case ends. A wrong result is a panic, which every medium catches and tells of.
+/// How a rank's part of a case ends. A wrong result is a panic, which every medium catches and
+/// tells of.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// A rank program, and what it is about.

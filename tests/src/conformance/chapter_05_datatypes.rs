@@ -1,4 +1,5 @@
-//! Chapter 5: datatypes, and section 3.3 for what a sender's and a receiver's have to do with each other.
+//! Chapter 5: datatypes, and section 3.3 for what a sender's and a receiver's have to do with each
+//! other.
 
 mod constructors;
 mod messages;

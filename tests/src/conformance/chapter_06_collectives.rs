@@ -1,5 +1,5 @@
-//! Chapter 6: collective communication, as far as point-to-point meets it. The algorithms have tests of their own
-//! (`coll/tests/symbolic`, `tests/tests/collectives`).
+//! Chapter 6: collective communication, as far as point-to-point meets it. The algorithms have
+//! tests of their own (`coll/tests/symbolic`, `tests/tests/collectives`).
 
 use core::time::Duration;
 
@@ -124,7 +124,8 @@ fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>
     Ok(free(ep, part)?)
 }
 
-/// Every rank has rows of a square matrix and gets as many columns of it: blocks lie between each other, and are short or long.
+/// Every rank has rows of a square matrix and gets as many columns of it: blocks lie between each
+/// other, and are short or long.
 fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0 as usize, world.size() as usize);
@@ -164,8 +165,8 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
     Ok(())
 }
 
-/// Where ranks of a node share memory, others do not, and the call says how many a node has, selection takes the all-to-all in two
-/// levels; elsewhere it takes another one.
+/// Where ranks of a node share memory, others do not, and the call says how many a node has,
+/// selection takes the all-to-all in two levels; elsewhere it takes another one.
 fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
@@ -213,8 +214,8 @@ fn make<T: Transport, P: Platform>(
     barriers.barrier(&mut within, comm)
 }
 
-/// Both have sent something before they wait, so both are told, unless one fails while its message waits for room: for the other
-/// that is withdrawn then, or a deadline ends its wait.
+/// Both have sent something before they wait, so both are told, unless one fails while its message
+/// waits for room: for the other that is withdrawn then, or a deadline ends its wait.
 fn unlike_calls_are_told_with_both_sides<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     use Operation::{Allreduce, Barrier, Bcast};
     let world = ep.world();

@@ -192,7 +192,8 @@ fn extents_are_as_equal_as_can_be<T: Transport, P: Platform>(_: &mut Endpoint<'_
     Ok(())
 }
 
-/// Example 8.3 of the standard with a fifth rank that is in no graph: the neighbours of 0 to 3 are {1, 3}, {0}, {3}, {0, 2}.
+/// Example 8.3 of the standard with a fifth rank that is in no graph: the neighbours of 0 to 3 are
+/// {1, 3}, {0}, {3}, {0, 2}.
 const INDEX: [u32; 4] = [2, 3, 4, 6];
 const EDGES: [u32; 6] = [1, 3, 0, 3, 0, 2];
 

@@ -1,5 +1,5 @@
-//! Chapter 9: environmental management. Every wrong call is an error of its own, which names what was wrong, and changes
-//! nothing.
+//! Chapter 9: environmental management. Every wrong call is an error of its own, which names what
+//! was wrong, and changes nothing.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -183,7 +183,8 @@ fn an_error_is_returned_unless_a_policy_says_more<T: Transport, P: Platform>(
 }
 
 thread_local! {
-    /// Errors that this thread's rank was told of: of one rank, since the cases that count have one.
+    /// Errors that this thread's rank was told of: of one rank, since the cases that count have
+    /// one.
     static HEARD: Cell<u32> = const { Cell::new(0) };
 }
 

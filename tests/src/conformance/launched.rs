@@ -1,4 +1,5 @@
-//! Cases as jobs of processes: `aldis-run` starts a rank program for each rank, over shared segments.
+//! Cases as jobs of processes: `aldis-run` starts a rank program for each rank, over shared
+//! segments.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
@@ -21,8 +22,8 @@ aldis_kernel::storage! {
         pieces = 1024
 }
 
-/// Seconds after which a job hangs: the launcher then tells what every rank was doing. They are the machine's, so there are
-/// some thousand times as many as a job needs on one that has time for it.
+/// Seconds after which a job hangs: the launcher then tells what every rank was doing. They are the
+/// machine's, so there are some thousand times as many as a job needs on one that has time for it.
 const HANG_S: &str = "300";
 
 /// Where the two programs are.
@@ -64,11 +65,12 @@ pub fn rank(case: usize, seed: u64) -> ExitCode {
     aldis_host_sim::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
 }
 
-/// What a job can play one after the other: messages, datatypes and collectives. Other chapters leave communicators, attributes and
-/// the like behind.
+/// What a job can play one after the other: messages, datatypes and collectives. Other chapters
+/// leave communicators, attributes and the like behind.
 const CHAPTERS: [&str; 4] = ["3", "4", "5", "6"];
 
-/// The `main` of a rank of a job that plays every such case of its size; rank 0 says how many there are.
+/// The `main` of a rank of a job that plays every such case of its size; rank 0 says how many there
+/// are.
 pub fn rank_of_all(seed: u64) -> ExitCode {
     aldis_host_sim::run(|endpoint| {
         let world = endpoint.world();

@@ -147,7 +147,8 @@ impl Medium {
         MEDIA.iter().find(|medium| medium.name == name)
     }
 
-    /// How many seeds to run here when a campaign over all media has so many, of a case that draws from them or does not.
+    /// How many seeds to run here when a campaign over all media has so many, of a case that draws
+    /// from them or does not.
     pub const fn seeds_of(&self, seeds: u64, is_drawn: bool) -> u64 {
         let rooms = Room::ALL.len() as u64;
         let worth = match self.seeds {

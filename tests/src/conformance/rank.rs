@@ -15,7 +15,8 @@ use super::chapter::{Outcome, cases};
 /// Idle turns between two looks at the clock.
 const TURNS: u32 = 1024;
 
-/// Runs this rank's part of a case, which may draw from the seed, and looks at what is left: nothing may be, and no bound may have been passed.
+/// Runs this rank's part of a case, which may draw from the seed, and looks at what is left:
+/// nothing may be, and no bound may have been passed.
 ///
 /// The rank has so many request slots.
 pub(super) fn play<T: Transport, P: Platform>(
@@ -53,8 +54,8 @@ fn bounded<T: Transport, P: Platform>(
 #[derive(Debug)]
 pub(super) struct Watch {
     size: u32,
-    /// What a rank may spend on its part. Never the time of the machine: however little of that there is for this job, one
-    /// that gets on is not taken for one that hangs.
+    /// What a rank may spend on its part. Never the time of the machine: however little of that
+    /// there is for this job, one that gets on is not taken for one that hangs.
     limit: Duration,
     /// Whether a rank may end with something left.
     may_leave: bool,
@@ -74,8 +75,8 @@ impl Watch {
         Self { may_leave, ..self }
     }
 
-    /// Ends rank `me` if it waits for one that has failed, or for ever: if it has spent more than the limit. `activity` is
-    /// what it waits for. It is looked for every so many idle turns.
+    /// Ends rank `me` if it waits for one that has failed, or for ever: if it has spent more than
+    /// the limit. `activity` is what it waits for. It is looked for every so many idle turns.
     ///
     /// # Panics
     /// To end it.
@@ -93,8 +94,9 @@ impl Watch {
         );
     }
 
-    /// Runs `body` on a rank, and then serves the others until all are over and have nothing left. What went wrong, in
-    /// words, with every request that was left. `rest` is called where there is nothing to do.
+    /// Runs `body` on a rank, and then serves the others until all are over and have nothing left.
+    /// What went wrong, in words, with every request that was left. `rest` is called where there is
+    /// nothing to do.
     pub(super) fn run<'s, T: Transport, P: Platform, R>(
         &self,
         endpoint: &mut Endpoint<'s, T, P>,
@@ -142,7 +144,8 @@ impl Watch {
     }
 }
 
-/// What is left of a rank: its queues, its requests, and where others have credit for places that are not free.
+/// What is left of a rank: its queues, its requests, and where others have credit for places that
+/// are not free.
 fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String {
     let (posted, unexpected) = endpoint.queue_depths();
     let mut told = format!(" ({posted} receives posted, {unexpected} messages kept)");
@@ -167,7 +170,8 @@ fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
     endpoint.requests_in_use() == 0 && (0..endpoint.world().size()).all(free)
 }
 
-/// Why a job failed, if it did: what each rank said, those first that are no consequence of another's failure.
+/// Why a job failed, if it did: what each rank said, those first that are no consequence of
+/// another's failure.
 pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String> {
     let mut failed: Vec<String> = (0..)
         .zip(&ranks)

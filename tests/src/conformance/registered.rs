@@ -20,8 +20,8 @@ fn chosen() -> Result<Config, String> {
     Config::from_environment().map_err(|error| error.to_string())
 }
 
-/// Runs a case over connections. A seed draws whether every message that is announced is read, or every one is written, or as few
-/// are read as an adapter's prices say.
+/// Runs a case over connections. A seed draws whether every message that is announced is read, or
+/// every one is written, or as few are read as an adapter's prices say.
 pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
     let cheap = Some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
     let dear = Some(Cost { overhead_ns: 0, latency_ns: u32::MAX, per_kib_ns: 0 });

@@ -1,6 +1,6 @@
-//! Chapter 6, drawn: sequences of collective calls, several in flight at a time and messages among them on the same
-//! communicator, against what one rank can work out for all. The seed draws operations, algorithms, roots, lengths and
-//! scratch; every rank waits in an order of its own.
+//! Chapter 6, drawn: sequences of collective calls, several in flight at a time and messages among
+//! them on the same communicator, against what one rank can work out for all. The seed draws
+//! operations, algorithms, roots, lengths and scratch; every rank waits in an order of its own.
 
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::schedule::{Candidate, least_scratch};
@@ -132,7 +132,8 @@ fn noises(seed: u64, rank: u32, len: usize) -> Vec<u64> {
     (0..len).map(|index| noise(seed, rank, index)).collect()
 }
 
-/// Composition of maps x -> a x + b, of which the halves of a word are a and b: associative, does not commute.
+/// Composition of maps x -> a x + b, of which the halves of a word are a and b: associative, does
+/// not commute.
 struct Compose;
 
 impl Reduce<u64> for Compose {

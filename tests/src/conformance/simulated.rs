@@ -5,10 +5,12 @@ use aldis_host_sim::sim::{Config, Profile, Report, Topology, Wire, simulate_seat
 use super::rank::play;
 use super::storage::{REQUESTS, Room, boxed};
 
-/// Stack of a rank, bytes: a storage is copied a few times in a debug build before it is on the heap.
+/// Stack of a rank, bytes: a storage is copied a few times in a debug build before it is on the
+/// heap.
 const STACK_BYTES: usize = 512 << 10;
 
-/// Runs a case on `ranks` virtual nodes. The seed draws wiring, network, faults and the size of the storages.
+/// Runs a case on `ranks` virtual nodes. The seed draws wiring, network, faults and the size of the
+/// storages.
 ///
 /// # Errors
 /// What went wrong, and the faults there were.

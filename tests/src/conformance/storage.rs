@@ -1,4 +1,5 @@
-//! Storages of three sizes, for jobs of up to [`RANKS_MAX`] ranks. The limits of the smallest are met all the time.
+//! Storages of three sizes, for jobs of up to [`RANKS_MAX`] ranks. The limits of the smallest are
+//! met all the time.
 
 use aldis_kernel::{Memory, Storage, storage_type};
 

@@ -1,4 +1,5 @@
-//! Ranks as threads of this process: shared-memory rings on the heap between them, a loopback for each to itself.
+//! Ranks as threads of this process: shared-memory rings on the heap between them, a loopback for
+//! each to itself.
 
 use core::cell::Cell;
 use core::panic::AssertUnwindSafe;
@@ -29,8 +30,8 @@ pub(super) const EPOCH: Epoch = Epoch(1);
 /// Bytes of a loopback frame, and how many there are.
 const FRAME_BYTES: u32 = 256;
 const FRAMES: usize = 6;
-/// Time on a core that a rank may use for its part: many times what any of them needs. While it waits it yields, so
-/// that the others of its job have had as much by then.
+/// Time on a core that a rank may use for its part: many times what any of them needs. While it
+/// waits it yields, so that the others of its job have had as much by then.
 pub(super) const HANG: Duration = Duration::from_secs(20);
 
 /// The host's clock, and its scheduler to rest with.
@@ -103,7 +104,8 @@ pub(super) const fn rings(size: u32) -> Geometry {
     Geometry { peers: size, slots: 8, blocks: 2, block_bytes: 512, sets: 4 }
 }
 
-/// Runs `body` on every rank of a job of `size` and gives their results, or what went wrong on which.
+/// Runs `body` on every rank of a job of `size` and gives their results, or what went wrong on
+/// which.
 ///
 /// # Errors
 /// What the ranks said that failed, panicked or hang.

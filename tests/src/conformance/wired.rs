@@ -1,6 +1,6 @@
-//! Ranks as threads that take turns, on an Ethernet in memory that loses, doubles, damages and delays frames. One runs
-//! at a time, until it has nothing to do, under a clock that moves when all have had their turn: so a run depends on
-//! nothing but its seed.
+//! Ranks as threads that take turns, on an Ethernet in memory that loses, doubles, damages and
+//! delays frames. One runs at a time, until it has nothing to do, under a clock that moves when all
+//! have had their turn: so a run depends on nothing but its seed.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -172,7 +172,8 @@ pub(super) fn ethernet(drawn: (usize, u64), size: u32, room: Room) -> Result<(),
     run(drawn, size, room, |_, _| false)
 }
 
-/// A case over shared memory within each half of the job, and Ethernet between them: the ranks are dealt in turn.
+/// A case over shared memory within each half of the job, and Ethernet between them: the ranks are
+/// dealt in turn.
 pub(super) fn composite(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
     run(drawn, size, room, |one, other| one.0 % 2 == other.0 % 2)
 }

@@ -1,5 +1,5 @@
-//! Gather, scatter, allgather and all-to-all by every algorithm, with scratch for all, for some and for none, and with
-//! blocks of unlike lengths.
+//! Gather, scatter, allgather and all-to-all by every algorithm, with scratch for all, for some and
+//! for none, and with blocks of unlike lengths.
 
 use aldis_coll::alltoall::InPlace;
 use aldis_coll::barrier::Linear;
@@ -35,19 +35,22 @@ fn blocks(size: u32, of: impl Fn(u32) -> Vec<u32>) -> Vec<u32> {
     (0..size).flat_map(of).collect()
 }
 
-/// Calls with every algorithm of an operation that serves this size, and by the one that selection takes.
+/// Calls with every algorithm of an operation that serves this size, and by the one that selection
+/// takes.
 fn each(operation: Operation, size: u32) -> Vec<Options> {
     let named = algorithms(operation).iter().filter(|algorithm| algorithm.serves(size));
     named.map(|algorithm| Options::using(*algorithm)).chain([Options::default()]).collect()
 }
 
-/// Scratch for everything, for little, and for next to nothing: named algorithms that need more are refused.
+/// Scratch for everything, for little, and for next to nothing: named algorithms that need more are
+/// refused.
 fn scratches(size: u32, count: usize) -> [usize; 3] {
     let all = (size as usize + 2) * count.max(1);
     [all, all.div_ceil(7), 0]
 }
 
-/// Whether a call was refused for its scratch: alike on all ranks, and only if an algorithm was named.
+/// Whether a call was refused for its scratch: alike on all ranks, and only if an algorithm was
+/// named.
 fn is_refused(result: Result<(), aldis_kernel::Error>) -> bool {
     match result {
         Ok(()) => false,
@@ -126,12 +129,14 @@ fn every_algorithm_moves_blocks_of_one_length() {
     }
 }
 
-/// The length of the block that rank `from` has for rank `to`, in units of so many elements: some have none.
+/// The length of the block that rank `from` has for rank `to`, in units of so many elements: some
+/// have none.
 fn len_in(unit: usize, from: u32, to: u32) -> usize {
     ((from * 7 + to * 3) % 5) as usize * unit
 }
 
-/// Blocks of these lengths with a gap before each, so that they do not follow each other, backwards on odd ranks.
+/// Blocks of these lengths with a gap before each, so that they do not follow each other, backwards
+/// on odd ranks.
 pub(crate) fn layout(rank: u32, lens: Vec<usize>) -> (Vec<Block>, usize) {
     let mut end = 0;
     let mut list: Vec<(usize, Block)> = Vec::new();
@@ -242,7 +247,8 @@ fn nobody_is_told_to_send_nothing() {
     assert_eq!(left, [(0, 0); 4]);
 }
 
-/// The length of what two ranks swap in place: nothing, little, or more than the longest block of some.
+/// The length of what two ranks swap in place: nothing, little, or more than the longest block of
+/// some.
 fn swapped(one: u32, other: u32) -> usize {
     ((one * other + one + other) % 4) as usize * 50
 }

@@ -12,7 +12,8 @@ use aldis_kernel::hal::{Cause, Operation};
 
 use crate::rig::run;
 
-/// `x -> a x + b`, one after the other: the right one first. Modulo 2^8 less the token, so that what is given arrives.
+/// `x -> a x + b`, one after the other: the right one first. Modulo 2^8 less the token, so that
+/// what is given arrives.
 const COMPOSE: Function = |token, into, from, order| {
     for (into, from) in into.chunks_exact_mut(2).zip(from.chunks_exact(2)) {
         let (left, right) = match order {

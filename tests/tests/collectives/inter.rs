@@ -37,7 +37,8 @@ pub(crate) struct Sides {
 }
 
 impl Sides {
-    /// Splits the world at `middle`. Ranks of the lower group stand backwards in it, so that its first process is the highest.
+    /// Splits the world at `middle`. Ranks of the lower group stand backwards in it, so that its
+    /// first process is the highest.
     pub(crate) fn new(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> Self {
         let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
         let is_upper = world.rank().0 >= middle;
@@ -68,7 +69,8 @@ impl Sides {
     }
 }
 
-/// Runs `body` with every algorithm of an operation for so many places, and with the one that selection takes.
+/// Runs `body` with every algorithm of an operation for so many places, and with the one that
+/// selection takes.
 fn each(operation: Operation, places: u32, mut body: impl FnMut(&Options)) {
     let serves = |known: &&Candidate| known.serves(places);
     let named = algorithms(operation).iter().filter(serves).map(|known| Options::using(*known));
@@ -208,7 +210,8 @@ fn blocks_of_unlike_lengths_meet_at_a_rank_of_the_other_group() {
     });
 }
 
-/// Every rank's block on every rank of the other group, also where those of the two groups have unlike lengths, or one has none.
+/// Every rank's block on every rank of the other group, also where those of the two groups have
+/// unlike lengths, or one has none.
 #[test]
 fn blocks_go_to_every_rank_of_the_other_group() {
     in_halves(|endpoint, sides| {
@@ -352,7 +355,8 @@ fn cuts(total: usize, ranks: u32) -> Vec<usize> {
     (0..ranks).map(|rank| end(rank + 1) - end(rank)).collect()
 }
 
-/// Blocks of one length, of another one for each group, and of unlike ones; with scratch for all, for little, and for nothing.
+/// Blocks of one length, of another one for each group, and of unlike ones; with scratch for all,
+/// for little, and for nothing.
 #[test]
 fn a_reduction_of_the_other_group_is_scattered_in_the_order_of_its_ranks() {
     in_halves(|endpoint, sides| {
@@ -439,7 +443,8 @@ fn scattered_reductions_are_started_again() {
     });
 }
 
-/// Collectives over both groups, of a group alone, and calls that make communicators, all on one intercommunicator.
+/// Collectives over both groups, of a group alone, and calls that make communicators, all on one
+/// intercommunicator.
 #[test]
 fn several_are_in_flight_and_meet_no_others() {
     run(7, |endpoint| {
@@ -505,7 +510,8 @@ fn what_does_not_fit_is_refused_by_name() {
         assert_eq!(of(endpoint, uneven, &sides.between), Err(mismatch));
         let shared = of(endpoint, inter::barrier().by(&Options::shared()), &sides.between);
         assert_eq!(shared, Err(Cause::Unsupported));
-        // An algorithm for one group reduces what the root has as well, and one for two groups what it has not.
+        // An algorithm for one group reduces what the root has as well, and one for two groups what
+        // it has not.
         let one = Options::using(&aldis_coll::reduce::Linear);
         let (mut data, mut spare) = ([1_u32], [0]);
         let one = inter::reduce(Sum, &mut data, &mut spare, sides.root(true, 0)).by(&one);

@@ -19,7 +19,8 @@ fn segments_of(segment: usize, options: Options) -> Options {
     Options { segment: NonZeroUsize::new(segment), ..options }
 }
 
-/// Every algorithm of bcast, allreduce and reduce, in segments, with scratch for all lanes, for some, and for one.
+/// Every algorithm of bcast, allreduce and reduce, in segments, with scratch for all lanes, for
+/// some, and for one.
 fn everything(endpoint: &mut Endpoint<'_, '_>) {
     let (world, rank, size) = (endpoint.world(), endpoint.world().rank().0, endpoint.world().size());
     let (count, last) = (41, size - 1);
@@ -121,7 +122,8 @@ fn blocks_pass_in_lanes() {
     });
 }
 
-/// The root has eight messages in a round and four slots: what is posted lands, and makes room for the rest.
+/// The root has eight messages in a round and four slots: what is posted lands, and makes room for
+/// the rest.
 #[test]
 fn a_round_with_more_messages_than_there_are_slots_goes_on() {
     run_with_requests::<4, ()>(9, |endpoint| {

@@ -1,4 +1,5 @@
-//! Collectives over the real kernel and shared-memory rings, a thread a rank, against a sequential oracle.
+//! Collectives over the real kernel and shared-memory rings, a thread a rank, against a sequential
+//! oracle.
 #![allow(missing_docs)]
 
 mod blocks;
@@ -209,7 +210,8 @@ fn large_messages_go_through_little_scratch() {
     });
 }
 
-/// Collectives match on a plane of their own: messages of the user with any tag and wildcards do not meet them.
+/// Collectives match on a plane of their own: messages of the user with any tag and wildcards do
+/// not meet them.
 #[test]
 fn messages_of_the_user_do_not_meet_those_of_collectives() {
     run(4, |endpoint| {
@@ -317,7 +319,8 @@ fn a_deadline_names_who_is_missing() {
     assert_eq!(results[0], Some(Rank(3)));
 }
 
-/// Every slot is held by other requests: a typed error, not a hang; the collective goes on when they give way.
+/// Every slot is held by other requests: a typed error, not a hang; the collective goes on when
+/// they give way.
 #[test]
 fn a_full_request_pool_is_an_error_that_passes() {
     let starved = AtomicU32::new(0);
@@ -341,7 +344,8 @@ fn a_full_request_pool_is_an_error_that_passes() {
                 assert_eq!(error.operation, Operation::Allreduce);
                 assert_eq!(error.cause, Cause::Full(Resource::Requests));
                 assert_eq!(sum.test(scope).unwrap_err().cause, Cause::Full(Resource::Requests));
-                // What the other rank sends first would need no slot here: both have seen the error before either sends.
+                // What the other rank sends first would need no slot here: both have seen the error
+                // before either sends.
                 starved.fetch_add(1, Ordering::SeqCst);
                 while starved.load(Ordering::SeqCst) < 2 {
                     std::thread::yield_now();

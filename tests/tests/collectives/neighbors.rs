@@ -108,7 +108,8 @@ fn exchange_unlike(
     assert_eq!(&data, swapped);
 }
 
-/// Every operation on a topology. `meets` tells for each source who sends, and from which of its places.
+/// Every operation on a topology. `meets` tells for each source who sends, and from which of its
+/// places.
 fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u32, u32)>]) {
     let me = topology.comm().rank().0;
     let destinations = topology.destinations().count() as u32;
@@ -381,7 +382,8 @@ fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
     }
 }
 
-/// Who gives a neighbour of unlike length what it does not take is told so, and so is the neighbour.
+/// Who gives a neighbour of unlike length what it does not take is told so, and so is the
+/// neighbour.
 #[test]
 fn blocks_that_neighbours_take_otherwise_are_found() {
     for (len, unlike) in [(3, 2), (9_000, 8_999), (20_000, 30_000)] {

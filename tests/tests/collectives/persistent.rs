@@ -20,7 +20,8 @@ const STARTS: u64 = 3;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Made in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data of each start's own.
+    /// Made in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data
+    /// of each start's own.
     #[test]
     fn any_mix_started_in_any_order_agrees_with_the_oracle(
         (size, calls) in (1..=9u32).prop_flat_map(|size| (Just(size), calls(size))),
@@ -53,7 +54,8 @@ proptest! {
     }
 }
 
-/// Every start gives its own result, also where a rank has started the next before others are through the last.
+/// Every start gives its own result, also where a rank has started the next before others are
+/// through the last.
 #[test]
 fn each_start_has_its_own_result() {
     for size in 1..=9 {
@@ -83,8 +85,8 @@ fn each_start_has_its_own_result() {
 
 type Made<'scope> = Result<Collective<'scope>, Error>;
 
-/// Makes one of each operation on blocks. Its data are `data`, and blocks of two elements with a gap between them where they
-/// are listed.
+/// Makes one of each operation on blocks. Its data are `data`, and blocks of two elements with a
+/// gap between them where they are listed.
 fn of_blocks<'scope>(
     scope: &mut Scope<'scope, '_, '_, '_>,
     world: &Comm,
@@ -275,7 +277,8 @@ fn a_failed_one_is_not_started_again() {
     });
 }
 
-/// What is made takes its place among all other collectives, whenever it is started and whether it ever is.
+/// What is made takes its place among all other collectives, whenever it is started and whether it
+/// ever is.
 #[test]
 fn others_go_between_and_some_are_never_started() {
     run(4, |endpoint| {

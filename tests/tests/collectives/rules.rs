@@ -44,7 +44,8 @@ fn taken(endpoint: &mut Endpoint<'_, '_>, on: &Comm, count: usize) -> (&'static 
     plan
 }
 
-/// A communicator's own rules go before those of all, which go before the cost model; blocking calls follow them too.
+/// A communicator's own rules go before those of all, which go before the cost model; blocking
+/// calls follow them too.
 #[test]
 fn plain_calls_follow_the_rules_in_force() {
     run(5, |endpoint| {

@@ -1,5 +1,5 @@
-//! Reduce-scatter by every algorithm: in place and not, with much scratch and little, blocks of one length and of unlike ones,
-//! operations that commute and not.
+//! Reduce-scatter by every algorithm: in place and not, with much scratch and little, blocks of one
+//! length and of unlike ones, operations that commute and not.
 
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Element, Product, Reduce, Sum};
@@ -20,8 +20,8 @@ use crate::rig::{Endpoint, run};
 
 const SIZES: [u32; 7] = [1, 2, 3, 4, 6, 7, 9];
 
-/// Calls by every algorithm that can, and by the one that selection takes, each with scratch for everything, for some, and for as
-/// little as it works with.
+/// Calls by every algorithm that can, and by the one that selection takes, each with scratch for
+/// everything, for some, and for as little as it works with.
 fn each<R: Reduce<E>, E: Element>(size: u32, longest: usize) -> Vec<(Options, usize)> {
     let known =
         algorithms(Operation::ReduceScatter).iter().filter(|known| R::COMMUTES || known.keeps_rank_order());

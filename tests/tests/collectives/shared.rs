@@ -1,4 +1,5 @@
-//! Collectives by control lines: what only they have. That their results are right is for the oracle.
+//! Collectives by control lines: what only they have. That their results are right is for the
+//! oracle.
 
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
@@ -30,8 +31,9 @@ type Step = (usize, u8, usize, u32);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Blocking calls on world and on communicators of their own, some with lines and one without, with messages between
-    /// the same ranks in between. Sizes from nothing to several laps of the chunks; numbers go round the lines.
+    /// Blocking calls on world and on communicators of their own, some with lines and one without,
+    /// with messages between the same ranks in between. Sizes from nothing to several laps of the
+    /// chunks; numbers go round the lines.
     #[test]
     fn programs_on_several_communicators_agree_with_the_oracle(
         size in 2..=8u32,
@@ -88,7 +90,8 @@ fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step
     assert_eq!(size, world.size());
 }
 
-/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in lines, by messages, or both.
+/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in lines, by messages, or
+/// both.
 fn portions(
     endpoint: &mut super::rig::Endpoint<'_, '_>,
     on: &Comm,
@@ -160,7 +163,8 @@ fn portions(
     }
 }
 
-/// Who gives and who takes may think otherwise of a block's length: that is told, by the name of the other.
+/// Who gives and who takes may think otherwise of a block's length: that is told, by the name of
+/// the other.
 #[test]
 fn blocks_of_another_length_than_expected_are_found() {
     let errors = run(2, |endpoint| {
@@ -174,7 +178,8 @@ fn blocks_of_another_length_than_expected_are_found() {
         if let Err(error) = aldis_coll::alltoallv(endpoint, &world, &input, &given, &mut data, &list) {
             note(error);
         }
-        // Rank 1 gives three elements to the root, which expects two; the root has three for rank 1, which expects two.
+        // Rank 1 gives three elements to the root, which expects two; the root has three for rank
+        // 1, which expects two.
         let mut data = vec![0u16; [4, 3][rank]];
         if let Err(error) = aldis_coll::gatherv(endpoint, &world, &mut data, &list, Rank(0)) {
             note(error);
@@ -227,8 +232,8 @@ fn long_blocks_of_another_length_than_expected_are_found() {
     assert_eq!(errors, [[cause(70_000), cause(40_000), cause(7)], [None; 3]]);
 }
 
-/// World and the next two communicators have lines, the one after them has not and takes messages; a set goes on to the
-/// next communicator, and what was left in it is not taken for that one's.
+/// World and the next two communicators have lines, the one after them has not and takes messages;
+/// a set goes on to the next communicator, and what was left in it is not taken for that one's.
 #[test]
 fn sets_are_claimed_and_given_back() {
     run(3, |endpoint| {
@@ -267,8 +272,8 @@ fn it_is_chosen_by_name_for_what_it_can_do() {
     assert!(told.contains("shared") && told.contains("where all ranks are on one node"), "{told}");
 }
 
-/// As many as there are lines are under way; one more waits for the first, which nobody drives: a typed error, and it goes
-/// on later.
+/// As many as there are lines are under way; one more waits for the first, which nobody drives: a
+/// typed error, and it goes on later.
 #[test]
 fn more_collectives_than_lines_are_an_error_that_passes() {
     run(2, |endpoint| {
@@ -295,7 +300,8 @@ fn more_collectives_than_lines_are_an_error_that_passes() {
     });
 }
 
-/// There is one stream of chunks: the second long one waits for the first, and a short one for neither.
+/// There is one stream of chunks: the second long one waits for the first, and a short one for
+/// neither.
 #[test]
 fn long_ones_follow_each_other_and_short_ones_do_not_wait() {
     run(2, |endpoint| {
@@ -428,8 +434,8 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
     });
 }
 
-/// A deadline names the rank that does not come, whatever it does not come to. Two ranks: of three, one that comes late would
-/// rightly be named too.
+/// A deadline names the rank that does not come, whatever it does not come to. Two ranks: of three,
+/// one that comes late would rightly be named too.
 #[test]
 fn a_rank_that_does_not_come_is_named() {
     run(2, |endpoint| {
@@ -455,8 +461,8 @@ fn a_rank_that_does_not_come_is_named() {
     });
 }
 
-/// A rank that says anything at all in its line, and writes no chunk: those that read it come to its own result, or to an
-/// error that names it, and messages go on.
+/// A rank that says anything at all in its line, and writes no chunk: those that read it come to
+/// its own result, or to an error that names it, and messages go on.
 fn says(note: Note, payload: &[u8]) {
     run(2, |endpoint| {
         let (world, shared) = (endpoint.world(), Options::shared());

@@ -1,4 +1,5 @@
-//! All-to-all of datatypes: random types against the naive interpreter of type maps, and blocks that lie between each other.
+//! All-to-all of datatypes: random types against the naive interpreter of type maps, and blocks
+//! that lie between each other.
 
 mod around;
 mod refusals;
@@ -112,7 +113,8 @@ fn given() -> impl Strategy<Value = Given> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
 
-    /// By every algorithm, nonblocking two at a time, and persistent, started again with other input.
+    /// By every algorithm, nonblocking two at a time, and persistent, started again with other
+    /// input.
     #[test]
     fn blocks_of_random_types_arrive_element_by_element(
         (size, all) in (1..=4usize).prop_flat_map(|size| (Just(size), prop::collection::vec(given(), size * size))),
@@ -129,7 +131,8 @@ proptest! {
             let blank = data.memory.clone();
             let mut fill = |seed: u32| {
                 for other in 0..size {
-                    // Entries of what is sent may overlap: the last one counts, here and in the message.
+                    // Entries of what is sent may overlap: the last one counts, here and in the
+                    // message.
                     input.fill(other, bytes(seed, rank, other));
                 }
                 input.memory.clone()
@@ -175,7 +178,8 @@ proptest! {
     }
 }
 
-/// The bytes of a block's elements in the order of its type map, as they are in memory after all are written there.
+/// The bytes of a block's elements in the order of its type map, as they are in memory after all
+/// are written there.
 fn elements((recipe, count): &(Recipe, u64), mut byte: impl FnMut() -> u8) -> Vec<u8> {
     let map = recipe.map().times(*count);
     let (low, high) = map.true_bounds();
@@ -191,8 +195,9 @@ fn commit(types: &mut Types<'_>, made: Result<Datatype, Cause>) -> Committed {
     types.commit(made.unwrap()).unwrap()
 }
 
-/// The types by which ranks that have `edge` rows each of a square matrix get as many columns of it: what is given, rows of
-/// `edge` numbers, and one column of what comes, a count of which are columns side by side.
+/// The types by which ranks that have `edge` rows each of a square matrix get as many columns of
+/// it: what is given, rows of `edge` numbers, and one column of what comes, a count of which are
+/// columns side by side.
 fn turned(endpoint: &mut Endpoint<'_, '_>, edge: usize, side: usize) -> [Committed; 2] {
     let types = endpoint.types().unwrap();
     let given = types.vector(edge as u64, edge as u64, side as i64, Basic::F64);
@@ -202,7 +207,8 @@ fn turned(endpoint: &mut Endpoint<'_, '_>, edge: usize, side: usize) -> [Committ
     [given, commit(types, column)]
 }
 
-/// Rows become columns: the blocks of all ranks lie between each other, on both sides, and are short or long.
+/// Rows become columns: the blocks of all ranks lie between each other, on both sides, and are
+/// short or long.
 fn turn(endpoint: &mut Endpoint<'_, '_>, edge: usize) {
     let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
     let size = world.size() as usize;
@@ -289,7 +295,8 @@ fn named_algorithms_are_taken() {
     });
 }
 
-/// Whatever the others' bytes would take: a line, messages, or chunks. More calls than there are lines.
+/// Whatever the others' bytes would take: a line, messages, or chunks. More calls than there are
+/// lines.
 #[test]
 fn a_rank_of_datatypes_meets_ranks_of_bytes() {
     for (size, len) in [(2, 3), (2, 9_000), (2, 100_000), (3, 3), (3, 9_000)] {

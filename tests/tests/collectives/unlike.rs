@@ -1,4 +1,5 @@
-//! Ranks that make unlike calls: found out, told with both sides' calls, and nobody waits beyond the deadline.
+//! Ranks that make unlike calls: found out, told with both sides' calls, and nobody waits beyond
+//! the deadline.
 
 use core::time::Duration;
 
@@ -57,8 +58,8 @@ fn nonblocking(ep: &mut Endpoint<'_, '_>, on: &Comm, options: &Options, made: Ma
     })
 }
 
-/// What each rank is told when rank 0 makes another call than the rest; who has gone on meets the others in a barrier, which is
-/// unlike nothing but may find what was left.
+/// What each rank is told when rank 0 makes another call than the rest; who has gone on meets the
+/// others in a barrier, which is unlike nothing but may find what was left.
 fn told(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) -> Vec<Option<Error>> {
     run(size, |ep| {
         let world = met(ep);
@@ -242,8 +243,8 @@ fn unlike_persistent_collectives_are_told_with_both_sides() {
     }
 }
 
-/// A collective that is under way during a whole round of numbers has one with a later call of another operation: what others send
-/// for the one is not taken for the other's.
+/// A collective that is under way during a whole round of numbers has one with a later call of
+/// another operation: what others send for the one is not taken for the other's.
 #[test]
 fn a_call_with_the_number_of_one_under_way_is_not_unlike_it() {
     for is_over_first in [false, true] {

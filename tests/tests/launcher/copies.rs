@@ -1,4 +1,5 @@
-//! Long messages between two processes, with single copies by the system and without, from arenas and from elsewhere.
+//! Long messages between two processes, with single copies by the system and without, from arenas
+//! and from elsewhere.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +8,8 @@ use crate::harness::program;
 /// The rank that exchanges long messages in every way.
 const RANK: &str = env!("CARGO_BIN_EXE_copy_rank");
 
-/// Runs two of them with variables of the environment; the launcher's exit code and all that was said.
+/// Runs two of them with variables of the environment; the launcher's exit code and all that was
+/// said.
 fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     exchange_over("auto", variables, &[])
 }

@@ -35,7 +35,8 @@ fn a_rank_that_exits_early_is_told_what_it_lacks() {
     run(["-n", "2", "true"]).says(1, &["exited with code 0 before it had joined the job"]);
 }
 
-/// As long as nobody joins, a job may be of any program; once a rank has said a word, all are waited for.
+/// As long as nobody joins, a job may be of any program; once a rank has said a word, all are
+/// waited for.
 #[test]
 fn any_program_may_be_run_that_knows_nothing_of_jobs() {
     let any = |script| run(["-n", "2", "--any-program", "--join-timeout", "0.3", "sh", "-c", script]);

@@ -1,6 +1,7 @@
-//! Machines that have too little of something, and ranks that stand still for a while. Segments are anonymous memory
-//! (`leftovers` shows that they have no name), so there are no stale ones to be found and no /dev/shm to be full: what can
-//! run out is memory, and it is counted and taken before the first rank starts.
+//! Machines that have too little of something, and ranks that stand still for a while. Segments are
+//! anonymous memory (`leftovers` shows that they have no name), so there are no stale ones to be
+//! found and no /dev/shm to be full: what can run out is memory, and it is counted and taken before
+//! the first rank starts.
 
 use core::time::Duration;
 use std::fs;
@@ -89,8 +90,8 @@ fn a_rank_without_addresses_says_how_many_it_needs() {
     }
 }
 
-/// A library that stands in front of the system's `getrandom`, which has nothing to give; made by the compiler that links
-/// Rust programs.
+/// A library that stands in front of the system's `getrandom`, which has nothing to give; made by
+/// the compiler that links Rust programs.
 fn without_entropy() -> PathBuf {
     let folder = folder("entropy");
     let (source, library) = (folder.join("none.c"), folder.join("none.so"));

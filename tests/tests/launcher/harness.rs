@@ -21,8 +21,8 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 /// How long a launcher that was asked to end may take to say what everybody was doing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// A program of `aldis-host-sim`, built in the profile and target folder of this test: `aldis-run` or
-/// `examples/<name>`.
+/// A program of `aldis-host-sim`, built in the profile and target folder of this test: `aldis-run`
+/// or `examples/<name>`.
 pub(crate) fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
@@ -31,7 +31,8 @@ pub(crate) fn program(name: &str) -> PathBuf {
         let profile = test.parent().and_then(Path::parent).expect("a profile folder");
         let target = profile.parent().expect("a target folder");
         let mut cargo = Command::new(env!("CARGO"));
-        // With the workspace's features, as the tests of the workspace are built: nothing is built twice then.
+        // With the workspace's features, as the tests of the workspace are built: nothing is built
+        // twice then.
         cargo.current_dir(env!("CARGO_MANIFEST_DIR")).args(["build", "--quiet", "--locked", "--workspace"]);
         cargo.args(["--bin", "aldis-run", "--examples", "--target-dir"]).arg(target);
         match profile.file_name().and_then(|name| name.to_str()) {
@@ -102,7 +103,8 @@ pub(crate) fn run<S: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item =
     start(arguments).wait()
 }
 
-/// Starts `ranks` ranks that all get `behaviour`, with launcher options in front, and waits for their end.
+/// Starts `ranks` ranks that all get `behaviour`, with launcher options in front, and waits for
+/// their end.
 pub(crate) fn behave(ranks: u32, options: &[&str], behaviour: &str) -> Ended {
     begin(ranks, options, behaviour).wait()
 }
@@ -127,8 +129,8 @@ impl Job {
         kill(self.pid(), signal).expect("the launcher is there");
     }
 
-    /// The first line of output that contains `text` and was not asked for yet. A job that says nothing like it
-    /// hangs.
+    /// The first line of output that contains `text` and was not asked for yet. A job that says
+    /// nothing like it hangs.
     pub(crate) fn line(&mut self, text: &str) -> String {
         if let Some(index) = self.passed_over.iter().position(|line| line.contains(text)) {
             return self.passed_over.remove(index);

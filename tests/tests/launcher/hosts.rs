@@ -1,5 +1,6 @@
-//! Hosts: how their agents are reached, and what is said of those that cannot be. No machine here has an ssh server, so
-//! ssh is a script that does with its arguments what ssh and the server's shell do.
+//! Hosts: how their agents are reached, and what is said of those that cannot be. No machine here
+//! has an ssh server, so ssh is a script that does with its arguments what ssh and the server's
+//! shell do.
 
 use std::fs;
 use std::io::Read;
@@ -19,8 +20,8 @@ pub(crate) fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// A program called `ssh` that logs its arguments and, like ssh, gives all that follows the host to a shell. `on_host` is
-/// shell code that comes before.
+/// A program called `ssh` that logs its arguments and, like ssh, gives all that follows the host to
+/// a shell. `on_host` is shell code that comes before.
 fn fake_ssh(folder: &Path, on_host: &str) -> String {
     let (path, log) = (folder.join("ssh"), folder.join("log"));
     let script = format!(
@@ -128,7 +129,8 @@ fn hosts_of_a_file_are_used() {
         .says(2, &["line 1: `none` is no number of slots"]);
 }
 
-/// What a job of more ranks than cores says on a terminal, and its exit code. `None` where 60 ranks are not more.
+/// What a job of more ranks than cores says on a terminal, and its exit code. `None` where 60 ranks
+/// are not more.
 fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {
     let cores = std::thread::available_parallelism().unwrap().get();
     let ranks = (cores < 60).then(|| (cores + 1).to_string())?;

@@ -1,4 +1,5 @@
-//! Jobs that Hydra starts: `mpiexec.hydra` of MPICH. Where there is none the tests say that they were skipped.
+//! Jobs that Hydra starts: `mpiexec.hydra` of MPICH. Where there is none the tests say that they
+//! were skipped.
 
 use core::time::Duration;
 use std::fs;

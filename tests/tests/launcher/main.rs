@@ -1,9 +1,9 @@
-//! `aldis-run` from the outside: what it says to wrong command lines, how jobs end, what is left of them, what
-//! becomes of signals and output, and the example programs. And the same ranks under process managers: one of the test's own,
-//! Hydra and Slurm.
+//! `aldis-run` from the outside: what it says to wrong command lines, how jobs end, what is left of
+//! them, what becomes of signals and output, and the example programs. And the same ranks under
+//! process managers: one of the test's own, Hydra and Slurm.
 //!
-//! Every job has a watchdog: one that hangs is ended by SIGTERM, and the test fails with the launcher's report of what
-//! every rank was doing.
+//! Every job has a watchdog: one that hangs is ended by SIGTERM, and the test fails with the
+//! launcher's report of what every rank was doing.
 
 mod agents;
 mod command_line;

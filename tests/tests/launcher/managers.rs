@@ -1,4 +1,5 @@
-//! Ranks under a process manager of this test's own, which knows both versions of PMI and misbehaves when asked to.
+//! Ranks under a process manager of this test's own, which knows both versions of PMI and
+//! misbehaves when asked to.
 
 use core::time::Duration;
 use std::collections::HashMap;

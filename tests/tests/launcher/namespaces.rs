@@ -1,5 +1,5 @@
-//! Nodes in network namespaces: two hosts with addresses of their own, as far as TCP can tell. They take root and `ip`; where
-//! there are none, the test says that it was skipped.
+//! Nodes in network namespaces: two hosts with addresses of their own, as far as TCP can tell. They
+//! take root and `ip`; where there are none, the test says that it was skipped.
 
 use core::time::Duration;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Jobs on several nodes: shared memory within a node, TCP between nodes, and deaths that are told across.
+//! Jobs on several nodes: shared memory within a node, TCP between nodes, and deaths that are told
+//! across.
 
 use core::time::Duration;
 use std::collections::BTreeSet;

@@ -36,7 +36,8 @@ fn plain_output_is_untouched() {
 
 #[test]
 fn much_output_arrives_whole() {
-    // 3 ranks x 20,000 lines, more than all pipes and buffers hold; then a failure, for the launcher to end the job.
+    // 3 ranks x 20,000 lines, more than all pipes and buffers hold; then a failure, for the
+    // launcher to end the job.
     let script = "i=0; while [ $i -lt 20000 ]; do echo $ALDIS_RANK line $i; i=$((i+1)); done; exit 9";
     let ended = start(["-n", "1", "sh", "-c", script]).wait();
     assert_eq!(ended.code, Some(9));
@@ -54,7 +55,8 @@ fn an_output_that_nobody_reads_any_more_ends_the_job() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("was killed by SIGPIPE"), "{output:?}");
 }
 
-/// Runs a shell script in which `$BIN` is the folder of the programs; returns its exit code and errors.
+/// Runs a shell script in which `$BIN` is the folder of the programs; returns its exit code and
+/// errors.
 fn shell(script: &str) -> (Option<i32>, String) {
     let launcher = program("aldis-run");
     let mut shell = std::process::Command::new("sh");

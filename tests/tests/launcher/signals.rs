@@ -19,7 +19,8 @@ fn a_user_signal_is_forwarded_to_every_rank() {
     assert_eq!(lines, ["[0] usr1 came\n", "[1] usr1 came\n", "[2] usr1 came\n"]);
     job.signal(Signal::SIGTERM);
     let ended = job.wait();
-    // A rank that is still at it when the first has ended is told once more, by the launcher that ends the job.
+    // A rank that is still at it when the first has ended is told once more, by the launcher that
+    // ends the job.
     let told = |rank| ended.out.contains(&format!("[{rank}] term came\n"));
     assert!((0..3).all(told), "{ended:#?}");
     ended.says(7, &["exited with code 7"]);
@@ -38,7 +39,8 @@ fn an_interrupt_ends_the_job_and_says_what_everybody_was_doing() {
     }
 }
 
-/// What ignores the signal of a child's end hands that down, and then the system says nothing of how children end.
+/// What ignores the signal of a child's end hands that down, and then the system says nothing of
+/// how children end.
 #[test]
 fn a_parent_that_ignores_childrens_ends_is_not_inherited_from() {
     for hosts in [&[][..], &["--host", "local:a,local:b"]] {

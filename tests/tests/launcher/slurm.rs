@@ -1,5 +1,6 @@
-//! Jobs that Slurm starts: `srun --mpi=pmi2` on a cluster of this machine alone, which the test starts and stops. It takes root,
-//! `slurm-wlm` and `munge`; where they are not, the test says that it was skipped.
+//! Jobs that Slurm starts: `srun --mpi=pmi2` on a cluster of this machine alone, which the test
+//! starts and stops. It takes root, `slurm-wlm` and `munge`; where they are not, the test says that
+//! it was skipped.
 
 use core::time::Duration;
 use std::fs;
@@ -134,8 +135,8 @@ impl Drop for Cluster {
     }
 }
 
-/// A program in C over the interface of MPI, in this folder, and where its library is: that which was built with this test. `None` where
-/// it cannot be made, with the reason on standard error.
+/// A program in C over the interface of MPI, in this folder, and where its library is: that which
+/// was built with this test. `None` where it cannot be made, with the reason on standard error.
 pub(crate) fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
     let own = std::env::current_exe().unwrap();
     let (library, source) = (own.with_file_name("libmpi_abi.so"), Path::new(ABI).join("programs/basics.c"));

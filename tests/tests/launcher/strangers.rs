@@ -11,7 +11,8 @@ use crate::harness::begin;
 /// Ports that the job may listen on, and strangers try.
 const PORTS: u16 = 8;
 
-/// What strangers say: nothing, another protocol, a beginning that nothing follows, a whole greeting of nobody.
+/// What strangers say: nothing, another protocol, a beginning that nothing follows, a whole
+/// greeting of nobody.
 const WORDS: [&[u8]; 4] = [
     b"",
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",
@@ -28,8 +29,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The first of so many ports that nobody listens on, below those that the system hands out: a knock there would disturb
-/// whatever other test was given one.
+/// The first of so many ports that nobody listens on, below those that the system hands out: a
+/// knock there would disturb whatever other test was given one.
 fn free_ports() -> u16 {
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let mut firsts =

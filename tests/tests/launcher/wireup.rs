@@ -33,7 +33,8 @@ struct Rank {
 impl Rank {
     /// Starts it and hears its hello.
     fn start() -> Self {
-        // Children of other tests inherit what is open without close-on-exec, for the moment between the two calls.
+        // Children of other tests inherit what is open without close-on-exec, for the moment
+        // between the two calls.
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (channel, theirs) = Channel::pair().unwrap();

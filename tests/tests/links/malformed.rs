@@ -1,6 +1,7 @@
-//! A wire on which somebody throws frames at two ranks that have found each other and talk: noise, genuine frames with
-//! changes, cut, prolonged or said again, and well-formed ones of other connections, lives and jobs. Nothing of that may end
-//! in a panic, reach a message or end a connection; all of it is counted.
+//! A wire on which somebody throws frames at two ranks that have found each other and talk: noise,
+//! genuine frames with changes, cut, prolonged or said again, and well-formed ones of other
+//! connections, lives and jobs. Nothing of that may end in a panic, reach a message or end a
+//! connection; all of it is counted.
 
 use std::collections::VecDeque;
 
@@ -25,7 +26,8 @@ const GIANT_BYTES: usize = 70_000;
 /// Genuine frames that the stranger remembers.
 const REMEMBERED: usize = 16;
 
-/// A device into whose frames a stranger throws some of its own: one in three of those that come up.
+/// A device into whose frames a stranger throws some of its own: one in three of those that come
+/// up.
 struct Thrown<N> {
     nic: N,
     draw: Draw,
@@ -127,7 +129,8 @@ impl<N> Thrown<N> {
         framed(genuine, self.header, SUBTYPE, &[frame.as_bytes(), payload])
     }
 
-    /// A handshake of another life, job or rank, or discovery's message of another job, from the peer's own station.
+    /// A handshake of another life, job or rank, or discovery's message of another job, from the
+    /// peer's own station.
     fn of_another_life(&mut self, genuine: &[u8]) -> Vec<u8> {
         let number = self.draw.next() as u32;
         let rank = self.below(3) as u32;
@@ -155,13 +158,15 @@ impl<N> Thrown<N> {
     }
 }
 
-/// A frame between the stations of a genuine one. In both kinds the last bytes of the header are subtype and version.
+/// A frame between the stations of a genuine one. In both kinds the last bytes of the header are
+/// subtype and version.
 fn framed(genuine: &[u8], header: usize, subtype: u8, parts: &[&[u8]]) -> Vec<u8> {
     let mut frame = genuine[..header].to_vec();
     frame[header - 2] = subtype;
     parts.iter().for_each(|part| frame.extend_from_slice(part));
     if header == UDP_HEADER_BYTES {
-        // Lengths of IPv4 and of UDP, which has no checksum then, and the checksum of IPv4 (RFC 791, 3.1; RFC 768).
+        // Lengths of IPv4 and of UDP, which has no checksum then, and the checksum of IPv4 (RFC
+        // 791, 3.1; RFC 768).
         let total = (frame.len() - 14) as u16;
         frame[16..18].copy_from_slice(&total.to_be_bytes());
         frame[38..40].copy_from_slice(&(total - 20).to_be_bytes());

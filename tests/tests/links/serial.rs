@@ -13,8 +13,8 @@ use crate::rig::{Draw, FRAME_BYTES, Pair};
 /// Bytes that a pipe holds: the queue of a UART.
 const PIPE_BYTES: usize = 64;
 
-/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a companion; now and then there
-/// is a burst of noise.
+/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a
+/// companion; now and then there is a burst of noise.
 struct Pipe {
     bytes: VecDeque<u8>,
     draw: Draw,

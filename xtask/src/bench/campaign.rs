@@ -31,8 +31,8 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Makes sure of the files. Before anything is built or measured: minutes of measuring are not lost to a wrong path or a
-    /// full disk.
+    /// Makes sure of the files. Before anything is built or measured: minutes of measuring are not
+    /// lost to a wrong path or a full disk.
     pub(crate) fn reserve(self) -> Result<Files> {
         let Self { html, markdown, json } = self;
         let html = html.as_deref().map(File::reserve).transpose()?;

@@ -1,4 +1,5 @@
-//! `cargo xtask bench collectives`: every collective operation at sizes that show how it grows, in one run.
+//! `cargo xtask bench collectives`: every collective operation at sizes that show how it grows, in
+//! one run.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -16,10 +17,12 @@ use crate::workspace::Workspace;
 
 /// All collective operations with 2 ranks, and with 4 ranks on two cores
 ///
-/// A table at the end, a row for each operation and size, with the ratio to the best peer; all of it takes half an hour.
-/// Bytes are those of a vector; of a block where there is one for every rank, and in the v-variants half and one and a half
-/// times as many by turns. With 4 ranks the peers yield their cores while they wait, which is their setting for more ranks
-/// than cores. gloo has TCP alone, and no scans, reduce_scatter(_block), gatherv, scatterv, alltoallw and neighbours.
+/// A table at the end, a row for each operation and size, with the ratio to the best peer; all of
+/// it takes half an hour. Bytes are those of a vector; of a block where there is one for every
+/// rank, and in the v-variants half and one and a half times as many by turns. With 4 ranks the
+/// peers yield their cores while they wait, which is their setting for more ranks than cores. gloo
+/// has TCP alone, and no scans, reduce_scatter(_block), gatherv, scatterv, alltoallw and
+/// neighbours.
 #[derive(Args)]
 pub(crate) struct Collectives {
     /// Measure only these operations [default: all]

@@ -1,4 +1,5 @@
-//! `cargo xtask bench` by itself: every workload over every transport in one run of bounded length, and a report.
+//! `cargo xtask bench` by itself: every workload over every transport in one run of bounded length,
+//! and a report.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -51,7 +52,8 @@ const OVERHEAD: f64 = 0.1;
 /// The measured programs of tables of their own.
 const OTHERS: [&str; 3] = ["bench_matching", "bench_peers", "bench_instructions"];
 
-/// The sizes of a collective that are measured here by ranks that are many, or far: `cargo xtask bench collectives` has more.
+/// The sizes of a collective that are measured here by ranks that are many, or far: `cargo xtask
+/// bench collectives` has more.
 fn few(workload: Workload) -> &'static [usize] {
     match workload {
         Workload::Bcast | Workload::Reduce | Workload::Allreduce => &[8, 64 << 10, 1 << 20],
@@ -62,7 +64,8 @@ fn few(workload: Workload) -> &'static [usize] {
     }
 }
 
-/// What is measured with so many ranks over a transport: of collectives everything where two share memory.
+/// What is measured with so many ranks over a transport: of collectives everything where two share
+/// memory.
 fn stage(transport: Transport, ranks: usize) -> Stage {
     let is_whole = transport == Transport::Shm && ranks == 2;
     let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2).map(|workload| (workload, workload.sizes()));

@@ -1,5 +1,6 @@
-//! A measured group of processes: the ranks of one implementation that live for the whole run, sleep between
-//! batches and answer each batch with the time it took. The other side is `tests/src/bench.rs`.
+//! A measured group of processes: the ranks of one implementation that live for the whole run,
+//! sleep between batches and answer each batch with the time it took. The other side is
+//! `tests/src/bench.rs`.
 
 use core::time::Duration;
 use std::fs;
@@ -23,8 +24,8 @@ const BATCH_MAX: Duration = Duration::from_secs(30);
 /// How long a group may take to end by itself.
 const END_MAX: Duration = Duration::from_secs(3);
 
-/// Where the control sockets stand: a folder of this process alone, in the system's temporary folder because a
-/// socket's path must be short. Removed with everything in it when dropped.
+/// Where the control sockets stand: a folder of this process alone, in the system's temporary
+/// folder because a socket's path must be short. Removed with everything in it when dropped.
 #[derive(Debug)]
 pub(crate) struct Sockets(PathBuf);
 

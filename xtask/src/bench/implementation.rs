@@ -55,7 +55,8 @@ impl Transport {
     }
 }
 
-/// The most bytes that one cache line carries beside its sequence number, and what it is still held against.
+/// The most bytes that one cache line carries beside its sequence number, and what it is still held
+/// against.
 const LINE_PAYLOAD: usize = 56;
 const LINE_BYTES: usize = 64;
 

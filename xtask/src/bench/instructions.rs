@@ -12,10 +12,11 @@ use super::program;
 use crate::shell;
 use crate::table::Table;
 
-/// Repetitions of the longer and the shorter run; their difference leaves start-up and first touches out.
+/// Repetitions of the longer and the shorter run; their difference leaves start-up and first
+/// touches out.
 const RUNS: [u32; 2] = [1100, 100];
-/// What is counted: the call, the function of `bench_instructions` that makes it, and how the message is received there or the
-/// name of the collective.
+/// What is counted: the call, the function of `bench_instructions` that makes it, and how the
+/// message is received there or the name of the collective.
 const CALLS: [(&str, &str, &str); 18] = [
     ("isend", "start_send", "blocking"),
     ("recv, the message in the ring", "take_receive", "blocking"),
@@ -37,15 +38,17 @@ const CALLS: [(&str, &str, &str); 18] = [
     ("exscan, who takes", "take_collective", "exscan"),
 ];
 
-/// Counts the instructions of an 8-byte message and of collectives of two ranks over shared memory, natively and by the C
-/// interface of MPI, under callgrind.
+/// Counts the instructions of an 8-byte message and of collectives of two ranks over shared memory,
+/// natively and by the C interface of MPI, under callgrind.
 ///
-/// The count is of the calls as a user makes them, checks of their arguments and all, with their share of the credits that
-/// go back, and does not vary with the machine's mood. Each has a name in its interface and a type of data; native messages
-/// are of bytes. It needs valgrind and a C compiler (Debian: apt-get install valgrind gcc).
+/// The count is of the calls as a user makes them, checks of their arguments and all, with their
+/// share of the credits that go back, and does not vary with the machine's mood. Each has a name in
+/// its interface and a type of data; native messages are of bytes. It needs valgrind and a C
+/// compiler (Debian: apt-get install valgrind gcc).
 #[derive(Args)]
 pub(crate) struct Instructions {
-    /// Print one JSON object a line instead of the table; interface, call and datatype together name a count
+    /// Print one JSON object a line instead of the table; interface, call and datatype together
+    /// name a count
     #[arg(long)]
     json: bool,
     /// Count the calls of this interface alone
@@ -91,7 +94,8 @@ struct Count {
     interface: Interface,
     call: &'static str,
     datatype: &'static str,
-    /// How the message is received, or the name of the collective, where `bench_instructions` is told.
+    /// How the message is received, or the name of the collective, where `bench_instructions` is
+    /// told.
     receive: Option<&'static str>,
     each: f64,
 }

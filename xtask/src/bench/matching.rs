@@ -1,4 +1,5 @@
-//! `cargo xtask bench matching`: what a message costs when many receives are posted, or many messages unexpected.
+//! `cargo xtask bench matching`: what a message costs when many receives are posted, or many
+//! messages unexpected.
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -10,9 +11,10 @@ use crate::table::Table;
 
 /// Measures matching at growing depth, in one process.
 ///
-/// A rank sends itself messages of 8 bytes. `posted`: each finds its receive among DEPTH with other tags, which is posted
-/// again. `unexpected`: each is received from among DEPTH with other tags, and sent again. The time is that of the whole
-/// step; how it grows with the depth is what matching costs.
+/// A rank sends itself messages of 8 bytes. `posted`: each finds its receive among DEPTH with other
+/// tags, which is posted again. `unexpected`: each is received from among DEPTH with other tags,
+/// and sent again. The time is that of the whole step; how it grows with the depth is what matching
+/// costs.
 #[derive(Args)]
 pub(crate) struct Matching {
     /// Receives posted or messages unexpected, 1 to 10000

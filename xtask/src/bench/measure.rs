@@ -1,4 +1,5 @@
-//! `cargo xtask bench latency` and its like: one workload of two ranks over one transport, at sizes of one's choice.
+//! `cargo xtask bench latency` and its like: one workload of two ranks over one transport, at sizes
+//! of one's choice.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -144,7 +145,8 @@ impl Measure {
     }
 }
 
-/// Everyone who can be measured; what is missing, and how to install it, is told, or fails where all are required.
+/// Everyone who can be measured; what is missing, and how to install it, is told, or fails where
+/// all are required.
 pub(super) fn wanted(
     peers: bool,
     require: bool,

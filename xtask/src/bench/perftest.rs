@@ -1,5 +1,6 @@
-//! UCX's own benchmark, `ucx_perftest`, in short runs between the others' batches. It cannot be driven batch by batch and
-//! sends the same buffer again and again, so its bandwidth is that of a warm cache.
+//! UCX's own benchmark, `ucx_perftest`, in short runs between the others' batches. It cannot be
+//! driven batch by batch and sends the same buffer again and again, so its bandwidth is that of a
+//! warm cache.
 
 use core::time::Duration;
 use std::process::{Child, Command, Stdio};

@@ -21,8 +21,8 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what the implementations need in a profile of cargo's, and other measured programs with them, with what `features` has
-    /// cargo told.
+    /// Builds what the implementations need in a profile of cargo's, and other measured programs
+    /// with them, with what `features` has cargo told.
     pub(crate) fn build(
         workspace: &Workspace,
         profile: &str,
@@ -92,14 +92,16 @@ impl Programs {
         Ok(status.context("starting aldis-run")?.code() != Some(2))
     }
 
-    /// How much longer a computation takes on each of the cores while the other is at it too; nothing if that is not known.
+    /// How much longer a computation takes on each of the cores while the other is at it too;
+    /// nothing if that is not known.
     pub(crate) fn crowding(&self, [one, other]: [usize; 2]) -> Option<f64> {
         let mut raw = Command::new(self.built.join("bench_raw"));
         raw.arg("cores").args([one, other].map(|core| core.to_string()));
         shell::output(&mut raw).ok()?.trim().parse().ok()
     }
 
-    /// The command that starts the ranks, one for each of `cores`. Every rank pins itself, so that all are pinned alike.
+    /// The command that starts the ranks, one for each of `cores`. Every rank pins itself, so that
+    /// all are pinned alike.
     pub(crate) fn command(
         &self,
         which: Implementation,
@@ -145,7 +147,8 @@ impl Programs {
             Transport::Tcp => run.args(["self,tcp", "--mca", "btl_tcp_if_include", "lo"]),
             _ => run.arg("self,vader"),
         };
-        // With a core for each rank it never yields, although slots may be oversubscribed: its best case.
+        // With a core for each rank it never yields, although slots may be oversubscribed: its best
+        // case.
         let yields = if is_crowded { "1" } else { "0" };
         run.args(["--mca", "mpi_yield_when_idle", yields]).arg(self.peer(Implementation::OpenMpi));
         run

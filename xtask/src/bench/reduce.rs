@@ -10,8 +10,9 @@ use crate::table::Table;
 
 /// Measures reductions of one slice into another, in one process, beside a copy of as many bytes.
 ///
-/// `chosen` is what a collective does: the widest vectors that the processor is found to have. The others are the same loop in
-/// what every program is compiled for and in each wider kind of vectors. All take turns, batch after batch.
+/// `chosen` is what a collective does: the widest vectors that the processor is found to have. The
+/// others are the same loop in what every program is compiled for and in each wider kind of
+/// vectors. All take turns, batch after batch.
 #[derive(Args)]
 pub(crate) struct Reduce {
     /// Bytes of a slice, multiples of 16 up to 2^26

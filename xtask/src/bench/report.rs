@@ -141,7 +141,8 @@ impl Report {
     }
 }
 
-/// How `which`, one that is Aldis, stands in a point; a point without either has a row all the same.
+/// How `which`, one that is Aldis, stands in a point; a point without either has a row all the
+/// same.
 fn row(point: Point<'_>, measured: &[Implementation], which: Implementation) -> Option<Vec<String>> {
     let first = point.0.first()?;
     let unit = first.workload.unit();

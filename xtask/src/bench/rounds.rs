@@ -1,4 +1,5 @@
-//! Measuring: all implementations in one run, taking turns in short batches between two looks at the calibrator.
+//! Measuring: all implementations in one run, taking turns in short batches between two looks at
+//! the calibrator.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -19,18 +20,21 @@ use super::workload::{Ask, Workload};
 /// What the calibrator is asked for: it shows the machine's state, whatever is measured.
 const CALIBRATION: Ask = Ask { wire: "latency", turns: 200, bytes: 8, each: 1 };
 
-/// Below this two cores have a cache in common: seen 27 to 56 ns with, 150 and more without (AMD EPYC, virtual machine).
+/// Below this two cores have a cache in common: seen 27 to 56 ns with, 150 and more without (AMD
+/// EPYC, virtual machine).
 const SHARED_CACHE_NS: f64 = 80.0;
 
-/// How much longer a computation takes on each of two cores at once, at least, if there is one physical core behind them.
-/// Its multiplier is then shared, which doubles the time; with one each it is the same.
+/// How much longer a computation takes on each of two cores at once, at least, if there is one
+/// physical core behind them. Its multiplier is then shared, which doubles the time; with one each
+/// it is the same.
 const CROWDED: f64 = 1.3;
 
-/// Batches of each implementation in a round. More would make a round long enough for the machine to change.
+/// Batches of each implementation in a round. More would make a round long enough for the machine
+/// to change.
 const BATCHES: u32 = 3;
 
-/// The fewest rounds of a measurement; and where the machine is so busy that these take several times as long as was asked
-/// for, fewer.
+/// The fewest rounds of a measurement; and where the machine is so busy that these take several
+/// times as long as was asked for, fewer.
 const ROUNDS_MIN: usize = 10;
 const ROUNDS_BUSY: usize = 4;
 const BUSY: f64 = 4.0;
@@ -110,7 +114,8 @@ impl Bench {
         Ok(Field { transport, ranks, series })
     }
 
-    /// Rounds of batches for `seconds`, and for twice that if none was steady; no figures if none is even then.
+    /// Rounds of batches for `seconds`, and for twice that if none was steady; no figures if none
+    /// is even then.
     pub(crate) fn measure(
         &mut self,
         field: &mut Field,

@@ -8,7 +8,8 @@ use super::perftest::Perftest;
 use super::statistics::percentile;
 use super::workload::{Ask, Workload};
 
-/// Samples of one implementation of one workload at one size, with the number of the round that each is from.
+/// Samples of one implementation of one workload at one size, with the number of the round that
+/// each is from.
 pub(crate) struct Series {
     pub(crate) which: Implementation,
     runner: Runner,
@@ -53,8 +54,8 @@ impl Series {
         self.turns_max = u32::MAX;
     }
 
-    /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where that is too long; or none
-    /// where that would take too long a share of the run.
+    /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where
+    /// that is too long; or none where that would take too long a share of the run.
     pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, ranks: usize, round: usize) -> Result<()> {
         let ask = Ask { turns: ask.turns.min(self.turns_max), ..ask };
         let cost = match &mut self.runner {

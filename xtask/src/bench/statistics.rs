@@ -13,8 +13,8 @@ pub(crate) enum Verdict {
     Steady,
     /// The calibrator changed during the round.
     Moved,
-    /// The calibrator was the same before and after, but far from the run's median: the host had placed the
-    /// virtual cores elsewhere, nearer to each other or farther apart, or was busy.
+    /// The calibrator was the same before and after, but far from the run's median: the host had
+    /// placed the virtual cores elsewhere, nearer to each other or farther apart, or was busy.
     Displaced,
 }
 

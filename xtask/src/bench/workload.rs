@@ -1,5 +1,5 @@
-//! What is measured: a table of workloads, with what is asked of the ranks for each and what comes out. What a turn of
-//! each does is written in `tests/src/bench.rs`.
+//! What is measured: a table of workloads, with what is asked of the ranks for each and what comes
+//! out. What a turn of each does is written in `tests/src/bench.rs`.
 
 use super::implementation::Transport;
 
@@ -224,7 +224,8 @@ impl Workload {
         }
     }
 
-    /// Turns in a batch: about 0.1 ms of small messages, few enough that one interrupt spoils one sample.
+    /// Turns in a batch: about 0.1 ms of small messages, few enough that one interrupt spoils one
+    /// sample.
     fn turns(self, bytes: usize, transport: Transport, ranks: usize) -> u32 {
         let turns = match (self, bytes) {
             (Self::Bandwidth | Self::Both | Self::Overlap, _) => 2,
@@ -234,7 +235,8 @@ impl Workload {
             (_, 4097..=262_144) => 20,
             _ => 5,
         };
-        // A socket takes tens of times as long as a line of cache, and so does a rank that waits for its core.
+        // A socket takes tens of times as long as a line of cache, and so does a rank that waits
+        // for its core.
         let slow = (transport == Transport::Tcp || ranks > 2) && turns > 10;
         let turns: u32 = if slow { turns / 4 } else { turns };
         // Every rank is the root as often as every other.
@@ -247,7 +249,8 @@ impl Workload {
         Ask { wire: self.name(), turns, bytes, each: self.window(bytes) }
     }
 
-    /// The figure that a turn of `cost` makes: nanoseconds, or of [`Workload::Overlap`] the share that is not hidden.
+    /// The figure that a turn of `cost` makes: nanoseconds, or of [`Workload::Overlap`] the share
+    /// that is not hidden.
     pub(crate) fn figure(self, bytes: usize, cost: f64) -> f64 {
         let messages = self.window(bytes) as f64;
         match self {

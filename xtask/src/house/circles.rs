@@ -14,8 +14,8 @@ const ROOT: &str = "lib";
 /// Which module uses which.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
-/// The circles of a crate whose sources are in this folder: the modules of each that use each other,
-/// directly or by way of others. Tests in files of their own count for their module.
+/// The circles of a crate whose sources are in this folder: the modules of each that use each
+/// other, directly or by way of others. Tests in files of their own count for their module.
 pub(super) fn of<'a>(sources: impl Iterator<Item = &'a SourceFile>, folder: &str) -> Vec<Vec<String>> {
     let sources: Vec<&SourceFile> = sources.collect();
     let root = format!("{folder}/lib.rs");

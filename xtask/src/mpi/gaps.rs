@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// The list: a line a test, with its name, the numbers of ranks at which it does not pass (`2,4`), and why; `#` begins a comment.
+/// The list: a line a test, with its name, the numbers of ranks at which it does not pass (`2,4`),
+/// and why; `#` begins a comment.
 pub(super) struct Gaps {
     file: PathBuf,
     known: BTreeSet<(String, u32)>,

@@ -1,5 +1,5 @@
-//! Modules of mpi4py's own tests, with one build of mpi4py: over the reference library, MPICH, and over Aldis, compared test by
-//! test.
+//! Modules of mpi4py's own tests, with one build of mpi4py: over the reference library, MPICH, and
+//! over Aldis, compared test by test.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -67,7 +67,8 @@ pub(super) fn need_python() -> Result<()> {
     if has_python() { Ok(()) } else { bail!("no Python to build mpi4py with: {PYTHON_NEEDS}") }
 }
 
-/// Seconds that a job may take, of which both launchers know; and those after which it is ended without being asked.
+/// Seconds that a job may take, of which both launchers know; and those after which it is ended
+/// without being asked.
 const LIMIT: &str = "120";
 const LIMIT_OF_LAUNCHER: &str = "140";
 
@@ -136,8 +137,9 @@ struct Python {
     sources: PathBuf,
 }
 
-/// Runs the `wanted` modules, or all that docs/mpi.md counts, at each number of ranks, and shows how many of the tests that pass over the reference library pass over Aldis, and
-/// which do not; what came of all of them.
+/// Runs the `wanted` modules, or all that docs/mpi.md counts, at each number of ranks, and shows
+/// how many of the tests that pass over the reference library pass over Aldis, and which do not;
+/// what came of all of them.
 ///
 /// # Errors
 /// A test that is behind and not among the known gaps, or one of those that passes.
@@ -184,8 +186,8 @@ pub(super) fn run(
     Ok(format!("{good} times a test of mpi4py passes as over the reference library, {known} known gaps"))
 }
 
-/// Shows the tests that are behind; of those that pass over the reference library, how many there are, pass over Aldis, are known
-/// not to, and are behind.
+/// Shows the tests that are behind; of those that pass over the reference library, how many there
+/// are, pass over Aldis, are known not to, and are behind.
 fn compare(control: &Module, went: &Module, ranks: u32, gaps: &mut Gaps) -> [usize; 4] {
     let [mut passed, mut same, mut known, mut worse] = [0; 4];
     for (name, _) in control.iter().filter(|(_, outcome)| **outcome == Outcome::Passed) {
@@ -242,7 +244,8 @@ impl Python {
         Ok(Self { home: home.to_owned(), sources })
     }
 
-    /// What comes of each of a module's tests. Where a test ends its job, or the job its time, another job runs the rest.
+    /// What comes of each of a module's tests. Where a test ends its job, or the job its time,
+    /// another job runs the rest.
     fn module(&self, library: &Library, module: &str, ranks: u32) -> Result<Module> {
         let mut all = Module::new();
         for _ in 0..JOBS {
@@ -292,8 +295,8 @@ impl Python {
         Ok(format!("the job ended, {}: {}", ended.status, last.join(" | ")))
     }
 
-    /// What the ranks of the last job have said, and whether all have come to the end. A test that a rank has begun and nothing was
-    /// said of has failed: it `ended` the job.
+    /// What the ranks of the last job have said, and whether all have come to the end. A test that
+    /// a rank has begun and nothing was said of has failed: it `ended` the job.
     fn said(&self, ranks: u32, ended: &str) -> Result<(Module, bool)> {
         let (mut all, mut is_whole) = (Module::new(), true);
         for rank in 0..ranks {

@@ -1,4 +1,5 @@
-//! Programs in C over Aldis: one that names every function, those of `host-sim/mpi-abi/programs`, and errors as a user meets them.
+//! Programs in C over Aldis: one that names every function, those of `host-sim/mpi-abi/programs`,
+//! and errors as a user meets them.
 
 use core::fmt::Write;
 use std::fs;

@@ -1,4 +1,5 @@
-//! The examples of the crate `mpi` (rsmpi), built once with `aldis-mpicc`, over the reference library and over Aldis.
+//! The examples of the crate `mpi` (rsmpi), built once with `aldis-mpicc`, over the reference
+//! library and over Aldis.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,7 +29,8 @@ const NEEDS: &str = "apt-get install python3-venv python3-dev libclang-dev pkg-c
 /// Runs them all, and shows which pass where; what came of all of them.
 ///
 /// # Errors
-/// One that passes over the reference library and not over Aldis, and is not among the known gaps; or one of those that passes.
+/// One that passes over the reference library and not over Aldis, and is not among the known gaps;
+/// or one of those that passes.
 pub(super) fn run(prefix: &Path, target: &Path, is_json: bool) -> Result<String> {
     let (reference, aldis) = (Library::reference(&environment(target))?, Library::aldis(prefix));
     let examples = build(prefix, &target.join("mpi-rsmpi"))?;

@@ -28,7 +28,8 @@ pub(crate) struct Test {
     #[arg(long)]
     debug: bool,
 
-    /// Print what came of modules and examples as JSON, an object for each of them and number of ranks
+    /// Print what came of modules and examples as JSON, an object for each of them and number of
+    /// ranks
     #[arg(long)]
     json: bool,
 }
@@ -38,10 +39,11 @@ pub(crate) struct Test {
 enum Suite {
     /// Programs in C of this repository, built with `aldis-mpicc`
     Programs,
-    /// mpi4py's own tests, over the reference library MPICH and over Aldis, test by test. Needs Python, a compiler, and PyPI for the
-    /// first time
+    /// mpi4py's own tests, over the reference library MPICH and over Aldis, test by test. Needs
+    /// Python, a compiler, and PyPI for the first time
     Mpi4py,
-    /// The examples of the crate `mpi` with 1 to 4 ranks, over both too. Needs the same, libclang, and crates.io for the first time
+    /// The examples of the crate `mpi` with 1 to 4 ranks, over both too. Needs the same, libclang,
+    /// and crates.io for the first time
     Rsmpi,
 }
 

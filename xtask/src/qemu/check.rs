@@ -1,8 +1,9 @@
-//! Snapshot tests: jobs whose output, with times and the like left out, is compared with what is written down beside the
-//! command line in `tests/emulated`.
+//! Snapshot tests: jobs whose output, with times and the like left out, is compared with what is
+//! written down beside the command line in `tests/emulated`.
 //!
-//! A snapshot is a text file: lines with `#` say what it shows, the line with `$` is the command, what follows is the
-//! expected output of each rank in the order of ranks. `cargo xtask qemu check --bless` writes the output anew.
+//! A snapshot is a text file: lines with `#` say what it shows, the line with `$` is the command,
+//! what follows is the expected output of each rank in the order of ranks. `cargo xtask qemu
+//! check --bless` writes the output anew.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,8 @@ use crate::workspace::{self, Workspace};
 
 /// Compares jobs in emulators with what they should say.
 ///
-/// Each file of tests/emulated names a command and the output it must have. Faults come from seeds; what depends on time is
-/// left out of the comparison.
+/// Each file of tests/emulated names a command and the output it must have. Faults come from seeds;
+/// what depends on time is left out of the comparison.
 #[derive(Args)]
 pub(crate) struct Check {
     /// Only snapshots whose name contains this
@@ -166,7 +167,8 @@ fn transcript(report: &Report) -> String {
     report.ranks.iter().map(lines).collect()
 }
 
-/// What begins a line that is not part of what a program says: counts, logs, and what an emulator says of itself.
+/// What begins a line that is not part of what a program says: counts, logs, and what an emulator
+/// says of itself.
 const ASIDES: [&str; 8] =
     ["frames: ", "qemu-system-", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
 
@@ -183,7 +185,8 @@ fn normalised(report: &Report) -> String {
     if report.count("/udp") > 0 && report.count("/udp") == report.count("/received") {
         text.push_str("[switch] all frames in UDP over IPv4\n");
     }
-    // How many there are depends on time; that there are some does not, where the switch was told to make them.
+    // How many there are depends on time; that there are some does not, where the switch was told
+    // to make them.
     for (name, _) in super::report::FAULTS.iter().filter(|(_, pointer)| report.count(pointer) > 0) {
         text.push_str(&format!("[switch] some frames {name}\n"));
         if matches!(*name, "corrupted" | "malformed") && report.refused() > 0 {

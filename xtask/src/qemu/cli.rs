@@ -32,9 +32,9 @@ impl Command {
 
 /// Runs a job whose ranks all have one architecture.
 ///
-/// Builds the firmware, starts a switch and an emulator for each rank, shows what the ranks say, and checks every verdict,
-/// every exit code, and that results are bit for bit those of Linux processes. Everything is ended and removed at
-/// the end, also on Ctrl-C.
+/// Builds the firmware, starts a switch and an emulator for each rank, shows what the ranks say,
+/// and checks every verdict, every exit code, and that results are bit for bit those of Linux
+/// processes. Everything is ended and removed at the end, also on Ctrl-C.
 #[derive(Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub(crate) struct Run {

@@ -1,7 +1,9 @@
-//! What a microcontroller's image logs, as text: frames of defmt, decoded with the table in the image's ELF file.
+//! What a microcontroller's image logs, as text: frames of defmt, decoded with the table in the
+//! image's ELF file.
 //!
-//! A frame is rzCOBS-encoded and stands between zeros ("The defmt book", Design and implementation). They come by the same
-//! stream as what the emulator itself complains of; whatever is no frame is passed on as it is.
+//! A frame is rzCOBS-encoded and stands between zeros ("The defmt book", Design and
+//! implementation). They come by the same stream as what the emulator itself complains of; whatever
+//! is no frame is passed on as it is.
 
 use std::collections::VecDeque;
 use std::fs;

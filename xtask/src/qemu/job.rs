@@ -58,7 +58,8 @@ enum Event {
 }
 
 impl Job {
-    /// Builds all, plays the job, compares it with the same of Linux processes, and tells what came of it.
+    /// Builds all, plays the job, compares it with the same of Linux processes, and tells what came
+    /// of it.
     pub(super) fn show(&self, json: bool) -> Result<()> {
         if let Some(why) = self.members.iter().find_map(|arch| arch.refuses(self.link)) {
             bail!("{why}");
@@ -165,7 +166,8 @@ impl Job {
         Switch::start(&command).map(Some)
     }
 
-    /// Hears the ranks until all have ended, one has failed and the others have had their say, or time is up.
+    /// Hears the ranks until all have ended, one has failed and the others have had their say, or
+    /// time is up.
     fn watch(&self, children: &mut [Child], events: &Receiver<Event>, start: Instant) -> Vec<Rank> {
         let mut ranks: Vec<Rank> =
             self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();

@@ -88,8 +88,8 @@ impl Arch {
         }
     }
 
-    /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero, which a triple fault
-    /// gives, is never good.
+    /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero,
+    /// which a triple fault gives, is never good.
     pub(super) const fn good_code(self) -> i32 {
         if matches!(self, Self::X86_64) { 33 } else { 0 }
     }
@@ -118,7 +118,8 @@ pub(super) fn command(arch: Arch, place: &Place<'_>) -> Command {
     board(&mut qemu, arch);
     qemu.arg("-kernel").arg(place.program);
     match arch {
-        // The machine has no kernel command line: semihosting carries the words, each as an argument.
+        // The machine has no kernel command line: semihosting carries the words, each as an
+        // argument.
         Arch::CortexM => {
             let words: String = place.words.split(' ').map(|word| format!(",arg={word}")).collect();
             qemu.args(["-semihosting-config", &format!("enable=on,target=native,arg=aldis{words}")]);
@@ -159,7 +160,8 @@ fn board(qemu: &mut Command, arch: Arch) {
         }
         Arch::Host => {}
     }
-    // A second processor that could be plugged in makes atomic operations atomic to other processes too.
+    // A second processor that could be plugged in makes atomic operations atomic to other processes
+    // too.
     if arch != Arch::CortexM {
         qemu.args(["-smp", "1,maxcpus=2"]);
     }

@@ -25,7 +25,8 @@ impl Programs {
         if let Some(Outcome::Skipped { why, enable }) = missing(&workspace, members)? {
             bail!("{why}; to enable: {enable}");
         }
-        // As `cargo test --workspace` builds them, for one test of either package: so they are built once for both.
+        // As `cargo test --workspace` builds them, for one test of either package: so they are
+        // built once for both.
         let mut cargo = workspace::cargo();
         cargo.args(["test", "--no-run", "--locked", "--quiet", "--workspace"]);
         shell::run(cargo.args(["--test", "aldis_switch", "--test", "programs"]))?;

@@ -67,7 +67,8 @@ impl Rank {
         words.find(|(key, _)| *key == name)?.1.parse().ok()
     }
 
-    /// What is wrong with it, in words; `None` if nothing is. A good word alone does not count, nor does a good code.
+    /// What is wrong with it, in words; `None` if nothing is. A good word alone does not count, nor
+    /// does a good code.
     pub(super) fn fault(&self) -> Option<String> {
         let label = self.label();
         let Some((status, _)) = self.ended else {

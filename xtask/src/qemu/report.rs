@@ -54,7 +54,8 @@ impl Report {
         }
     }
 
-    /// Runs the same job of Linux processes on a good wire, if there is a result to compare and something it could differ by.
+    /// Runs the same job of Linux processes on a good wire, if there is a result to compare and
+    /// something it could differ by.
     pub(super) fn compare_with_host(&mut self, programs: &Programs) -> Result<()> {
         let job = self.job.of_the_host();
         let differs = self.job.members != job.members || !self.job.wire.faults.are_none();
@@ -150,7 +151,8 @@ impl Report {
     }
 }
 
-/// Two boots that have drawn the same epoch, if any have: their boards' entropy is none. A Cortex-M has its counter alone.
+/// Two boots that have drawn the same epoch, if any have: their boards' entropy is none. A Cortex-M
+/// has its counter alone.
 fn same_life(ranks: &[Rank]) -> Option<String> {
     let drawn = |rank: &&Rank| rank.arch != Arch::CortexM && rank.epoch().is_some();
     let mut drawn = ranks.iter().filter(drawn);

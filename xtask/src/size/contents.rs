@@ -2,8 +2,8 @@
 
 use anyhow::{Result, bail};
 
-/// Parts of the names under which the compiler and core keep what leads to a panic message. The panic handler
-/// itself (`rust_begin_unwind`) is linked only when something can reach it.
+/// Parts of the names under which the compiler and core keep what leads to a panic message. The
+/// panic handler itself (`rust_begin_unwind`) is linked only when something can reach it.
 const PANIC: [&str; 8] = [
     "panic",
     "rust_begin_unwind",
@@ -52,7 +52,8 @@ fn forbidden(symbols: &[String]) -> Forbidden<'_> {
     Forbidden { panic: matching(&PANIC), heap: matching(&HEAP) }
 }
 
-/// Whether `part` stands in `name` where a word begins: `alloc::` is in `<alloc::vec::Vec>`, not in `dealloc::x`.
+/// Whether `part` stands in `name` where a word begins: `alloc::` is in `<alloc::vec::Vec>`, not in
+/// `dealloc::x`.
 fn begins_a_word(name: &str, part: &str) -> bool {
     name.match_indices(part).any(|(at, _)| {
         let before = name.get(..at).and_then(|head| head.chars().next_back());

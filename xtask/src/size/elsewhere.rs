@@ -1,4 +1,5 @@
-//! The same firmware on other processors: what it takes there. Its limits hold for the microcontroller alone.
+//! The same firmware on other processors: what it takes there. Its limits hold for the
+//! microcontroller alone.
 
 use std::fs;
 

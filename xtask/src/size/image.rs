@@ -15,7 +15,8 @@ pub(super) struct Function {
     pub(super) name: String,
     /// First address after it.
     pub(super) end: u32,
-    /// What is code of it: the stretches between the constants that compilers put among instructions.
+    /// What is code of it: the stretches between the constants that compilers put among
+    /// instructions.
     pub(super) code: Vec<(u32, Vec<u8>)>,
     /// Its frame in bytes, if the compiler said.
     pub(super) frame: Option<u32>,
@@ -137,7 +138,8 @@ impl Image {
         Ok(())
     }
 
-    /// `.stack_sizes`: for each function its address and its frame, as LLVM's `StackSizeSection` writes them.
+    /// `.stack_sizes`: for each function its address and its frame, as LLVM's `StackSizeSection`
+    /// writes them.
     fn read_frames(&mut self, file: &object::File<'_>) -> Result<()> {
         let Some(section) = file.section_by_name(".stack_sizes") else { return Ok(()) };
         let mut data = section.data()?;
@@ -153,8 +155,8 @@ impl Image {
     }
 }
 
-/// Where code ends and constants begin, and the other way round: the mapping symbols `$t` and `$d` of the ARM ELF
-/// specification. True: constants from here on.
+/// Where code ends and constants begin, and the other way round: the mapping symbols `$t` and `$d`
+/// of the ARM ELF specification. True: constants from here on.
 fn constant_starts(file: &object::File<'_>) -> Result<BTreeMap<u32, bool>> {
     let mut starts = BTreeMap::new();
     for symbol in file.symbols() {

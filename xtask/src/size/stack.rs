@@ -1,5 +1,6 @@
-//! The deepest stack of an image: frames by the compiler, calls by decoding the linked code. Exact for direct
-//! calls and jumps; a call through a register is reported, not followed, and recursion is an error.
+//! The deepest stack of an image: frames by the compiler, calls by decoding the linked code. Exact
+//! for direct calls and jumps; a call through a register is reported, not followed, and recursion
+//! is an error.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,8 @@ use super::thumb::{Branch, branches};
 pub(super) struct Depth {
     /// Bytes of all frames on the chain.
     pub(super) bytes: u32,
-    /// Bytes of the deepest chain that begins with the endpoint's `poll`, where all progress is made.
+    /// Bytes of the deepest chain that begins with the endpoint's `poll`, where all progress is
+    /// made.
     pub(super) poll: Option<u32>,
     /// The chain, outermost first: function and frame.
     pub(super) chain: Vec<(String, u32)>,
@@ -51,7 +53,8 @@ fn node(image: &Image, start: u32, function: &Function) -> Node {
     for (address, code) in &function.code {
         branches(*address, code, |branch| match branch {
             Branch::Jump(to) if (start..function.end).contains(&to) => {}
-            // A jump out of a function is a call in tail position: counted like any other, which errs on the safe side.
+            // A jump out of a function is a call in tail position: counted like any other, which
+            // errs on the safe side.
             Branch::Call(to) | Branch::Jump(to) => node.calls.extend(containing(image, to)),
             Branch::Register => node.indirect = true,
         });
@@ -150,7 +153,8 @@ mod tests {
         (start, Function { name: name.into(), end, code: vec![(start, code)], frame })
     }
 
-    // Encodings after the manual: `bl` 0x100 further, `bl` to itself, `blx r3`, `bx lr`, a loop on the spot.
+    // Encodings after the manual: `bl` 0x100 further, `bl` to itself, `blx r3`, `bx lr`, a loop on
+    // the spot.
     const CALL_0X100: [u16; 2] = [0xF000, 0xF87E];
     const CALL_SELF: [u16; 2] = [0xF7FF, 0xFFFE];
     const CALL_R3: u16 = 0x4798;

@@ -1,5 +1,5 @@
-//! The branches of Thumb-2 code, as far as a call graph needs them. Encodings: ARM DDI 0403E (ARMv7-M architecture
-//! reference manual), A5.2, A5.3 and A7.7.12, A7.7.18 to A7.7.20.
+//! The branches of Thumb-2 code, as far as a call graph needs them. Encodings: ARM DDI 0403E
+//! (ARMv7-M architecture reference manual), A5.2, A5.3 and A7.7.12, A7.7.18 to A7.7.20.
 
 /// Where control may go next, other than to the next instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,8 +12,8 @@ pub(super) enum Branch {
     Register,
 }
 
-/// Decodes `code`, which stands at `address` and holds instructions only, and hands out every branch and call.
-/// Returns through the link register are none.
+/// Decodes `code`, which stands at `address` and holds instructions only, and hands out every
+/// branch and call. Returns through the link register are none.
 pub(super) fn branches(address: u32, code: &[u8], mut found: impl FnMut(Branch)) {
     let mut halves = code.chunks_exact(2).map(|pair| match pair {
         &[low, high] => u16::from_le_bytes([low, high]),
@@ -44,7 +44,8 @@ fn is_wide(first: u16) -> bool {
     first >> 11 >= 0b11101
 }
 
-/// `BL` (T1), `B.W` (T4) and `B<c>.W` (T3): whether it links, and the offset from the instruction's address plus 4.
+/// `BL` (T1), `B.W` (T4) and `B<c>.W` (T3): whether it links, and the offset from the instruction's
+/// address plus 4.
 fn wide_offset(first: u16, second: u16) -> Option<(bool, i32)> {
     if first >> 11 != 0b11110 || second >> 15 != 1 {
         return None;
@@ -58,7 +59,8 @@ fn wide_offset(first: u16, second: u16) -> Option<(bool, i32)> {
         let high = u32::from(first & 0x3FF) << 12;
         return Some((link, extend(sign << 24 | i1 << 23 | i2 << 22 | high | low, 25)));
     }
-    // Conditions 0b111x are other instructions (barriers, MSR); with the link bit it would be BLX, absent here.
+    // Conditions 0b111x are other instructions (barriers, MSR); with the link bit it would be BLX,
+    // absent here.
     if link || first >> 7 & 0b111 == 0b111 {
         return None;
     }

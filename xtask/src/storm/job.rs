@@ -15,7 +15,8 @@ use super::plan::{KINDS, Pause, Plan, Victim};
 use crate::children::{Child, Folder, lines_of};
 use crate::marked::{Mark, Process, Remains};
 
-/// How long a job may go on after the last signal: many times what it needs on two cores that others use too.
+/// How long a job may go on after the last signal: many times what it needs on two cores that
+/// others use too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
 /// How long between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(2);

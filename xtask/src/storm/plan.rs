@@ -19,7 +19,8 @@ pub(crate) const KINDS: [Kind; 5] = [
     Kind { name: "hosts-tcp", options: &["--transport", "tcp", "--host", "local:a,local:b"] },
 ];
 
-/// An example, the option that says how long it runs, and how much of that is a fraction of a second.
+/// An example, the option that says how long it runs, and how much of that is a fraction of a
+/// second.
 struct Program {
     arguments: &'static [&'static str],
     length: &'static str,
@@ -40,7 +41,8 @@ const ENDLESS: &str = "4000000000";
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Victim {
     Launcher,
-    /// Of the other processes that there are at that moment, in the order of their ids, the one of this number, round and round.
+    /// Of the other processes that there are at that moment, in the order of their ids, the one of
+    /// this number, round and round.
     Other(u64),
 }
 

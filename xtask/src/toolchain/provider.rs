@@ -48,7 +48,8 @@ impl Library {
         }
     }
 
-    /// Firmware is measured with core as it ships; std only serves tests under an emulator, and is built soonest so.
+    /// Firmware is measured with core as it ships; std only serves tests under an emulator, and is
+    /// built soonest so.
     const fn opt_level(self) -> &'static str {
         match self {
             Self::Core => "3",
@@ -64,11 +65,12 @@ impl Library {
     }
 }
 
-/// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames stated for
-/// `cargo xtask size`.
+/// Core as the toolchains ship it, with bitcode for link-time optimisation, and with its frames
+/// stated for `cargo xtask size`.
 const CORE_FLAGS: &str = "-Cembed-bitcode=yes -Zemit-stack-sizes";
 
-/// The file that says which compiler built a core; written last, so that its presence means complete.
+/// The file that says which compiler built a core; written last, so that its presence means
+/// complete.
 const STAMP: &str = "rustc-vV";
 
 /// A rustc, not rustup's proxy for one.
@@ -103,8 +105,8 @@ impl Provider {
         Self::probe(&named.unwrap_or_else(|| PathBuf::from("rustc"))).ok()
     }
 
-    /// Every compiler here that can build core and is not older than `oldest`: those of the search path, then
-    /// rustup's.
+    /// Every compiler here that can build core and is not older than `oldest`: those of the search
+    /// path, then rustup's.
     pub(super) fn with_source(oldest: (u32, u32)) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         for rustc in shell::all_in_path("rustc").into_iter().chain(rustup_compilers()) {
@@ -129,7 +131,8 @@ impl Provider {
 
     /// A folder name of its own, also when core comes to be built in another way.
     pub(super) fn slug(&self) -> String {
-        // FNV-1a (Fowler, Noll, Vo): stable across builds of xtask, unlike the standard library's hash.
+        // FNV-1a (Fowler, Noll, Vo): stable across builds of xtask, unlike the standard library's
+        // hash.
         let fold = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
         let hash = self.identity.bytes().chain(CORE_FLAGS.bytes()).fold(0xCBF2_9CE4_8422_2325, fold);
         format!("{}-{:08x}", self.release, hash >> 32)
@@ -146,9 +149,9 @@ impl Provider {
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.identity)
     }
 
-    /// Builds a library for each of the targets from this compiler's source into a folder of that name in `folder`. Core takes
-    /// half a minute and 95 MB, std a minute. The caller holds the lock of all sysroots; each library is moved to where it is
-    /// kept when it is whole.
+    /// Builds a library for each of the targets from this compiler's source into a folder of that
+    /// name in `folder`. Core takes half a minute and 95 MB, std a minute. The caller holds the
+    /// lock of all sysroots; each library is moved to where it is kept when it is whole.
     pub(super) fn build(&self, library: Library, targets: &[&str], folder: &Path, lock: &Lock) -> Result<()> {
         let names = targets.join(", ");
         eprintln!("  building {library:?} for {names} with {} (once)", self.rustc.display());
@@ -193,7 +196,8 @@ impl Provider {
         if own.is_file() { Command::new(own) } else { workspace::cargo() }
     }
 
-    /// A crate with nothing in it, and a cargo home in which the library's vendored crates are crates.io.
+    /// A crate with nothing in it, and a cargo home in which the library's vendored crates are
+    /// crates.io.
     fn write_empty_crate(&self, folder: &Path) -> Result<PathBuf> {
         let home = folder.join("home");
         fs::create_dir_all(folder.join("src"))?;

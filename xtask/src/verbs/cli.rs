@@ -34,13 +34,14 @@ programs of the guests are packages that are fetched once (80 MB) and unpacked b
 
 /// Tests the transport over verbs, and measures it beside the stack itself: `ibv_rc_pingpong`.
 ///
-/// In one guest: the transport's own tests, with faults; the conformance suite over it; every allreduce of four processes. In
-/// two guests: the conformance suite on two and four processes, and every allreduce, over verbs alone and with shared memory
-/// within a guest. In both: ping-pong of two processes and of `ibv_rc_pingpong`, which with --baseline is all.
+/// In one guest: the transport's own tests, with faults; the conformance suite over it; every
+/// allreduce of four processes. In two guests: the conformance suite on two and four processes, and
+/// every allreduce, over verbs alone and with shared memory within a guest. In both: ping-pong of
+/// two processes and of `ibv_rc_pingpong`, which with --baseline is all.
 ///
-/// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE v2). A boot takes 10 s on
-/// a quiet machine and a minute on a busy one. What fails is told with what the guest said; a guest that hangs shows its
-/// processes, queue pairs and kernel messages.
+/// Each guest is a PC with Debian's kernel, one processor, and an RDMA device `rxe0` (soft RoCE
+/// v2). A boot takes 10 s on a quiet machine and a minute on a busy one. What fails is told with
+/// what the guest said; a guest that hangs shows its processes, queue pairs and kernel messages.
 #[derive(Args)]
 #[command(after_long_help = NEEDS)]
 pub(crate) struct Test {
@@ -56,9 +57,10 @@ pub(crate) struct Test {
 
 /// Runs commands in guests that have an RDMA device, and passes on how they ended.
 ///
-/// A COMMAND is a line of the shell. Commands run one after the other; the first that ends with a code other than zero is
-/// an error, once all have run. `N: COMMAND` is for guest N alone, others are for all. Guest N has the address 10.0.0.(N+1),
-/// the device rxe0 and this address at GID index 1. There are busybox, rdma, ibv_devinfo, ibv_rc_pingpong, ibv_ud_pingpong,
+/// A COMMAND is a line of the shell. Commands run one after the other; the first that ends with a
+/// code other than zero is an error, once all have run. `N: COMMAND` is for guest N alone, others
+/// are for all. Guest N has the address 10.0.0.(N+1), the device rxe0 and this address at GID
+/// index 1. There are busybox, rdma, ibv_devinfo, ibv_rc_pingpong, ibv_ud_pingpong,
 /// ibv_srq_pingpong, and `retry COMMAND..`, which repeats a command until it succeeds, for 20 s.
 #[derive(Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
@@ -69,8 +71,8 @@ pub(crate) struct Run {
     /// A program of this machine to put into /usr/bin, with the libraries that it needs
     #[arg(long = "with", value_name = "FILE")]
     programs: Vec<PathBuf>,
-    /// Let the guest's clock count its instructions, a nanosecond each: what it measures does not depend on what else this machine
-    /// does. For one guest
+    /// Let the guest's clock count its instructions, a nanosecond each: what it measures does not
+    /// depend on what else this machine does. For one guest
     #[arg(long, conflicts_with = "guests")]
     icount: bool,
     #[command(flatten)]
@@ -96,7 +98,8 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Args)]
 struct Options {
-    /// End the commands of a guest after so many seconds, and show what it is doing; 120, or 600 for the tests
+    /// End the commands of a guest after so many seconds, and show what it is doing; 120, or 600
+    /// for the tests
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     deadline: Option<u64>,
     /// Show what the guests say while they run, on standard error

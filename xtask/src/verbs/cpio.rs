@@ -1,5 +1,5 @@
-//! An archive that a kernel unpacks as its first file system: the `newc` form of cpio, from the kernel's
-//! `Documentation/driver-api/early-userspace/buffer-format.rst`.
+//! An archive that a kernel unpacks as its first file system: the `newc` form of cpio, from the
+//! kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
 use std::collections::BTreeSet;
 
@@ -57,8 +57,8 @@ impl Archive {
         if !self.paths.insert(path.into()) {
             return;
         }
-        // Number, mode, owner, group, links, time, size, the device's and the entry's own numbers, length of the name, and
-        // a checksum that this form leaves out.
+        // Number, mode, owner, group, links, time, size, the device's and the entry's own numbers,
+        // length of the name, and a checksum that this form leaves out.
         let number = self.paths.len();
         let (size, name) = (bytes.len(), path.len() + 1);
         let numbers = [number, mode as usize, 0, 0, 1, 0, size, 0, 0, 0, 0, name, 0];

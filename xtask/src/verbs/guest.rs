@@ -8,7 +8,8 @@ use crate::qemu;
 
 /// Memory of a guest, MiB: programs stand in it too, and what is registered is locked.
 const MEMORY_MIB: u32 = 512;
-/// The device that all guests have, over a card of no network, or over the one that joins two guests.
+/// The device that all guests have, over a card of no network, or over the one that joins two
+/// guests.
 pub(super) const DEVICE: &str = "rxe0";
 /// Where in the device's table the address that a guest is given below stands.
 pub(super) const GID_INDEX: u32 = 1;
@@ -41,8 +42,8 @@ pub(super) struct Guest<'a> {
 pub(super) enum Clock {
     /// That of this machine.
     Wall,
-    /// A nanosecond for each instruction of its own; while it sleeps, none passes. What it measures does not depend on what else
-    /// this machine does.
+    /// A nanosecond for each instruction of its own; while it sleeps, none passes. What it measures
+    /// does not depend on what else this machine does.
     Instructions,
 }
 

@@ -18,7 +18,8 @@ const RETRY: &str = include_str!("retry.sh");
 const REMOTE: [(&str, &str); 2] = [("rsh", include_str!("rsh.sh")), ("rshd", include_str!("rshd.sh"))];
 /// Programs of the packages. The shell and what belongs to it are busybox's.
 const PROGRAMS: [&str; 5] = ["rdma", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong"];
-/// Soft RoCE in the verbs library: what its plug-in's name begins with, and the file by which the library finds it.
+/// Soft RoCE in the verbs library: what its plug-in's name begins with, and the file by which the
+/// library finds it.
 const PROVIDER: &str = "librxe-rdmav";
 const DRIVER: &str = "etc/libibverbs.d/rxe.driver";
 

@@ -12,8 +12,8 @@ pub(super) const FOLDER: &str = "usr/lib/x86_64-linux-gnu";
 /// The same before `/lib` became a link to `/usr/lib`.
 const OLD_FOLDER: &str = "lib/x86_64-linux-gnu";
 
-/// The names of what the program in `bytes` cannot start without: its libraries, and the path of its interpreter. Nothing
-/// for what is no ELF file, such as a script.
+/// The names of what the program in `bytes` cannot start without: its libraries, and the path of
+/// its interpreter. Nothing for what is no ELF file, such as a script.
 pub(super) fn needed(bytes: &[u8]) -> Result<Vec<String>> {
     if !matches!(FileKind::parse(bytes), Ok(FileKind::Elf64)) {
         return Ok(Vec::new());
@@ -42,7 +42,8 @@ pub(super) fn needed(bytes: &[u8]) -> Result<Vec<String>> {
 
 /// The file of a library or an interpreter: below `root` if it is there, else this machine's own.
 pub(super) fn find(name: &str, root: &Path) -> Result<PathBuf> {
-    // An interpreter is named by a path, which is a link from `/` to what stands among the libraries.
+    // An interpreter is named by a path, which is a link from `/` to what stands among the
+    // libraries.
     let file = name.rsplit('/').next().unwrap_or(name);
     let folders = [root, Path::new("/")]
         .into_iter()

@@ -1,5 +1,5 @@
-//! Debian packages, fetched and unpacked below `target/verbs`, and kept until the archive has newer ones. Nothing is
-//! installed, and nothing needs root.
+//! Debian packages, fetched and unpacked below `target/verbs`, and kept until the archive has newer
+//! ones. Nothing is installed, and nothing needs root.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -87,7 +87,8 @@ fn kernel() -> Result<String> {
     name.map(Into::into).with_context(|| unknown(KERNEL))
 }
 
-/// The packages with the libraries among those that they depend on: what else these name is for whoever installs them.
+/// The packages with the libraries among those that they depend on: what else these name is for
+/// whoever installs them.
 fn with_libraries(names: &[&str]) -> Result<Vec<String>> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--recurse", "--important", "--no-conflicts", "--no-breaks", "--no-replaces"]);
@@ -95,7 +96,8 @@ fn with_libraries(names: &[&str]) -> Result<Vec<String>> {
     Ok(wanted(&text, names))
 }
 
-/// What of a list of dependencies is to be unpacked: one line a package, indented lines for what it depends on.
+/// What of a list of dependencies is to be unpacked: one line a package, indented lines for what it
+/// depends on.
 fn wanted(text: &str, names: &[&str]) -> Vec<String> {
     let is_library = |name: &str| name.starts_with("lib") || name.starts_with("zlib");
     let packages = text.lines().filter(|line| !line.starts_with([' ', '|', '<']) && !line.contains(':'));

@@ -1,5 +1,5 @@
-//! A message and its answer: by `ibv_rc_pingpong`, which comes with the verbs library and shows what the stack itself needs,
-//! and by two ranks under `aldis-run`.
+//! A message and its answer: by `ibv_rc_pingpong`, which comes with the verbs library and shows
+//! what the stack itself needs, and by two ranks under `aldis-run`.
 
 use core::time::Duration;
 
@@ -10,8 +10,8 @@ use super::console::Ran;
 use super::guest::{DEVICE, GID_INDEX, address};
 use crate::table::Table;
 
-/// Sizes of messages, and how many there are of each; those that the example `pingpong` has. The base begins its first message
-/// before it takes the time: there are enough others.
+/// Sizes of messages, and how many there are of each; those that the example `pingpong` has. The
+/// base begins its first message before it takes the time: there are enough others.
 const SIZES: [(u32, u32); 5] = [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 60), (4 << 20, 40)];
 
 /// What shows what the stack needs.
@@ -55,7 +55,8 @@ impl Place {
 
 /// One side of the base.
 fn base((bytes, count): (u32, u32)) -> String {
-    // It sleeps while it waits: on one processor who polls keeps the driver from running, until the next tick of the clock.
+    // It sleeps while it waits: on one processor who polls keeps the driver from running, until the
+    // next tick of the clock.
     format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
 }
 
@@ -67,7 +68,8 @@ pub(super) fn ranks(words: &str, limit: Duration) -> String {
     )
 }
 
-/// What one guest runs: the base at every size, and two ranks at all of them unless it is the `base_alone`.
+/// What one guest runs: the base at every size, and two ranks at all of them unless it is the
+/// `base_alone`.
 pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     let server = address(0);
     let both = |size| {
@@ -83,7 +85,8 @@ pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
     figures(Place::OneGuest, ran, ran.get(SIZES.len()))
 }
 
-/// What two guests run: the base at every size, which the last of them begins. A wire takes its time: a quarter as often.
+/// What two guests run: the base at every size, which the last of them begins. A wire takes its
+/// time: a quarter as often.
 pub(super) fn in_two_guests() -> [Vec<String>; 2] {
     let sizes = SIZES.map(|(bytes, count)| (bytes, count / 4));
     let client = |size| format!("retry {} {}", base(size), address(0));
@@ -180,7 +183,8 @@ mod tests {
         Ran { lines: text.lines().map(Into::into).collect(), code: Some(0) }
     }
 
-    /// A guest in which the base has needed so many microseconds a round trip, and the ranks so many half a one.
+    /// A guest in which the base has needed so many microseconds a round trip, and the ranks so
+    /// many half a one.
     fn guest(us: u32, half: Option<u32>) -> Vec<Ran> {
         let base =
             |_| ran(&format!("  local address:  LID 0x0000\n500 iters in 0.20 seconds = {us}.00 usec/iter"));

@@ -21,7 +21,8 @@ use crate::workspace::Workspace;
 
 /// How long to wait for the next line of one guest before another one is heard.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a guest has after its own limit, to boot and to show what it was doing; an emulator on busy cores is slow.
+/// What a guest has after its own limit, to boot and to show what it was doing; an emulator on busy
+/// cores is slow.
 const GRACE: Duration = Duration::from_secs(60);
 /// Once one guest has failed, what the others may take: nobody answers them any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
@@ -44,7 +45,8 @@ pub(super) fn packages() -> Result<Packages> {
 pub(super) struct Session {
     /// Programs of this machine that they run.
     pub(super) programs: Vec<PathBuf>,
-    /// What each guest runs, one command after the other; as many guests as there are lists, one or two.
+    /// What each guest runs, one command after the other; as many guests as there are lists, one or
+    /// two.
     pub(super) commands: Vec<Vec<String>>,
     /// Of two guests, which talk to each other, the wall's.
     pub(super) clock: Clock,
@@ -101,7 +103,8 @@ impl Session {
         }
     }
 
-    /// One guest that failed makes others fail, which then do not end: those that did end are told first.
+    /// One guest that failed makes others fail, which then do not end: those that did end are told
+    /// first.
     fn judge(&self, guests: &[Running]) -> Result<()> {
         let faults = guests.iter().zip(&self.commands).filter_map(|(guest, commands)| {
             let fault = guest.console.fault(commands)?;
@@ -116,8 +119,8 @@ impl Session {
     }
 }
 
-/// A program without what only debuggers read, which is most of it: a guest unpacks it into its memory. As it is where there is
-/// no `strip`.
+/// A program without what only debuggers read, which is most of it: a guest unpacks it into its
+/// memory. As it is where there is no `strip`.
 fn lean(program: &Path, folder: &Path) -> PathBuf {
     let Some(name) = program.file_name() else { return program.into() };
     let copy = folder.join(name);

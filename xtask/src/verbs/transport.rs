@@ -1,4 +1,5 @@
-//! The transport over verbs in a guest: its own tests, the conformance suite, collectives, and its figures.
+//! The transport over verbs in a guest: its own tests, the conformance suite, collectives, and its
+//! figures.
 
 use core::time::Duration;
 use std::path::{Path, PathBuf};
@@ -33,8 +34,8 @@ pub(crate) fn can_build() -> bool {
 /// What the guests of the tests may take, each: many times what they need alone.
 pub(super) const LIMIT: Duration = Duration::from_secs(600);
 
-/// What cargo is to be told so that programs of these packages have the transport, where it can be built: steps that do so
-/// share what they build.
+/// What cargo is to be told so that programs of these packages have the transport, where it can be
+/// built: steps that do so share what they build.
 pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     let features = packages.iter().filter(|_| can_build()).map(|package| format!("{package}/{FEATURE}"));
     features.flat_map(|feature| ["--features".into(), feature]).collect()
@@ -46,7 +47,8 @@ const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
 /// Ranks of the job of processes that does every allreduce.
 const RANKS: u32 = 4;
 
-/// Bytes that are reduced at most: so many that they are read from where they lie, and a few datagrams.
+/// Bytes that are reduced at most: so many that they are read from where they lie, and a few
+/// datagrams.
 const LONG: u32 = 256 << 10;
 const SHORT: u32 = 8 << 10;
 
@@ -78,8 +80,8 @@ pub(crate) fn step() -> Result<Outcome> {
     )))
 }
 
-/// Builds all of it and runs it in one guest, and then in two. Beside the one runs another, whose clock counts its instructions: what
-/// else the machine does is not in its figures.
+/// Builds all of it and runs it in one guest, and then in two. Beside the one runs another, whose
+/// clock counts its instructions: what else the machine does is not in its figures.
 pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
     let programs = build()?;
     // Once, for all of them.
@@ -140,7 +142,8 @@ fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figu
     pingpong::of_one_guest(guests.first().map_or(&[], Vec::as_slice))
 }
 
-/// Ranks of two guests, half of them in each: how many runs of the suite were good, and the figures.
+/// Ranks of two guests, half of them in each: how many runs of the suite were good, and the
+/// figures.
 fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u64, Vec<Figure>)> {
     let other = address(1);
     let across =
@@ -205,7 +208,8 @@ fn build() -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter_map(|line| executable(line, &wanted)).collect())
 }
 
-/// How many runs of the suite were good: one JSON object a line. It has ended with an error if one was not.
+/// How many runs of the suite were good: one JSON object a line. It has ended with an error if one
+/// was not.
 fn runs(ran: &Ran) -> Result<u64> {
     let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let runs = objects.filter_map(|object| object["runs"].as_u64()).sum();

@@ -45,7 +45,8 @@ macro_rules! floats {
             proptest! {
                 #![proptest_config(ProptestConfig::with_cases(64))]
 
-                /// Every operation on pairs and in loops, with rests that fill no block, to the last bit.
+                /// Every operation on pairs and in loops, with rests that fill no block, to the
+                /// last bit.
                 #[test]
                 fn operations(pairs in prop::collection::vec((any(), any()), 0..300)) {
                     let (left, right): (Vec<$float>, Vec<$float>) = pairs.into_iter().unzip();

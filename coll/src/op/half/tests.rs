@@ -32,7 +32,8 @@ fn ties_go_to_the_even_one() {
     for bits in 0..=u16::MAX {
         let (value, brain) =
             (f16::from_bits(bits).widen().to_bits(), bf16::from_bits(bits).widen().to_bits());
-        // Half a unit of a normal number; for subnormals the same distance is a whole number of their units or a tie.
+        // Half a unit of a normal number; for subnormals the same distance is a whole number of
+        // their units or a tie.
         for bits in [
             value,
             value + 0xfff,
@@ -54,14 +55,16 @@ fn ties_go_to_the_even_one() {
     }
 }
 
-/// The value nearest to what `f64` has exactly, of two the even one: by distance, among the neighbours of what `narrow` says.
-/// (`from_f64` of the crate `half` drops the lower half of the number, and takes what is just above a tie for one.)
+/// The value nearest to what `f64` has exactly, of two the even one: by distance, among the
+/// neighbours of what `narrow` says. (`from_f64` of the crate `half` drops the lower half of the
+/// number, and takes what is just above a tie for one.)
 fn nearest<H: Half>(exact: f64) -> H {
     if exact.is_nan() {
         return H::of_bits(H::QUIET);
     }
     let wide = |bits: u16| f64::from(H::of_bits(bits).widen());
-    // What follows the largest number stands in for infinity, which is that far off when it comes to rounding.
+    // What follows the largest number stands in for infinity, which is that far off when it comes
+    // to rounding.
     let place = |bits: u16| {
         if bits == H::INFINITE { 2.0 * wide(bits - 1) - wide(bits - 2) } else { wide(bits) }
     };

@@ -51,7 +51,8 @@ fn a_users_operation_on_a_users_type_keeps_its_order() {
     assert_eq!(into, [Affine { a: 10, b: 22 }]);
 }
 
-/// `2 right - left` on bytes, and `token` added: neither associative nor commutative, and called with the token it was made with.
+/// `2 right - left` on bytes, and `token` added: neither associative nor commutative, and called
+/// with the token it was made with.
 const UNLIKE: Function = |token, into, from, order| {
     for (into, &from) in into.iter_mut().zip(from) {
         let (left, right) = if order == Order::IntoFirst { (*into, from) } else { (from, *into) };

@@ -61,8 +61,8 @@ fn floating() -> impl Strategy<Value = DoubleInt> {
     (prop::sample::select(&VALUES[..]), -3..3_i32).prop_map(|(value, index)| DoubleInt::new(value, index))
 }
 
-/// The result for any number of pairs at once: any NaN, else the extreme value, the better of two zeros; and the lowest index of
-/// those that are equal to it.
+/// The result for any number of pairs at once: any NaN, else the extreme value, the better of two
+/// zeros; and the lowest index of those that are equal to it.
 fn extreme(pairs: &[DoubleInt], is_least: bool) -> DoubleInt {
     let ordered =
         |value: &f64, other: &f64| if is_least { value.total_cmp(other) } else { other.total_cmp(value) };
@@ -77,7 +77,8 @@ fn extreme(pairs: &[DoubleInt], is_least: bool) -> DoubleInt {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Also with NaNs and zeros, in any grouping: the operation on three pairs either way is that on all at once.
+    /// Also with NaNs and zeros, in any grouping: the operation on three pairs either way is that
+    /// on all at once.
     #[test]
     fn floats_are_as_ordered_and_associate(pairs in prop::collection::vec((floating(), floating(), floating()), 0..100)) {
         let (left, right): (Vec<_>, Vec<_>) = pairs.iter().map(|&(left, right, _)| (left, right)).unzip();

@@ -28,7 +28,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Everyone has the same expression for each element, in which every rank's operand stands once.
+    /// Everyone has the same expression for each element, in which every rank's operand stands
+    /// once.
     pub(crate) fn check_allreduce(&self) -> Result<(), Fault> {
         for element in 0..self.count {
             let result = self.ranks[0].data[element];
@@ -44,7 +45,8 @@ impl Job<'_> {
         self.check_reduced(self.root)
     }
 
-    /// Every rank has an expression for each element in which the operand of every rank up to its own stands once, in order.
+    /// Every rank has an expression for each element in which the operand of every rank up to its
+    /// own stands once, in order.
     pub(crate) fn check_scan(&self) -> Result<(), Fault> {
         self.check_prefixes(|rank| rank + 1)
     }
@@ -89,8 +91,8 @@ impl Job<'_> {
         text(self, self.ranks[rank as usize].data[element])
     }
 
-    /// Every rank has an expression for each element of its own block in which every rank's operand stands once; in place, the
-    /// other blocks are left alone.
+    /// Every rank has an expression for each element of its own block in which every rank's operand
+    /// stands once; in place, the other blocks are left alone.
     pub(crate) fn check_reduce_scatter(&self) -> Result<(), Fault> {
         let all = self.size as usize * self.count;
         for rank in 0..self.size {
@@ -112,18 +114,21 @@ impl Job<'_> {
         (0..self.count).try_for_each(|element| self.check_element((at, element), self.count))
     }
 
-    /// This rank has an expression for each element in which the operand of each of these stands once.
+    /// This rank has an expression for each element in which the operand of each of these stands
+    /// once.
     pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), Fault> {
         let operands = |element| ranks.clone().map(move |rank| rank as usize * self.count + element);
         (0..self.count).try_for_each(|element| self.check_element_of((at, element), operands(element)))
     }
 
-    /// An element of a rank is an expression in which the operand of every rank, of `each` elements, stands once.
+    /// An element of a rank is an expression in which the operand of every rank, of `each`
+    /// elements, stands once.
     fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), Fault> {
         self.check_element_of(at, (0..self.size as usize).map(|rank| rank * each + at.1))
     }
 
-    /// An element of a rank is an expression in which each of these operands, which rise, stands once.
+    /// An element of a rank is an expression in which each of these operands, which rise, stands
+    /// once.
     pub(crate) fn check_element_of(
         &self,
         (rank, element): (u32, usize),

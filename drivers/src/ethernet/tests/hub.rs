@@ -1,4 +1,5 @@
-//! An Ethernet in memory: stations on one hub, under a clock that is set by hand, with faults from a script or a seed.
+//! An Ethernet in memory: stations on one hub, under a clock that is set by hand, with faults from
+//! a script or a seed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};

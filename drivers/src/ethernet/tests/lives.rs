@@ -283,7 +283,8 @@ fn a_restart_is_a_loss_and_nothing_of_the_old_life_reaches_the_new() {
         reborn(&mut net, 1, 777);
         net.nodes[0].take();
 
-        // The new life asks, and so the old one is known to be over; it stays out until it is introduced.
+        // The new life asks, and so the old one is known to be over; it stays out until it is
+        // introduced.
         assert!(matches!(net.nodes[1].short(0, b"new"), Post::Again(_)));
         net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
         for _ in 0..50 {

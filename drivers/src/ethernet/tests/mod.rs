@@ -157,7 +157,8 @@ impl Net {
         events
     }
 
-    /// Polls every rank once and lets the time pass until the next thing happens. False: nothing ever will.
+    /// Polls every rank once and lets the time pass until the next thing happens. False: nothing
+    /// ever will.
     fn step(&mut self, budget: u32) -> bool {
         let mut next = self.hub.next_arrival().unwrap_or(Instant::NEVER);
         for rank in 0..self.nodes.len() as u32 {

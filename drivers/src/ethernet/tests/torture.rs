@@ -1,4 +1,5 @@
-//! A wire that does everything to frames, and all of it at once: every message exactly once and in order, and an end.
+//! A wire that does everything to frames, and all of it at once: every message exactly once and in
+//! order, and an end.
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
@@ -103,7 +104,8 @@ fn many_seeds_of_a_bad_wire() {
 #[test]
 fn a_good_wire_takes_no_longer_than_its_windows() {
     let ns = torture(3, 1, Faults::NONE, 200, 64);
-    // 200 messages in windows of 8: 25 round trips and their delayed acknowledgements, and the handshake's.
+    // 200 messages in windows of 8: 25 round trips and their delayed acknowledgements, and the
+    // handshake's.
     assert!(ns < 30 * (2 * super::hub::LATENCY_NS + 100_000), "{ns} ns");
 }
 

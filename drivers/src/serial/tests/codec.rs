@@ -28,8 +28,8 @@ fn encoded(frame: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// The definition, in so many words: with a zero behind it a frame is a row of runs that end with a zero; a run is cut
-/// behind every 254 bytes, and a last run of nothing behind a cut is not there.
+/// The definition, in so many words: with a zero behind it a frame is a row of runs that end with a
+/// zero; a run is cut behind every 254 bytes, and a last run of nothing behind a cut is not there.
 fn oracle(frame: &[u8]) -> Vec<u8> {
     let mut wire = Vec::new();
     let mut runs: Vec<&[u8]> = frame.split(|byte| *byte == 0).collect();

@@ -74,7 +74,8 @@ const FRAME_BYTES: usize = 300;
 
 type Device = SerialNic<'static, End>;
 
-/// Two devices on a line that holds `room` bytes each way, and the direction from the first to the second.
+/// Two devices on a line that holds `room` bytes each way, and the direction from the first to the
+/// second.
 fn pair(room: usize) -> (Device, Device, Rc<RefCell<Queue>>) {
     let queue = || Rc::new(RefCell::new(Queue { room, ..Queue::default() }));
     let (there, back) = (queue(), queue());

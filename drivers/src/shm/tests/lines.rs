@@ -11,7 +11,8 @@ use crate::shm::Geometry;
 const LINED: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
 const CONTEXT: u32 = 6;
 
-/// Byte offsets from a set's start: of the control line's words, of the first line, and of words in a line.
+/// Byte offsets from a set's start: of the control line's words, of the first line, and of words in
+/// a line.
 const FINISHED: usize = 4;
 const FILLED: usize = 8;
 const DONE: usize = 12;
@@ -36,8 +37,9 @@ fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
 }
 
 proptest! {
-    /// Rank 0's words are anything at all, rank 1 has begun some collectives: what it is lent is memory of the right inbox
-    /// and of the right length, and the rest is nothing yet or a typed error.
+    /// Rank 0's words are anything at all, rank 1 has begun some collectives: what it is lent is
+    /// memory of the right inbox and of the right length, and the rest is nothing yet or a typed
+    /// error.
     #[test]
     fn whatever_they_say_is_found_out_or_harmless(
         start: u32,
@@ -87,8 +89,8 @@ proptest! {
         }
         let progress = world.ranks[1].progress(0, PeerId(0)).unwrap();
         world.ranks[1].clear(0, progress);
-        // However far rank 0 says that it has come, rank 1 itself has finished none, and its line is in use from the
-        // ninth on.
+        // However far rank 0 says that it has come, rank 1 itself has finished none, and its line
+        // is in use from the ninth on.
         let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };
         let lent = world.ranks[1].line(0, number).map(|line| (line.as_ptr(), line.len()));
         let wrote = world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();

@@ -1,5 +1,5 @@
-//! This module holds `unsafe` code: several ranks in one process. The inboxes are plain vectors of cache lines,
-//! the ranks take turns.
+//! This module holds `unsafe` code: several ranks in one process. The inboxes are plain vectors of
+//! cache lines, the ranks take turns.
 
 use core::ptr::{self, NonNull};
 use std::boxed::Box;
@@ -23,16 +23,17 @@ mod regions;
 #[derive(Clone, Copy)]
 pub(super) struct Line([u8; 64]);
 
-/// Memory for one inbox: where it starts, and its bytes. Given away; a [`World`] takes back its own.
+/// Memory for one inbox: where it starts, and its bytes. Given away; a [`World`] takes back its
+/// own.
 pub(super) fn memory(bytes: usize) -> (NonNull<u8>, usize) {
     let lines = std::vec![Line([0xA5; 64]); bytes.div_ceil(64)].leak();
     (NonNull::from(lines).cast(), bytes)
 }
 
 pub(super) fn region((start, len): (NonNull<u8>, usize)) -> Region<'static> {
-    // SAFETY: leaked by `memory`, hence valid for ever, or until a world has dropped the transports that use it.
-    // Used through regions alone, by transports that keep the protocol and by tests that write single words
-    // between polls, on one thread.
+    // SAFETY: leaked by `memory`, hence valid for ever, or until a world has dropped the transports
+    // that use it. Used through regions alone, by transports that keep the protocol and by tests
+    // that write single words between polls, on one thread.
     unsafe { Region::new(start, len) }
 }
 
@@ -82,7 +83,8 @@ impl Drop for World {
         self.ranks.clear();
         for (start, len) in self.inboxes.drain(..) {
             let lines = ptr::slice_from_raw_parts_mut(start.cast::<Line>().as_ptr(), len.div_ceil(64));
-            // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it are gone.
+            // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it
+            // are gone.
             drop(unsafe { Box::from_raw(lines) });
         }
         for lanes in self.lanes.drain(..) {
@@ -152,7 +154,8 @@ impl World {
 
     /// Sets a control word of a rank's inbox, by byte offset.
     pub(super) fn set_word(&self, rank: u32, offset: usize, value: u32) {
-        // SAFETY: within the inbox and aligned, as `at` checks; everyone is on this thread and between polls.
+        // SAFETY: within the inbox and aligned, as `at` checks; everyone is on this thread and
+        // between polls.
         unsafe { self.at(rank, offset).write(value.to_le()) };
     }
 

@@ -152,8 +152,8 @@ proptest! {
                 }
             }
         }
-        // Polling alone must bring everything to everybody and every refused sender's readiness: several idle
-        // rounds, as a doorbell line is looked at every few polls.
+        // Polling alone must bring everything to everybody and every refused sender's readiness:
+        // several idle rounds, as a doorbell line is looked at every few polls.
         let mut idle = 0;
         while idle < 6 {
             let mut events = 0;

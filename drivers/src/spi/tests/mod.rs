@@ -1,4 +1,5 @@
-//! The two sides on a bus in memory that flips bits, shifts blocks, fails, and has a peripheral that stalls.
+//! The two sides on a bus in memory that flips bits, shifts blocks, fails, and has a peripheral
+//! that stalls.
 
 use core::cell::RefCell;
 use std::boxed::Box;

@@ -1,6 +1,7 @@
 //! A virtio network device: registers as a `Transport`, and the other end of the queues.
 //!
-//! It knows of the driver what a real one knows: addresses of descriptors and rings, and features. It can be made to lie.
+//! It knows of the driver what a real one knows: addresses of descriptors and rings, and features.
+//! It can be made to lie.
 
 use std::boxed::Box;
 use std::sync::{Arc, Mutex, MutexGuard, Once};
@@ -51,7 +52,8 @@ const MTU: u64 = 1 << 3;
 const MAC: u64 = 1 << 5;
 const STATUS: u64 = 1 << 16;
 const VERSION_1: u64 = 1 << 32;
-/// What this driver does not know must not be accepted: checksums, merged buffers, indirect descriptors, event indices.
+/// What this driver does not know must not be accepted: checksums, merged buffers, indirect
+/// descriptors, event indices.
 const OTHERS: u64 = 1 | 1 << 15 | 1 << 28 | 1 << 29;
 
 const RECEIVE: usize = 0;
@@ -171,7 +173,8 @@ impl State {
         if self.accepted & VERSION_1 == 0 { 10 } else { 12 }
     }
 
-    /// The next chain of a queue: its head, and the address, length and direction of each descriptor.
+    /// The next chain of a queue: its head, and the address, length and direction of each
+    /// descriptor.
     fn next(&mut self, index: usize) -> Option<(u16, Vec<Buffer>)> {
         let queue = &mut self.queues[index];
         if queue.size == 0 {

@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the memory of a collective is lent to the kernel.
 //!
-//! Collectives over intercommunicators (MPI 5.0, sections 6.2.2 and 6.2.3): what a group has goes to the other one. Data are packed
-//! into memory of the call, and out of it.
+//! Collectives over intercommunicators (MPI 5.0, sections 6.2.2 and 6.2.3): what a group has goes
+//! to the other one. Data are packed into memory of the call, and out of it.
 
 use core::ffi::c_int;
 
@@ -93,13 +93,15 @@ fn taken_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
     Ok(bytes)
 }
 
-/// The part of a rank beside the root in a reduction, for which nothing that it says of data and operation counts.
+/// The part of a rank beside the root in a reduction, for which nothing that it says of data and
+/// operation counts.
 pub(super) fn no_reduction(mut call: Call) -> Call {
     call.what = across(|| inter::reduce::<Sum, u8>(Sum, &mut [], &mut [], Root::Beside));
     call
 }
 
-/// A collective over two groups. It is made when it is started, and no reference to its memory before.
+/// A collective over two groups. It is made when it is started, and no reference to its memory
+/// before.
 pub(super) fn across(make: impl FnOnce() -> Crossing<'static> + 'static) -> What {
     What::Across(Box::new(make))
 }
@@ -122,7 +124,8 @@ pub(super) unsafe fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call
         Root::Remote(_) => taken(&mut call, unsafe { own.data("buffer") }?)?,
         Root::Beside => Region::NONE,
     };
-    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under
+    // way.
     call.what = across(move || inter::bcast(unsafe { bytes.bytes() }, root));
     Ok(call)
 }
@@ -148,7 +151,8 @@ pub(super) unsafe fn gather(
         Root::Remote(_) => (unsafe { given(&mut call, own) }?, &[]),
         Root::Beside => (Region::NONE, &[]),
     };
-    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under
+    // way.
     call.what = across(move || inter::gatherv(unsafe { bytes.bytes() }, list, root));
     Ok(call)
 }
@@ -176,7 +180,8 @@ pub(super) unsafe fn scatter(
         }
         Root::Beside => (Region::NONE, &[]),
     };
-    // SAFETY: it is memory of the call, which nothing else touches while the collective is under way.
+    // SAFETY: it is memory of the call, which nothing else touches while the collective is under
+    // way.
     call.what = across(move || inter::scatterv(unsafe { bytes.bytes() }, list, root));
     Ok(call)
 }
@@ -195,7 +200,8 @@ pub(super) unsafe fn allgather(
     let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf")?;
     let list = blocks.listing(&mut call);
     let bytes = taken_blocks(&mut call, blocks)?;
-    // SAFETY: both are memory of the call, each its own, which nothing else touches while the collective is under way.
+    // SAFETY: both are memory of the call, each its own, which nothing else touches while the
+    // collective is under way.
     call.what = across(move || unsafe { inter::allgatherv(input.shown(), bytes.bytes(), list) });
     Ok(call)
 }

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: the memory of a collective is lent to the kernel, and worked on before and after.
+//! This module holds `unsafe` code: the memory of a collective is lent to the kernel, and worked on
+//! before and after.
 //!
 //! A collective on bytes, and the ways in which it is carried out.
 
@@ -140,8 +141,9 @@ impl Call {
         self.comm.rank().0 as usize
     }
 
-    /// Carries it out. All ranks must take one way, and whether something else is under way, which goes on meanwhile, differs between
-    /// them: what is started here is [waited](Options::waited) for, and meets what the others' blocking calls do.
+    /// Carries it out. All ranks must take one way, and whether something else is under way, which
+    /// goes on meanwhile, differs between them: what is started here is [waited](Options::waited)
+    /// for, and meets what the others' blocking calls do.
     pub(super) fn run(mut self) -> Result<(), Fault> {
         if self.what.is_waited() && is_alone() {
             // SAFETY: the collective has not begun.
@@ -168,9 +170,11 @@ impl Call {
     fn make(self, options: Options) -> Result<Running, Fault> {
         self.what.check()?;
         let (comm, mut topology) = (self.comm, None);
-        // SAFETY: nothing else touches the memory until the collective is over: what is done before and after is done when it is not
-        // under way, and the program leaves its own alone. The regions of a collective are apart (`check`; what is of the call is).
-        // The kernel keeps no reference. `Running` keeps memory, blocks and topology, and drops them after the collective.
+        // SAFETY: nothing else touches the memory until the collective is over: what is done before
+        // and after is done when it is not under way, and the program leaves its own alone. The
+        // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
+        // reference. `Running` keeps memory, blocks and topology, and drops them after the
+        // collective.
         let collective: Collective<'static> = engine::with(|Engine { scope, .. }| unsafe {
             Ok(match self.what {
                 What::Barrier => options.ibarrier(scope, &comm)?,

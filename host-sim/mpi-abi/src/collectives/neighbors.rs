@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: the arguments of collectives, as the program gives them.
 //!
-//! Neighbourhood collectives (MPI 5.0, 8.6): each rank exchanges with its neighbours in the topology of the communicator.
+//! Neighbourhood collectives (MPI 5.0, 8.6): each rank exchanges with its neighbours in the
+//! topology of the communicator.
 
 use core::ffi::c_int;
 use std::rc::Rc;

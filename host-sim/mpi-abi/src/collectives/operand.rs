@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: elements in memory of the library are data as those of the program's are.
+//! This module holds `unsafe` code: elements in memory of the library are data as those of the
+//! program's are.
 //!
 //! The operands of reductions.
 
@@ -61,7 +62,8 @@ impl Operand {
         }
         let stream = from.packed()?;
         let place = Address::of(memory.as_mut_ptr().expose_provenance());
-        // SAFETY: no element reaches beyond its extent, so all are in the memory, which is borrowed exclusively.
+        // SAFETY: no element reaches beyond its extent, so all are in the memory, which is borrowed
+        // exclusively.
         unsafe { self.inside(memory.len())?.data(place) }?.unpack_from(Form::Native, &stream, &mut 0)
     }
 

@@ -36,7 +36,8 @@ pub(super) struct Reduction {
 }
 
 impl Reduction {
-    /// The call, in memory of its own, which is read before and is not written back; and where that is.
+    /// The call, in memory of its own, which is read before and is not written back; and where that
+    /// is.
     ///
     /// # Safety
     /// As for [`Data::new`].
@@ -67,7 +68,8 @@ impl Reduction {
         call.what = match place {
             Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
             Where::ToAll => across::across(move || {
-                // SAFETY: both are memory of the call, each its own, which nothing else touches while the collective is under way.
+                // SAFETY: both are memory of the call, each its own, which nothing else touches
+                // while the collective is under way.
                 unsafe { inter::allreduce_by(kernel, data.bytes(), scratch.bytes()) }
             }),
             Where::To(root) => across::across(move || {
@@ -93,8 +95,8 @@ impl Reduction {
         if is_beside && !self.input.is_in_place() { Ok(()) } else { self.into.check("recvbuf") }
     }
 
-    /// The data, if they are in one piece and aligned as elements are, of one group: put together where the result goes, if this
-    /// rank has one, else in a copy.
+    /// The data, if they are in one piece and aligned as elements are, of one group: put together
+    /// where the result goes, if this rank has one, else in a copy.
     ///
     /// # Safety
     /// As for [`Data::new`].
@@ -151,7 +153,8 @@ impl Piece {
         let data = result.map_or_else(|| call.own(len), Ok)?;
         if let Some(given) = given {
             call.before(data, move |data| {
-                // SAFETY: it is apart from `data`, and the program leaves it as it is until the operation is over.
+                // SAFETY: it is apart from `data`, and the program leaves it as it is until the
+                // operation is over.
                 data.copy_from_slice(unsafe { given.shown() });
                 Ok(())
             });
@@ -180,14 +183,16 @@ impl Piece {
     }
 }
 
-/// Whether elements that begin with these bytes lie as their type is aligned, which is to eight bytes at most.
+/// Whether elements that begin with these bytes lie as their type is aligned, which is to eight
+/// bytes at most.
 fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
     bytes.address().address().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
 }
 
 const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
 
-/// Carries out a reduction to one or all straight from the arguments: see [`barrier_at_once`](super::barrier_at_once).
+/// Carries out a reduction to one or all straight from the arguments: see
+/// [`barrier_at_once`](super::barrier_at_once).
 ///
 /// # Safety
 /// As for [`Data::new`].

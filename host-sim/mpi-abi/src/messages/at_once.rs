@@ -16,8 +16,9 @@ use crate::engine;
 use crate::errors::Fault;
 use crate::requests::{self, is_alone};
 
-/// Sends data in one piece that need nothing but the kernel's shortest way, straight from the arguments: what a
-/// [`Sending`](super::Sending) writes down takes longer than a short message is under way. False if it takes more.
+/// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
+/// arguments: what a [`Sending`](super::Sending) writes down takes longer than a short message is
+/// under way. False if it takes more.
 ///
 /// # Safety
 /// As for [`Data::new`](crate::datatypes::Data::new).
@@ -150,7 +151,8 @@ pub(super) unsafe fn receive_started(
     let (from, tag) = (source(from)?, tag_match(number)?);
     let start = |scope: &mut Lasting, comm: &Comm, piece| {
         Ok(match piece {
-            // SAFETY: the caller promised that nothing touches them until the receive is over; the kernel keeps no reference.
+            // SAFETY: the caller promised that nothing touches them until the receive is over; the
+            // kernel keeps no reference.
             Piece::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
             Piece::Elements(memory, count, datatype) => {
                 // SAFETY: as above.

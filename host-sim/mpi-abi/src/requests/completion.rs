@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: lists of requests that the program gives.
 //!
-//! What completes requests, one or several (MPI 5.0, 3.7.3 and 3.7.5), and what tells whether they are.
+//! What completes requests, one or several (MPI 5.0, 3.7.3 and 3.7.5), and what tells whether they
+//! are.
 
 use core::ffi::c_int;
 
@@ -9,7 +10,8 @@ use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDE
 use crate::edge::{Array, Ptr};
 use crate::errors::Fault;
 
-/// What one request comes to, for the program: its status, and a failure for the error handler of its communicator.
+/// What one request comes to, for the program: its status, and a failure for the error handler of
+/// its communicator.
 #[inline(always)]
 fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
     let mut handle = request.get()?;

@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: functions of the program's are called.
 //!
-//! Requests for operations of the program's (MPI 5.0, 13.2): it says when they are over, and what they come to.
+//! Requests for operations of the program's (MPI 5.0, 13.2): it says when they are over, and what
+//! they come to.
 
 use core::ffi::{c_int, c_void};
 

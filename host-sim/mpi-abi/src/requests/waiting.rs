@@ -1,4 +1,5 @@
-//! Waiting for requests: looks at them, between which everything that is under way goes on, and other threads come in.
+//! Waiting for requests: looks at them, between which everything that is under way goes on, and
+//! other threads come in.
 
 use core::task::{Context, Poll, Waker};
 
@@ -13,8 +14,8 @@ use crate::errors::Fault;
 use crate::handles::Table;
 use crate::threads;
 
-/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must drive, and there is no other thread
-/// that waits for its turn.
+/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must
+/// drive, and there is no other thread that waits for its turn.
 #[inline]
 pub(crate) fn is_alone() -> bool {
     !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
@@ -79,8 +80,8 @@ pub(super) fn watch(
     Ok(over)
 }
 
-/// Polls, once or until all requests are over; whether they are. Each is looked at until it is over, and then the next one: so what is no
-/// request is refused before.
+/// Polls, once or until all requests are over; whether they are. Each is looked at until it is
+/// over, and then the next one: so what is no request is refused before.
 pub(super) fn watch_all(
     mut handles: impl ExactSizeIterator<Item = Handle> + Clone,
     waits: bool,
@@ -108,7 +109,8 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
     handles.find(is_none).map_or(Ok(()), |handle| Err(missing(handle)))
 }
 
-/// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there before the first look.
+/// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there
+/// before the first look.
 fn look_until(
     waits: bool,
     several: bool,
@@ -151,7 +153,8 @@ struct Look {
     events: u32,
 }
 
-/// Looks, once or until it is enough: what else is under way goes on before each look, and behind it other threads have their turns.
+/// Looks, once or until it is enough: what else is under way goes on before each look, and behind
+/// it other threads have their turns.
 fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
     let mut wait = Wait { platform: None, is_told: false };
     let (mut turns, mut idle) = (0_u32, 0_u32);

@@ -1,4 +1,5 @@
-//! The hosts of a job as the launcher sees them: a node of its own, or an agent with one, spoken to alike.
+//! The hosts of a job as the launcher sees them: a node of its own, or an agent with one, spoken to
+//! alike.
 
 use core::fmt;
 use core::time::Duration;
@@ -213,7 +214,8 @@ impl Host {
         events
     }
 
-    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether its agent ever was heard.
+    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether
+    /// its agent ever was heard.
     pub(crate) fn step(&mut self, relay: &mut Relay, spoken: bool) -> Vec<FromNode> {
         match &mut self.seat {
             Seat::Here(Some(node)) => {

@@ -1,5 +1,5 @@
-//! Messages over a pair of pipes: a length of four bytes, little-endian, then the message in postcard's encoding. Neither
-//! side waits for the other: what cannot be written yet is kept.
+//! Messages over a pair of pipes: a length of four bytes, little-endian, then the message in
+//! postcard's encoding. Neither side waits for the other: what cannot be written yet is kept.
 
 use core::marker::PhantomData;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -116,7 +116,8 @@ mod tests {
     use super::*;
     use crate::talk::{FromNode, Kind, Moment, Note, ToNode};
 
-    /// A link, and the other ends of its pipes: what it hears is written to the first, what it says comes from the second.
+    /// A link, and the other ends of its pipes: what it hears is written to the first, what it says
+    /// comes from the second.
     fn link<I: DeserializeOwned>() -> (Link<I>, OwnedFd, OwnedFd) {
         let (input, theirs) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let (heard, output) = pipe2(OFlag::O_CLOEXEC).unwrap();

@@ -1,4 +1,5 @@
-//! `aldis-run`: starts the ranks of a job, on this machine and on others, brings them together, and ends them together.
+//! `aldis-run`: starts the ranks of a job, on this machine and on others, brings them together, and
+//! ends them together.
 //!
 //! Read top-down: [`options`] are what the user types, [`programs`] what ranks run, and [`orders`]
 //! what nodes are told of it; [`supervise`] waits for whatever happens next and decides, [`report`]

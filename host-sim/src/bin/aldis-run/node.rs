@@ -1,5 +1,5 @@
-//! A node: the ranks of one machine, from their start to the end of whatever they have left behind. The launcher has one of
-//! its own for the ranks of its machine; an agent is one behind a pipe.
+//! A node: the ranks of one machine, from their start to the end of whatever they have left behind.
+//! The launcher has one of its own for the ranks of its machine; an agent is one behind a pipe.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -204,7 +204,8 @@ impl Node {
         }
     }
 
-    /// Hears and answers every rank, after what was ready has been dealt with; `room` as in [`watched`](Self::watched).
+    /// Hears and answers every rank, after what was ready has been dealt with; `room` as in
+    /// [`watched`](Self::watched).
     pub(crate) fn step(&mut self, room: impl Fn(Kind) -> bool) {
         for rank in &mut self.ranks {
             rank.listen(&self.job);
@@ -233,7 +234,8 @@ impl Node {
         }
     }
 
-    /// Takes what is left in the pipes. What holds one open now has left its rank's process group, and is let go.
+    /// Takes what is left in the pipes. What holds one open now has left its rank's process group,
+    /// and is let go.
     fn drain(&mut self, room: impl Fn(Kind) -> bool) {
         let ready = self.pipes.open().filter(|(_, kind, _)| room(*kind)).map(|(place, ..)| place);
         for place in ready.collect::<Vec<_>>() {

@@ -10,12 +10,14 @@ use crate::standing::{Exit, Standing};
 use crate::talk::Note;
 use crate::wire::{Conversation, Job};
 
-/// A rank. When dropped, whatever is left of its process group is killed and its process taken off the table.
+/// A rank. When dropped, whatever is left of its process group is killed and its process taken off
+/// the table.
 #[derive(Debug)]
 pub(crate) struct Rank {
     number: u32,
     board: BoardView,
-    /// Leads a process group of its own. Stays a zombie until the drop, so that the number cannot be another's.
+    /// Leads a process group of its own. Stays a zombie until the drop, so that the number cannot
+    /// be another's.
     pid: Pid,
     /// The wire-up.
     pub(crate) talk: Conversation,

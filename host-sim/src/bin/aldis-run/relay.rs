@@ -1,5 +1,6 @@
-//! Carries what the ranks print to the launcher's own output, without waiting for a slow reader: while
-//! [`PENDING_BYTES_MAX`] bytes wait to be written, nodes are not asked for more and the ranks' pipes fill up.
+//! Carries what the ranks print to the launcher's own output, without waiting for a slow reader:
+//! while [`PENDING_BYTES_MAX`] bytes wait to be written, nodes are not asked for more and the
+//! ranks' pipes fill up.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};

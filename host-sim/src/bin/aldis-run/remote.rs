@@ -1,4 +1,5 @@
-//! An agent as the launcher sees it: a process, perhaps ssh, behind whose pipes a node of another place is.
+//! An agent as the launcher sees it: a process, perhaps ssh, behind whose pipes a node of another
+//! place is.
 
 use std::ffi::OsString;
 use std::io;
@@ -77,7 +78,8 @@ impl Agent {
         let line = ways.line(place);
         let (program, arguments) = line.split_first().ok_or("--ssh names no program")?;
         let mut command = Command::new(program);
-        // A process group of its own, so that Ctrl-C reaches the ranks through the launcher and not ssh before them.
+        // A process group of its own, so that Ctrl-C reaches the ranks through the launcher and not
+        // ssh before them.
         command.args(arguments).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let failed = |error: io::Error| format!("cannot start {program}: {error}");

@@ -204,7 +204,8 @@ struct RankRecord {
     fault: Option<String>,
 }
 
-/// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the end otherwise.
+/// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the
+/// end otherwise.
 pub(crate) fn json(
     job: u64,
     told: Option<&Told<'_>>,

@@ -28,7 +28,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals of this process. Children must clear their mask (they do, in `spawn`).
+    /// Takes over the signals of this process. Children must clear their mask (they do, in
+    /// `spawn`).
     pub(crate) fn take_over() -> Result<Self, LaunchError> {
         spawn::keep_ends().map_err(system("sigaction"))?;
         let mask: SigSet = FORWARDED.into_iter().chain(JOB_CONTROL).chain([Signal::SIGCHLD]).collect();
@@ -38,7 +39,8 @@ impl Signals {
         Ok(Self { queue })
     }
 
-    /// The next signal, if there is one. A child's end is `SIGCHLD`; which child it was is asked of each child.
+    /// The next signal, if there is one. A child's end is `SIGCHLD`; which child it was is asked of
+    /// each child.
     ///
     /// # Errors
     /// The system's, of `read`.

@@ -112,7 +112,8 @@ pub(crate) const fn remedy(errno: Errno) -> &'static str {
     }
 }
 
-/// Has the system keep how children end. A parent that ignores `SIGCHLD` hands that down, and nobody is told then.
+/// Has the system keep how children end. A parent that ignores `SIGCHLD` hands that down, and
+/// nobody is told then.
 pub(crate) fn keep_ends() -> Result<(), Errno> {
     // SAFETY: the default action runs no code of this process.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
@@ -158,8 +159,8 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     let core = plan.core.map(core_set).transpose().map_err(|errno| failed("CPU_SET", errno.into()))?;
     let (launcher, socket) = (getpid(), plan.socket.as_fd());
     let (told, tell) = pipe().map_err(|errno| failed("pipe2", errno.into()))?;
-    // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates nothing, and the
-    // socket it names stays open until `spawn` below has returned.
+    // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates
+    // nothing, and the socket it names stays open until `spawn` below has returned.
     unsafe {
         let socket = BorrowedFd::borrow_raw(socket.as_raw_fd());
         command.pre_exec(move || {

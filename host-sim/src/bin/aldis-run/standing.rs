@@ -1,4 +1,5 @@
-//! How far a rank has come, and what is wrong with it: what its node tells the launcher whenever it changes.
+//! How far a rank has come, and what is wrong with it: what its node tells the launcher whenever it
+//! changes.
 
 use core::fmt;
 

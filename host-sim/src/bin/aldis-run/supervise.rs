@@ -35,7 +35,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The exit code of `--timeout`, as of timeout(1).
 const TIMEOUT_CODE: u8 = 124;
 
-/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE has ended.
+/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE
+/// has ended.
 const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Runs the job; returns the exit code.
@@ -226,7 +227,8 @@ impl<'a> Supervisor<'a> {
         Ok(())
     }
 
-    /// The first request to end is the ranks' to answer for as long as `--kill-after`; the second is not.
+    /// The first request to end is the ranks' to answer for as long as `--kill-after`; the second
+    /// is not.
     fn interrupt(&mut self, signal: Signal) {
         if self.interrupted.is_some() {
             self.signal_all(Signal::SIGKILL);
@@ -289,8 +291,8 @@ impl<'a> Supervisor<'a> {
         self.members.get_mut(rank as usize).filter(|member| member.host == place)
     }
 
-    /// More ranks than cores: they take turns, which a user at a terminal should know. Files and programs that read the
-    /// errors get nothing but errors.
+    /// More ranks than cores: they take turns, which a user at a terminal should know. Files and
+    /// programs that read the errors get nothing but errors.
     fn note_crowd(&mut self, place: usize, cores: u32) {
         if self.options.quiet || !io::stderr().is_terminal() {
             return;
@@ -359,7 +361,8 @@ impl<'a> Supervisor<'a> {
         timeout.map(|after| Cause::Timeout { after })
     }
 
-    /// The fault to report among those that show: causes before consequences, deaths before the rest.
+    /// The fault to report among those that show: causes before consequences, deaths before the
+    /// rest.
     fn worst(&self) -> Option<(u32, Fault, bool)> {
         let is_excused = self.is_excused();
         let faults = self.members.iter().filter_map(|member| {
@@ -437,8 +440,8 @@ impl<'a> Supervisor<'a> {
         if told.is_err() { code.max(1) } else { code }
     }
 
-    /// The exit code of a job that would end with `code`, of whose output something may be lost; what is, is told. Whoever
-    /// has ended the reading knows it.
+    /// The exit code of a job that would end with `code`, of whose output something may be lost;
+    /// what is, is told. Whoever has ended the reading knows it.
     fn tell_lost(&self, code: u8) -> u8 {
         let lost = [(Kind::Out, "output"), (Kind::Err, "error")];
         let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));

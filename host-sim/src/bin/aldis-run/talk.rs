@@ -1,5 +1,5 @@
-//! What the launcher and its nodes say to each other. A node on this machine hears and tells the same things by calls that
-//! one on another tells its agent's standard input and output.
+//! What the launcher and its nodes say to each other. A node on this machine hears and tells the
+//! same things by calls that one on another tells its agent's standard input and output.
 
 use std::ffi::OsString;
 
@@ -85,8 +85,8 @@ pub(crate) enum ToNode {
     Note(Moment),
     /// Send this signal to every rank and what it has started.
     Signal(i32),
-    /// The job is over: ask the ranks to end, all but the spared one that is about to end by itself; kill who is left after
-    /// the grace.
+    /// The job is over: ask the ranks to end, all but the spared one that is about to end by
+    /// itself; kill who is left after the grace.
     End {
         /// A rank of the job, not necessarily of this node.
         spared: Option<u32>,

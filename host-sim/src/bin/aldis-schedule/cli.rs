@@ -7,9 +7,10 @@ use clap::{Parser, ValueEnum};
 
 /// Draw the schedule of a collective operation, and say what it costs.
 ///
-/// Ranks are lines, rounds are columns from left to right, and a message is an arrow from its sender's line to its receiver's.
-/// Below the picture stand rounds, messages, what goes over the busiest link, the critical path, and two predictions: of the
-/// closed form that selection goes by, and of the simulation of every step. Nothing is sent, and no program is run.
+/// Ranks are lines, rounds are columns from left to right, and a message is an arrow from its
+/// sender's line to its receiver's. Below the picture stand rounds, messages, what goes over the
+/// busiest link, the critical path, and two predictions: of the closed form that selection goes by,
+/// and of the simulation of every step. Nothing is sent, and no program is run.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-schedule", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
@@ -17,7 +18,8 @@ pub(crate) struct Options {
     #[arg(value_name = "OPERATION")]
     pub(crate) operation: String,
 
-    /// The algorithm, as `aldis-run --list-algorithms` names it; `auto` for the one that selection takes
+    /// The algorithm, as `aldis-run --list-algorithms` names it; `auto` for the one that selection
+    /// takes
     #[arg(value_name = "ALGORITHM", default_value = "auto")]
     pub(crate) algorithm: String,
 

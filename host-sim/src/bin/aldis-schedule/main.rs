@@ -1,5 +1,6 @@
-//! `aldis-schedule`: one schedule of a collective operation, drawn and with its figures. [`cli`] is what the user types,
-//! [`study`] finds the schedule and simulates it, [`figures`] says what it costs, [`text`] and [`svg`] draw it.
+//! `aldis-schedule`: one schedule of a collective operation, drawn and with its figures. [`cli`] is
+//! what the user types, [`study`] finds the schedule and simulates it, [`figures`] says what it
+//! costs, [`text`] and [`svg`] draw it.
 
 mod cli;
 mod figures;

@@ -58,7 +58,8 @@ impl Study {
     }
 }
 
-/// A network on which a message costs what the prices say: o, L and G are theirs, and nothing else keeps an interface busy.
+/// A network on which a message costs what the prices say: o, L and G are theirs, and nothing else
+/// keeps an interface busy.
 fn network(prices: &Prices) -> Network {
     let ps = |ns: u32| u64::from(ns) * 1000;
     let of_byte = |per_kib_ns: u32| ps(per_kib_ns).div_ceil(1024);
@@ -89,7 +90,8 @@ fn elements(options: &Options) -> Result<usize, String> {
     })
 }
 
-/// Every schedule of an operation: those that selection chooses from, and that of the all-to-all in place.
+/// Every schedule of an operation: those that selection chooses from, and that of the all-to-all in
+/// place.
 fn known(operation: Operation) -> impl Iterator<Item = Candidate> {
     let in_place = (operation == Operation::Alltoall).then_some(&InPlace as Candidate);
     algorithms(operation).iter().copied().chain(in_place)

@@ -1,4 +1,5 @@
-//! The schedule as a space-time diagram: a line a rank, time from left to right as it was simulated, messages aslant.
+//! The schedule as a space-time diagram: a line a rank, time from left to right as it was
+//! simulated, messages aslant.
 
 use core::error::Error;
 use core::iter::once;
@@ -29,7 +30,8 @@ const LOCAL: RGBColor = RGBColor(230, 140, 30);
 type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, RangedCoordf64>>;
 type Drawn = Result<(), Box<dyn Error>>;
 
-/// The picture as SVG. Messages of a round have one colour, sending and receiving is blue and local work orange.
+/// The picture as SVG. Messages of a round have one colour, sending and receiving is blue and local
+/// work orange.
 pub(crate) fn draw(study: &Study) -> Result<String, String> {
     let messages = study.trace.messages();
     if messages.len() > MESSAGES_MAX {
@@ -91,7 +93,8 @@ fn bar(chart: &mut Chart<'_, '_>, act: &Act) -> Drawn {
     Ok(())
 }
 
-/// From where its sender is done with it to where its last byte has come, with a head of some pixels.
+/// From where its sender is done with it to where its last byte has come, with a head of some
+/// pixels.
 fn arrow(chart: &mut Chart<'_, '_>, message: &Message, is_labelled: bool) -> Drawn {
     let Message { sent, received } = message;
     let came = match received.what {

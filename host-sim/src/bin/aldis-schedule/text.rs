@@ -22,7 +22,8 @@ struct Column {
 /// The sender and the receiver of a message.
 type Arrow = (u32, u32);
 
-/// The picture, in as many panels one below the other as a width needs; what there is to say where there is none.
+/// The picture, in as many panels one below the other as a width needs; what there is to say where
+/// there is none.
 pub(crate) fn draw(study: &Study, width: u16) -> String {
     let (run, segment) = (&study.run, study.plan.segment);
     let instance = |rank| Instance::new(rank, run.size, run.root, segment).ok();

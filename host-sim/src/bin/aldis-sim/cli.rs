@@ -16,9 +16,9 @@ use clap::{Args, Parser, Subcommand};
 
 /// Run jobs on virtual nodes in one process, under virtual time, from a seed.
 ///
-/// The kernel, its protocols and the collectives are the real ones; machines, network and time are virtual, and all that
-/// happens is drawn from the seed. The same seed is the same history, on every run and machine: a failure is repeated by
-/// the line that reports it.
+/// The kernel, its protocols and the collectives are the real ones; machines, network and time are
+/// virtual, and all that happens is drawn from the seed. The same seed is the same history, on
+/// every run and machine: a failure is repeated by the line that reports it.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-sim", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
@@ -141,13 +141,13 @@ pub(crate) struct Job {
     #[arg(long, long_help = topologies())]
     topology: Option<Topology>,
 
-    /// What they talk over: messages, as over shared memory, or frames, which get lost, doubled, damaged and overtaken
-    /// under the Ethernet transport; each seed draws one if this is left out
+    /// What they talk over: messages, as over shared memory, or frames, which get lost, doubled,
+    /// damaged and overtaken under the Ethernet transport; each seed draws one if this is left out
     #[arg(long)]
     wire: Option<Wire>,
 
-    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes), crash (and one dies) or
-    /// restart (and one dies and boots again)
+    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes), crash
+    /// (and one dies) or restart (and one dies and boots again)
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
     faults: Profile,
 

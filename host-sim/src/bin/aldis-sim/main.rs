@@ -1,5 +1,6 @@
-//! `aldis-sim`: runs jobs on virtual nodes from seeds. [`cli`] is what the user types, [`seeds`] runs many seeds at a
-//! time, [`failure`] makes a failing run smaller and tells of it, [`show`] is what is printed.
+//! `aldis-sim`: runs jobs on virtual nodes from seeds. [`cli`] is what the user types, [`seeds`]
+//! runs many seeds at a time, [`failure`] makes a failing run smaller and tells of it, [`show`] is
+//! what is printed.
 
 mod cli;
 mod failure;

@@ -1,4 +1,5 @@
-//! Many seeds, some at a time, judged in their order: what comes out does not depend on how many threads there are.
+//! Many seeds, some at a time, judged in their order: what comes out does not depend on how many
+//! threads there are.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -12,7 +13,8 @@ use aldis_host_sim::sim::Report;
 use crate::cli::Many;
 use crate::show::{self, Sum};
 
-/// Runs seeds up to the first that fails and adds them to `sum`. The last one's report; none if there were no seeds.
+/// Runs seeds up to the first that fails and adds them to `sum`. The last one's report; none if
+/// there were no seeds.
 pub(crate) fn run(many: &Many, sum: &mut Sum) -> io::Result<Option<Report>> {
     let seeds = many.seeds();
     let bar = show::bar(&seeds);

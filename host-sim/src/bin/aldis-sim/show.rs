@@ -156,7 +156,8 @@ pub(crate) fn list_json() -> String {
     .to_string()
 }
 
-/// A progress bar on standard error if that is a terminal, and nothing otherwise. Without an end, it only counts.
+/// A progress bar on standard error if that is a terminal, and nothing otherwise. Without an end,
+/// it only counts.
 pub(crate) fn bar(seeds: &Range<u64>) -> ProgressBar {
     if seeds.end == u64::MAX {
         return spinner("{pos} seeds, {per_sec}, {elapsed}");

@@ -9,8 +9,9 @@ use clap::Parser;
 
 /// A switch of Ethernet frames for emulators and Linux processes, with the faults of a bad wire.
 ///
-/// Members meet in a folder: member K binds the unix datagram socket FOLDER/memberK.sock and sends its frames to
-/// FOLDER/portK.sock; a member on a serial line connects to the stream socket FOLDER/serialK.sock. It runs until it is interrupted; then it prints what each port has seen.
+/// Members meet in a folder: member K binds the unix datagram socket FOLDER/memberK.sock and sends
+/// its frames to FOLDER/portK.sock; a member on a serial line connects to the stream socket
+/// FOLDER/serialK.sock. It runs until it is interrupted; then it prints what each port has seen.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-switch", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
@@ -50,12 +51,13 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     corrupt: Rate,
 
-    /// Malformed frames to put among the others, as a percentage of those: noise, damaged headers, truncated, giant, and of
-    /// connections and lives that there are not
+    /// Malformed frames to put among the others, as a percentage of those: noise, damaged headers,
+    /// truncated, giant, and of connections and lives that there are not
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     malformed: Rate,
 
-    /// What all faults are drawn from: the n-th frame in a direction meets the same fate with the same seed
+    /// What all faults are drawn from: the n-th frame in a direction meets the same fate with the
+    /// same seed
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 

@@ -1,5 +1,5 @@
-//! `aldis-switch`: a switch of Ethernet frames for emulators and Linux processes. [`cli`] is what the user types, [`show`]
-//! is what is printed.
+//! `aldis-switch`: a switch of Ethernet frames for emulators and Linux processes. [`cli`] is what
+//! the user types, [`show`] is what is printed.
 
 mod cli;
 mod show;
@@ -45,7 +45,8 @@ fn run(options: &Options) -> io::Result<()> {
     show::statistics(&switch.statistics(), options.json)
 }
 
-/// What asks for the end comes as something to read, so that the last frames and figures are written in peace.
+/// What asks for the end comes as something to read, so that the last frames and figures are
+/// written in peace.
 fn take_over_signals() -> io::Result<SignalFd> {
     let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask)?;

@@ -11,15 +11,18 @@ use clap::{Args, Parser};
 
 use crate::list::List;
 
-/// Predict how long each collective schedule takes, against rank count and message size, on a given network.
+/// Predict how long each collective schedule takes, against rank count and message size, on a given
+/// network.
 ///
-/// Every rank is walked through its rounds of the schedule in virtual time under the LogGP model: a message of k
-/// bytes costs its sender o, (k-1) G on the wire, L on the way and its receiver o, and messages of one node are g
-/// apart. No protocol is run and nothing is sent. The same command always gives the same times.
+/// Every rank is walked through its rounds of the schedule in virtual time under the LogGP model: a
+/// message of k bytes costs its sender o, (k-1) G on the wire, L on the way and its receiver o, and
+/// messages of one node are g apart. No protocol is run and nothing is sent. The same command
+/// always gives the same times.
 #[derive(Debug, Parser)]
 #[command(name = "aldis-whatif", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Collectives to predict [default: all]; the v-variants have the schedules of those they are variants of
+    /// Collectives to predict [default: all]; the v-variants have the schedules of those they are
+    /// variants of
     #[arg(value_name = "OPERATION", value_parser = operation)]
     pub(crate) operations: Vec<Operation>,
 
@@ -31,8 +34,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LIST", default_value = "2..65536")]
     pub(crate) ranks: List,
 
-    /// Bytes of a rank's data, in the same forms, with Ki, Mi, Gi; of a block where there is one for every rank; a barrier has
-    /// none
+    /// Bytes of a rank's data, in the same forms, with Ki, Mi, Gi; of a block where there is one
+    /// for every rank; a barrier has none
     #[arg(long, value_name = "LIST", default_value = "8")]
     pub(crate) bytes: List,
 
@@ -49,7 +52,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "RANK", default_value = "0")]
     pub(crate) root: u32,
 
-    /// Points that take more rounds of ranks than this to simulate are left out: a ring over p ranks takes 2 p (p-1)
+    /// Points that take more rounds of ranks than this to simulate are left out: a ring over p
+    /// ranks takes 2 p (p-1)
     #[arg(long, value_name = "ROUNDS", default_value = "33554432")]
     pub(crate) work_max: u64,
 
@@ -61,8 +65,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     pub(crate) csv: Option<PathBuf>,
 
-    /// Also draw them to this file, both axes logarithmic: time against ranks, or against bytes if there is one rank
-    /// count
+    /// Also draw them to this file, both axes logarithmic: time against ranks, or against bytes if
+    /// there is one rank count
     #[arg(long, value_name = "FILE")]
     pub(crate) svg: Option<PathBuf>,
 

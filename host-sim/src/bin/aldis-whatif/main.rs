@@ -1,8 +1,9 @@
-//! `aldis-whatif`: predicted times of the collective schedules, against rank count and message size, on a network of
-//! one's choice.
+//! `aldis-whatif`: predicted times of the collective schedules, against rank count and message
+//! size, on a network of one's choice.
 //!
-//! Read top-down: [`cli`] is what the user types and [`list`] its numbers, [`study`] simulates every point, [`report`]
-//! shows them as a table, CSV or JSON, [`plot`] draws them, [`output`] brings them where they belong.
+//! Read top-down: [`cli`] is what the user types and [`list`] its numbers, [`study`] simulates
+//! every point, [`report`] shows them as a table, CSV or JSON, [`plot`] draws them, [`output`]
+//! brings them where they belong.
 
 mod cli;
 mod list;

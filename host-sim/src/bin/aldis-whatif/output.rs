@@ -35,7 +35,8 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if self.fresh {
-            // Nothing can be done about a file that cannot be removed, and what went wrong first is being reported.
+            // Nothing can be done about a file that cannot be removed, and what went wrong first is
+            // being reported.
             let _ = fs::remove_file(&self.path);
         }
     }

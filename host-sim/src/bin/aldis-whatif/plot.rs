@@ -1,4 +1,5 @@
-//! The points as a plot: time against ranks or bytes, both axes logarithmic, a line for each algorithm.
+//! The points as a plot: time against ranks or bytes, both axes logarithmic, a line for each
+//! algorithm.
 
 use core::fmt::Display;
 use core::ops::Range;

@@ -39,7 +39,8 @@ const SLURM: [(&str, &str); 6] = [
     ),
 ];
 
-/// A manager that knows these answers, and the place of its only process. It closes when it hears anything else.
+/// A manager that knows these answers, and the place of its only process. It closes when it hears
+/// anything else.
 fn manager(version: Version, script: &[(&str, &str)]) -> (Seat, JoinHandle<()>) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let script: Vec<_> = script.iter().map(|(ask, say)| ((*ask).to_owned(), (*say).to_owned())).collect();
@@ -49,7 +50,8 @@ fn manager(version: Version, script: &[(&str, &str)]) -> (Seat, JoinHandle<()>) 
             if ours.read_exact(&mut heard).is_err() || heard != ask.as_bytes() {
                 return;
             }
-            // By byte and byte: messages come in any pieces. A process that gives up listens no more.
+            // By byte and byte: messages come in any pieces. A process that gives up listens no
+            // more.
             let _ = say.bytes().try_for_each(|byte| ours.write_all(&[byte]));
         }
     });

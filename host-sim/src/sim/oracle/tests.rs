@@ -21,7 +21,8 @@ fn receive() -> impl Strategy<Value = Receive> {
     })
 }
 
-/// Something that happens at the rank: its next receive is posted, or the next message of a stream arrives.
+/// Something that happens at the rank: its next receive is posted, or the next message of a stream
+/// arrives.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Post,
@@ -72,7 +73,8 @@ impl<'a> Matcher<'a> {
         true
     }
 
-    /// What the receives get in every order in which all messages can arrive, with receives posted anywhere in between.
+    /// What the receives get in every order in which all messages can arrive, with receives posted
+    /// anywhere in between.
     fn outcomes(self, found: &mut BTreeSet<Vec<Option<usize>>>) {
         let arrivals =
             (0..2).flat_map(|context| (0..SOURCES).map(move |source| Event::Arrive(context, source)));
@@ -90,8 +92,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// What the receives can get by the rules alone: all are pending, and so are all messages; in each step some receive gets
-/// some message as the rules allow, until none can.
+/// What the receives can get by the rules alone: all are pending, and so are all messages; in each
+/// step some receive gets some message as the rules allow, until none can.
 fn allowed(messages: &[Envelope], receives: &[Receive], found: &mut BTreeSet<Vec<Option<usize>>>) {
     let pending = |message: &usize| receives.iter().all(|receive| receive.got != Some(*message));
     let mut is_over = true;
@@ -166,7 +168,8 @@ proptest! {
         }
     }
 
-    /// Long histories of wildcards are legal, and two receives of one source that got each other's messages are not.
+    /// Long histories of wildcards are legal, and two receives of one source that got each other's
+    /// messages are not.
     #[test]
     fn exchanged_messages_are_noticed(
         messages in proptest::collection::vec(envelope(), 2..40),

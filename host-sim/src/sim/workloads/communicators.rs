@@ -1,5 +1,5 @@
-//! Communicators made and freed at random, with messages and collectives on each, against a model of every rank's
-//! table that each rank keeps for all.
+//! Communicators made and freed at random, with messages and collectives on each, against a model
+//! of every rank's table that each rank keeps for all.
 
 use aldis_coll::comm::{Choice, create, create_group, dup, free, split};
 use aldis_coll::op::{Min, Sum};
@@ -11,7 +11,8 @@ use aldis_kernel::{
 
 use super::{Outcome, Random};
 
-/// Communicators that there are at a time, world included: each takes a request slot or two in a round of messages.
+/// Communicators that there are at a time, world included: each takes a request slot or two in a
+/// round of messages.
 const LIVE_MAX: usize = 12;
 
 /// What every rank knows of a communicator, whether it is in it or not.
@@ -34,7 +35,8 @@ struct Model {
     number: u64,
 }
 
-/// A few steps, the same on every rank: those who are in the communicator that is drawn do it, the others go on.
+/// A few steps, the same on every rank: those who are in the communicator that is drawn do it, the
+/// others go on.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 28);
     let mut model = Model::new(ep)?;
@@ -211,8 +213,8 @@ impl Model {
         self.made(is_in_call, vec![chosen], result)
     }
 
-    /// In every communicator every rank sends to one, and takes what comes, whatever its source and tag; then all meet, so
-    /// that nothing comes of the next round.
+    /// In every communicator every rank sends to one, and takes what comes, whatever its source and
+    /// tag; then all meet, so that nothing comes of the next round.
     fn messages<T: Transport, P: Platform>(
         &mut self,
         ep: &mut Endpoint<'_, T, P>,

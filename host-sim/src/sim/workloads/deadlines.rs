@@ -1,6 +1,7 @@
-//! Calls that give up: receives and sends with deadlines, cancelled requests, scopes that end in mid-message. What a rank
-//! has given up is still on its way, so in the end the sender tells which messages it has sent well, and the receiver looks
-//! for what is left. Between two ranks at a time, as [`duets`](super::duets).
+//! Calls that give up: receives and sends with deadlines, cancelled requests, scopes that end in
+//! mid-message. What a rank has given up is still on its way, so in the end the sender tells which
+//! messages it has sent well, and the receiver looks for what is left. Between two ranks at a time,
+//! as [`duets`](super::duets).
 
 use core::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Every call that there is, between two ranks at a time. All ranks draw the same pairs and calls; those that are not of a
-//! pair go on to the next, so that many pairs are at it at a time.
+//! Every call that there is, between two ranks at a time. All ranks draw the same pairs and calls;
+//! those that are not of a pair go on to the next, so that many pairs are at it at a time.
 
 use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Source, Tag};

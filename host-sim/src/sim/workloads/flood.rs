@@ -10,7 +10,8 @@ const ALL_TO_ALL: Tag = Tag(31);
 /// Receives under way at a time; the storage has a slot for each and for as many sends.
 const AT_ONCE: usize = 32;
 
-/// All send to one rank, which takes from whoever comes first. From each the messages must come in order.
+/// All send to one rank, which takes from whoever comes first. From each the messages must come in
+/// order.
 pub(super) fn many_to_one<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());

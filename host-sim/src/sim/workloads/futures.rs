@@ -1,5 +1,6 @@
-//! Random messages by futures: every rank sends all of its messages at a time, while one or two tasks receive and probe.
-//! All wait in one place, so a wake-up or a poll that is missing leaves the rank there for ever.
+//! Random messages by futures: every rank sends all of its messages at a time, while one or two
+//! tasks receive and probe. All wait in one place, so a wake-up or a poll that is missing leaves
+//! the rank there for ever.
 
 use core::cell::{Cell, RefCell};
 use core::future::{Future, poll_fn};
@@ -87,8 +88,8 @@ struct Due {
 }
 
 impl Due {
-    /// Takes the message that has come off the list: one of that source, tag and length, with those bytes. The first of
-    /// several such need not be complete first.
+    /// Takes the message that has come off the list: one of that source, tag and length, with those
+    /// bytes. The first of several such need not be complete first.
     fn take(&self, status: &Status, buffer: &[u8]) -> Outcome {
         let (source, tag, len) = (status.source.0, status.tag.0, status.bytes as usize);
         let is_it = |(from, sent): &(u32, Sent)| {

@@ -1,5 +1,5 @@
-//! A stencil on a torus of blocks: every step each rank exchanges its edges with four neighbours, which in small jobs
-//! are one and the same rank or itself.
+//! A stencil on a torus of blocks: every step each rank exchanges its edges with four neighbours,
+//! which in small jobs are one and the same rank or itself.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag};
@@ -64,7 +64,8 @@ fn step(block: &Block) -> Block {
     next
 }
 
-/// Sends the block's edges to its neighbours and takes theirs in. A message's tag is the side at which it leaves.
+/// Sends the block's edges to its neighbours and takes theirs in. A message's tag is the side at
+/// which it leaves.
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     world: &Comm,

@@ -1,5 +1,5 @@
-//! Intercommunicators between two random groups: made, used, duplicated, split, merged and freed, and every rank knows what
-//! both groups must be.
+//! Intercommunicators between two random groups: made, used, duplicated, split, merged and freed,
+//! and every rank knows what both groups must be.
 
 use aldis_coll::comm::{Choice, free, inter, split};
 use aldis_coll::op::{Max, Min, Sum};
@@ -9,7 +9,8 @@ use aldis_kernel::{Comm, Comparison, Endpoint, Error, Rank, Source, Tag, TagMatc
 
 use super::{Outcome, Random};
 
-/// What every rank knows of an intercommunicator: the processes of both groups in the order of their ranks.
+/// What every rank knows of an intercommunicator: the processes of both groups in the order of
+/// their ranks.
 type Sides = [Vec<u32>; 2];
 
 /// An intercommunicator on a rank that is in it: the handle, and which side it is on.
@@ -67,7 +68,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     Ok(barrier(ep, &world)?)
 }
 
-/// Two groups without a process in common, neither of them empty, in orders of their own, and the keys that make these.
+/// Two groups without a process in common, neither of them empty, in orders of their own, and the
+/// keys that make these.
 fn draw(size: u32, random: &mut Random) -> (Sides, Vec<i32>) {
     let mut processes: Vec<u32> = (0..size).collect();
     random.shuffle(&mut processes);
@@ -86,7 +88,8 @@ fn draw(size: u32, random: &mut Random) -> (Sides, Vec<i32>) {
     (sides, keys)
 }
 
-/// Makes something. `None` if there was no room for it, on all ranks that take part alike; the others hear of it.
+/// Makes something. `None` if there was no room for it, on all ranks that take part alike; the
+/// others hear of it.
 fn made<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     takes_part: bool,
@@ -112,8 +115,8 @@ fn made<T: Transport, P: Platform>(
     }
 }
 
-/// Whether both groups are as they must be, and a message of each rank to one of the other side and more to each that takes
-/// what comes.
+/// Whether both groups are as they must be, and a message of each rank to one of the other side and
+/// more to each that takes what comes.
 fn use_it<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     sides: &Sides,

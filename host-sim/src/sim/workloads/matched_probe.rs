@@ -1,8 +1,10 @@
-//! Matched probes of all kinds among receives and plain probes, of more messages than there are envelopes.
+//! Matched probes of all kinds among receives and plain probes, of more messages than there are
+//! envelopes.
 //!
-//! Each rank sends to all, itself included, and takes what is for it by turns: receives posted before and after, matched
-//! probes that name a source, a tag, both or neither. What a token says must be what it gives, nothing comes twice, and
-//! of the messages of one source that a pattern takes the first comes first, whatever is taken by other means meanwhile.
+//! Each rank sends to all, itself included, and takes what is for it by turns: receives posted
+//! before and after, matched probes that name a source, a tag, both or neither. What a token says
+//! must be what it gives, nothing comes twice, and of the messages of one source that a pattern
+//! takes the first comes first, whatever is taken by other means meanwhile.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Matched, Rank, Request, Scope, Source, Status, Tag, TagMatch};
@@ -108,7 +110,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         scope.wait_all(&mut sending)?;
         Ok(taker.got)
     })?;
-    // Buffers were handed out in the order of the receives, and these were waited for in that order.
+    // Buffers were handed out in the order of the receives, and these were waited for in that
+    // order.
     for ((sent, status), buffer) in got.iter().zip(&buffers) {
         expect(status, buffer, sent.from, sent.tag, sent.number, sent.len)?;
     }
@@ -131,7 +134,8 @@ impl Pattern {
     }
 }
 
-/// A matched probe, which waits only if it may; before it now and then a plain one that must see the same.
+/// A matched probe, which waits only if it may; before it now and then a plain one that must see
+/// the same.
 fn look<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     random: &mut Random,
@@ -172,7 +176,8 @@ impl<'scope> Taker<'scope> {
         Pattern { source, tag }
     }
 
-    /// The message that the pattern gets: of `from`, if it may come from anybody, the first that it takes.
+    /// The message that the pattern gets: of `from`, if it may come from anybody, the first that it
+    /// takes.
     fn claim(&mut self, pattern: &Pattern, from: Option<Rank>) -> Option<Sent> {
         let due = |sent: &Sent| pattern.takes(sent) && from.is_none_or(|from| from.0 == sent.from);
         let place = self.left.iter().position(due)?;

@@ -1,5 +1,5 @@
-//! Receives with all kinds of wildcards from many sources at a time. Who gets what depends on who is faster, so the whole
-//! history of each round is judged by the [oracle].
+//! Receives with all kinds of wildcards from many sources at a time. Who gets what depends on who
+//! is faster, so the whole history of each round is judged by the [oracle].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Request, Scope, Source, Status, Tag, TagMatch};
@@ -88,7 +88,8 @@ fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
     messages
 }
 
-/// As many receives as messages, each made for one of them and perhaps for others too. What they leave depends on timing.
+/// As many receives as messages, each made for one of them and perhaps for others too. What they
+/// leave depends on timing.
 fn patterns(random: &mut Random, context: u32, incoming: &[Sent]) -> Vec<Receive> {
     let (source_wild, tag_wild) = (random.below(100), random.below(100));
     let pattern = |random: &mut Random, sent: &Sent| Receive {
@@ -107,9 +108,9 @@ fn room(random: &mut Random) -> usize {
     if random.chance(80) { BUFFER_BYTES } else { NAME_BYTES + length(random) }
 }
 
-/// Sends and receives in random turns: first those receives that may not take all messages, a while later those that take
-/// what is left, until all messages are there. What still waits then is cancelled. How the receives ended, in the order
-/// posted.
+/// Sends and receives in random turns: first those receives that may not take all messages, a while
+/// later those that take what is left, until all messages are there. What still waits then is
+/// cancelled. How the receives ended, in the order posted.
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     random: &mut Random,

@@ -1,5 +1,6 @@
-//! Programs to run on virtual nodes, in one list. Each knows what must come out and fails with words if something else
-//! does. A feature that adds semantics adds a workload here, and from then on every seed tests it.
+//! Programs to run on virtual nodes, in one list. Each knows what must come out and fails with
+//! words if something else does. A feature that adds semantics adds a workload here, and from then
+//! on every seed tests it.
 //!
 //! All are generic over transport and platform, so that they run on any other job just as well.
 
@@ -163,8 +164,8 @@ impl fmt::Debug for Workload {
     }
 }
 
-/// Some of the others, in an order that all ranks draw alike. Nothing keeps one apart from the next: messages of the
-/// next arrive while a rank is still in the last.
+/// Some of the others, in an order that all ranks draw alike. Nothing keeps one apart from the
+/// next: messages of the next arrive while a rank is still in the last.
 pub fn mixed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 20);
     for _ in 0..random.within(1, 4) {

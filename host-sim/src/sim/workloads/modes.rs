@@ -16,7 +16,8 @@ enum Mode {
     Ready,
 }
 
-/// In each round every rank sends a few messages to one `distance` ahead, or all but the last few do, in one mode.
+/// In each round every rank sends a few messages to one `distance` ahead, or all but the last few
+/// do, in one mode.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 27);
     for round in 0..random.within(1, 5) {

@@ -1,4 +1,5 @@
-//! Collectives in flight while messages pass between their ranks, waited for in an order that each rank draws by itself.
+//! Collectives in flight while messages pass between their ranks, waited for in an order that each
+//! rank draws by itself.
 
 use aldis_coll::op::Sum;
 use aldis_coll::{iallreduce, ibarrier, ibcast, wait_all};

@@ -1,5 +1,6 @@
-//! Messages in parts: channels to a neighbour, some with the same tag, over a few rounds, with parts that get ready in any
-//! order, while so many messages pass beside them that there is no envelope left.
+//! Messages in parts: channels to a neighbour, some with the same tag, over a few rounds, with
+//! parts that get ready in any order, while so many messages pass beside them that there is no
+//! envelope left.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag};

@@ -1,8 +1,9 @@
 //! Random messages and random receives, against the definition of matching.
 //!
-//! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message goes to the first
-//! receive posted that takes it, and each receive takes the first message that was sent. From many sources it does,
-//! but the messages of each still come in the order in which they were sent.
+//! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message
+//! goes to the first receive posted that takes it, and each receive takes the first message that
+//! was sent. From many sources it does, but the messages of each still come in the order in which
+//! they were sent.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Request, Source, Tag, TagMatch};
@@ -24,7 +25,8 @@ struct Sent {
     number: u64,
 }
 
-/// A receive: from whom and with which tag it takes, and which message it must get, if that is settled.
+/// A receive: from whom and with which tag it takes, and which message it must get, if that is
+/// settled.
 #[derive(Clone, Copy, Debug)]
 struct Receive {
     from: Option<u32>,
@@ -32,7 +34,8 @@ struct Receive {
     due: Option<Sent>,
 }
 
-/// A few rounds. A round ends when all of its messages are received; ranks do not wait for each other in between.
+/// A few rounds. A round ends when all of its messages are received; ranks do not wait for each
+/// other in between.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 26);
     for _ in 0..random.within(1, 3) {
@@ -126,7 +129,8 @@ fn exact_receives(random: &mut Random, size: u32, incoming: &[Sent]) -> Vec<Rece
             stream.iter().map(|sent| random.chance(70).then_some(sent.tag)).collect();
         random.shuffle(&mut tags);
         let due = oracle(&stream, &tags).unwrap_or_else(|| {
-            // A receive without a tag took what another one needed: in the order sent, with tags, none can.
+            // A receive without a tag took what another one needed: in the order sent, with tags,
+            // none can.
             tags = stream.iter().map(|sent| Some(sent.tag)).collect();
             stream.clone()
         });

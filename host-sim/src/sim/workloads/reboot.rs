@@ -1,8 +1,9 @@
-//! A rank dies and boots again: the others see its death as a typed error, learn its new life from its card, and all
-//! exchange messages with it. Nothing of the old life may come out in the new one. Where nobody dies it is an exchange.
+//! A rank dies and boots again: the others see its death as a typed error, learn its new life from
+//! its card, and all exchange messages with it. Nothing of the old life may come out in the new
+//! one. Where nobody dies it is an exchange.
 //!
-//! This is the one workload that asks its virtual node for the time and for cards: what a launcher or a discovery
-//! service would tell.
+//! This is the one workload that asks its virtual node for the time and for cards: what a launcher
+//! or a discovery service would tell.
 
 use core::time::Duration;
 
@@ -29,7 +30,8 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
     let last = random.draw();
     let others: Vec<u32> = (0..size).filter(|rank| *rank != me).collect();
     let mut known: Vec<Option<Epoch>> = (0..size).map(|rank| epoch_of(ep, rank)).collect();
-    // One that has booted again begins where the others will be, also where these have not begun yet.
+    // One that has booted again begins where the others will be, also where these have not begun
+    // yet.
     let mut dead: Vec<bool> = (0..size).map(|rank| ep.transport().boots(PeerId(rank)) > 0).collect();
     if dead[me as usize] {
         // It wants to hear of all of them, and so gets to know whom it can.
@@ -66,8 +68,8 @@ fn epoch_of(ep: &SimEndpoint<'_>, rank: u32) -> Option<Epoch> {
     ep.transport().card_of(PeerId(rank)).map(|card| card.epoch())
 }
 
-/// A message to and from every other rank. Tells who turns out to be dead, and is left out from then on; the messages
-/// of all others must come.
+/// A message to and from every other rank. Tells who turns out to be dead, and is left out from
+/// then on; the messages of all others must come.
 fn exchange_with_all(
     ep: &mut SimEndpoint<'_>,
     others: &[u32],
@@ -110,7 +112,8 @@ fn exchange_with_all(
     Ok(deaths)
 }
 
-/// The last message to and from one other rank: with whatever tag, so that one that has been left from before is found.
+/// The last message to and from one other rank: with whatever tag, so that one that has been left
+/// from before is found.
 fn exchange(ep: &mut SimEndpoint<'_>, peer: u32, number: u64) -> Result<(), Box<dyn core::error::Error>> {
     let world = ep.world();
     let me = world.rank().0;

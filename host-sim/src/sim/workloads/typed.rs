@@ -1,5 +1,5 @@
-//! Messages of datatypes: scattered at the sender in one way and at the receiver in another, freed while they are under
-//! way, probed, cut off, and received as bytes.
+//! Messages of datatypes: scattered at the sender in one way and at the receiver in another, freed
+//! while they are under way, probed, cut off, and received as bytes.
 
 use aldis_kernel::datatype::{Basic, Committed, Field, Form, Types};
 use aldis_kernel::hal::{Cause, Platform, Transport};
@@ -165,7 +165,8 @@ impl Plan {
     }
 }
 
-/// In each round every rank sends messages to one some way ahead, and receives those of the one as far behind.
+/// In each round every rank sends messages to one some way ahead, and receives those of the one as
+/// far behind.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 31);
     let room = ep.types()?.room();

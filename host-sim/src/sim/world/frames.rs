@@ -1,4 +1,5 @@
-//! The wire of frames: what a network card sends comes late, twice, damaged or not at all, in any order.
+//! The wire of frames: what a network card sends comes late, twice, damaged or not at all, in any
+//! order.
 
 use aldis_kernel::hal::nic::Mac;
 
@@ -6,13 +7,15 @@ use super::{Delivery, Record, What, World};
 use crate::sim::nic;
 use crate::sim::queue::Frame;
 
-/// The shortest frame without its check sequence (IEEE 802.3 clause 3): shorter ones are filled up on the wire.
+/// The shortest frame without its check sequence (IEEE 802.3 clause 3): shorter ones are filled up
+/// on the wire.
 const FRAME_BYTES_MIN: usize = 60;
 /// What they are filled up with. Real cards take zeros; who reads it by mistake is to notice.
 const PADDING: u8 = 0xEE;
 
 impl World {
-    /// Whether the node's network card can take one more frame to send; if not, the node is woken when it can.
+    /// Whether the node's network card can take one more frame to send; if not, the node is woken
+    /// when it can.
     pub(crate) fn has_descriptor(&mut self, index: u32) -> bool {
         let limit = self.config.network.tx_frames as usize;
         let node = &mut self.nodes[index as usize];

@@ -1,5 +1,6 @@
-//! The wire of messages: from each node to each other a lane that keeps order, loses nothing and has little room. It
-//! joins two lives of two nodes that know each other; what belongs to another life is dropped.
+//! The wire of messages: from each node to each other a lane that keeps order, loses nothing and
+//! has little room. It joins two lives of two nodes that know each other; what belongs to another
+//! life is dropped.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! Lives and deaths of nodes, and what a launcher or a discovery service would tell the others of them.
+//! Lives and deaths of nodes, and what a launcher or a discovery service would tell the others of
+//! them.
 
 use aldis_kernel::hal::{Epoch, PeerId};
 use aldis_kernel::protocols::Card;
@@ -35,7 +36,8 @@ pub(super) fn epoch(seed: u64, node: u32, boots: u32) -> Epoch {
 }
 
 impl World {
-    /// The card of a node's latest life; `None` for one that there is not. `room` is what every rank sets aside.
+    /// The card of a node's latest life; `None` for one that there is not. `room` is what every
+    /// rank sets aside.
     pub(crate) fn card(&self, index: u32, room: Room) -> Option<Card> {
         let node = self.nodes.get(index as usize)?;
         let mut card = Card::new(PeerId(index), node.epoch, room);
@@ -88,8 +90,8 @@ impl World {
         Step::Kill(index)
     }
 
-    /// On the wire of messages a node hears after a while that this life of another is over. On that of frames it is
-    /// told nothing, and finds out.
+    /// On the wire of messages a node hears after a while that this life of another is over. On
+    /// that of frames it is told nothing, and finds out.
     fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
         if self.config.wire == Wire::Messages {
             let at = self.now + self.random.below(DETECT_NS_MAX);

@@ -138,7 +138,8 @@ fn a_taken_port_is_named_with_its_range() {
     assert_eq!(refused, TcpError::NoPort { ip: first.tcp.listens_at()[0].ip(), first: port, last: port });
 }
 
-/// More of them than are let in: each is refused or dropped in the end, and a rank gets through all the same.
+/// More of them than are let in: each is refused or dropped in the end, and a rank gets through all
+/// the same.
 #[test]
 fn strangers_do_no_harm() {
     let mut ranks = job(2, &config(Family::V4));

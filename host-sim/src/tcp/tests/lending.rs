@@ -11,7 +11,8 @@ const LENGTHS: [usize; 8] = [60_000, 1, 200_000, 262_000, 16_384, 100, 20_000, 1
 
 fn lend(rank: &mut Rank, to: u32, bytes: &[u8]) -> RegionId {
     let memory = Memory { start: NonNull::from(bytes).cast(), len: bytes.len() };
-    // SAFETY: each test keeps its memory, and only reads it, until it has taken the region back or its ranks are gone.
+    // SAFETY: each test keeps its memory, and only reads it, until it has taken the region back or
+    // its ranks are gone.
     unsafe { rank.tcp.register(PeerId(to), memory, Access::LOCAL_READ) }.unwrap()
 }
 

@@ -59,7 +59,8 @@ fn both_may_connect_at_once_and_keep_the_same_connection() {
     }
 }
 
-/// Many sizes, so that heads and messages are cut anywhere; tiny system buffers, so that sends are cut too.
+/// Many sizes, so that heads and messages are cut anywhere; tiny system buffers, so that sends are
+/// cut too.
 #[test]
 fn everything_arrives_in_order_however_little_the_sockets_take() {
     let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
@@ -147,7 +148,8 @@ fn a_budget_of_one_is_kept_and_shared() {
     assert!((10..=50).contains(&first), "neither is starved: {first} of 60");
 }
 
-/// As on a real wire: one call to send a message, one to receive it, and the system is seldom asked what is ready.
+/// As on a real wire: one call to send a message, one to receive it, and the system is seldom asked
+/// what is ready.
 #[test]
 fn a_small_message_costs_one_call_on_each_side() {
     let mut ranks = job(2, &config(Family::V4));
@@ -168,8 +170,8 @@ fn a_small_message_costs_one_call_on_each_side() {
     assert!(looks <= 2, "{looks}");
 }
 
-/// The system does not look after a connection that has talked alone for long: blocked sends, others and its end are noticed
-/// all the same.
+/// The system does not look after a connection that has talked alone for long: blocked sends,
+/// others and its end are noticed all the same.
 #[test]
 fn who_is_left_alone_is_heard_of_all_the_same() {
     let mut ranks = job(3, &config(Family::V4));

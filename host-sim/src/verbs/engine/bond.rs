@@ -8,9 +8,10 @@
 //!   | -- go -----------------------------> |  may use it
 //! ```
 //!
-//! Words come in order, each once, from the life of the peer that was introduced. Each connection of a lane has a higher serial
-//! number than those before: an even one if the lower rank offered it, an odd one if the higher did. Whatever is said of one says
-//! that all with lower numbers are over. So both sides decide alike between two offers that cross: for the higher number. Either
+//! Words come in order, each once, from the life of the peer that was introduced. Each connection
+//! of a lane has a higher serial number than those before: an even one if the lower rank offered
+//! it, an odd one if the higher did. Whatever is said of one says that all with lower numbers are
+//! over. So both sides decide alike between two offers that cross: for the higher number. Either
 //! side may end it at any time; then it is made anew when it is needed again.
 //!
 //! The tests take two sides through every order of needs, ends and words.
@@ -186,7 +187,8 @@ impl<E: End> Bond<E> {
         News::Opened
     }
 
-    /// The peer has given up what it offered before it heard of the answer, and may offer it once more.
+    /// The peer has given up what it offered before it heard of the answer, and may offer it once
+    /// more.
     pub(super) fn lapse(&mut self, serial: u16) {
         if self.state == State::Answered && self.serial == serial {
             self.cut();

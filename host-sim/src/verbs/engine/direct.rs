@@ -1,8 +1,9 @@
 //! The second connection of a peer, by which memory is read and written.
 //!
-//! What is refused to read, because a key is stale or forged, breaks a reliable connection (InfiniBand Architecture
-//! Specification 1.4, volume 1, section 9.9.3): that is why there are two, and messages go on while this one is closed, on both
-//! sides, and made anew when it is next needed.
+//! What is refused to read, because a key is stale or forged, breaks a reliable connection
+//! (InfiniBand Architecture Specification 1.4, volume 1, section 9.9.3): that is why there are two,
+//! and messages go on while this one is closed, on both sides, and made anew when it is next
+//! needed.
 
 use std::rc::Rc;
 

@@ -36,8 +36,8 @@ impl Maker<'_> {
         self.place.mtu.min(self.choice.mtu)
     }
 
-    /// The other end of a connection, whose packets begin with numbers that no other connection of the two begins with soon, so
-    /// that late ones of another are nothing.
+    /// The other end of a connection, whose packets begin with numbers that no other connection of
+    /// the two begins with soon, so that late ones of another are nothing.
     fn remote(&self, word: &Word, depth: u8) -> Remote {
         let Place { gid, lid, mtu, .. } = self.place;
         let first = |epoch: Epoch| epoch.0.wrapping_add(u32::from(word.serial) << 12) & PACKET_MASK;

@@ -1,8 +1,9 @@
-//! Who carries what ranks say to each other of connections: a small contract, and those who keep it.
+//! Who carries what ranks say to each other of connections: a small contract, and those who keep
+//! it.
 //!
-//! [`Wire`] does it out of band, by datagrams to the queue pair that a rank's card tells. [`Rdma`] has it done by the
-//! system's connection manager (rdma_cm), by the address and the port that the card tells: that finds the way, and says how queue
-//! pairs get there.
+//! [`Wire`] does it out of band, by datagrams to the queue pair that a rank's card tells. [`Rdma`]
+//! has it done by the system's connection manager (rdma_cm), by the address and the port that the
+//! card tells: that finds the way, and says how queue pairs get there.
 
 mod call;
 mod letter;
@@ -24,7 +25,8 @@ pub(super) use self::rdma::Rdma;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
     Word(Word),
-    /// What was answered by this side in the connection of this number has not reached the peer, which has given it up.
+    /// What was answered by this side in the connection of this number has not reached the peer,
+    /// which has given it up.
     Lapsed(Lane, u16),
     Lost(Cause),
 }
@@ -57,7 +59,8 @@ pub(super) trait Manager {
         None
     }
 
-    /// What knows how a queue pair gets to the other end that `word` names; `None` if the peer's card tells that.
+    /// What knows how a queue pair gets to the other end that `word` names; `None` if the peer's
+    /// card tells that.
     fn line(&self, _peer: PeerId, _word: &Word) -> Option<&Line> {
         None
     }

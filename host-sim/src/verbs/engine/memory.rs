@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: it hands memory to be registered on.
 //!
-//! Memory of the user: what is registered, and reads, writes and atomics between it and memory of peers.
+//! Memory of the user: what is registered, and reads, writes and atomics between it and memory of
+//! peers.
 
 use std::rc::Rc;
 
@@ -120,7 +121,8 @@ impl Engine {
     }
 }
 
-/// Whether a device with such capabilities can do it between a piece here and a `place` there; what it does here then.
+/// Whether a device with such capabilities can do it between a piece here and a `place` there; what
+/// it does here then.
 fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Cause> {
     let (len, max) = (local.len as u64, caps.limits.direct_bytes_max);
     let word = WORD_BYTES as u64;

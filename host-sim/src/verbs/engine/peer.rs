@@ -89,8 +89,8 @@ impl Peer {
         (self.waiting || self.expected) && self.state == State::Known && self.bond.state() == Bonded::Closed
     }
 
-    /// Nothing more goes to it or comes from it. Its queue pairs are destroyed, so that the device touches its memory no more, and
-    /// the peer hears of it.
+    /// Nothing more goes to it or comes from it. Its queue pairs are destroyed, so that the device
+    /// touches its memory no more, and the peer hears of it.
     pub(super) fn part(&mut self, cause: Cause) {
         if self.state == State::Known {
             (self.state, self.lost) = (State::Gone(cause), true);
@@ -172,7 +172,8 @@ impl Peer {
         }
     }
 
-    /// Says what the peer has to hear: of the connections, by `say`, and a limit that no message has told it.
+    /// Says what the peer has to hear: of the connections, by `say`, and a limit that no message
+    /// has told it.
     pub(super) fn speak(&mut self, mut say: impl FnMut(&Word) -> Post) {
         let Self { bond, direct, .. } = self;
         if let Some(word) = bond.word() {
@@ -206,8 +207,8 @@ impl Peer {
             && !self.grant.is_due()
     }
 
-    /// Tells the sink what it has to hear of `peer`, in at most so many events: what was cut off, the peer's loss, and that it
-    /// can be sent to again.
+    /// Tells the sink what it has to hear of `peer`, in at most so many events: what was cut off,
+    /// the peer's loss, and that it can be sent to again.
     pub(super) fn tell<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
         let mut events = 0;
         while events < budget

@@ -114,7 +114,8 @@ impl Engine {
         }
     }
 
-    /// Hears what peers say of connections. A new queue pair has to be told from all that there have been.
+    /// Hears what peers say of connections. A new queue pair has to be told from all that there
+    /// have been.
     fn listen(&mut self, budget: u32, now: Instant) {
         if self.heard.is_empty() {
             self.manager.listen(budget, now, &mut self.heard);
@@ -148,7 +149,8 @@ impl Engine {
         self.tools.receives.grow(connections).map_err(cause_of)
     }
 
-    /// Asks peers that something is expected of whether they live, now and then, and the device whether it still works.
+    /// Asks peers that something is expected of whether they live, now and then, and the device
+    /// whether it still works.
     fn probe(&mut self, now: Instant) {
         if now.since(self.probed) < PROBE_NS {
             return;
@@ -161,7 +163,8 @@ impl Engine {
         }
     }
 
-    /// Connects to a peer if that is needed, says what it has to hear, and tells the sink, in at most so many events.
+    /// Connects to a peer if that is needed, says what it has to hear, and tells the sink, in at
+    /// most so many events.
     fn serve<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
         self.connect(peer);
         let Self { peers, tools, manager, heard, due, .. } = self;

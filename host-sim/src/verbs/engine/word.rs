@@ -36,7 +36,8 @@ pub(super) struct Word {
     pub(super) kind: Kind,
     /// Which of the connections of this lane, one after the other.
     pub(super) serial: u16,
-    /// Of an offer and its answer: how many reads the sender's queue pair can have under way, and its number.
+    /// Of an offer and its answer: how many reads the sender's queue pair can have under way, and
+    /// its number.
     pub(super) depth: u8,
     pub(super) number: u32,
 }

@@ -50,11 +50,13 @@ impl Channel {
         let mut any = false;
         loop {
             let (mut queue, mut context) = (ptr::null_mut(), ptr::null_mut());
-            // SAFETY: the channel is open, and the call does not block and writes both when it returns zero.
+            // SAFETY: the channel is open, and the call does not block and writes both when it
+            // returns zero.
             if unsafe { ffi::ibv_get_cq_event(self.channel, &mut queue, &mut context) } != 0 {
                 return any;
             }
-            // SAFETY: the queue that the call has told is not destroyed before its events are acknowledged.
+            // SAFETY: the queue that the call has told is not destroyed before its events are
+            // acknowledged.
             unsafe { ffi::ibv_ack_cq_events(queue, 1) };
             any = true;
         }

@@ -68,7 +68,8 @@ impl Completions {
         Ok(Rc::new(Self { queue, _channel: channel, _device: device }))
     }
 
-    /// Has the channel tell of the next completion. What has come before is to be looked for after this.
+    /// Has the channel tell of the next completion. What has come before is to be looked for after
+    /// this.
     pub(in crate::verbs) fn arm(&self) -> Result<(), VerbsError> {
         // SAFETY: the queue is open, and its context has the operation.
         let code = unsafe {
@@ -82,7 +83,8 @@ impl Completions {
     pub(in crate::verbs) fn poll(&self, most: usize, mut each: impl FnMut(Done)) -> Result<(), VerbsError> {
         let mut found = [ffi::ibv_wc::default(); BATCH];
         let most = most.min(BATCH) as i32;
-        // SAFETY: the queue is open, its context has the operation, and there is room for `most` entries.
+        // SAFETY: the queue is open, its context has the operation, and there is room for `most`
+        // entries.
         let count = unsafe {
             let poll = (*(*self.queue).context).ops.poll_cq;
             poll.map_or(-1, |poll| poll(self.queue, most, found.as_mut_ptr()))

@@ -44,7 +44,8 @@ pub(super) const DATAGRAM_KEY: u32 = 0xA1D1_5000;
 /// What a queue pair is, and is to have room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
-    /// [`IBV_QPT_RC`](ffi::ibv_qp_type::IBV_QPT_RC), or [`IBV_QPT_UD`](ffi::ibv_qp_type::IBV_QPT_UD).
+    /// [`IBV_QPT_RC`](ffi::ibv_qp_type::IBV_QPT_RC), or
+    /// [`IBV_QPT_UD`](ffi::ibv_qp_type::IBV_QPT_UD).
     pub(super) kind: ffi::ibv_qp_type::Type,
     /// Orders under way.
     pub(super) requests: u32,
@@ -52,7 +53,8 @@ pub(super) struct Shape {
     pub(super) inline_bytes: u32,
 }
 
-/// A queue pair. Once it is dropped the device does nothing for it any more, and what it had under way completes nowhere.
+/// A queue pair. Once it is dropped the device does nothing for it any more, and what it had under
+/// way completes nowhere.
 #[derive(Debug)]
 pub(super) struct Connection {
     pair: *mut ffi::ibv_qp,
@@ -85,7 +87,8 @@ impl Connection {
                 qp_type: shape.kind,
                 sq_sig_all: 1,
             };
-            // SAFETY: all that it names is open, and held by what is made here; the call reads and fills in the attributes.
+            // SAFETY: all that it names is open, and held by what is made here; the call reads and
+            // fills in the attributes.
             (unsafe { ffi::ibv_create_qp(domain.domain, &mut wanted) }, wanted.cap.max_inline_data)
         };
         // A device with less room for inline data may refuse instead of giving what it has.
@@ -139,7 +142,8 @@ impl Connection {
         self.modify(to(state::IBV_QPS_RTS), mask::IBV_QP_STATE | mask::IBV_QP_SQ_PSN)
     }
 
-    /// Stops it: what is under way ends as [`Flushed`](super::Ending::Flushed), and so does what it is given from here on.
+    /// Stops it: what is under way ends as [`Flushed`](super::Ending::Flushed), and so does what it
+    /// is given from here on.
     pub(super) fn stop(&self) -> Result<(), VerbsError> {
         let to = ffi::ibv_qp_attr { qp_state: ffi::ibv_qp_state::IBV_QPS_ERR, ..blank() };
         self.modify(to, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
@@ -209,8 +213,9 @@ impl Connection {
     /// Gives it an order, about the memory at `place` if there is any.
     ///
     /// # Safety
-    /// Until the order is over, or this is dropped, the memory stays registered and is touched by nobody in a way that the
-    /// order does not allow; memory that goes inline only until this returns.
+    /// Until the order is over, or this is dropped, the memory stays registered and is touched by
+    /// nobody in a way that the order does not allow; memory that goes inline only until this
+    /// returns.
     pub(super) unsafe fn post(
         &self,
         mut order: ffi::ibv_send_wr,
@@ -220,8 +225,8 @@ impl Connection {
             (order.sg_list, order.num_sge) = (place, 1);
         }
         let mut bad = ptr::null_mut();
-        // SAFETY: it is open and has the operation; order and list are read before the call returns; the caller vouches for the
-        // memory.
+        // SAFETY: it is open and has the operation; order and list are read before the call
+        // returns; the caller vouches for the memory.
         let code = unsafe {
             let post = (*(*self.pair).context).ops.post_send;
             post.map_or(-1, |post| post(self.pair, &mut order, &mut bad))

@@ -1,4 +1,5 @@
-//! UNSAFE: hands slots to the device through libibverbs. A queue pair for datagrams (UD): what it sends may be lost.
+//! UNSAFE: hands slots to the device through libibverbs. A queue pair for datagrams (UD): what it
+//! sends may be lost.
 
 use std::rc::Rc;
 
@@ -129,8 +130,8 @@ impl Datagrams {
         if len <= self.inline_bytes {
             order.send_flags = ffi::ibv_send_flags::IBV_SEND_INLINE.0;
         }
-        // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so that nobody writes there until
-        // the order is over.
+        // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so
+        // that nobody writes there until the order is over.
         unsafe { self.connection.post(order, Some(place)) }?;
         self.sends.set_lent(slot, true);
         if let Some(taken) = self.ways.get_mut(slot) {
@@ -152,8 +153,8 @@ impl Datagrams {
         self.sends.place(slot, 0).is_none()
     }
 
-    /// Takes the slot of the next datagram that came, and its length without the bytes in front. It is to be given back by
-    /// [`give`](Self::give).
+    /// Takes the slot of the next datagram that came, and its length without the bytes in front. It
+    /// is to be given back by [`give`](Self::give).
     pub(in crate::verbs) fn take(&mut self) -> Result<Option<(usize, usize)>, VerbsError> {
         let Self { received, receives, .. } = self;
         let mut taken = None;

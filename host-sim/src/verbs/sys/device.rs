@@ -30,7 +30,8 @@ pub(in crate::verbs) struct Device {
 
 /// What soft RoCE calls its vendor (Linux, drivers/infiniband/sw/rxe/rxe_param.h).
 const SOFT_VENDOR: u32 = 0xFF_FFFF;
-/// It answers a read with all packets at once, of which the card below it keeps a thousand (its `txqueuelen`): more are lost.
+/// It answers a read with all packets at once, of which the card below it keeps a thousand (its
+/// `txqueuelen`): more are lost.
 const SOFT_BYTES: u64 = 1 << 20;
 
 /// What of a device's limits matters here.
@@ -70,14 +71,15 @@ impl Device {
         unsafe { BorrowedFd::borrow_raw((*self.context).async_fd) }
     }
 
-    /// Whether it has failed by now, or is gone. A device tells that; of a soft one the kernel says that addresses of its port have
-    /// changed, and then knows it no more.
+    /// Whether it has failed by now, or is gone. A device tells that; of a soft one the kernel says
+    /// that addresses of its port have changed, and then knows it no more.
     pub(in crate::verbs) fn has_failed(&self) -> bool {
         let mut has_failed = false;
         loop {
             // SAFETY: all of its fields are numbers or pointers, for which zero is a value.
             let mut event: ffi::ibv_async_event = unsafe { core::mem::zeroed() };
-            // SAFETY: the context is open, and the call does not block and writes the event when it returns zero.
+            // SAFETY: the context is open, and the call does not block and writes the event when it
+            // returns zero.
             if unsafe { ffi::ibv_get_async_event(self.context, &mut event) } != 0 {
                 break;
             }
@@ -135,7 +137,8 @@ impl Device {
 
     fn port(&self, number: u8) -> Result<ffi::ibv_port_attr, VerbsError> {
         let mut port = ffi::ibv_port_attr::default();
-        // SAFETY: the context is open, and the call fills in what is there of an attribute as large as this one or smaller.
+        // SAFETY: the context is open, and the call fills in what is there of an attribute as large
+        // as this one or smaller.
         let code = unsafe { ffi::ibv_query_port(self.context, number, (&raw mut port).cast()) };
         check("ibv_query_port", code)?;
         Ok(port)
@@ -188,7 +191,8 @@ fn each<T>(
         };
     }
     let of = |at: usize| {
-        // SAFETY: the list has `count` entries, each valid until the list is freed; its name ends with a zero byte.
+        // SAFETY: the list has `count` entries, each valid until the list is freed; its name ends
+        // with a zero byte.
         let (device, name) = unsafe {
             let device = *list.add(at);
             (device, CStr::from_ptr(ffi::ibv_get_device_name(device)))
@@ -196,7 +200,8 @@ fn each<T>(
         what(device, name.to_string_lossy().into_owned())
     };
     let done = (0..usize::try_from(count).unwrap_or(0)).map(of).collect();
-    // SAFETY: it is the list from above, and nothing of it is used any more: open devices outlive it.
+    // SAFETY: it is the list from above, and nothing of it is used any more: open devices outlive
+    // it.
     unsafe { ffi::ibv_free_device_list(list) };
     done
 }

@@ -1,4 +1,5 @@
-//! UNSAFE: has the device read and write registered memory through libibverbs. Connections for reads, writes and atomics.
+//! UNSAFE: has the device read and write registered memory through libibverbs. Connections for
+//! reads, writes and atomics.
 
 use std::rc::Rc;
 
@@ -21,8 +22,8 @@ pub(in crate::verbs) const REQUESTS_OF_ORDER: u32 = 2;
 /// The bit of a request that is a write, which is over when the read behind it is.
 const BEFORE_FLUSH: u64 = 1 << 32;
 
-/// A reliable connection by which each side reaches memory of the other. An order that is refused there breaks it, and not
-/// the connection of messages.
+/// A reliable connection by which each side reaches memory of the other. An order that is refused
+/// there breaks it, and not the connection of messages.
 #[derive(Debug)]
 pub(in crate::verbs) struct DirectPair {
     // Before the regions that it uses.
@@ -90,8 +91,8 @@ impl DirectPair {
         self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)
     }
 
-    /// Begins to do it between a piece of `region`, which is kept until then, and memory there. It is over when what is written can
-    /// be seen there.
+    /// Begins to do it between a piece of `region`, which is kept until then, and memory there. It
+    /// is over when what is written can be seen there.
     pub(in crate::verbs) fn post(
         &mut self,
         token: Token,
@@ -103,8 +104,8 @@ impl DirectPair {
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
         let request = if act == Act::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
         let order = spell(request, act, span);
-        // SAFETY: the region is kept with the order, for longer than the connection if need be. Its owner has promised that nobody
-        // else touches what the device writes.
+        // SAFETY: the region is kept with the order, for longer than the connection if need be. Its
+        // owner has promised that nobody else touches what the device writes.
         unsafe { self.connection.post(order, Some(place)) }?;
         if act == Act::Write {
             let (here, FlushKey { key, base }) = flush;

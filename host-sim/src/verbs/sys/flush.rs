@@ -1,9 +1,10 @@
-//! UNSAFE: has the device write to memory that nobody looks at. How it is found out that what was written to a peer's memory is
-//! there.
+//! UNSAFE: has the device write to memory that nobody looks at. How it is found out that what was
+//! written to a peer's memory is there.
 //!
-//! A device acknowledges a write when it has it, which is before the peer's memory may. A read behind it is answered from that
-//! memory, so it comes back when all before it can be seen (InfiniBand Architecture Specification 1.4, volume 1, section 9.5 and
-//! table 79: reads are executed after earlier writes of the queue pair).
+//! A device acknowledges a write when it has it, which is before the peer's memory may. A read
+//! behind it is answered from that memory, so it comes back when all before it can be seen
+//! (InfiniBand Architecture Specification 1.4, volume 1, section 9.5 and table 79: reads are
+//! executed after earlier writes of the queue pair).
 
 use core::ptr::NonNull;
 use std::rc::Rc;

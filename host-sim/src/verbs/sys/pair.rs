@@ -82,8 +82,8 @@ impl Pair {
         if len <= self.inline_bytes {
             order.send_flags = ffi::ibv_send_flags::IBV_SEND_INLINE.0;
         }
-        // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so that nobody writes there until
-        // the order is over.
+        // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so
+        // that nobody writes there until the order is over.
         unsafe { self.connection.post(order, Some(place)) }?;
         self.sends.set_lent(slot, true);
         Ok(())
@@ -95,7 +95,8 @@ impl Pair {
         unsafe { self.connection.post(message(BARE, immediate), None) }
     }
 
-    /// Writes nothing to the peer's memory, which its device has to answer: so it is found out whether there is still one.
+    /// Writes nothing to the peer's memory, which its device has to answer: so it is found out
+    /// whether there is still one.
     pub(in crate::verbs) fn probe(&mut self) -> Result<(), VerbsError> {
         let order = order(PROBE.into(), ffi::ibv_wr_opcode::IBV_WR_RDMA_WRITE);
         // SAFETY: there is no memory.

@@ -1,5 +1,6 @@
-//! UNSAFE: calls librdmacm. Connections that the system's connection manager makes: it finds the way to an address, and carries what
-//! two sides say to each other before they are connected. The queue pairs are not its own.
+//! UNSAFE: calls librdmacm. Connections that the system's connection manager makes: it finds the
+//! way to an address, and carries what two sides say to each other before they are connected. The
+//! queue pairs are not its own.
 
 use core::ffi::c_void;
 use core::net::{IpAddr, SocketAddr};
@@ -33,7 +34,8 @@ pub(in crate::verbs) const LETTER_BYTES: usize = 56;
 const BACKLOG: i32 = 1024;
 /// How long to look for the way to an address at a time, ms.
 const RESOLVE_MS: i32 = 2000;
-/// How often a device asks again, and asks one that has no receive; a queue pair gets its own numbers.
+/// How often a device asks again, and asks one that has no receive; a queue pair gets its own
+/// numbers.
 const RETRIES: u8 = 6;
 
 /// Where events come from.
@@ -99,7 +101,8 @@ impl Events {
     /// The next event, if there is one.
     pub(in crate::verbs) fn next(self: &Rc<Self>) -> Option<Event> {
         let mut event = ptr::null_mut();
-        // SAFETY: the channel is open, and the call does not block and writes the event when it returns zero.
+        // SAFETY: the channel is open, and the call does not block and writes the event when it
+        // returns zero.
         if unsafe { ffi::rdma_get_cm_event(self.0, &mut event) } != 0 {
             return None;
         }
@@ -140,8 +143,8 @@ impl Events {
     }
 }
 
-/// Why a request is rejected that reaches a device where nobody listens: an invalid service (InfiniBand Architecture
-/// Specification 1.4, volume 1, table 117).
+/// Why a request is rejected that reaches a device where nobody listens: an invalid service
+/// (InfiniBand Architecture Specification 1.4, volume 1, table 117).
 const NOBODY_LISTENS: i32 = 8;
 
 /// What was said with an event; zeros behind it.
@@ -168,7 +171,8 @@ impl Drop for Events {
     }
 }
 
-/// A connection in the hands of the system's manager, or what listens for them. Dropped, the other side hears of it.
+/// A connection in the hands of the system's manager, or what listens for them. Dropped, the other
+/// side hears of it.
 #[derive(Debug)]
 pub(in crate::verbs) struct Line {
     line: *mut ffi::rdma_cm_id,
@@ -236,7 +240,8 @@ impl Line {
         done("rdma_connect", unsafe { ffi::rdma_connect(self.line, &mut wanted) })
     }
 
-    /// Accepts what was asked, and says this. What the other side has done meanwhile is heard of; so it is with the next three.
+    /// Accepts what was asked, and says this. What the other side has done meanwhile is heard of;
+    /// so it is with the next three.
     pub(in crate::verbs) fn accept(&self, offered: Offered, letter: &[u8]) {
         let mut wanted = parameters(offered, letter);
         // SAFETY: the same.

@@ -75,8 +75,8 @@ impl Receives {
         let mut request =
             ffi::ibv_recv_wr { wr_id: slot as u64, next: ptr::null_mut(), sg_list: &mut place, num_sge: 1 };
         let mut bad = ptr::null_mut();
-        // SAFETY: the queue is open and has the operation; request and list are read before the call returns; the memory is
-        // registered and out of reach until the request is over.
+        // SAFETY: the queue is open and has the operation; request and list are read before the
+        // call returns; the memory is registered and out of reach until the request is over.
         let code = unsafe {
             let post = (*(*queue).context).ops.post_srq_recv;
             post.map_or(-1, |post| post(queue, &mut request, &mut bad))

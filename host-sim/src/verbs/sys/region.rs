@@ -11,7 +11,8 @@ use crate::verbs::error::VerbsError;
 
 /// Registered memory of the user.
 ///
-/// The device knows its first byte not by its address but by the place in a page that it has, so no address is on the wire.
+/// The device knows its first byte not by its address but by the place in a page that it has, so no
+/// address is on the wire.
 #[derive(Debug)]
 pub(in crate::verbs) struct Region {
     region: *mut ffi::ibv_mr,
@@ -90,8 +91,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: registered once. No order names it any more: the engine ends those that do first. Peers that still use its key
-        // are refused from here on.
+        // SAFETY: registered once. No order names it any more: the engine ends those that do first.
+        // Peers that still use its key are refused from here on.
         unsafe { ffi::ibv_dereg_mr(self.region) };
     }
 }

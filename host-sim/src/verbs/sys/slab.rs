@@ -1,4 +1,5 @@
-//! UNSAFE: hands memory to the device through libibverbs. A slot of it is out of reach until the device has given it back.
+//! UNSAFE: hands memory to the device through libibverbs. A slot of it is out of reach until the
+//! device has given it back.
 
 use core::alloc::Layout;
 use core::{ptr, slice};
@@ -50,8 +51,8 @@ impl Slab {
         if self.lent.get(slot) != Some(&false) || len > self.slot_bytes {
             return &[];
         }
-        // SAFETY: within the memory, which is initialised; the device writes to lent slots alone, and this is none for as long
-        // as it is borrowed.
+        // SAFETY: within the memory, which is initialised; the device writes to lent slots alone,
+        // and this is none for as long as it is borrowed.
         unsafe { slice::from_raw_parts(self.memory.as_ptr().add(slot * self.slot_bytes), len) }
     }
 
@@ -83,8 +84,8 @@ impl Slab {
 
 impl Drop for Slab {
     fn drop(&mut self) {
-        // SAFETY: registered once. When the call has succeeded, the device touches the memory no more, and it can be freed; else
-        // it stays for the rest of the process.
+        // SAFETY: registered once. When the call has succeeded, the device touches the memory no
+        // more, and it can be freed; else it stays for the rest of the process.
         unsafe {
             if ffi::ibv_dereg_mr(self.region) == 0 {
                 std::alloc::dealloc(self.memory.as_ptr(), self.layout);

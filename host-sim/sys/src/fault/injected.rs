@@ -1,4 +1,5 @@
-//! Faults by plan. Nothing here locks or allocates once the plan was read, so that calls between fork and exec may come here.
+//! Faults by plan. Nothing here locks or allocates once the plan was read, so that calls between
+//! fork and exec may come here.
 
 use core::fmt::{self, Write};
 use core::ops::Deref;
@@ -63,7 +64,8 @@ const fn decoded(word: u64) -> Process {
     }
 }
 
-/// Says what this process is; its uses are counted from 1 again. Unsaid, it is the rank that `ALDIS_RANK` or `PMI_RANK` names.
+/// Says what this process is; its uses are counted from 1 again. Unsaid, it is the rank that
+/// `ALDIS_RANK` or `PMI_RANK` names.
 pub fn act_as(process: Process) {
     PROCESS.store(encoded(process), Ordering::Relaxed);
     USES.iter().for_each(|uses| uses.store(0, Ordering::Relaxed));
@@ -82,7 +84,8 @@ fn process() -> Process {
     process
 }
 
-/// What the environment says. What cannot be read ends the process: a trial whose faults are not injected proves nothing.
+/// What the environment says. What cannot be read ends the process: a trial whose faults are not
+/// injected proves nothing.
 fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let plan = env::var_os(PLAN_VARIABLE).unwrap_or_default();
@@ -155,7 +158,8 @@ impl Write for Line {
     }
 }
 
-/// Notes a use, by one write: lines of several processes do not mix. A log that cannot be written to ends the process.
+/// Notes a use, by one write: lines of several processes do not mix. A log that cannot be written
+/// to ends the process.
 fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
     let mut line = Line { bytes: [0; 160], length: 0 };
     let (process, pid) = (process(), getpid());
@@ -177,7 +181,8 @@ fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
 impl Fault {
     const NONE: Self = Self { is_short: false, late_ms: 0 };
 
-    /// As many of `len` bytes as are asked for: half of them, at least one, if the call is to fall short.
+    /// As many of `len` bytes as are asked for: half of them, at least one, if the call is to fall
+    /// short.
     pub const fn len(&self, len: usize) -> usize {
         if self.is_short && len > 1 { len / 2 } else { len }
     }

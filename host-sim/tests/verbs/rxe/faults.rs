@@ -1,4 +1,5 @@
-//! What breaks: peers, links, the device. Everybody is told why, nobody hangs, and the device keeps nothing.
+//! What breaks: peers, links, the device. Everybody is told why, nobody hangs, and the device keeps
+//! nothing.
 
 use std::process::Command;
 use std::time::Instant as Clock;
@@ -74,7 +75,8 @@ fn a_peer_that_dies_while_it_is_read() {
     assert_eq!(held(), before);
 }
 
-/// Who sends while its own link is down loses the peer; both can make a new job once it is up again.
+/// Who sends while its own link is down loses the peer; both can make a new job once it is up
+/// again.
 #[test]
 fn a_link_goes_down_and_comes_back() {
     let mut ranks = job(2);
@@ -89,8 +91,9 @@ fn a_link_goes_down_and_comes_back() {
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 2);
 
     if config().mode == Mode::Connected(Manager::Rdma) {
-        // The manager would say while the link is down that connections are over, with its own queue pair, which Linux 6.1 never
-        // takes out of its error state then (rxe_requester of drivers/infiniband/sw/rxe/rxe_req.c).
+        // The manager would say while the link is down that connections are over, with its own
+        // queue pair, which Linux 6.1 never takes out of its error state then (rxe_requester of
+        // drivers/infiniband/sw/rxe/rxe_req.c).
         return;
     }
     shell(&format!("ip link set {CARD} down"));
@@ -109,8 +112,8 @@ fn a_link_goes_down_and_comes_back() {
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
 }
 
-/// The card is taken out below its users: both sides lose each other, what was registered is given back, and whoever comes
-/// then is told that there is no device. Afterwards there can be another.
+/// The card is taken out below its users: both sides lose each other, what was registered is given
+/// back, and whoever comes then is told that there is no device. Afterwards there can be another.
 #[test]
 fn the_device_is_removed() {
     let users = Command::new(std::env::current_exe().unwrap())
@@ -130,7 +133,8 @@ fn the_device_is_removed() {
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
 }
 
-/// A process of its own, for which the system waits if it is not for the ranks alone: librdmacm keeps devices open.
+/// A process of its own, for which the system waits if it is not for the ranks alone: librdmacm
+/// keeps devices open.
 #[test]
 #[ignore = "removes the device: the test above runs it"]
 fn users_of_a_device_that_is_removed() {

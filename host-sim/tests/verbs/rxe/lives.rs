@@ -37,8 +37,8 @@ fn both_may_need_it_at_once() {
     }
 }
 
-/// Rank 1 dies and comes back: it is lost once, if its device `answers` for the living, and talked to again when it is introduced
-/// anew.
+/// Rank 1 dies and comes back: it is lost once, if its device `answers` for the living, and talked
+/// to again when it is introduced anew.
 fn a_new_life(config: &Config, answers: bool) {
     let mut ranks = job_of(2, config);
     send(&mut ranks, 0, 1, b"to the first");
@@ -67,7 +67,8 @@ fn a_peer_comes_back_in_a_new_life() {
     a_new_life(&config(), true);
 }
 
-/// What was under way is drained, both are told why, and with a new life of one they talk again. `sender` finds it out.
+/// What was under way is drained, both are told why, and with a new life of one they talk again.
+/// `sender` finds it out.
 fn a_queue_pair_fails(sender: usize, lost: [(u32, Cause); 2]) {
     let mut ranks = connected();
     assert_eq!(ranks[0].verbs.fail(PeerId(1)), Ok(()));
@@ -153,7 +154,8 @@ fn datagrams_arrive_in_order_each_once() {
     assert!(matches!(too_big, Some(aldis_hal::Refusal::Never(Cause::TooBig { .. }))), "{too_big:?}");
 }
 
-/// More than a rank that does not poll has room for: the device drops them, and they are said again.
+/// More than a rank that does not poll has room for: the device drops them, and they are said
+/// again.
 #[test]
 fn datagrams_that_are_dropped_are_repeated() {
     let mut ranks = job_of(4, &datagrams());

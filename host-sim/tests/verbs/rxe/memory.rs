@@ -35,7 +35,8 @@ pub(super) fn register(
     access: Access,
 ) -> (RegionId, [u8; KEY_BYTES]) {
     let peer = PeerId(1 - of as u32);
-    // SAFETY: each test keeps its memory until its ranks are gone, and looks at it when nothing is under way.
+    // SAFETY: each test keeps its memory until its ranks are gone, and looks at it when nothing is
+    // under way.
     let region = unsafe { ranks[of].verbs.register(peer, buffer.memory(), access) }.unwrap();
     let mut key = [0; KEY_BYTES];
     assert_eq!(ranks[of].verbs.pack_key(region, &mut key), Ok(KEY_BYTES));
@@ -145,8 +146,8 @@ fn words_are_updated_and_what_they_were_is_fetched() {
     assert_eq!(unaligned, Post::Never(Cause::Unaligned { need: 8 }));
 }
 
-/// A key that names nothing that may be touched is refused, nothing is written, messages go on, and a good key is good after
-/// that.
+/// A key that names nothing that may be touched is refused, nothing is written, messages go on, and
+/// a good key is good after that.
 #[test]
 fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
     let mut ranks = job(2);
@@ -303,7 +304,8 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
     assert_eq!(done(&mut ranks, Act::Get, piece, &key, 0), Ok(()));
 }
 
-/// Does something as a user who may lock no more than so much: the superuser may lock what it likes.
+/// Does something as a user who may lock no more than so much: the superuser may lock what it
+/// likes.
 fn as_user<T>(may_lock: u64, what: impl FnOnce() -> T) -> T {
     let (soft, hard) = getrlimit(Resource::RLIMIT_MEMLOCK).unwrap();
     setrlimit(Resource::RLIMIT_MEMLOCK, may_lock, hard).unwrap();
@@ -329,7 +331,8 @@ fn a_limit_on_locked_memory_is_told_with_need_and_have() {
     assert!(error.to_string().ends_with("raise RLIMIT_MEMLOCK (`ulimit -l`)"), "{error}");
 }
 
-/// What a connection needs is asked for when it is made: who may not have it loses the peer, and both are told.
+/// What a connection needs is asked for when it is made: who may not have it loses the peer, and
+/// both are told.
 #[test]
 fn a_connection_that_needs_more_locked_memory_than_there_may_be_is_told() {
     const HAVE: u64 = 256 << 10;

@@ -48,8 +48,8 @@ fn with_room<R>(bytes: usize, messages: usize, body: impl FnOnce(&mut Room<'_>) 
 }
 
 proptest! {
-    /// Whatever comes and goes, a message is taken if, and only if, so many bytes are free in one piece, and it lies in
-    /// some of them; at most every message there is looked at.
+    /// Whatever comes and goes, a message is taken if, and only if, so many bytes are free in one
+    /// piece, and it lies in some of them; at most every message there is looked at.
     #[test]
     fn room_is_found_wherever_there_is_some(steps in proptest::collection::vec((any::<bool>(), 1..=40usize), 0..300)) {
         with_room(BYTES, BYTES, |room| {
@@ -78,7 +78,8 @@ proptest! {
     }
 }
 
-/// The cost of all of them is in proportion to how many there are, in whatever order they leave and come back.
+/// The cost of all of them is in proportion to how many there are, in whatever order they leave and
+/// come back.
 #[test]
 fn messages_that_leave_in_any_order_come_back_at_a_constant_cost() {
     const MESSAGES: usize = 10_000;

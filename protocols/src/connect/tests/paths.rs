@@ -223,7 +223,8 @@ fn anything() -> impl Strategy<Value = Message> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// Whatever comes, it waits with a timer or not at all, answers no message with two, and opens what fits.
+    /// Whatever comes, it waits with a timer or not at all, answers no message with two, and opens
+    /// what fits.
     #[test]
     fn any_messages_at_all(messages in prop::collection::vec((anything(), any::<bool>()), 0..60)) {
         let [setup, other] = setups();

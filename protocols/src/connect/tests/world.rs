@@ -319,8 +319,9 @@ impl World {
         open && one.numbers() == (theirs, ours) && self.wire.is_empty()
     }
 
-    /// What a fair network, patient users and kernels that learn of new lives do next: nothing more is lost; a peer
-    /// that has to be introduced is; `asker` asks when it has nothing; a link whose peer answers nothing gives it up.
+    /// What a fair network, patient users and kernels that learn of new lives do next: nothing more
+    /// is lost; a peer that has to be introduced is; `asker` asks when it has nothing; a link whose
+    /// peer answers nothing gives it up.
     pub(super) fn fair_steps(&self, asker: usize) -> Vec<Step> {
         let nodes = [asker, 1 - asker];
         let machine = |i: usize| &self.nodes[i].machine;

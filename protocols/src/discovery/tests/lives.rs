@@ -114,7 +114,8 @@ fn a_lost_question_is_asked_again_until_the_deadline() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Ranks boot again and again while frames of all their lives are on their way: in the end the last lives are known.
+    /// Ranks boot again and again while frames of all their lives are on their way: in the end the
+    /// last lives are known.
     #[test]
     fn the_last_lives_win(
         seed: u64, lose in 0..300_u64, repeat in 0..300_u64, delay_ns_max in 1_000..500_000_000_u64,
@@ -131,7 +132,8 @@ proptest! {
             net.start(rank, lives[rank as usize]);
         }
         net.settle();
-        // Who has all cards says no more hello. If two boot at a time, one may miss the other's: its user repeats it.
+        // Who has all cards says no more hello. If two boot at a time, one may miss the other's:
+        // its user repeats it.
         net.faults = Faults::NONE;
         for rank in 0..4 {
             let (now, card) = (Instant(net.now), card(rank, lives[rank as usize]));

@@ -1,4 +1,5 @@
-//! The tests are tested: each defect, in the machine or in its caller, must be found by what finds nothing without it.
+//! The tests are tested: each defect, in the machine or in its caller, must be found by what finds
+//! nothing without it.
 
 use std::println;
 

@@ -127,7 +127,8 @@ fn anything() -> impl Strategy<Value = Frame> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Neither panics nor hands up or releases what is not there, whatever comes between its own doings.
+    /// Neither panics nor hands up or releases what is not there, whatever comes between its own
+    /// doings.
     #[test]
     fn any_frames_at_all(frames: Vec<bool>, hostile in prop::collection::vec(anything(), 0..120), unordered: bool, window in 0u32..7) {
         let order = if unordered { Order::Unordered } else { Order::InOrder };

@@ -1,5 +1,6 @@
-//! Two links, what their callers keep, and a network between them that does what a plan says, under virtual time.
-//! Every promise is checked where it could be broken; the first that is broken ends the run.
+//! Two links, what their callers keep, and a network between them that does what a plan says, under
+//! virtual time. Every promise is checked where it could be broken; the first that is broken ends
+//! the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::string::String;
@@ -102,7 +103,8 @@ impl Random {
     }
 }
 
-/// One link and its caller. Payloads are known by their index: what `u32` number is `first + index`.
+/// One link and its caller. Payloads are known by their index: what `u32` number is `first +
+/// index`.
 pub(super) struct Side {
     pub(super) link: Link,
     first: u32,
@@ -187,8 +189,8 @@ impl Pair {
         })
     }
 
-    /// When all must be done: a few of the longest time-outs after the network has healed, then at worst a frame for
-    /// each round trip.
+    /// When all must be done: a few of the longest time-outs after the network has healed, then at
+    /// worst a frame for each round trip.
     fn deadline(&self) -> u64 {
         let round = 2 * self.plan.delay_ns.1 + self.plan.config.ack_delay_ns;
         let frames = u64::from(self.plan.messages[0] + self.plan.messages[1]);

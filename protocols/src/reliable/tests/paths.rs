@@ -76,7 +76,8 @@ fn blackout() -> Result<(), Broken> {
     pair.run()
 }
 
-/// A third of the data is lost, no acknowledgement is: no measured round trip is longer than the longest there is.
+/// A third of the data is lost, no acknowledgement is: no measured round trip is longer than the
+/// longest there is.
 fn round_trips() -> Result<(), Broken> {
     for seed in 0..20 {
         let mut pair =
@@ -201,8 +202,8 @@ fn piggyback() -> Result<(), Broken> {
     Ok(())
 }
 
-/// The peer falls silent while nothing is outstanding: it is asked, and then given up; no sooner because it was silent
-/// now and then before, and not asked less.
+/// The peer falls silent while nothing is outstanding: it is asked, and then given up; no sooner
+/// because it was silent now and then before, and not asked less.
 fn dead_peer() -> Result<(), Broken> {
     let (fresh, old) = (dying(0)?, dying(9)?);
     ensure!(fresh == old && fresh > 5, "{fresh} probes of a fresh link, {old} of an old one");

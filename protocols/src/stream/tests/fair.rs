@@ -11,8 +11,9 @@ impl World {
         self.shared().is_some() && self.connections.len() == 1
     }
 
-    /// What fair connections, patient users and kernels that learn of new lives do next: nothing more goes wrong; a peer
-    /// that has to be introduced is; `askers` want the link while they do not have it.
+    /// What fair connections, patient users and kernels that learn of new lives do next: nothing
+    /// more goes wrong; a peer that has to be introduced is; `askers` want the link while they do
+    /// not have it.
     pub(super) fn fair_step(&self, askers: [bool; 2]) -> Option<Step> {
         let all = || (0..self.connections.len()).flat_map(|at| [(at, 0), (at, 1)]);
         let steps = all().flat_map(|(at, i)| self.steps_of(at, i)).collect::<Vec<_>>();

@@ -211,8 +211,8 @@ fn a_link_outside_the_table_is_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever comes, in whatever pieces, to either side: no connection opens, at most one word is said besides the answer,
-    /// and no more is taken in than a handshake has.
+    /// Whatever comes, in whatever pieces, to either side: no connection opens, at most one word is
+    /// said besides the answer, and no more is taken in than a handshake has.
     #[test]
     fn any_bytes_at_all(
         which in 0..2_usize,
@@ -233,7 +233,8 @@ proptest! {
         prop_assert!(taken <= 144 && handshakes[which].output().len() <= own + HEAD_BYTES);
     }
 
-    /// One bit of the good handshake is turned over, on its way to either side: nothing opens there.
+    /// One bit of the good handshake is turned over, on its way to either side: nothing opens
+    /// there.
     #[test]
     fn one_bit_is_enough(bit in 0..8 * 104_usize) {
         let [greeting, proof, answer] = recorded();

@@ -134,7 +134,8 @@ impl Side {
         links[1 - i] = self.link;
         let result = act(&mut Node { setup: &setup, mac: &KEY, links: &mut links });
         self.link = links[1 - i];
-        // When the next attempt is due, and why there is one, make no difference to what can happen.
+        // When the next attempt is due, and why there is one, make no difference to what can
+        // happen.
         (self.link.doublings, self.link.last) = (0, None);
         if self.link.retry != Timer::OFF {
             self.link.retry.set(NOW, 1);
@@ -396,7 +397,8 @@ impl World {
         self.connections[at].wire[i].clear();
     }
 
-    /// The node drops all its connections of the link; it does not know whose those are that it has not accepted.
+    /// The node drops all its connections of the link; it does not know whose those are that it has
+    /// not accepted.
     fn drop_all(&mut self, i: usize) {
         for at in 0..self.connections.len() {
             if !matches!(self.connections[at].ends[i], End::Waiting) {

@@ -1,9 +1,11 @@
-//! This module holds `unsafe` code: QEMU's `virt` board from EL1 to Rust, its console and its way out.
+//! This module holds `unsafe` code: QEMU's `virt` board from EL1 to Rust, its console and its way
+//! out.
 //!
-//! The boot code turns on floating point, and the MMU with a map of addresses as they are: without it all memory is
-//! device memory, in which unaligned accesses fault and exclusives need not work. The map has blocks of 2 MiB in the first
-//! 2 GiB: devices, then the window of PCI in which a device's shared memory is placed as ordinary memory, then RAM, but for
-//! one block below the stack. Sources: Arm Architecture Reference Manual for A-profile, D8 (address translation); Arm
+//! The boot code turns on floating point, and the MMU with a map of addresses as they are: without
+//! it all memory is device memory, in which unaligned accesses fault and exclusives need not work.
+//! The map has blocks of 2 MiB in the first 2 GiB: devices, then the window of PCI in which a
+//! device's shared memory is placed as ordinary memory, then RAM, but for one block below the
+//! stack. Sources: Arm Architecture Reference Manual for A-profile, D8 (address translation); Arm
 //! semihosting, 7.9 (SYS_EXIT_EXTENDED); PrimeCell PL011 manual, 3.3.
 
 use core::arch::{asm, global_asm};
@@ -157,7 +159,8 @@ impl Machine for Virt {
     }
 
     fn pci(&mut self) -> Option<Pci<Mapped>> {
-        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else uses it.
+        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
+        // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES as u16) });
         let registers = Window::new(0x1000_0000, 0x1000_0000);
         Some(Pci { root, registers, memory: Window::new(0x2000_0000, 0x1000_0000) })
@@ -168,7 +171,8 @@ impl Machine for Virt {
     }
 }
 
-/// The PL011: its data and flag registers, and the flag of a full transmit FIFO. QEMU's is on at reset.
+/// The PL011: its data and flag registers, and the flag of a full transmit FIFO. QEMU's is on at
+/// reset.
 const UART: usize = 0x0900_0000;
 const FLAGS: usize = 0x18;
 const IS_FULL: u32 = 1 << 5;
@@ -201,7 +205,8 @@ const APPLICATION_EXIT: u64 = 0x20026;
 
 pub(super) fn exit(success: bool) -> ! {
     let block = [APPLICATION_EXIT, u64::from(!success)];
-    // SAFETY: a call of the debugger or emulator, which reads the block; without one it is an exception, and the end too.
+    // SAFETY: a call of the debugger or emulator, which reads the block; without one it is an
+    // exception, and the end too.
     unsafe {
         asm!("hlt #0xf000", in("x0") SYS_EXIT_EXTENDED, in("x1") block.as_ptr(), options(nostack, readonly))
     };

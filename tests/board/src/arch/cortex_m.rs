@@ -1,9 +1,11 @@
-//! This module holds `unsafe` code: QEMU's `mps2-an386`, a Cortex-M4, from reset to Rust; its serial lines and its faults.
+//! This module holds `unsafe` code: QEMU's `mps2-an386`, a Cortex-M4, from reset to Rust; its
+//! serial lines and its faults.
 //!
-//! The stack lies below everything else in RAM, where it overflows into nothing: a fault, not a corrupted variable.
-//! Interrupts stay masked: what is pending wakes an idle core, and is never taken. Logs go out as defmt frames through the
-//! semihosting console, text by the first serial line. Sources: Armv7-M Architecture Reference Manual, B1.5 (exceptions), B3.2
-//! (system control); AN386, 3 (memory map).
+//! The stack lies below everything else in RAM, where it overflows into nothing: a fault, not a
+//! corrupted variable. Interrupts stay masked: what is pending wakes an idle core, and is never
+//! taken. Logs go out as defmt frames through the semihosting console, text by the first serial
+//! line. Sources: Armv7-M Architecture Reference Manual, B1.5 (exceptions), B3.2 (system control);
+//! AN386, 3 (memory map).
 
 use core::arch::{asm, global_asm};
 use core::fmt;

@@ -13,10 +13,11 @@ use embedded_io::{Read, ReadReady, WriteReady};
 #[cfg_attr(target_arch = "arm", path = "cortex_m.rs")]
 mod board;
 
-/// A board, once its boot code has made a stack and cleared `.bss`: it hands itself to [`rank::main`](crate::rank::main).
+/// A board, once its boot code has made a stack and cleared `.bss`: it hands itself to
+/// [`rank::main`](crate::rank::main).
 ///
-/// Besides, its module has two functions that work at any time, also in a panic: `console()` gives where text goes, and
-/// `exit(success)` ends the emulator, or halts.
+/// Besides, its module has two functions that work at any time, also in a panic: `console()` gives
+/// where text goes, and `exit(success)` ends the emulator, or halts.
 pub(crate) trait Machine {
     /// Time, and what to do while idle.
     type Clock: Platform;

@@ -1,8 +1,10 @@
-//! This module holds `unsafe` code: QEMU's `virt` board from reset to Rust, its console and its way out.
+//! This module holds `unsafe` code: QEMU's `virt` board from reset to Rust, its console and its way
+//! out.
 //!
-//! The hart starts in machine mode with the device tree's address in `a1`, and stays there: no paging, but a region that
-//! physical memory protection denies, below the stack. Sources: RISC-V Privileged Architecture, 3.1 and 3.7.1 (PMP); QEMU,
-//! `hw/riscv/virt.c` (the memory map) and `hw/misc/sifive_test.c`.
+//! The hart starts in machine mode with the device tree's address in `a1`, and stays there: no
+//! paging, but a region that physical memory protection denies, below the stack. Sources: RISC-V
+//! Privileged Architecture, 3.1 and 3.7.1 (PMP); QEMU, `hw/riscv/virt.c` (the memory map) and
+//! `hw/misc/sifive_test.c`.
 
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
@@ -61,7 +63,8 @@ const DEVICE_TREE_BYTES_MAX: usize = 0x1_0000;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn start(tree: *const u8) -> ! {
     let tree = (!tree.is_null()).then(|| {
-        // SAFETY: the loader puts the tree into RAM, as far from its end as this is long, and nobody writes it.
+        // SAFETY: the loader puts the tree into RAM, as far from its end as this is long, and
+        // nobody writes it.
         unsafe { core::slice::from_raw_parts(tree, DEVICE_TREE_BYTES_MAX) }
     });
     crate::rank::main(Virt { tree: tree.and_then(DeviceTree::new) })
@@ -114,7 +117,8 @@ impl Machine for Virt {
         let hz = u64::from(hz.unwrap_or(HZ));
         let drawn = tree.and_then(|tree| tree.property("chosen", "rng-seed"));
         let timer = Timer::new(hz, seed_of(drawn.unwrap_or_default()))?;
-        // SAFETY: the image runs in machine mode with interrupts off, and the timer is nobody else's.
+        // SAFETY: the image runs in machine mode with interrupts off, and the timer is nobody
+        // else's.
         let timer = unsafe { timer.with_alarm(register(COMPARISON), hz) };
         let has_zkr = tree.is_some_and(|tree| tree.has_extension(HART, "zkr"));
         // SAFETY: the hart has the extension, and the image runs in machine mode.
@@ -127,7 +131,8 @@ impl Machine for Virt {
     }
 
     fn pci(&mut self) -> Option<Pci<Mapped>> {
-        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else uses it.
+        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
+        // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, Layout::Ecam, BUSES as u16) });
         let registers = Window::new(0x4000_0000, 0x1000_0000);
         Some(Pci { root, registers, memory: Window::new(0x5000_0000, 0x1000_0000) })

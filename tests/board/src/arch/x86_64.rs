@@ -1,9 +1,10 @@
 //! This module holds `unsafe` code: a PC from its 32-bit entry to Rust, and its ports.
 //!
-//! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry in an ELF note and jumps
-//! there in 32-bit protected mode without paging, with the address of the start info in `ebx`. The boot code switches to
-//! long mode on the image's own page tables: the first 4 GiB as they are, in pages of 2 MiB, but for one below the stack.
-//! Every exception ends in a verdict, on the stack from its start. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit
+//! A loader that knows PVH (QEMU's `-kernel`, Xen, Firecracker, Cloud Hypervisor) finds the entry
+//! in an ELF note and jumps there in 32-bit protected mode without paging, with the address of the
+//! start info in `ebx`. The boot code switches to long mode on the image's own page tables: the
+//! first 4 GiB as they are, in pages of 2 MiB, but for one below the stack. Every exception ends in
+//! a verdict, on the stack from its start. Sources: Intel SDM volume 3, 7.14 (interrupts in 64-bit
 //! mode); Xen, `docs/misc/pvh.pandoc` and `xen/include/public/arch-x86/hvm/start_info.h`.
 
 use core::arch::{asm, global_asm};
@@ -155,8 +156,8 @@ const MAGIC: u32 = 0x336E_C578;
 /// Called by the boot code, once, with the address that the loader gave.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn start(info: *const StartInfo) -> ! {
-    // SAFETY: by the boot protocol the info and its command line, which ends with a zero, are below 4 GiB, and nothing of
-    // this image lies there; nobody writes them.
+    // SAFETY: by the boot protocol the info and its command line, which ends with a zero, are below
+    // 4 GiB, and nothing of this image lies there; nobody writes them.
     let command_line = unsafe {
         info.as_ref()
             .filter(|info| info.magic == MAGIC && info.command_line != 0)
@@ -212,7 +213,8 @@ impl Machine for Pc {
         Some(Uart::new(Ports(COM2))).filter(Uart::is_there)
     }
 
-    /// The firmware below the loader has placed everything. A `microvm` has no bus: nothing answers.
+    /// The firmware below the loader has placed everything. A `microvm` has no bus: nothing
+    /// answers.
     fn pci(&mut self) -> Option<Pci<pci::Ports>> {
         // SAFETY: nobody else uses these ports, and the first 4 GiB are mapped as they are.
         let root = PciRoot::new(unsafe { pci::Ports::new() });

@@ -18,7 +18,8 @@ union Vector {
     handler: unsafe extern "C" fn() -> !,
 }
 
-// SAFETY: the table is constant; what its entries point to is never reached through them by Rust code.
+// SAFETY: the table is constant; what its entries point to is never reached through them by Rust
+// code.
 unsafe impl Sync for Vector {}
 
 /// Initial stack, reset, and one handler for every fault.
@@ -37,8 +38,8 @@ static VECTORS: [Vector; 4] = [
 /// Called by the hardware, once, before anything else runs.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn reset() -> ! {
-    // SAFETY: the symbols are the linker script's, word-aligned ends of sections that nothing has used yet. In
-    // assembly, because Rust code may not run before its statics hold their values.
+    // SAFETY: the symbols are the linker script's, word-aligned ends of sections that nothing has
+    // used yet. In assembly, because Rust code may not run before its statics hold their values.
     unsafe {
         asm!(
             "2: cmp {to}, {end}",
@@ -77,6 +78,7 @@ unsafe extern "C" fn halt() -> ! {
 
 /// Ends a core that has gone wrong.
 pub(crate) fn stop() -> ! {
-    // SAFETY: an undefined instruction stops the core, and keeps this function from being merged with another.
+    // SAFETY: an undefined instruction stops the core, and keeps this function from being merged
+    // with another.
     unsafe { asm!("udf #0", options(noreturn)) }
 }

@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: an x86_64 core from a loader that has switched it to long mode, to Rust.
+//! This module holds `unsafe` code: an x86_64 core from a loader that has switched it to long mode,
+//! to Rust.
 
 use core::arch::{asm, global_asm};
 

@@ -22,7 +22,8 @@ impl Measured<'_> {
         control.run(batch, |_| Ok(barrier(&mut **endpoint, world)?))
     }
 
-    /// What a root sends is what it received as another's leaf just before: fresh in its cache alone.
+    /// What a root sends is what it received as another's leaf just before: fresh in its cache
+    /// alone.
     pub(crate) fn bcast(&mut self, batch: Batch) -> Outcome<()> {
         self.buffers(batch, 1)?;
         let (rank, size) = (self.world.rank().0, self.world.size());
@@ -35,8 +36,8 @@ impl Measured<'_> {
         if uniform(&self.out) == Some(sent) { Ok(()) } else { Err("a broadcast brought other bytes".into()) }
     }
 
-    /// Every element is one at first. What is at the other ranks afterwards, and what the next root adds up, depends on the
-    /// algorithm; it never becomes less.
+    /// Every element is one at first. What is at the other ranks afterwards, and what the next root
+    /// adds up, depends on the algorithm; it never becomes less.
     pub(crate) fn reduce(&mut self, batch: Batch) -> Outcome<()> {
         let [mut data, mut scratch] = [1.0, 0.0].map(|value| numbers(batch.bytes / 8, value));
         let (rank, size) = (self.world.rank().0, self.world.size());
@@ -92,8 +93,8 @@ impl Measured<'_> {
         Err(format!("a scan gave other sums than {expected}").into())
     }
 
-    /// What a rank has put into its data it gives to others in the next turn, at least to its opposite: the sums grow as in a scan.
-    /// One more turn, on known numbers, is verified.
+    /// What a rank has put into its data it gives to others in the next turn, at least to its
+    /// opposite: the sums grow as in a scan. One more turn, on known numbers, is verified.
     pub(crate) fn reduce_scatter(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let each = batch.bytes / 8;

@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: it takes a message that is looked at in place for a slice.
 //!
-//! A message that its receiver reads, all of it, once: out of its own buffer, or where the sender has it.
+//! A message that its receiver reads, all of it, once: out of its own buffer, or where the sender
+//! has it.
 
 use core::time::Duration;
 use std::time::Instant;
@@ -49,7 +50,8 @@ fn look(endpoint: &mut HostEndpoint, world: &Comm, from: Rank, fallback: &mut [u
     if !view.is_borrowed() {
         return Err("a message out of an arena could not be looked at".into());
     }
-    // SAFETY: the sender is `consume` above: it sets no deadline, and goes on once this view is finished.
+    // SAFETY: the sender is `consume` above: it sets no deadline, and goes on once this view is
+    // finished.
     let sum = sum(unsafe { view.elements()?.as_slice() }.iter().copied());
     view.finish()?;
     Ok(sum)

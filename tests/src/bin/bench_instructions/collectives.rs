@@ -1,4 +1,5 @@
-//! Collectives of two ranks in which one gives and the other takes: each side's call a function of its own.
+//! Collectives of two ranks in which one gives and the other takes: each side's call a function of
+//! its own.
 
 use core::error::Error;
 use core::hint::black_box;

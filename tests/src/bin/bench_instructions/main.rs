@@ -1,9 +1,9 @@
 //! This program holds `unsafe` code: two ranks of one process map each other's shared-memory inbox.
 //!
-//! What `cargo xtask bench instructions` counts under callgrind: the calls that an 8-byte message takes, each a function
-//! of its own here, in as many repetitions as the first argument says. The second says how it is received: by a blocking
-//! receive, by one that is called after the message has been taken in, or by one that was posted before it came; or it names
-//! a collective.
+//! What `cargo xtask bench instructions` counts under callgrind: the calls that an 8-byte message
+//! takes, each a function of its own here, in as many repetitions as the first argument says. The
+//! second says how it is received: by a blocking receive, by one that is called after the message
+//! has been taken in, or by one that was posted before it came; or it names a collective.
 
 mod collectives;
 

@@ -1,4 +1,5 @@
-//! Whether two cores are two: virtual ones may share the execution units of one physical core, which no topology tells.
+//! Whether two cores are two: virtual ones may share the execution units of one physical core,
+//! which no topology tells.
 
 use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -11,7 +12,8 @@ use crate::Outcome;
 /// Tries, of which the best counts: others may disturb some.
 const TRIES: u32 = 50;
 
-/// Prints how much longer a computation takes on one core while the other is at it too: 1.0 on cores of their own.
+/// Prints how much longer a computation takes on one core while the other is at it too: 1.0 on
+/// cores of their own.
 pub(crate) fn print([one, other]: [usize; 2]) -> Outcome<()> {
     let started = AtomicU32::new(0);
     let turns = |core| -> std::io::Result<Vec<f64>> {
@@ -38,8 +40,8 @@ pub(crate) fn print([one, other]: [usize; 2]) -> Outcome<()> {
     Ok(())
 }
 
-/// Seconds of a computation that keeps the multiplier of a core busy: as many independent chains as a multiplication takes
-/// cycles, and more.
+/// Seconds of a computation that keeps the multiplier of a core busy: as many independent chains as
+/// a multiplication takes cycles, and more.
 fn multiply() -> f64 {
     let start = Instant::now();
     let mut chains = black_box([1_u64, 2, 3, 4, 5, 6, 7, 8]);

@@ -1,5 +1,6 @@
-//! The calibrators of `cargo xtask bench`: what the machine alone needs, without a protocol, matching or credits.
-//! Nothing that is also a message-passing library can be faster on the same two cores.
+//! The calibrators of `cargo xtask bench`: what the machine alone needs, without a protocol,
+//! matching or credits. Nothing that is also a message-passing library can be faster on the same
+//! two cores.
 //!
 //! | medium | latency, rate | bandwidth | consume |
 //! |---|---|---|---|

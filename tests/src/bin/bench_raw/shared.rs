@@ -26,7 +26,8 @@ pub(crate) struct Line {
 /// What one rank writes and the other reads.
 #[repr(C, align(4096))]
 pub(crate) struct Way {
-    /// For ping-pong and tokens; alone in its pair of lines (neighbours are fetched together on some processors).
+    /// For ping-pong and tokens; alone in its pair of lines (neighbours are fetched together on
+    /// some processors).
     pub(crate) line: Line,
     unused: [u64; 8],
     /// For messages that follow each other.
@@ -57,7 +58,8 @@ impl Line {
         self.sequence.store(sequence, Ordering::Release);
     }
 
-    /// Waits for message `sequence` and copies it out. Ranks that only meet may be one message ahead.
+    /// Waits for message `sequence` and copies it out. Ranks that only meet may be one message
+    /// ahead.
     pub(crate) fn recv(&self, sequence: u64, words: usize, into: &mut [u64; WORDS]) {
         while self.sequence.load(Ordering::Acquire) < sequence {
             core::hint::spin_loop();
@@ -72,10 +74,12 @@ impl Shared {
     pub(crate) fn map(memory: &File, rank: usize) -> Outcome<Self> {
         let len = NonZeroUsize::new(BYTES).ok_or("an empty mapping")?;
         let flags = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: a fresh mapping at an address of the system's choice aliases nothing of this process.
+        // SAFETY: a fresh mapping at an address of the system's choice aliases nothing of this
+        // process.
         let start = unsafe { mmap(None, len, flags, MapFlags::MAP_SHARED, memory, 0)? };
-        // SAFETY: the mapping is page-aligned, longer than `Lines`, never unmapped, and every bit pattern is a valid
-        // `Lines`, whose fields are all atomics or unused, so that the other process may write while this one reads.
+        // SAFETY: the mapping is page-aligned, longer than `Lines`, never unmapped, and every bit
+        // pattern is a valid `Lines`, whose fields are all atomics or unused, so that the other
+        // process may write while this one reads.
         let Lines { ways: [first, second] } = unsafe { start.cast::<Lines>().as_ref() };
         // SAFETY: both areas lie within the mapping.
         let areas = [0, 1].map(|owner| unsafe { start.cast::<u8>().add(size_of::<Lines>() + owner * AREA) });
@@ -91,7 +95,8 @@ impl Shared {
     pub(crate) fn write(&mut self, bytes: usize, value: u8) {
         assert!(bytes <= AREA, "an area has {AREA} bytes");
         let [mine, _] = self.areas;
-        // SAFETY: within the area, which the other rank reads only between this rank's token and its own.
+        // SAFETY: within the area, which the other rank reads only between this rank's token and
+        // its own.
         unsafe { mine.write_bytes(value, bytes) }
     }
 
@@ -108,7 +113,8 @@ impl Shared {
         assert!(into.len() <= AREA, "an area has {AREA} bytes");
         let [_, theirs] = self.areas;
         for (number, to) in into.chunks_mut(message).enumerate() {
-            // SAFETY: within the area (checked above), which its owner does not write before this rank's token.
+            // SAFETY: within the area (checked above), which its owner does not write before this
+            // rank's token.
             unsafe {
                 let from = theirs.add(number * message);
                 core::ptr::copy_nonoverlapping(from.as_ptr(), to.as_mut_ptr(), to.len());

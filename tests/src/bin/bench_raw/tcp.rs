@@ -1,4 +1,5 @@
-//! A TCP connection over loopback alone: non-blocking calls, and the core offered to others whenever there is nothing.
+//! A TCP connection over loopback alone: non-blocking calls, and the core offered to others
+//! whenever there is nothing.
 
 use core::net::Ipv4Addr;
 use core::time::Duration;
@@ -138,7 +139,8 @@ fn recv(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes went; none, and the core offered to others, when the socket had no room or no data.
+/// How many bytes went; none, and the core offered to others, when the socket had no room or no
+/// data.
 fn some(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -1,6 +1,7 @@
-//! Two ranks that exchange long messages in every way, check every byte, and tell how the bytes have moved: what the tests
-//! of single copies start. In a job with an arena what is sent lies there, and what is received too. With the argument
-//! `die` one of them dies while it looks at a message of the other's.
+//! Two ranks that exchange long messages in every way, check every byte, and tell how the bytes
+//! have moved: what the tests of single copies start. In a job with an arena what is sent lies
+//! there, and what is received too. With the argument `die` one of them dies while it looks at a
+//! message of the other's.
 
 use core::error::Error;
 use core::time::Duration;
@@ -98,7 +99,8 @@ fn exchange(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize) -> Outc
     Ok(())
 }
 
-/// From and to every place within a line of memory, the arena's at one end and the heap's at the other.
+/// From and to every place within a line of memory, the arena's at one end and the heap's at the
+/// other.
 fn apart(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     const SPAN: usize = 70_000;
     let other = Rank(1 - world.rank().0);
@@ -161,8 +163,8 @@ fn many(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 /// Bytes of a message that is given up.
 const LEN: usize = 1 << 20;
 
-/// Receives and sends that are given up while their data moves, at whatever moment: what was let go of is not touched, and
-/// the ranks still understand each other.
+/// Receives and sends that are given up while their data moves, at whatever moment: what was let go
+/// of is not touched, and the ranks still understand each other.
 fn abandoned(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     for round in 0..24u32 {
         let sends = (round + world.rank().0).is_multiple_of(2);

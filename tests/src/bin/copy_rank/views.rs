@@ -1,4 +1,5 @@
-//! Messages that are looked at where their sender has them, if that can be, and are the same in any case.
+//! Messages that are looked at where their sender has them, if that can be, and are the same in any
+//! case.
 
 use core::time::Duration;
 
@@ -36,7 +37,8 @@ pub(crate) fn views(ep: &mut HostEndpoint, world: &Comm) -> Result<u32, Box<dyn 
     Ok(borrowed)
 }
 
-/// Sends from the arena, if there is one, and from the heap; before the other has said that it receives, or after.
+/// Sends from the arena, if there is one, and from the heap; before the other has said that it
+/// receives, or after.
 fn send(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize, early: bool) -> Outcome {
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
     let mut data = Bytes::of(ep.shm_arena(), &pattern(me, round, len))?;
@@ -118,8 +120,8 @@ fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     check("what fits", &fallback, &data[..99_999])
 }
 
-/// A message that is looked at for longer than its sender waits: the sender has its memory back in time, and who looks is
-/// told.
+/// A message that is looked at for longer than its sender waits: the sender has its memory back in
+/// time, and who looks is told.
 fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     const LEN: usize = 500_000;
     if world.rank() == Rank(0) {

@@ -71,7 +71,8 @@ fn memory_is_attached_once_and_given_back<T: Transport, P: Platform>(ep: &mut En
     Ok(())
 }
 
-/// What fills the memory of one leaves that of the other alone; nobody receives before all have been sent.
+/// What fills the memory of one leaves that of the other alone; nobody receives before all have
+/// been sent.
 fn communicators_do_not_take_each_others_memory<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

@@ -143,7 +143,8 @@ fn statuses_tell_what_was_cancelled_and_what_was_not<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// Whatever a cancel comes to, the receiver sees all of the message or nothing, and the next one behind it.
+/// Whatever a cancel comes to, the receiver sees all of the message or nothing, and the next one
+/// behind it.
 fn a_send_is_cancelled_whole_or_not_at_all<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

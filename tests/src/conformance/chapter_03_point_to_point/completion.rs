@@ -317,7 +317,8 @@ fn null_requests_are_over_and_are_nobodys<T: Transport, P: Platform>(ep: &mut En
     Ok(())
 }
 
-/// Rank 0 waits in a blocking call for rank 2 alone; what passes between it and rank 1 moves all the same.
+/// Rank 0 waits in a blocking call for rank 2 alone; what passes between it and rank 1 moves all
+/// the same.
 fn progress_needs_no_help_of_the_user<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, long) = (ep.world(), message(1, 6000));
     match world.rank().0 {

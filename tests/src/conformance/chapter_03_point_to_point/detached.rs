@@ -56,7 +56,8 @@ fn start_and_detach<'scope, T: Transport, P: Platform>(
     }
 }
 
-/// Three times as many as the least table has, in one scope; in lengths that need a slot and that do not.
+/// Three times as many as the least table has, in one scope; in lengths that need a slot and that
+/// do not.
 fn detached_requests_give_their_slots_back<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

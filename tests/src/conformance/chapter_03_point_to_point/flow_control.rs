@@ -1,6 +1,6 @@
-//! More than there is room for: sections 3.5 (progress, and that resources are bounded) and 3.6. Senders flood a rank
-//! that posts nothing. Nothing is lost, nobody else is kept from talking, and memory stays as it was, which
-//! `conformance::rank` checks of every case.
+//! More than there is room for: sections 3.5 (progress, and that resources are bounded) and 3.6.
+//! Senders flood a rank that posts nothing. Nothing is lost, nobody else is kept from talking, and
+//! memory stays as it was, which `conformance::rank` checks of every case.
 
 use aldis_coll::barrier;
 use aldis_hal::{Platform, Transport};
@@ -26,7 +26,8 @@ cases! {
 const FLOOD: Tag = Tag(1);
 const LAST: Tag = Tag(2);
 const TALK: Tag = Tag(3);
-/// Messages of a flood: with the request slots that there are, as many as can be outstanding, or nearly.
+/// Messages of a flood: with the request slots that there are, as many as can be outstanding, or
+/// nearly.
 const MANY: u32 = 50;
 
 /// A length for a message of a flood: most are short, some are announced.
@@ -34,7 +35,8 @@ const fn length(number: u32) -> usize {
     [8, 0, 40, 8, 200, 24, 3, 900][number as usize % 8]
 }
 
-/// Starts `count` sends to `to` and one more, of nothing with the last tag, all at a time, and waits for them.
+/// Starts `count` sends to `to` and one more, of nothing with the last tag, all at a time, and
+/// waits for them.
 fn flood<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     to: Rank,
@@ -150,8 +152,8 @@ fn a_storm_of_long_messages_is_received<T: Transport, P: Platform>(ep: &mut Endp
     Ok(flood(ep, Rank(0), 8, long)?)
 }
 
-/// Both start all their sends before either posts a receive; a thread of their own is not needed for that to come to an
-/// end, for nonblocking sends are no obligation to wait.
+/// Both start all their sends before either posts a receive; a thread of their own is not needed
+/// for that to come to an end, for nonblocking sends are no obligation to wait.
 fn two_ranks_flood_each_other<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let (me, other) = (world.rank().0, 1 - world.rank().0);

@@ -19,7 +19,8 @@ cases! {
     "3.5", 2: messages_of_all_modes_keep_their_order;
 }
 
-/// Three exchanges of empty messages: what had been sent before by either has arrived by then, if it may.
+/// Three exchanges of empty messages: what had been sent before by either has arrived by then, if
+/// it may.
 fn talk<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm) -> Result<(), Error> {
     let other = Rank(1 - world.rank().0);
     for _ in 0..3 {

@@ -61,7 +61,8 @@ fn the_ends_of_a_chain_exchange_with_nobody<T: Transport, P: Platform>(
     let (me, size) = (world.rank().0, world.size());
     let left = if me == 0 { Rank::NULL } else { Rank(me - 1) };
     let right = if me + 1 == size { Rank::NULL } else { Rank(me + 1) };
-    // Two cells of one's own between two of the neighbours'; beyond the ends the cells stay as they are.
+    // Two cells of one's own between two of the neighbours'; beyond the ends the cells stay as they
+    // are.
     let mut cells = [100, me, me, 100];
     for step in 0..3 {
         let (inner, mut rim) = (cells, [100]);

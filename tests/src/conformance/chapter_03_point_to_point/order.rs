@@ -1,5 +1,5 @@
-//! Semantics of point-to-point communication: section 3.5, order and progress; and that communicators keep messages
-//! apart, section 3.2.3.
+//! Semantics of point-to-point communication: section 3.5, order and progress; and that
+//! communicators keep messages apart, section 3.2.3.
 
 use aldis_coll::comm::{dup, free};
 use aldis_hal::{Cause, Platform, Transport};
@@ -299,8 +299,8 @@ fn each_communicator_keeps_an_order_of_its_own<T: Transport, P: Platform>(
     Ok(free(ep, copy)?)
 }
 
-/// Order holds between two ranks and no more: what rank 0 sends and what rank 1 sends on are told apart by their source,
-/// whichever comes first.
+/// Order holds between two ranks and no more: what rank 0 sends and what rank 1 sends on are told
+/// apart by their source, whichever comes first.
 fn a_message_may_arrive_before_one_that_caused_it<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

@@ -175,7 +175,8 @@ fn receives_with_and_without_wildcards_share_messages_by_the_rules<T: Transport,
         }
         return Ok(());
     }
-    // Rank 1's first message must go to the receive for it that was posted before the wildcards; rank 2's may not.
+    // Rank 1's first message must go to the receive for it that was posted before the wildcards;
+    // rank 2's may not.
     let mut got = [[0_u32]; 4];
     ep.scope(|scope| {
         let [own, any, other, last] = &mut got;
@@ -225,8 +226,8 @@ fn a_wildcard_finds_what_has_arrived_and_what_has_not<T: Transport, P: Platform>
     Ok(())
 }
 
-/// Seed 99 of "all ranks flood all" over messages found this: a wildcard failed because all other ranks had left, while a
-/// message to oneself was still under way.
+/// Seed 99 of "all ranks flood all" over messages found this: a wildcard failed because all other
+/// ranks had left, while a message to oneself was still under way.
 fn what_was_sent_to_oneself_is_received_after_all_others_have_left<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

@@ -46,7 +46,8 @@ fn what_cannot_be_cut_is_refused<T: Transport, P: Platform>(ep: &mut Endpoint<'_
     Ok(())
 }
 
-/// A request of this rank, the sender's or the receiver's, with three parts of 100 bytes, in a round that has begun.
+/// A request of this rank, the sender's or the receiver's, with three parts of 100 bytes, in a
+/// round that has begun.
 fn begun<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     world: &Comm,

@@ -1,4 +1,5 @@
-//! Messages of every constructor, sections 5.1.2 to 5.1.10, in every call that takes a datatype, section 5.1.11.
+//! Messages of every constructor, sections 5.1.2 to 5.1.10, in every call that takes a datatype,
+//! section 5.1.11.
 
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::datatype::{
@@ -25,7 +26,8 @@ cases! {
     "5.1.9", 1: what_is_no_type_any_more_is_refused;
 }
 
-/// A type, made anew on each rank, and where its data lie: the displacement of each byte, in the order of the type map.
+/// A type, made anew on each rank, and where its data lie: the displacement of each byte, in the
+/// order of the type map.
 struct Made {
     make: fn(&mut Types<'_>) -> Result<Datatype, Cause>,
     bytes: fn() -> Vec<usize>,
@@ -50,8 +52,8 @@ fn byte(at: usize) -> u8 {
 /// What no message writes.
 const UNTOUCHED: u8 = 0xA5;
 
-/// Messages of the type, sent as it lies and received as bytes, sent as bytes and received to where it lies, and both ways;
-/// in lengths for which messages are eager and in many fragments.
+/// Messages of the type, sent as it lies and received as bytes, sent as bytes and received to where
+/// it lies, and both ways; in lengths for which messages are eager and in many fragments.
 fn arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, made: &[Made]) -> Outcome {
     let world = ep.world();
     attach(ep)?;
@@ -234,7 +236,8 @@ fn pieces_of_distributed_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpo
                 bytes: || words([0, 4, 24, 28]),
                 extent: 44,
             },
-            // The last of a grid of two by three over four rows and six columns: rows 2 and 3, columns 2 and 5.
+            // The last of a grid of two by three over four rows and six columns: rows 2 and 3,
+            // columns 2 and 5.
             Made {
                 make: |types| {
                     let rows = spread(4, Distribution::Block(None), 2);
@@ -253,7 +256,8 @@ fn elements_with_other_bounds_arrive<T: Transport, P: Platform>(ep: &mut Endpoin
         ep,
         &[
             Made { make: |types| types.resized(Basic::U32, 0, 9), bytes: || (0..4).collect(), extent: 9 },
-            // Each element begins inside the one before: its second word is where the other's gap is.
+            // Each element begins inside the one before: its second word is where the other's gap
+            // is.
             Made {
                 make: |types| {
                     let pair = types.vector(2, 1, 81, Basic::U32)?;
@@ -288,7 +292,8 @@ fn types_of_types_of_types_arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'
     arrive(
         ep,
         &[Made {
-            // Pairs of (a byte, a padded word), every other one of three, twice with 40 bytes between.
+            // Pairs of (a byte, a padded word), every other one of three, twice with 40 bytes
+            // between.
             make: |types| {
                 let particle = types.structure(&[Field::new(0, Basic::U8), Field::new(4, Basic::U32)])?;
                 let comb = types.vector(2, 1, 2, particle)?;
@@ -316,7 +321,8 @@ fn comb<T: Transport, P: Platform>(
     Ok(types.commit(comb)?)
 }
 
-/// Words of which every other one is sent, and what they come to where the message was received with the same type.
+/// Words of which every other one is sent, and what they come to where the message was received
+/// with the same type.
 fn source(words: usize, first: u32) -> Vec<u32> {
     (0..2 * words as u32).map(|at| first + at).collect()
 }

@@ -21,8 +21,8 @@ cases! {
     "3.3", 2: a_checksum_travels_with_a_message;
 }
 
-/// Gives the endpoint a table of datatypes, unless the simulator has given it one. It lives as long as the endpoint,
-/// whatever that is.
+/// Gives the endpoint a table of datatypes, unless the simulator has given it one. It lives as long
+/// as the endpoint, whatever that is.
 pub(in crate::conformance) fn attach<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Result<(), Error> {
@@ -90,7 +90,8 @@ fn what_is_between_the_elements_is_neither_sent_nor_touched<T: Transport, P: Pla
     Ok(())
 }
 
-/// Boxes of 12 x 12 with a rim of one, in a ring: each sends its eastern edge straight into its neighbour's western rim.
+/// Boxes of 12 x 12 with a rim of one, in a ring: each sends its eastern edge straight into its
+/// neighbour's western rim.
 fn faces_of_a_box_are_exchanged_in_place<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());

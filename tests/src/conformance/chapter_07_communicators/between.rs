@@ -21,7 +21,8 @@ cases! {
 
 pub(super) type Made = Result<(Comm, Comm), Box<dyn core::error::Error>>;
 
-/// The first two ranks, the others, and an intercommunicator between them: this rank's group and that.
+/// The first two ranks, the others, and an intercommunicator between them: this rank's group and
+/// that.
 pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Made {
     let (world, mut scratch) = (ep.world(), [Choice::NONE; 10]);
     let is_upper = world.rank().0 >= 2;
@@ -80,7 +81,8 @@ fn it_has_messages_of_its_own<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T
     let made = halves(ep)?;
     let (world, between) = (ep.world(), made.1);
     let me = world.rank().0;
-    // Rank 4 is rank 2 of its group. Both of its messages have the tag, and a wildcard is met by that of its own.
+    // Rank 4 is rank 2 of its group. Both of its messages have the tag, and a wildcard is met by
+    // that of its own.
     if me == 4 {
         ep.send(&world, &[1_u32], Rank(1), Tag(9))?;
         ep.send(&between, &[2_u32], Rank(1), Tag(9))?;

@@ -1,5 +1,5 @@
-//! Point-to-point communication between groups: section 7.6, where a rank of the other group is meant by every rank that is
-//! named or told.
+//! Point-to-point communication between groups: section 7.6, where a rank of the other group is
+//! meant by every rank that is named or told.
 
 use aldis_coll::comm::inter;
 use aldis_hal::{Cause, Platform, Transport};

@@ -12,7 +12,8 @@ use super::{attach, commit};
 use crate::inter::Sides;
 use crate::rig::run;
 
-/// The rim of a field goes into its neighbours' halos: columns and rows, on a torus and with open borders.
+/// The rim of a field goes into its neighbours' halos: columns and rows, on a torus and with open
+/// borders.
 #[test]
 fn rims_go_into_halos() {
     /// Cells of an edge, with the halo.

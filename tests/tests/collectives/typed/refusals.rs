@@ -1,4 +1,5 @@
-//! What is wrong with blocks of datatypes: refused before anything is sent, or told by who receives.
+//! What is wrong with blocks of datatypes: refused before anything is sent, or told by who
+//! receives.
 
 use core::time::Duration;
 
@@ -80,7 +81,8 @@ fn what_cannot_be_sent_is_refused_before_anything_is_and_names_whose_it_is() {
     });
 }
 
-/// A type that is freed between two starts is told at the second one; that of another rank is not its business.
+/// A type that is freed between two starts is told at the second one; that of another rank is not
+/// its business.
 #[test]
 fn a_type_that_is_gone_is_told_when_a_call_is_started_again() {
     run(2, |endpoint| {
@@ -108,7 +110,8 @@ fn a_type_that_is_gone_is_told_when_a_call_is_started_again() {
     });
 }
 
-/// What each of two ranks is told where their lists do not fit each other: of rank 0 what it gives, of rank 1 what it takes.
+/// What each of two ranks is told where their lists do not fit each other: of rank 0 what it gives,
+/// of rank 1 what it takes.
 fn told(given: TypedBlock, taken: TypedBlock) -> Vec<Option<Error>> {
     run(2, |endpoint| {
         attach(endpoint);

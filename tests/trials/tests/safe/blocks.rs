@@ -1,5 +1,5 @@
-//! Memory of the storage that a program holds (pooled messages, matched messages, attached buffers),
-//! and what it can do with them and another endpoint.
+//! Memory of the storage that a program holds (pooled messages, matched messages, attached
+//! buffers), and what it can do with them and another endpoint.
 
 use core::mem::ManuallyDrop;
 use core::time::Duration;

@@ -1,5 +1,5 @@
-//! What is tried over the transports of a host: sockets, which send from memory that they were lent,
-//! and segments, in which a peer reads memory that it was shown and writes memory that it was
+//! What is tried over the transports of a host: sockets, which send from memory that they were
+//! lent, and segments, in which a peer reads memory that it was shown and writes memory that it was
 //! offered. Memory is the heap's, a block of the rank's own arena, or of the other rank's.
 
 use core::future::Future;

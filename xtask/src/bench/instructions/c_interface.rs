@@ -1,4 +1,5 @@
-//! Instructions of calls by the C interface of MPI, as a program in C makes them that is built and linked as users do.
+//! Instructions of calls by the C interface of MPI, as a program in C makes them that is built and
+//! linked as users do.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -31,7 +32,8 @@ const CALLS: [(&str, &str); 8] = [
 /// The types, and the program's names for them.
 const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("MPI_DOUBLE", "double")];
 
-/// The instructions of each call with 8 bytes of each type. Characters are summed as other libraries do it, beyond the standard.
+/// The instructions of each call with 8 bytes of each type. Characters are summed as other
+/// libraries do it, beyond the standard.
 pub(super) fn counts() -> Result<Vec<Count>> {
     let program = Program::build()?;
     let rows = CALLS.into_iter().flat_map(|call| TYPES.map(|datatype| (call, datatype)));
@@ -65,7 +67,8 @@ impl Program {
         Ok(Self { launcher, program, folder })
     }
 
-    /// Instructions of all counted calls. Both ranks are run by callgrind: one of them makes none that are counted.
+    /// Instructions of all counted calls. Both ranks are run by callgrind: one of them makes none
+    /// that are counted.
     fn count(&self, call: &str, datatype: &str) -> Result<u64> {
         let turns = self.folder.join(format!("turns-{}", std::process::id()));
         std::fs::create_dir_all(&turns).with_context(|| format!("creating {}", turns.display()))?;

@@ -1,5 +1,6 @@
-//! The file of a report: checked for a place and for room before anything is measured, and put in place at once when it
-//! is complete, so that a report which was there before is not lost to one that could not be written.
+//! The file of a report: checked for a place and for room before anything is measured, and put in
+//! place at once when it is complete, so that a report which was there before is not lost to one
+//! that could not be written.
 
 use core::error::Error;
 use core::fmt;
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::posix_fallocate;
 use nix::sys::signal::{SigSet, Signal};
 
-/// What a report may take, in bytes, as reserved beforehand: plots and tables of a full run take a third of it.
+/// What a report may take, in bytes, as reserved beforehand: plots and tables of a full run take a
+/// third of it.
 const ROOM: u64 = 1 << 20;
 
 /// Why there is no report.
@@ -47,7 +49,8 @@ impl Error for ReportError {
 #[derive(Debug)]
 pub(crate) struct File {
     path: PathBuf,
-    /// Where it is written until it is complete; `None` for what is no file of a folder, such as a device.
+    /// Where it is written until it is complete; `None` for what is no file of a folder, such as a
+    /// device.
     part: Option<PathBuf>,
     file: fs::File,
 }
@@ -98,7 +101,8 @@ impl File {
 impl Drop for File {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            // Nothing can be done about a file that cannot be removed, and what went wrong first is being reported.
+            // Nothing can be done about a file that cannot be removed, and what went wrong first is
+            // being reported.
             let _ = fs::remove_file(part);
         }
     }
@@ -114,7 +118,8 @@ fn refusal(path: &Path, need_bytes: u64, cause: io::Error) -> ReportError {
     }
 }
 
-/// A file above the process's limit (`ulimit -f`) is an error of the call, and not a signal that ends the process.
+/// A file above the process's limit (`ulimit -f`) is an error of the call, and not a signal that
+/// ends the process.
 fn heed_limits_as_errors() {
     let mut limits = SigSet::empty();
     limits.add(Signal::SIGXFSZ);

@@ -1,4 +1,5 @@
-//! A workload's figures against message size as SVG, both axes logarithmic, a line for each implementation.
+//! A workload's figures against message size as SVG, both axes logarithmic, a line for each
+//! implementation.
 
 use core::ops::Range;
 

@@ -1,6 +1,7 @@
-//! `aldis-mpiexec`: starts programs of MPI over Aldis with the options that MPI names (MPI 5.0, 11.5) and those of other
-//! implementations. It is `aldis-run` with other options, and with the library in the ranks' search path, so that programs built for
-//! any implementation with the standard binary interface run as they are.
+//! `aldis-mpiexec`: starts programs of MPI over Aldis with the options that MPI names
+//! (MPI 5.0, 11.5) and those of other implementations. It is `aldis-run` with other options, and
+//! with the library in the ranks' search path, so that programs built for any implementation with
+//! the standard binary interface run as they are.
 
 mod options;
 

@@ -123,7 +123,8 @@ impl World {
     }
 }
 
-/// Whatever both need and end, in whatever order: when all words are heard, both have the same connection or none.
+/// Whatever both need and end, in whatever order: when all words are heard, both have the same
+/// connection or none.
 #[test]
 fn both_sides_come_to_agree_in_every_order() {
     let mut states = 0;

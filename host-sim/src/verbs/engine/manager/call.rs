@@ -7,9 +7,10 @@
 //!   | -- go: ready to use (RTU) ---------------------> |
 //! ```
 //!
-//! Refusing is a rejection (REJ), closing a disconnection (DREQ), or a rejection before it is made. What [`Bond`](super::super::bond)
-//! wants of words is kept so: a request that finds no answer is made again, under the same number, for as long as a peer may
-//! compute; so an answer may be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no answer
+//! Refusing is a rejection (REJ), closing a disconnection (DREQ), or a rejection before it is made.
+//! What [`Bond`](super::super::bond) wants of words is kept so: a request that finds no answer is
+//! made again, under the same number, for as long as a peer may compute; so an answer may be asked
+//! for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no answer
 //! itself; who reads it after all, because it has computed for so long, asks again.
 //!
 //! The tests take two sides through every order of steps, with what is not answered in time.
@@ -27,8 +28,8 @@ use super::super::word::{Kind, Word};
 use super::Heard;
 use super::letter::Letter;
 
-/// How long an answer surely waits to be read: Linux repeats it 16 times, every 4.3 s (`CMA_MAX_CM_RETRIES` and
-/// `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
+/// How long an answer surely waits to be read: Linux repeats it 16 times, every 4.3 s
+/// (`CMA_MAX_CM_RETRIES` and `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
 const ANSWER_NS: u64 = Duration::from_secs(64).as_nanos() as u64;
 /// How long what could not be asked waits to be asked again.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -43,7 +44,8 @@ pub(super) trait Connecting: Sized {
     fn route(&self) -> Result<(), Cause>;
     /// Asks for a connection with the queue pair of a word.
     fn ask(&self, letter: &Letter) -> Result<(), Cause>;
-    /// Accepts it, with another, and so many reads. If who asked has given it up meanwhile, that will be heard.
+    /// Accepts it, with another, and so many reads. If who asked has given it up meanwhile, that
+    /// will be heard.
     fn accept(&self, letter: &Letter, depth: u8);
     fn reject(&self, letter: &Letter);
     fn establish(&self);
@@ -270,7 +272,8 @@ impl<L: Connecting> Call<L> {
                 self.now = None;
                 tell(Heard::Word(closed));
             }
-            // Who asked has given it up, or does not read: the bond's answer, if there is one, will be asked for again.
+            // Who asked has given it up, or does not read: the bond's answer, if there is one, will
+            // be asked for again.
             (What::Rejected { .. } | What::Unreachable, Stage::Asking | Stage::Answered) => {
                 self.now = None;
                 tell(Heard::Lapsed(lane, serial));
@@ -288,8 +291,8 @@ impl<L: Connecting> Current<L> {
         }
     }
 
-    /// Whether the answer that is read now may have been given up by who has said it: it was said long ago perhaps, and could not
-    /// be read before.
+    /// Whether the answer that is read now may have been given up by who has said it: it was said
+    /// long ago perhaps, and could not be read before.
     fn may_have_lapsed(&self, parties: &Parties<'_, L>) -> bool {
         parties.deaf_ns >= ANSWER_NS / 2 && parties.now.since(self.asked) >= ANSWER_NS
     }
@@ -311,7 +314,8 @@ impl<L: Connecting> Parties<'_, L> {
         Letter { from: self.ranks.0, epochs: self.epochs, word: *word }
     }
 
-    /// What the peer says of the connection that `of` is about; `None` if that is nothing of this life of it.
+    /// What the peer says of the connection that `of` is about; `None` if that is nothing of this
+    /// life of it.
     fn read(&self, bytes: &[u8; LETTER_BYTES], of: &Word) -> Option<Word> {
         let Letter { from, epochs, word } = Letter::decode(bytes)?;
         let is_its = (from, epochs) == (self.ranks.1, (self.epochs.1, self.epochs.0));

@@ -1,4 +1,5 @@
-//! What is said with each step of a connection that rdma_cm makes: a word, from which life to which.
+//! What is said with each step of a connection that rdma_cm makes: a word, from which life to
+//! which.
 
 use aldis_hal::{Epoch, PeerId};
 

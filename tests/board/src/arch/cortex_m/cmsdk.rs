@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: the registers of the APB UART of Arm's Cortex-M System Design Kit, 4.3.
+//! This module holds `unsafe` code: the registers of the APB UART of Arm's Cortex-M System Design
+//! Kit, 4.3.
 
 use core::convert::Infallible;
 use core::fmt;
@@ -31,7 +32,8 @@ impl Uart {
     pub(crate) fn new(address: usize) -> Self {
         let register = |offset| {
             let register = NonNull::new(core::ptr::with_exposed_provenance_mut(address + offset))?;
-            // SAFETY: the addresses that this module's parent names are those of such devices, where no memory is.
+            // SAFETY: the addresses that this module's parent names are those of such devices,
+            // where no memory is.
             Some(unsafe { Mmio::<u32>::new(register) })
         };
         let turned_on = || {

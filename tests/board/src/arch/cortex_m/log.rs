@@ -1,6 +1,7 @@
 //! This module holds `unsafe` code: defmt's contract with whoever carries its frames.
 //!
-//! Frames go to the semihosting console as they are made; `cargo xtask qemu` decodes them with the image's table.
+//! Frames go to the semihosting console as they are made; `cargo xtask qemu` decodes them with the
+//! image's table.
 
 use core::cell::Cell;
 
@@ -14,7 +15,8 @@ struct State {
     busy: Cell<bool>,
 }
 
-// SAFETY: the board has one core and takes no interrupts: nothing runs beside or within these functions.
+// SAFETY: the board has one core and takes no interrupts: nothing runs beside or within these
+// functions.
 unsafe impl Sync for State {}
 
 static STATE: State = State { encoder: Cell::new(Encoder::new()), busy: Cell::new(false) };
@@ -32,7 +34,8 @@ impl State {
 #[defmt::global_logger]
 struct Carrier;
 
-// SAFETY: frames do not interleave, as nothing interrupts; one that is begun within another stops the board.
+// SAFETY: frames do not interleave, as nothing interrupts; one that is begun within another stops
+// the board.
 unsafe impl defmt::Logger for Carrier {
     fn acquire() {
         if STATE.busy.replace(true) {

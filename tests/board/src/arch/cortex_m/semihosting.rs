@@ -1,4 +1,5 @@
-//! This module holds `unsafe` code: calls of the debugger or emulator. "Semihosting for AArch32 and AArch64", Arm, 2024.
+//! This module holds `unsafe` code: calls of the debugger or emulator. "Semihosting for AArch32 and
+//! AArch64", Arm, 2024.
 
 use core::arch::asm;
 
@@ -15,7 +16,8 @@ const APPLICATION_EXIT: usize = 0x20026;
 /// `block` is what the call reads and writes.
 unsafe fn call(number: usize, block: *mut usize) -> usize {
     let result;
-    // SAFETY: the breakpoint is the debugger's, which does what the caller vouches for and changes one register.
+    // SAFETY: the breakpoint is the debugger's, which does what the caller vouches for and changes
+    // one register.
     unsafe { asm!("bkpt #0xAB", inlateout("r0") number => result, in("r1") block, options(nostack)) };
     result
 }
@@ -48,7 +50,8 @@ pub(super) fn exit(success: bool) -> ! {
     }
 }
 
-/// Writes bytes of any kind to the console of the debugger or emulator, which need not be where text goes.
+/// Writes bytes of any kind to the console of the debugger or emulator, which need not be where
+/// text goes.
 pub(super) fn write(bytes: &[u8]) {
     for byte in bytes {
         let mut byte = usize::from(*byte);

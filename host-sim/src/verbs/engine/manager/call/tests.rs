@@ -1,4 +1,5 @@
-//! Two sides, and the connection managers of their systems between them, in every order of what can happen.
+//! Two sides, and the connection managers of their systems between them, in every order of what can
+//! happen.
 
 use core::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
