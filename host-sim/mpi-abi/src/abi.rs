@@ -21,7 +21,7 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    /// What a null or inactive request comes to (MPI 5.0, 3.7.3).
+    /// The result of a null or inactive request (MPI 5.0, 3.7.3).
     pub(crate) const EMPTY: Self = Self {
         source: MPI_ANY_SOURCE,
         tag: MPI_ANY_TAG,

@@ -14,10 +14,10 @@ use crate::edge::{Owned, Ptr, callback};
 use crate::errors::{self, Fault};
 use crate::{communicators, datatypes};
 
-/// What `MPI_COMM_DUP_FN` is.
+/// The value of `MPI_COMM_DUP_FN`.
 const COPIES: usize = 1;
 
-/// What a key's objects are.
+/// The kind of object that a key belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Of {
     Comm,
@@ -76,7 +76,7 @@ fn free(number: Ptr<c_int>, of: Of) -> Result<(), Fault> {
     number.set(MPI_KEYVAL_INVALID)
 }
 
-/// What the copy of an object gets; a copy function may refuse.
+/// Returns the attributes that the copy of an object gets; a copy function may refuse.
 pub(crate) fn copied(of: Of, object: Handle, attributes: &Attributes) -> Result<Attributes, Fault> {
     let mut copies = Attributes::new();
     for &(number, value) in attributes {

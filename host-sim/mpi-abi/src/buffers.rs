@@ -19,16 +19,16 @@ use crate::errors::Fault;
 use crate::{communicators, engine, making, requests};
 use aldis_coll::comm::Messenger;
 
-/// What a communicator has.
+/// The attached buffer of a communicator.
 struct Buffer {
-    /// As the program gave it; an automatic one has no bounds.
+    /// Its address and size as the program gave them; an automatic one has no bounds.
     place: Option<(Address, i64)>,
     /// Messages that it has sent.
     sent: u64,
     under_way: Vec<Copied>,
     /// Room that they take.
     taken: i64,
-    /// How many there may be before those that have been delivered are let go of: so often that a
+    /// The number of sends at which those that have been delivered are let go of: so often that a
     /// message is looked at twice at most on the average.
     many: usize,
 }
@@ -111,12 +111,12 @@ pub(crate) fn send(
     Ok(true)
 }
 
-/// How many messages were sent by the buffer of a communicator; one may have none.
+/// Returns the number of messages sent by a communicator's buffer, 0 if it has none.
 fn sent(comm: Handle) -> u64 {
     OF_COMMUNICATORS.borrow().get(&comm).map_or(0, |buffer| buffer.sent)
 }
 
-/// Whether the first `end` of them have been delivered.
+/// Returns true if the first `end` of them have been delivered.
 fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
     let Some(buffer) = all.get_mut(&comm) else { return Ok(true) };

@@ -309,7 +309,7 @@ fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, 
     Ok(call)
 }
 
-/// What is given of an exchange in one piece, as it stands or as a copy.
+/// Returns what is given of an exchange in one piece, as it stands or as a copy.
 fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<Region, Fault> {
     if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
         return Ok(bytes);
@@ -319,7 +319,7 @@ fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<R
     Ok(bytes)
 }
 
-/// Where the blocks of an exchange that are wanted come to, in one piece.
+/// Returns the memory, in one piece, to which the wanted blocks of an exchange come.
 fn taken_of(
     call: &mut Call,
     taken: Rc<Blocks>,
@@ -333,7 +333,8 @@ fn taken_of(
     Ok(bytes)
 }
 
-/// How many ranks data are exchanged with: those of the other group, if there is one.
+/// Returns the number of ranks that data are exchanged with: those of the other group, if there is
+/// one.
 fn partners(comm: Handle) -> Result<u32, Fault> {
     let comm = communicators::of(comm)?;
     Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
@@ -388,7 +389,7 @@ unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> R
     unsafe { wide(array, communicators::of(comm)?.size(), Into::into) }
 }
 
-/// What is given, unless it is in its place.
+/// Returns the data that are given, unless they are in place.
 ///
 /// # Safety
 /// As for [`Data::new`].
@@ -405,7 +406,7 @@ unsafe fn given_even(
     unsafe { Blocks::even(data, count, datatype, partners(comm)?) }.map(Some)
 }
 
-/// Where the blocks go.
+/// Returns the memory of the blocks that are received.
 ///
 /// # Safety
 /// As for [`Data::new`].

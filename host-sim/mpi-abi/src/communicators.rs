@@ -259,7 +259,7 @@ pub(crate) fn let_go(comm: Comm) -> Result<(), Fault> {
     remove(insert(comm, MPI_COMM_SELF)?)
 }
 
-/// Whether a process is on this one's node.
+/// Returns true if a process is on this one's node.
 fn is_near(engine: &mut Engine, process: PeerId) -> bool {
     let explained = engine.endpoint().explain(Rank(process.0), 8);
     explained.is_ok_and(|explained| explained.transport() != Some("tcp"))
@@ -368,9 +368,9 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
     new.set(insert_if(created, comm)?)?;
 } }
 
-/// Whether a type of split asks for the ranks that share memory, the one kind of resource that is
-/// known here; with any other nobody gets a communicator (MPI 5.0, 7.4.2: its name may be in
-/// `info`, and there may be nothing smaller).
+/// Returns true if a type of split asks for the ranks that share memory, the one kind of resource
+/// that is known here; with any other nobody gets a communicator (MPI 5.0, 7.4.2: its name may be
+/// in `info`, and there may be nothing smaller).
 fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
     info::check(info)?;
     match kind {

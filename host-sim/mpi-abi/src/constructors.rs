@@ -21,7 +21,7 @@ use crate::errors::Fault;
 
 pub(crate) mod arrays;
 
-/// What a type was made by, and of: as `MPI_Type_get_contents` tells it.
+/// The constructor and the arguments of a type, as `MPI_Type_get_contents` returns them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contents {
     combiner: c_int,
@@ -363,7 +363,7 @@ mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     })?;
 } }
 
-/// How many of each kind of argument a type was made with.
+/// Returns the number of arguments of each kind that a type was made with, and its combiner.
 fn envelope(datatype: Handle) -> Result<([usize; 4], c_int), Fault> {
     look(datatype, |known| match &known.contents {
         None => ([0; 4], MPI_COMBINER_NAMED),
@@ -392,7 +392,7 @@ mpi! { fn MPI_Type_get_envelope(datatype: Handle, integers: Ptr<c_int>, addresse
     combiner.set(made_by)?;
 } }
 
-/// Where the contents of a type go, and how much room there is.
+/// The program's arrays for the contents of a type, with their lengths.
 struct Room {
     integers: (i64, Ptr<c_int>),
     addresses: (i64, Ptr<isize>),

@@ -39,13 +39,13 @@ pub(crate) struct Type {
     pub(crate) extent: i64,
     pub(crate) true_lower_bound: i64,
     pub(crate) true_extent: i64,
-    /// What a predefined operation takes it for.
+    /// The element that a predefined operation takes it for.
     pub(crate) element: Option<Element>,
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
     /// Operations under way that use it.
     pub(crate) users: u32,
-    /// What it was made of; nothing if it is predefined.
+    /// The constructor and arguments of the type; `None` if it is predefined.
     pub(crate) contents: Option<Contents>,
 }
 
@@ -156,7 +156,7 @@ pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Type) -> R) -> Re
     found.ok_or_else(|| missing(handle))
 }
 
-/// Whether a handle is of a predefined type.
+/// Returns true if a handle is of a predefined type.
 pub(crate) const fn is_named(handle: Handle) -> bool {
     handle > MPI_DATATYPE_NULL && handle < MPI_DATATYPE_NULL + 0x100
 }
@@ -232,7 +232,7 @@ pub(crate) struct Data {
 }
 
 impl Data {
-    /// As a call of MPI names it; refused if the type is not committed.
+    /// Returns the data that a call of MPI names; refused if the type is not committed.
     ///
     /// # Safety
     /// The elements are in memory, unless the address is null: they may be read, and written if
@@ -414,8 +414,8 @@ impl Data {
         self.unpack_from(form, &copy, position)
     }
 
-    /// Whether the memory that it reaches over and `other` are apart. Data with gaps may lie around
-    /// it.
+    /// Returns true if the memory that it reaches over and `other` are apart. Data with gaps may
+    /// lie around it.
     ///
     /// # Errors
     /// It is in one piece and has bytes of `other`.

@@ -49,7 +49,7 @@ impl<T> fmt::Debug for Ptr<T> {
     }
 }
 
-/// What the standard calls a choice buffer.
+/// The address that the standard calls a choice buffer.
 pub(crate) type Address = Ptr<c_void>;
 
 impl<T> Ptr<T> {
@@ -218,7 +218,7 @@ impl<'call, T: Copy> Array<'call, T> {
     }
 }
 
-/// Where the page ends that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets
+/// The end of the page that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets
 /// from them are below.
 const FIRST_PAGE: usize = 4096;
 
@@ -240,7 +240,8 @@ fn misplaced(argument: &str) -> Fault {
 }
 
 impl Address {
-    /// Whether it is no memory, but the word for data that lie where the result goes.
+    /// Returns true for `MPI_IN_PLACE`: no memory, but the word for data that lie where the result
+    /// goes.
     #[inline]
     pub(crate) fn is_in_place(self) -> bool {
         self.address() == MPI_IN_PLACE
@@ -321,12 +322,12 @@ impl Region {
         self.len
     }
 
-    /// Where it begins.
+    /// Returns the address at which it begins.
     pub(crate) fn address(self) -> Address {
         Ptr(self.start.cast())
     }
 
-    /// Whether the two have a byte in common.
+    /// Returns true if the two have a byte in common.
     #[inline]
     pub(crate) fn overlaps(self, other: Self) -> bool {
         let (own, others) = (self.start.addr(), other.start.addr());
@@ -584,7 +585,7 @@ pub(crate) mod memory {
 
     use super::{Address, Ptr};
 
-    /// What the memory is aligned to, and room in front of it.
+    /// The alignment of the memory, and the room in front of it.
     const LINE: usize = 64;
 
     /// Memory of so many bytes; null if there is none.

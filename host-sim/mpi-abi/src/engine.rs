@@ -35,7 +35,7 @@ fn datatypes() -> Types<'static> {
         .unwrap_or_else(|| Box::leak(Box::new(TypeTable::<1024, 65536>::new())).types())
 }
 
-/// What communicates.
+/// The endpoint and the job of this process.
 pub(crate) struct Engine {
     pub(crate) scope: Lasting,
     job: Option<Job>,
@@ -47,14 +47,14 @@ pub(crate) struct Engine {
     pub(crate) attached: Option<(Address, i64)>,
 }
 
-/// How far the process has come.
+/// The phase of this process: before, within or after MPI, or ended by an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Phase {
     Before,
     Running,
     After,
-    /// It is ending by an error.
+    /// The process is ending by an error.
     Aborting,
 }
 
@@ -64,7 +64,7 @@ static ENGINE: Owned<OnceCell<RefCell<Engine>>> = unsafe { Owned::new(OnceCell::
 /// A [`Phase`], for which threads may ask at any time.
 static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
 
-/// How far the process has come.
+/// Returns the phase of this process.
 pub(crate) fn phase() -> Phase {
     phase_of(PHASE.load(Ordering::Relaxed))
 }

@@ -22,7 +22,7 @@ use crate::{buffers, collectives, communicators, datatypes, engine, info, thread
 // SAFETY: only calls of MPI use it.
 static LEVEL: Owned<Cell<c_int>> = unsafe { Owned::new(Cell::new(MPI_THREAD_SINGLE)) };
 
-/// Whether the first thread is the one that calls.
+/// The thread that initialized MPI.
 // SAFETY: only calls of MPI use it.
 static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = unsafe { Owned::new(Cell::new(None)) };
 

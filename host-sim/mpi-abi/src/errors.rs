@@ -33,7 +33,7 @@ pub(crate) struct Fault(Box<Reason>);
 struct Reason {
     class: c_int,
     text: String,
-    /// It would not be, had another rank not ended.
+    /// True if the fault would not be, had another rank not ended.
     is_consequence: bool,
     /// The message that it befell, as far as it is known.
     status: Status,
@@ -224,7 +224,7 @@ pub(crate) fn last_used_code() -> c_int {
     ADDED.borrow().last_key_value().map_or(MPI_ERR_LASTCODE, |(code, _)| *code)
 }
 
-/// What a class is called and means.
+/// Returns the name and meaning of an error class.
 fn text_of_class(class: c_int) -> &'static str {
     const TEXTS: [&str; 63] = [
         "MPI_SUCCESS: no error",
@@ -315,7 +315,7 @@ mpi! { fn MPI_Error_class(code: c_int, class: Ptr<c_int>) on MPI_COMM_SELF => {
     class.set(class_of_code(code))?;
 } }
 
-/// What a code means, and what was said when it came.
+/// Returns the meaning of an error code, and what was said when it came.
 fn text_of_code(code: c_int) -> String {
     if let Some((_, text)) = ADDED.borrow().get(&code) {
         return text.clone();

@@ -17,7 +17,7 @@ use crate::{engine, requests};
 
 /// A communicator without a handle.
 struct Freed {
-    /// What its handle was, which is what requests know it by.
+    /// The handle that it had, by which requests know it.
     handle: Handle,
     comm: Comm,
     /// Its error handler, which hears of the operations that are left.

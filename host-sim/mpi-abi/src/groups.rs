@@ -80,7 +80,7 @@ fn derive(
     made.set(insert(processes)?)
 }
 
-/// How MPI names it.
+/// Returns MPI's constant for a comparison.
 pub(crate) const fn name_of(comparison: Comparison) -> c_int {
     match comparison {
         Comparison::Identical => MPI_IDENT,

@@ -21,7 +21,7 @@ pub(crate) const fn to_int(handle: Handle) -> c_int {
     (handle & INT) as c_int
 }
 
-/// What a table holds.
+/// The kind of object that a table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Kind {

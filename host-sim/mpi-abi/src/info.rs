@@ -19,7 +19,7 @@ pub(crate) type Info = Vec<(String, String)>;
 // SAFETY: only calls of MPI use it.
 static INFOS: Owned<RefCell<Table<Info>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Info))) };
 
-/// What is known about how the program was started (MPI 5.0, 11.6).
+/// Returns what is known about the start of the program (MPI 5.0, 11.6).
 fn environment() -> Info {
     let mut arguments = std::env::args();
     let command = arguments.next().unwrap_or_default();

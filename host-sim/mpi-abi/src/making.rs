@@ -21,7 +21,7 @@ use crate::engine::{self, Engine};
 use crate::errors::Fault;
 use crate::requests;
 
-/// What is left of an operation of several messages, with all that is to be done with its result.
+/// The rest of an operation of several messages, with all that is to be done with its result.
 pub(crate) type Making = Pin<Box<dyn Future<Output = Result<(), Fault>>>>;
 
 /// Begins it: it has its place among the collectives when this returns.
@@ -191,7 +191,7 @@ impl Posted {
 }
 
 impl Drop for Posted {
-    /// What is under way still is given up; its memory stays until it has let go.
+    /// Gives up what is still under way; its memory stays until it has let go.
     fn drop(&mut self) {
         let mut engine = self.engine.borrow_mut();
         let left = [&mut self.receiving, &mut self.sending, &mut self.refusal];

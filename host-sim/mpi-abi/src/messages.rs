@@ -551,7 +551,7 @@ mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, m
     matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
 } }
 
-/// What is received from nobody.
+/// Returns the status of a receive from `MPI_PROC_NULL`.
 fn from_nobody() -> Status {
     Status { source: MPI_PROC_NULL, ..Status::EMPTY }
 }

@@ -39,8 +39,8 @@ struct Own {
 // SAFETY: only calls of MPI use it.
 static OPS: Owned<RefCell<Table<Own>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Op))) };
 
-/// What tells the calls of functions apart: operation, datatype, bytes of an element. They stay for
-/// as long as the process, since a reduction under way may use them.
+/// The list that tells calls of the program's functions apart: operation, datatype, bytes of an
+/// element. They stay for as long as the process, since a reduction under way may use them.
 // SAFETY: only calls of MPI use it.
 static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
@@ -106,7 +106,7 @@ fn call(own: Own, datatype: Handle) -> Result<Kernel, Fault> {
     Ok(Kernel::of_function(CALL, token, bytes, own.commutes))
 }
 
-/// What moves elements and looks at none.
+/// Returns the kernel's form of an operation that moves elements and looks at none.
 fn moved(op: Handle, bytes: i64) -> Option<Kernel> {
     const REPLACE: Function = |_, into, from, order| {
         if order == Order::IntoFirst {

@@ -30,7 +30,7 @@ pub(crate) struct Bundles {
     sends: bool,
     /// Which parts are ready, in the round under way.
     ready: Vec<bool>,
-    /// How many parts of each bundle are not.
+    /// The number of parts of each bundle that are not ready.
     missing: Vec<u32>,
 }
 

@@ -17,7 +17,7 @@ use crate::datatypes::{self, Type};
 use crate::edge::{Owned, Ptr};
 use crate::errors::Fault;
 
-/// What an operation takes an element for.
+/// The type that an operation takes an element for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Element {
     I8,
@@ -47,7 +47,7 @@ pub(crate) enum Element {
     ShortInt,
 }
 
-/// How a type is made.
+/// The construction of a predefined type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Form {
     Basic(Basic),
@@ -213,7 +213,7 @@ struct AskedFor {
 // SAFETY: only calls of MPI use it.
 static ASKED_FOR: Owned<RefCell<Vec<AskedFor>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// Whether a type was asked for by precision and range.
+/// Returns true if a type was asked for by precision and range.
 pub(crate) fn is_asked_for(handle: Handle) -> bool {
     ASKED_FOR.borrow().iter().any(|known| known.handle == handle)
 }

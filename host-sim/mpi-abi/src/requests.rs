@@ -68,7 +68,7 @@ pub(crate) struct Running {
     pub(crate) _blocks: Vec<Vec<Block>>,
     pub(crate) _topology: Option<Rc<Topo>>,
     pub(crate) _types: UsedTypes,
-    /// What is left when it is over has been done.
+    /// True once what is left to do when it is over has been done.
     pub(crate) is_finished: bool,
 }
 
@@ -85,7 +85,7 @@ impl Running {
     }
 }
 
-/// What an operation is.
+/// The kind of an operation, with what is left to do at its end.
 enum Work {
     /// Nothing is left to do.
     Done,
@@ -107,14 +107,14 @@ struct Exchange {
     memory: Vec<u8>,
 }
 
-/// One of the messages of an exchange: its result once it is over.
+/// A message of an exchange: its result once it is over.
 enum Part {
     Under(Request<'static>),
     Over(Result<Status, Fault>),
 }
 
 impl Part {
-    /// Whether it is over.
+    /// Returns true if the message is over.
     fn advance(&mut self, scope: &mut Lasting) -> bool {
         if let Self::Under(request) = self {
             match scope.result(request) {
@@ -134,7 +134,7 @@ impl Part {
     }
 }
 
-/// How far an operation is.
+/// The stage of an operation.
 enum Stage {
     Active,
     /// A persistent one that has not been started.
@@ -143,7 +143,7 @@ enum Stage {
 }
 
 impl Stage {
-    /// What it has come to; of one that is not under way, nothing.
+    /// Returns the operation's result; the empty status if it is not over.
     fn result(self) -> Result<Status, Fault> {
         match self {
             Self::Over(result) => result,
@@ -287,7 +287,7 @@ pub(crate) fn communicators() -> HashSet<Handle> {
     REQUESTS.borrow_mut().iter_mut().map(|operated| operated.comm).collect()
 }
 
-/// Whether no operation on a communicator is under way.
+/// Returns true if no operation on a communicator is under way.
 pub(crate) fn are_over_on(comm: Handle) -> Result<bool, Fault> {
     engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
@@ -353,7 +353,7 @@ fn finish_in_place(handle: Handle, status: Status) -> Result<Status, Fault> {
     result
 }
 
-/// What is left to do with the result of an operation.
+/// Does what is left to do with the result of an operation.
 fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
     match work {
         Work::Collective(running) => running.finish().map(|()| status),
@@ -362,13 +362,13 @@ fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
     }
 }
 
-/// Whether a request takes part in waits for any or some: it is neither null nor idle.
+/// Returns true if a request takes part in waits for any or some: it is neither null nor idle.
 fn is_active(handle: Handle) -> bool {
     handle != MPI_REQUEST_NULL
         && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, Stage::Idle))
 }
 
-/// Whether an operation was started whose result has not been taken.
+/// Returns true if an operation was started whose result has not been taken.
 pub(crate) fn is_under_way(handle: Handle) -> bool {
     REQUESTS.borrow().get(handle).is_some_and(|operated| !matches!(operated.stage, Stage::Idle))
 }

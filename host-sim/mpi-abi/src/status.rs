@@ -1,4 +1,4 @@
-//! What a status tells beside its public words (MPI 5.0, 3.2.5 and 3.8).
+//! The parts of a status beside its public words (MPI 5.0, 3.2.5 and 3.8).
 
 use core::ffi::c_int;
 

@@ -9,7 +9,7 @@ use aldis_hal::Platform;
 use aldis_host_sim::platform::HostPlatform;
 use parking_lot::{Mutex, MutexGuard};
 
-/// Whether several threads may be in calls.
+/// True if several threads may be in calls.
 static MANY: AtomicBool = AtomicBool::new(false);
 
 /// Whose turn it is.
@@ -27,7 +27,7 @@ pub(crate) fn allow_many() {
     MANY.store(true, Ordering::Relaxed);
 }
 
-/// Whether it is.
+/// Returns true if several threads may be in calls at a time.
 #[inline]
 pub(crate) fn are_many() -> bool {
     MANY.load(Ordering::Relaxed)

@@ -14,7 +14,7 @@ use crate::abi::{
 };
 use crate::edge::{Owned, Ptr};
 
-/// How many times it was started and not ended.
+/// The number of times that the tools interface was started and not ended.
 // SAFETY: only calls of MPI use it.
 static STARTED: Owned<Cell<u32>> = unsafe { Owned::new(Cell::new(0)) };
 
@@ -22,7 +22,7 @@ static STARTED: Owned<Cell<u32>> = unsafe { Owned::new(Cell::new(0)) };
 // SAFETY: only calls of MPI use it.
 static SESSIONS: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// What a call comes to that cannot succeed.
+/// Returns the error of a call that cannot succeed.
 fn refused(code: c_int) -> c_int {
     if STARTED.get() == 0 { MPI_T_ERR_NOT_INITIALIZED } else { code }
 }

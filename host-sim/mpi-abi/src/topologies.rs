@@ -25,7 +25,7 @@ use crate::errors::Fault;
 use crate::info;
 use crate::making::Poster;
 
-/// What a topology is made of.
+/// The lists that a topology is made of.
 #[derive(Clone, Debug)]
 enum Lists {
     Grid(Vec<Dimension>),
@@ -47,7 +47,7 @@ enum Shape {
 pub(crate) struct Topo {
     around: Result<Neighbourhood<'static>, Error>,
     shape: Shape,
-    /// What the two above are made of: dropped after them.
+    /// The memory of the two above: dropped after them.
     _lines: Vec<Line>,
     lists: Lists,
 }
@@ -136,7 +136,7 @@ impl Topo {
         }
     }
 
-    /// Whether there is somebody, for each source and each destination.
+    /// Returns, for each source and each destination, whether it is a rank and not `MPI_PROC_NULL`.
     pub(crate) fn presence(&self) -> (Vec<bool>, Vec<bool>) {
         let (sources, destinations) = self.shape.neighbours();
         let there = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| rank != Rank::NULL).collect();

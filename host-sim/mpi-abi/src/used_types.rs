@@ -30,7 +30,7 @@ static FREED: Owned<RefCell<Option<HashMap<Handle, Type>>>> = unsafe { Owned::ne
 // SAFETY: only calls of MPI use it.
 static LATE: Owned<RefCell<Vec<Datatype>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// How many operations are at work, for which freed types are there.
+/// The number of operations at work, for which freed types are kept.
 // SAFETY: only calls of MPI use it.
 static WORKING: Owned<Cell<u32>> = unsafe { Owned::new(Cell::new(0)) };
 

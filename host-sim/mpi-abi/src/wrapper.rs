@@ -1,5 +1,5 @@
-//! What `aldis-mpicc` and `aldis-mpicxx` are: a compiler with the options that programs of MPI
-//! need.
+//! The compiler wrappers `aldis-mpicc` and `aldis-mpicxx`: a compiler with the options that
+//! programs of MPI need.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

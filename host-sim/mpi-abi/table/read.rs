@@ -6,9 +6,9 @@
 pub(crate) struct Function<'t> {
     /// Without `MPI_`.
     pub(crate) name: &'t str,
-    /// How widely it is used, `T0` to `T5`.
+    /// The extent of its use, `T0` to `T5`.
     pub(crate) tier: &'t str,
-    /// Who carries it out.
+    /// The code that carries it out.
     pub(crate) state: State,
     /// In order; a type of C and a name each, `...` for the rest.
     pub(crate) parameters: Vec<&'t str>,
@@ -16,14 +16,14 @@ pub(crate) struct Function<'t> {
     pub(crate) returns: &'t str,
 }
 
-/// Who carries a function out.
+/// The code that carries a function out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
     /// Rust code.
     Written,
     /// Its variant of large counts.
     Wrapped,
-    /// Nobody.
+    /// No code: the function is not supported.
     Unsupported,
 }
 

@@ -1,4 +1,4 @@
-//! What the compiler's wrapper and the launcher say and nobody takes.
+//! Tests that the compiler's wrapper and the launcher fail where their output is lost.
 
 use std::fs::File;
 use std::io;

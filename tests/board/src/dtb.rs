@@ -82,9 +82,9 @@ impl<'t> DeviceTree<'t> {
         Cursor(self.property(node, name)?).word()
     }
 
-    /// Whether a hart's node says that it has an extension whose name has several letters: in its
-    /// list of extensions, or in the older string of all of them, joined by underscores. A name
-    /// with a version behind it is not recognised.
+    /// Returns true if a hart's node says that it has an extension whose name has several letters:
+    /// in its list of extensions, or in the older string of all of them, joined by underscores. A
+    /// name with a version behind it is not recognised.
     #[cfg_attr(target_arch = "aarch64", expect(dead_code, reason = "its extensions are in registers"))]
     pub(crate) fn has_extension(&self, hart: &str, extension: &str) -> bool {
         let is_it = |name: &[u8]| name.eq_ignore_ascii_case(extension.as_bytes());
@@ -94,7 +94,7 @@ impl<'t> DeviceTree<'t> {
     }
 }
 
-/// What is still to be read.
+/// The bytes that are still to be read.
 struct Cursor<'t>(&'t [u8]);
 
 impl<'t> Cursor<'t> {

@@ -24,7 +24,7 @@ aldis_kernel::storage! {
 
 /// Bytes of the longest message of a rank to itself.
 pub(crate) const FRAME_BYTES: u32 = 1096;
-/// How many of them are under way at a time.
+/// The number of such messages under way at a time.
 const FRAMES: usize = 8;
 const FRAMES_BYTES: usize = FRAMES * (FRAME_BYTES as usize + 16);
 

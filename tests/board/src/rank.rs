@@ -60,7 +60,7 @@ impl From<Error> for Trouble {
     }
 }
 
-/// What every board does: one job, one verdict, and the end.
+/// Runs the program of every board: one job, one verdict, and the end.
 pub(crate) fn main<M: Machine>(mut machine: M) -> ! {
     let mut out = arch::console();
     let ended = play(&mut machine);
@@ -101,7 +101,7 @@ fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
     }
 }
 
-/// What a rank is told that wants more than there is.
+/// The error of a rank that wants more memory than there is.
 pub(crate) const TAKEN: Trouble = Trouble::Missing("memory for a second job");
 
 /// The address of a rank that has no card with one of its own.

@@ -16,10 +16,10 @@ use aldis_protocols::card::CARD_BYTES_MAX;
 use crate::memory::{self, inbox};
 use crate::rank::{TAKEN, Trouble, assemble, itself};
 
-/// What a message costs between two emulators on two cores.
+/// The cost of a message between two emulators on two cores.
 const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 1_000 };
 
-/// How long the ranks may take to appear: emulators start slowly on busy machines.
+/// The time that the ranks may take to appear: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
 
 /// Inboxes of others, and memory to itself.

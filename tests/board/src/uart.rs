@@ -48,7 +48,7 @@ impl<R: Registers> Uart<R> {
         Self(registers)
     }
 
-    /// Whether its registers keep what is written to them: where none is, all bits are set.
+    /// Returns true if its registers keep what is written to them: where none is, all bits are set.
     pub(crate) fn is_there(&self) -> bool {
         self.0.read(FORMAT) == EIGHT_BITS
     }
@@ -69,7 +69,7 @@ impl<R: Registers> ReadReady for Uart<R> {
 }
 
 impl<R: Registers> Read for Uart<R> {
-    /// What has come, at least a byte.
+    /// Reads what has come, at least a byte.
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Infallible> {
         let mut count = 0;
         for byte in bytes {

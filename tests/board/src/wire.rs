@@ -16,7 +16,7 @@ use aldis_protocols::{Card, reliable};
 use crate::memory;
 use crate::rank::{TAKEN, Trouble, assemble, itself};
 
-/// What messages cost, by which protocols are selected, and how soon a frame is missed.
+/// The cost of messages, by which protocols are selected, and how soon a frame is missed.
 pub(crate) struct Pace {
     cost: Cost,
     link: reliable::Config,
@@ -40,7 +40,7 @@ pub(crate) const SERIAL: Pace = Pace {
     },
 };
 
-/// How long the ranks may take to find each other: emulators start slowly on busy machines.
+/// The time that the ranks may take to find each other: emulators start slowly on busy machines.
 const SEARCH: Duration = Duration::from_secs(60);
 
 /// Frames to others, and memory to itself.
@@ -98,7 +98,7 @@ fn find_the_others<N: Nic, P: Platform>(endpoint: &mut Endpoint<'_, Wire<N>, P>)
     Ok(())
 }
 
-/// What the transport has counted: the first thing to look at when messages do not come.
+/// Writes what the transport has counted: the first thing to look at when messages do not come.
 pub(crate) fn tell<N: Nic>(wire: &Wire<N>, out: &mut dyn fmt::Write) -> fmt::Result {
     writeln!(out, "frames: {}", wire.second().counters())
 }

@@ -1,4 +1,4 @@
-//! What is exchanged: types, and values that every machine works out alike.
+//! The data that are exchanged: types, and values that every machine works out alike.
 
 use aldis_kernel::Error;
 use aldis_kernel::datatype::{Basic, Block, Committed, Field, Types};
@@ -107,7 +107,7 @@ fn value(basic: Basic, seed: u64, index: u64) -> (Vec<u8>, u64) {
     }
 }
 
-/// What lies between elements.
+/// The byte that lies between elements.
 const GAP: u8 = 0xA5;
 
 /// Memory of `count` elements, and a digest of their values (FNV-1a, Fowler, Noll and Vo, a value

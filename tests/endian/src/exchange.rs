@@ -15,7 +15,7 @@ use crate::{LIMIT, Rank};
 /// fragments.
 const COUNTS: [u64; 3] = [1, 40, 1500];
 
-/// How the receiver goes about it.
+/// The receiver's way of receiving.
 #[derive(Clone, Copy, Debug)]
 enum Way {
     /// The receive is there before the message is sent.
@@ -33,7 +33,7 @@ const WAYS: [Way; 4] = [Way::Expected, Way::Probed, Way::Matched, Way::Roomy];
 const DATA: Tag = Tag(1);
 const GO: Tag = Tag(2);
 
-/// What has been exchanged so far.
+/// The count and digest of what has been exchanged so far.
 #[derive(Default)]
 struct Sum {
     messages: u32,

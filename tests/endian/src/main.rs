@@ -44,7 +44,7 @@ mod switch;
 const MESSAGE_BYTES: usize = 1464;
 /// Which job's frames are ours.
 const JOB: u64 = 0xE4D1_A400;
-/// How long anything may take: an emulated machine on a busy host is slow.
+/// The time that anything may take: an emulated machine on a busy host is slow.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// The endpoint of this program.

@@ -1,5 +1,5 @@
-//! What the network card's own tests take from their crate, so that they also run on the other
-//! machine.
+//! The items that the network card's own tests take from their crate, so that they also run on the
+//! other machine.
 
 pub(crate) mod scratch {
     use core::sync::atomic::{AtomicU32, Ordering};

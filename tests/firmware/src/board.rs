@@ -75,7 +75,7 @@ impl<T> Once<T> {
     }
 }
 
-/// What the firmware has besides the endpoint's storage.
+/// The parts of the firmware besides the endpoint's storage.
 pub(crate) struct Parts {
     /// The registers.
     pub(crate) board: Board,

@@ -1,6 +1,6 @@
-//! What a core does: join the others, then work in rounds. Core 0 tells all how long the messages
-//! of a round are, sends one to each other core and gets it back; then all add up what they have
-//! counted, and wait for each other.
+//! The program of a core: it joins the others, then works in rounds. Core 0 tells all how long the
+//! messages of a round are, sends one to each other core and gets it back; then all add up what
+//! they have counted, and wait for each other.
 
 use aldis_coll::Options;
 use aldis_coll::allreduce::RecursiveDoubling;
@@ -29,12 +29,12 @@ aldis_kernel::storage! {
 /// The same number in every core's firmware: they belong together.
 const JOB: u64 = 0x414C_4449_5301;
 
-/// Who begins.
+/// The rank that begins.
 const ROOT: Rank = Rank(0);
 /// The tag of what is sent back.
 const ECHO: Tag = Tag(1);
 
-/// What a core assumes of memory that cores share.
+/// The cost that a core assumes of memory that cores share.
 const COST: Cost = Cost { overhead_ns: 500, latency_ns: 1_000, per_kib_ns: 4_000 };
 
 type Core = Endpoint<'static, Shm<'static>, Board>;
@@ -80,8 +80,8 @@ fn wait_for(inbox: &Region<'_>) -> Identity {
     }
 }
 
-/// One round with messages of `length` bytes, if this is core 0. Returns the length for the next
-/// one.
+/// Runs one round with messages of `length` bytes, if this is core 0. Returns the length for the
+/// next one.
 fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     let world = endpoint.world();
     let mut length = [length];
@@ -104,7 +104,7 @@ fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     Some(if length as usize >= MESSAGE_BYTES_MAX { 1 } else { length + 1 })
 }
 
-/// One message there and back; returns its bytes.
+/// Receives one message and sends it back; returns its bytes.
 fn answer(endpoint: &mut Core, message: &mut [u8]) -> Option<u64> {
     let world = endpoint.world();
     let status = endpoint.recv(&world, message, Source::Any, TagMatch::Any).ok()?;

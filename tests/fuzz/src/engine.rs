@@ -185,8 +185,8 @@ fn made(script: &mut Script<'_>) -> Message {
     message
 }
 
-/// What went to the stranger, as it sends it back: of another kind perhaps, with a byte changed,
-/// cut or as it was.
+/// Returns a message that went to the stranger, as it sends it back: of another kind perhaps, with
+/// a byte changed, cut or as it was.
 fn returned(wire: &Wire, script: &mut Script<'_>) -> Option<Message> {
     let queue = wire.queues[VICTIM][STRANGER].borrow();
     let mut message = queue.get(usize::from(script.byte()) % queue.len().max(1))?.clone();

@@ -1,4 +1,5 @@
-//! What processes of a host read: messages of the wire-up and of process managers, files of rules.
+//! Parsers of what processes of a host read: messages of the wire-up and of process managers, files
+//! of rules.
 
 use aldis_host_sim::arena::parse_bytes;
 use aldis_host_sim::coll_rules::{Question, RuleFile};

@@ -16,9 +16,9 @@ mod script;
 /// A function of bytes that panics if what it tries does not hold.
 #[derive(Debug)]
 pub struct Target {
-    /// What it is called, as is the folder of its corpus.
+    /// The name of the target and of the folder of its corpus.
     pub name: &'static str,
-    /// What it tries, in a line.
+    /// The property that it tries, in a line.
     pub about: &'static str,
     /// Tries it.
     pub run: fn(&[u8]),

@@ -1,5 +1,4 @@
-//! What stands between a wire and the engine: handshakes over streams, reliable links, serial
-//! lines.
+//! The layers between a wire and the engine: handshakes over streams, reliable links, serial lines.
 
 use std::collections::VecDeque;
 

@@ -151,7 +151,7 @@ impl<'m> Strip<'m> {
         })
     }
 
-    /// One explicit Euler step.
+    /// Advances by an explicit Euler step.
     fn step(&mut self) {
         let (width, cells) = (self.width, &self.cells);
         for row in 1..=self.rows {

@@ -21,7 +21,7 @@ use crate::datatypes::Data;
 use crate::edge::{Address, Region};
 use crate::errors::Fault;
 
-/// Where the result of a reduction goes.
+/// The destination of a reduction's result.
 pub(super) enum Where {
     /// To this rank of the one group, or to all of them.
     Within(Rank),
@@ -41,7 +41,7 @@ impl Where {
         }
     }
 
-    /// Whether this rank's data are a part of the result.
+    /// Returns true if this rank's data are a part of the result.
     pub(super) const fn gives(&self) -> bool {
         !matches!(self, Self::To(Root::This))
     }
@@ -56,12 +56,12 @@ fn root(call: &Call, root: c_int) -> Result<Root, Fault> {
     }
 }
 
-/// What goes to another group than it comes from is nowhere in its place.
+/// Refuses `MPI_IN_PLACE` for an intercommunicator: data go to another group there.
 pub(super) fn no_place(call: &Call, address: Address) -> Result<(), Fault> {
     if call.comm.is_inter() { address.check("sendbuf of an intercommunicator") } else { Ok(()) }
 }
 
-/// What this rank gives.
+/// Returns the data that this rank gives.
 ///
 /// # Safety
 /// As for [`Data::new`].
@@ -73,7 +73,7 @@ unsafe fn given(call: &mut Call, given: Given) -> Result<Region, Fault> {
     Ok(bytes)
 }
 
-/// Where it gets what comes.
+/// Returns the memory in which this rank receives.
 fn taken(call: &mut Call, data: Data) -> Result<Region, Fault> {
     let bytes = call.own(data.bytes)?;
     call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));

@@ -82,7 +82,7 @@ impl Blocks {
         })
     }
 
-    /// One block.
+    /// A single block.
     pub(super) fn one(address: Address, block: Data) -> Self {
         Self { parts: vec![block], is_even: true, address }
     }

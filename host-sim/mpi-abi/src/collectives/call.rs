@@ -25,7 +25,7 @@ use crate::spare::Spare;
 use crate::topologies::Topo;
 use crate::used_types::UsedTypes;
 
-/// What a collective is, on bytes.
+/// A collective operation on bytes.
 pub(super) enum What {
     Barrier,
     Bcast(Region, Rank),
@@ -41,7 +41,7 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Whether the kernel's blocking call takes the way of one that is started and waited for.
+    /// Returns true if the kernel's blocking call starts the operation and waits for it.
     const fn is_waited(&self) -> bool {
         match self {
             Self::Barrier | Self::Bcast(..) => true,
@@ -116,12 +116,12 @@ impl Call {
         Ok(region)
     }
 
-    /// What is to be done with memory of the collective each time before it begins.
+    /// Adds work on memory of the collective, to be done each time before it begins.
     pub(super) fn before(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
         self.before.push(MemoryStep { on, work: Box::new(work) });
     }
 
-    /// What is to be done with it each time it is complete.
+    /// Adds work on memory of the collective, to be done each time it is complete.
     pub(super) fn after(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
         self.after.push(MemoryStep { on, work: Box::new(work) });
     }

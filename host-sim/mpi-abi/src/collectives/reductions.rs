@@ -138,9 +138,9 @@ impl Reduction {
 struct Piece {
     comm: Comm,
     what: Erased,
-    /// What this rank gives, unless it is in its place.
+    /// The data that this rank gives, unless they are in place.
     given: Option<Region>,
-    /// Where the result goes, if it has one.
+    /// The memory of the result, if this rank has one.
     result: Option<Region>,
 }
 
@@ -183,8 +183,8 @@ impl Piece {
     }
 }
 
-/// Whether elements that begin with these bytes lie as their type is aligned, which is to eight
-/// bytes at most.
+/// Returns true if elements that begin with these bytes lie as their type is aligned, which is to
+/// eight bytes at most.
 fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
     bytes.address().address().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
 }
@@ -206,7 +206,7 @@ pub(super) unsafe fn reduce_at_once(
     piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
 }
 
-/// Whether this rank has the result of a reduction.
+/// Returns true if this rank has the result of a reduction.
 fn has_result(comm: &Comm, operation: Operation, root: Option<c_int>) -> bool {
     match operation {
         Operation::Reduce if comm.is_inter() => root == Some(MPI_ROOT),

@@ -47,7 +47,7 @@ fn subarray(
     arguments.always(&[order]).make(&[of], made, |types, parts| types.subarray(&slices, way, first(parts)?))
 }
 
-/// How an array is spread over a grid of processes, as a program tells it: by dimension.
+/// The distribution of an array over a grid of processes, as a program gives it, by dimension.
 struct Grid<'a> {
     distributions: &'a [i64],
     arguments: &'a [i64],

@@ -10,8 +10,8 @@ use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDE
 use crate::edge::{Array, Ptr};
 use crate::errors::Fault;
 
-/// What one request comes to, for the program: its status, and a failure for the error handler of
-/// its communicator.
+/// Takes the result of a request for the program: its status, and a failure for the error handler
+/// of its communicator.
 #[inline(always)]
 fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
     let mut handle = request.get()?;

@@ -30,7 +30,7 @@ fn checked(code: c_int, what: &str) -> Result<(), Fault> {
 }
 
 impl General {
-    /// What it comes to.
+    /// Asks the program's query function for the status of the operation.
     pub(super) fn query(&self) -> Result<Status, Fault> {
         let mut status = Status::EMPTY;
         // SAFETY: the program gave it as such a function, or null.

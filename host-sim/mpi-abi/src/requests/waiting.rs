@@ -14,8 +14,8 @@ use crate::errors::Fault;
 use crate::handles::Table;
 use crate::threads;
 
-/// Whether a call that waits has the endpoint to itself: nothing else is under way that it must
-/// drive, and there is no other thread that waits for its turn.
+/// Returns true if a call that waits has the endpoint to itself: nothing else is under way that it
+/// must drive, and there is no other thread that waits for its turn.
 #[inline]
 pub(crate) fn is_alone() -> bool {
     !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
@@ -54,7 +54,7 @@ fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
     });
 }
 
-/// Whether a request is over, as the last poll had it; a null one is.
+/// Returns true if a request is over, as the last poll had it; a null one is.
 fn is_over(requests: &mut Table<Operated>, scope: &mut Lasting, handle: Handle) -> Result<bool, Fault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
@@ -145,11 +145,11 @@ fn look_until(
     }
 }
 
-/// What a look has come to.
+/// The result of a look.
 struct Look {
     /// Whoever waits need not go on.
     is_enough: bool,
-    /// What the endpoint has handled.
+    /// The number of events that the endpoint has handled.
     events: u32,
 }
 

@@ -96,7 +96,7 @@ ram_blocks:
 "#
 );
 
-/// Where QEMU puts the device tree for an ELF image: at the start of RAM.
+/// The address at which QEMU puts the device tree for an ELF image: at the start of RAM.
 const DEVICE_TREE: usize = 0x4000_0000;
 /// The image starts here at the earliest.
 const DEVICE_TREE_BYTES_MAX: usize = 0x20_0000;
@@ -113,7 +113,7 @@ unsafe extern "C" fn start() -> ! {
     crate::rank::main(Virt { tree: DeviceTree::new(tree) })
 }
 
-/// Where every exception ends: there are none that are expected.
+/// Reports an exception and ends: none is expected.
 ///
 /// # Safety
 /// Called by the vectors; nothing runs afterwards.
@@ -130,7 +130,7 @@ unsafe extern "C" fn fault() -> ! {
     exit(false)
 }
 
-/// Where the I/O ports of PCI cards are.
+/// The address of the I/O ports of PCI cards.
 const PORTS: usize = 0x3EFF_0000;
 
 /// The board.

@@ -87,7 +87,7 @@ unsafe extern "C" fn start() -> ! {
     crate::rank::main(Mps2)
 }
 
-/// Where every exception ends: there are none that are expected.
+/// Reports an exception and ends: none is expected.
 ///
 /// # Safety
 /// Called by the vectors with what was the stack pointer; nothing runs afterwards.

@@ -1,4 +1,4 @@
-//! What a board must bring, and the boards.
+//! The interface that a board must implement, and the boards.
 
 use core::fmt::Write;
 
@@ -40,7 +40,7 @@ pub(crate) trait Machine {
     /// Its PCI bus, if it has one.
     fn pci(&mut self) -> Option<Pci<Self::Access>>;
 
-    /// Where virtio devices are that are behind no bus.
+    /// Returns the places of virtio devices that are behind no bus.
     fn slots(&self) -> Option<Slots>;
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Pci<A: ConfigurationAccess> {
 /// Buses that are looked at: there are no bridges.
 pub(crate) const BUSES: u8 = 1;
 
-/// Where text goes.
+/// Returns the console to which text goes.
 pub(crate) fn console() -> impl Write {
     board::console()
 }

@@ -70,7 +70,7 @@ unsafe extern "C" fn start(tree: *const u8) -> ! {
     crate::rank::main(Virt { tree: tree.and_then(DeviceTree::new) })
 }
 
-/// Where every exception ends: there are none that are expected.
+/// Reports an exception and ends: none is expected.
 ///
 /// # Safety
 /// Called by the trap vector; nothing runs afterwards.
@@ -87,7 +87,7 @@ unsafe extern "C" fn fault() -> ! {
     exit(false)
 }
 
-/// Where the I/O ports of PCI cards are.
+/// The address of the I/O ports of PCI cards.
 const PORTS: usize = 0x0300_0000;
 
 /// The board.

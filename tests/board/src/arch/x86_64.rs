@@ -136,7 +136,7 @@ gates_end:
     options(att_syntax)
 );
 
-/// What the loader hands over, as far as it is used.
+/// The information that the loader hands over, as far as it is used.
 #[repr(C)]
 struct StartInfo {
     magic: u32,
@@ -167,7 +167,7 @@ unsafe extern "C" fn start(info: *const StartInfo) -> ! {
     crate::rank::main(Pc { command_line })
 }
 
-/// What an exception leaves on the stack, as far as it is used.
+/// The words that an exception leaves on the stack, as far as it is used.
 #[repr(C)]
 struct Frame {
     number: u64,
@@ -175,7 +175,7 @@ struct Frame {
     at: u64,
 }
 
-/// Where every exception ends: there are none that are expected.
+/// Reports an exception and ends: none is expected.
 ///
 /// # Safety
 /// Called by the boot code with what is on the stack; nothing runs afterwards.
@@ -250,7 +250,7 @@ pub(super) fn console() -> impl Write {
     Uart::new(Ports(COM1))
 }
 
-/// Where QEMU's isa-debug-exit is: it ends with twice the value and one.
+/// The port of QEMU's isa-debug-exit: it ends with twice the value and one.
 const DEBUG_EXIT: u16 = 0xF4;
 const SUCCESS: u8 = 16;
 

@@ -32,7 +32,7 @@ static VECTORS: [Vector; 4] = [
     Vector { handler: halt },
 ];
 
-/// Where the processor starts: initial values to RAM, zeroes to the rest, then the firmware.
+/// Starts the processor: copies initial values to RAM, zeroes the rest, then runs the firmware.
 ///
 /// # Safety
 /// Called by the hardware, once, before anything else runs.

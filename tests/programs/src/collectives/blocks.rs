@@ -52,7 +52,7 @@ fn len(from: u32, to: u32) -> usize {
     (from * 3 + to * 5 + from * to) as usize % (LEN_MAX + 1)
 }
 
-/// One of them.
+/// Returns the element at a place of a block.
 fn element(round: u32, (from, to): (u32, u32), place: usize) -> u8 {
     (round + from * 37 + to * 11 + place as u32) as u8
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-/// What becomes of an option.
+/// The meaning of an option.
 #[derive(Clone, Copy)]
 enum Means {
     /// The ranks of a program.
@@ -17,9 +17,9 @@ enum Means {
     Variable,
     /// The same for one program.
     OwnVariable,
-    /// As `aldis-run` does it anyway.
+    /// The usual behaviour of `aldis-run`.
     Usual,
-    /// How ranks are pinned.
+    /// The pinning of ranks.
     Bind,
     /// Nothing stands for it; what to do instead.
     Nothing(&'static str),
@@ -60,7 +60,7 @@ const OPTIONS: [(&[&str], Means); 25] = [
     (&["prefix", "path"], Means::Nothing("give the program's path")),
 ];
 
-/// What was asked for.
+/// The request of a command line.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     Help,

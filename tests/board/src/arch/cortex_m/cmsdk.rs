@@ -60,7 +60,7 @@ impl ReadReady for Uart {
 }
 
 impl Read for Uart {
-    /// What has come, at least a byte.
+    /// Reads what has come, at least a byte.
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Infallible> {
         let mut count = 0;
         for byte in bytes {

@@ -25,7 +25,7 @@ unsafe fn call(number: usize, block: *mut usize) -> usize {
 /// The longest command line.
 const LINE_BYTES: usize = 512;
 
-/// What the image was started with, behind its own name.
+/// Returns the command line of the image, behind its own name.
 pub(super) fn command_line() -> Option<&'static str> {
     static LINE: Once<[u8; LINE_BYTES]> = Once::new([0; LINE_BYTES]);
     let line = LINE.take()?;
