@@ -25,7 +25,7 @@ struct Options {
     /// Calls of each size
     #[arg(long, default_value_t = 20)]
     calls: u32,
-    /// One JSON object a line instead of a table
+    /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
 }

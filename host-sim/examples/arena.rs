@@ -21,10 +21,10 @@ struct Options {
     /// Numbers of the field, of 8 bytes each
     #[arg(long, default_value_t = 128 << 10)]
     numbers: usize,
-    /// How often it is sent from either
+    /// Number of times it is sent from either
     #[arg(long, default_value_t = 200)]
     rounds: u32,
-    /// One JSON object a line instead of sentences
+    /// Print one JSON object a line instead of sentences
     #[arg(long)]
     json: bool,
 }

@@ -29,7 +29,7 @@ struct Options {
     /// Steps in time
     #[arg(long, default_value_t = 200)]
     steps: u32,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }

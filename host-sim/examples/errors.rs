@@ -1,5 +1,5 @@
-//! What goes wrong, and what it is called: every mistake here gets an error of its own, which names
-//! the operation, the other side, the tag and the remedy, and the job goes on.
+//! Mistakes and their names: every mistake here gets an error of its own, which names the
+//! operation, the other side, the tag and the remedy, and the job goes on.
 //!
 //! ```text
 //! aldis-run -n 2 target/release/examples/errors
@@ -19,7 +19,7 @@ use clap::Parser;
 /// Make every mistake there is, and check what each is called.
 #[derive(Parser)]
 struct Options {
-    /// One JSON object instead of a list
+    /// Print one JSON object instead of a list
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ struct Options {
     /// Numbers to work on
     #[arg(long, default_value_t = 2000)]
     tasks: u32,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }

@@ -20,7 +20,7 @@ struct Options {
     /// Messages from each rank; all are under way at a time, so at most 1000
     #[arg(long, default_value_t = 900, value_parser = clap::value_parser!(u64).range(1..=1000))]
     messages: u64,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }

@@ -29,7 +29,7 @@ struct Options {
     /// Steps at most; it ends earlier when no centre moves
     #[arg(long, default_value_t = 20)]
     steps: u32,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }

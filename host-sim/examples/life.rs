@@ -27,7 +27,7 @@ struct Options {
     /// Generations
     #[arg(long, default_value_t = 200)]
     generations: u32,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }
@@ -215,7 +215,7 @@ fn evolve(
     Ok(())
 }
 
-/// How many cells live in this rank's row of blocks, by a communicator of that row.
+/// Counts the cells that live in this rank's row of blocks, by a communicator of that row.
 fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Result<u64, Box<dyn Error>> {
     let mut kept = [Dimension::default()];
     let mut scratch = vec![Choice::NONE; grid.comm().size() as usize];

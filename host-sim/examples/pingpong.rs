@@ -23,7 +23,7 @@ struct Options {
     /// Time to measure each size for, in milliseconds
     #[arg(long, default_value_t = 200)]
     millis: u64,
-    /// One JSON object a line instead of a table
+    /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
 }
@@ -128,7 +128,7 @@ fn measure(
     Ok(samples)
 }
 
-/// One round trip; a lone rank's message comes back at once.
+/// Makes one round trip; a lone rank's message comes back at once.
 fn exchange(
     ep: &mut HostEndpoint,
     world: &Comm,

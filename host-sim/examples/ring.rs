@@ -15,13 +15,13 @@ use clap::Parser;
 /// Pass a token round all ranks and verify it at every step.
 #[derive(Parser)]
 struct Options {
-    /// How often the token goes round
+    /// Number of times the token goes round
     #[arg(long, default_value_t = 1000)]
     laps: u64,
     /// 64-bit words of the token; the sum is in each
     #[arg(long, default_value_t = 4)]
     words: usize,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }
@@ -67,8 +67,8 @@ fn ring(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
     Ok(())
 }
 
-/// What the token says when it reaches rank `me` in lap `lap`: every rank r on the way since the
-/// start has added r + 1, rank 0 for the first time after lap 0.
+/// Returns the value of the token when it reaches rank `me` in lap `lap`: every rank r on the way
+/// since the start has added r + 1, rank 0 for the first time after lap 0.
 fn expected(me: u32, size: u32, lap: u64) -> u64 {
     let sum = |ranks: u32| u64::from(ranks) * (u64::from(ranks) + 1) / 2;
     let on_the_way = if me == 0 { sum(size) } else { sum(me) };

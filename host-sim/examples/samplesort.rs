@@ -23,13 +23,13 @@ struct Options {
     /// Numbers of each rank
     #[arg(long, default_value_t = 100_000)]
     numbers: usize,
-    /// How often other numbers are sorted
+    /// Number of times other numbers are sorted
     #[arg(long, default_value_t = 3)]
     rounds: u64,
     /// Draw from so few values that many are alike; 0 for all
     #[arg(long, default_value_t = 0)]
     values: u64,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }
@@ -126,7 +126,7 @@ fn splitters(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64
     Ok((1..size).map(|part| picked[part * size]).collect())
 }
 
-/// What all numbers together are, in whatever order: how many, their sum, and their bits.
+/// Returns the count, the sum and the exclusive-or of all numbers, whatever their order.
 fn fingerprint(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<[u64; 3], Box<dyn Error>> {
     let sum = own.iter().fold(0, |sum: u64, number| sum.wrapping_add(*number));
     let (mut sums, mut bits) = ([own.len() as u64, sum], [own.iter().fold(0, |bits, number| bits ^ number)]);

@@ -28,7 +28,7 @@ struct Arguments {
     /// Time steps
     #[arg(long, default_value_t = 200)]
     steps: u32,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }
@@ -69,7 +69,7 @@ fn stencil(ep: &mut HostEndpoint, arguments: &Arguments) -> Result<(), Box<dyn E
     Ok(())
 }
 
-/// How hot a cell is in the beginning: a matter of its place on the plate.
+/// Returns the heat of a cell in the beginning: a matter of its place on the plate.
 fn hot(y: usize, x: usize) -> f64 {
     let mixed = ((y as u64) << 32 | x as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     f64::from(((mixed ^ (mixed >> 31)) >> 40) as u32)

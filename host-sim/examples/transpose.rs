@@ -22,13 +22,13 @@ struct Options {
     /// Rows and columns of the matrix; rounded up to a multiple of the ranks
     #[arg(long, default_value_t = 512)]
     rows: usize,
-    /// How often it is transposed
+    /// Number of times it is transposed
     #[arg(long, default_value_t = 4)]
     rounds: usize,
     /// Send every block with a checksum
     #[arg(long)]
     checked: bool,
-    /// One JSON object instead of a sentence
+    /// Print one JSON object instead of a sentence
     #[arg(long)]
     json: bool,
 }

@@ -47,10 +47,10 @@ pub const VARIABLE: &str = "ALDIS_ARENA";
 /// Blocks of an arena that are in use at a time, at most.
 pub const BLOCKS_MAX: usize = 1024;
 
-/// What every block begins at a multiple of, at least: a cache line, which no two blocks share.
+/// The least alignment of a block: a cache line, which no two blocks share.
 pub const ALIGN_MIN: usize = 64;
 
-/// What a block can be asked to begin at a multiple of, at most: a page, which arenas begin at.
+/// The largest alignment that a block can be asked to have: a page, which arenas begin at.
 pub const ALIGN_MAX: usize = PAGE_BYTES;
 
 /// Bytes that an arena may have, at most.
@@ -154,12 +154,12 @@ impl Arena {
         self.extents().free()
     }
 
-    /// Where it begins in this process.
+    /// Returns the address at which it begins in this process.
     pub(crate) fn address(&self) -> usize {
         self.start.as_ptr().addr()
     }
 
-    /// Whether all of this memory is in it.
+    /// Returns true if all of this memory is in it.
     pub(crate) fn holds(&self, memory: Memory) -> bool {
         let offset = memory.start.as_ptr().addr().checked_sub(self.address());
         let end = offset.and_then(|offset| offset.checked_add(memory.len));
@@ -178,8 +178,8 @@ impl Arena {
         self.allocate_aligned(count, ALIGN_MIN)
     }
 
-    /// As [`allocate`](Self::allocate), at a multiple of `align` bytes, a power of two up to
-    /// [`ALIGN_MAX`].
+    /// Allocates like [`allocate`](Self::allocate), but at a multiple of `align` bytes, a power of
+    /// two up to [`ALIGN_MAX`].
     ///
     /// # Errors
     /// What [`ArenaError`] names.
@@ -260,7 +260,7 @@ impl<T: fmt::Debug> fmt::Debug for Block<T> {
     }
 }
 
-/// What a rank on Linux has beside its endpoint's calls.
+/// The calls that a rank on Linux has beside its endpoint's.
 pub trait ShmArena {
     /// The memory that the ranks of this node have mapped. It has no bytes if the job was started
     /// without.

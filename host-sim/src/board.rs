@@ -28,7 +28,7 @@ pub use self::note::Noted;
 /// page-aligned.
 pub const BOARD_BYTES: usize = 4096;
 
-/// Where a rank is in its life.
+/// The stage of a rank's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
 pub enum Phase {
@@ -72,7 +72,7 @@ pub struct Board {
     waits: AtomicU64,
     /// Times the rank gave up the core while it waited.
     yields: AtomicU64,
-    /// What it waits for now; [`Operation::None`] when it does not.
+    /// The present wait; [`Operation::None`] when the rank does not wait.
     current: Note,
     /// The wait before that.
     previous: Note,
@@ -132,8 +132,8 @@ impl Board {
         self.yields.store(self.yields.load(Ordering::Relaxed).wrapping_add(yields), Ordering::Relaxed);
     }
 
-    /// What the rank says of itself as of now. `now_ns` is the reader's `CLOCK_MONOTONIC`, which
-    /// all processes of a machine share.
+    /// Reads the state that the rank has noted, as of now. `now_ns` is the reader's
+    /// `CLOCK_MONOTONIC`, which all processes of a machine share.
     pub fn read(&self, now_ns: u64) -> State {
         let (current, settled) = self.current.read::<note::Exact>();
         let (previous, _) = self.previous.read::<note::Exact>();
@@ -152,7 +152,7 @@ impl Board {
 /// A reading of a board. [`Display`](fmt::Display) is the sentence for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
-    /// Where the rank is in its life; `None` when the word makes no sense.
+    /// The stage of the rank's life; `None` when the word makes no sense.
     pub phase: Option<Phase>,
     /// Waits noted so far.
     pub waits: u64,

@@ -36,7 +36,7 @@ use self::head::{Head, Told};
 /// is helped by writing into its memory), `off`.
 pub const VARIABLE: &str = "ALDIS_CMA";
 
-/// What [`VARIABLE`] allows.
+/// The copies that [`VARIABLE`] allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Allowed {
     /// Nothing.
@@ -107,7 +107,8 @@ impl Stand {
         });
     }
 
-    /// Where the arena of the rank that took this up begins in its memory; zero if it has none.
+    /// Returns the address in its own memory at which the arena of the rank that took this up
+    /// begins; zero if it has none.
     pub(crate) fn arena(&self) -> u64 {
         self.head().read::<head::Exact>().arena
     }
@@ -124,7 +125,7 @@ impl Stand {
     }
 }
 
-/// How a peer's memory is reached.
+/// The way to reach a peer's memory.
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     pid: pid_t,
@@ -143,7 +144,7 @@ const LINE_BYTES: usize = 64;
 pub struct Cma {
     allowed: Allowed,
     peers: Vec<Reach>,
-    /// What [`read_aside`](Self::read_aside) reads to.
+    /// The memory that [`read_aside`](Self::read_aside) reads to.
     aside: Vec<u8>,
 }
 
@@ -216,8 +217,8 @@ impl Cma {
 /// set.
 pub const COST_VARIABLE: &str = "ALDIS_READ_COST";
 
-/// What a read costs: as the variable says, or as measured by reading this process's own memory, in
-/// about a millisecond.
+/// Returns the cost of a read: as the variable says, or as measured by reading this process's own
+/// memory, in about a millisecond.
 pub(crate) fn read_cost() -> Result<Cost, JoinError> {
     cost_of(COST_VARIABLE, || {
         let pid = pid_t::try_from(std::process::id()).unwrap_or(0);
@@ -236,7 +237,7 @@ pub(crate) fn read_cost() -> Result<Cost, JoinError> {
 /// one of 48 KiB in 3.7 and some 6.
 const FOREIGN: u32 = 3;
 
-/// What a copy costs: as the variable says, or as measured.
+/// Returns the cost of a copy: as the variable says, or as measured.
 pub(crate) fn cost_of(name: &'static str, measure: impl FnOnce() -> Cost) -> Result<Cost, JoinError> {
     match std::env::var(name) {
         Err(_) => Ok(measure()),
@@ -391,8 +392,8 @@ unsafe impl CopyEngine for Cma {
     }
 }
 
-/// How long a peer may be at one chunk of at most 128 KiB, before it is ended so that memory can be
-/// taken back from it: many times what a chunk takes on a crowded machine.
+/// The longest that a peer may be at one chunk of at most 128 KiB, before it is ended so that
+/// memory can be taken back from it: many times what a chunk takes on a crowded machine.
 const FENCE_AFTER: Duration = Duration::from_secs(30);
 
 /// The letter of a thread's state, as `proc(5)` has them.
@@ -403,7 +404,8 @@ fn state_of(pid: pid_t, thread: u32) -> io::Result<char> {
     state.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))
 }
 
-/// Whether a thread may be within a call of the system: unless it is known to be stopped or dead.
+/// Returns true if a thread may be within a call of the system: unless it is known to be stopped or
+/// dead.
 fn may_run(pid: pid_t, thread: u32) -> bool {
     match state_of(pid, thread) {
         Ok(state) => !matches!(state, 'T' | 't' | 'Z' | 'X'),

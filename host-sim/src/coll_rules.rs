@@ -35,17 +35,17 @@ pub const TEXT_VARIABLE: &str = "ALDIS_COLL_RULES_TEXT";
 /// agents, has room for it.
 pub const TEXT_BYTES_MAX: usize = 32 << 10;
 
-/// What a line is to look like.
+/// The form that a line is to have.
 const FORM: &str = "OPERATION RANKS BYTES ALGORITHM [segment=BYTES] [reproducible]";
 
-/// What is wrong with a line.
+/// An error in a line of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleError {
     /// Which, from 1.
     pub line: u32,
-    /// What stands there.
+    /// The word that stands there.
     pub word: String,
-    /// What is wrong with it, and what would be right.
+    /// The reason why it is wrong, and what would be right.
     pub why: String,
 }
 
@@ -97,7 +97,7 @@ impl RuleFile {
         Ok(Self { name: name.into(), text: lines.join("\n"), list })
     }
 
-    /// What ranks are given.
+    /// Returns the text that ranks are given.
     pub fn carried(&self) -> String {
         format!("{}\n{}", self.name.replace('\n', " "), self.text)
     }
@@ -194,7 +194,7 @@ fn size(word: &str) -> Option<u64> {
     parse_bytes(word).map(|bytes| bytes as u64)
 }
 
-/// What no call could ever follow, and why.
+/// Returns the word of a rule that no call could ever follow, and why.
 fn contradiction(rule: &Rule) -> Option<(&'static str, String)> {
     use Operation::{Allgatherv, Alltoallv, Alltoallw, Gatherv, Scatterv};
     let unlike = matches!(rule.operation, Some(Allgatherv | Alltoallv | Alltoallw | Gatherv | Scatterv));
@@ -239,7 +239,7 @@ fn contradiction(rule: &Rule) -> Option<(&'static str, String)> {
     }
 }
 
-/// What `aldis-run --explain-collective` asks about: `OPERATION:RANKS:BYTES`.
+/// The question of `aldis-run --explain-collective`: `OPERATION:RANKS:BYTES`.
 #[derive(Clone, Debug)]
 pub struct Question {
     call: aldis_coll::select::Call,

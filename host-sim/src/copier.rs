@@ -24,7 +24,7 @@ use crate::error::JoinError;
 /// A peer's arena, mapped here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
-    /// Where it begins in this process, and in the peer's.
+    /// The addresses at which it begins in this process, and in the peer's.
     here: NonNull<u8>,
     there: u64,
     bytes: usize,
@@ -43,7 +43,7 @@ impl Window {
         (bytes > 0 && there > 0).then_some(Self { here, there, bytes })
     }
 
-    /// Where `len` bytes at `from` of the peer are here, if they are all in its arena.
+    /// Returns the address here of `len` bytes at `from` of the peer, if they are all in its arena.
     fn find(&self, from: u64, len: usize) -> Option<NonNull<u8>> {
         let offset = usize::try_from(from.checked_sub(self.there)?).ok()?;
         let inside = offset.checked_add(len)? <= self.bytes;
@@ -56,8 +56,8 @@ impl Window {
 /// all other.
 pub const COST_VARIABLE: &str = "ALDIS_MAPPED_COST";
 
-/// What a read of mapped memory costs: as the variable says, or as measured by copying this
-/// process's own, in a tenth of a millisecond.
+/// Returns the cost of a read of mapped memory: as the variable says, or as measured by copying
+/// this process's own, in a tenth of a millisecond.
 pub(crate) fn mapped_cost() -> Result<Cost, JoinError> {
     cma::cost_of(COST_VARIABLE, || {
         cma::measured(|from, into| {
@@ -83,7 +83,7 @@ impl fmt::Debug for Copier {
 }
 
 impl Copier {
-    /// One that reads no arena yet, for `ranks` ranks.
+    /// Returns a copier for `ranks` ranks that reads no arena yet.
     pub(crate) fn new(cma: Cma, arena: &'static Arena, ranks: u32) -> Self {
         Self { cma, arena, windows: vec![None; ranks as usize] }
     }

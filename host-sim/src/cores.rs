@@ -58,8 +58,8 @@ type CoreStorage = storage_type!(CORES_MAX as usize, 256, 16, 32, 8, 2048, 16, 2
 
 /// Frames of a core's loopback.
 const FRAMES: usize = 8;
-/// How long leaving may take: others may compute for a long time before they take in a pending
-/// message.
+/// The longest that leaving may take: others may compute for a long time before they take in a
+/// pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 /// With which a core that fails aborts the job.
 const FAILED: i32 = 1;
@@ -81,13 +81,14 @@ pub fn run<R: Send>(
     run_on(cores, |_| HostPlatform::unwatched(patience), program)
 }
 
-/// As [`run`], each core on what `platform` makes for it: a clock and a way to rest of one's own.
+/// Runs `program` like [`run`], but each core on what `platform` makes for it: a clock and a way to
+/// rest of one's own.
 ///
 /// # Errors
-/// As [`run`].
+/// [`Cause::TooBig`] for no core or more than [`CORES_MAX`]; the failure of the first core to fail.
 ///
 /// # Panics
-/// As [`run`].
+/// If the program does, on any core, once all have ended.
 pub fn run_on<P: Platform, R: Send>(
     cores: u32,
     platform: impl Fn(u32) -> P + Sync,
@@ -139,8 +140,8 @@ pub fn spread<R: Send>(
     }))
 }
 
-/// Where the cores of a job introduce themselves to each other. Everybody comes, or tells that it
-/// does not.
+/// The place where the cores of a job introduce themselves to each other. Every core comes, or
+/// tells that it does not.
 #[derive(Debug)]
 pub struct Meeting {
     cards: Mutex<Vec<Card>>,
@@ -157,7 +158,8 @@ impl Meeting {
     /// Returns when all have done so.
     ///
     /// # Errors
-    /// As [`Endpoint::connect`].
+    /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank
+    /// outside the job, or why the transport cannot reach it.
     pub fn join<T: Transport, P: Platform>(
         &self,
         endpoint: &mut Endpoint<'_, T, P>,

@@ -27,7 +27,7 @@ pub enum JoinError {
     Segment {
         /// Whose.
         rank: u32,
-        /// What is wrong, with what was expected and found.
+        /// The fault, with what was expected and found.
         error: SegmentError,
     },
     /// More or fewer segments came than the job has ranks.
@@ -41,7 +41,7 @@ pub enum JoinError {
     Inbox {
         /// Whose.
         rank: u32,
-        /// What is wrong.
+        /// The fault.
         cause: Cause,
     },
     /// A rank cannot be reached over TCP.
@@ -86,10 +86,10 @@ pub enum JoinError {
         name: &'static str,
         /// Its value.
         value: String,
-        /// What is wrong with it.
+        /// The reason why it cannot be.
         why: String,
     },
-    /// What a rank has told the others through the process manager does not decode.
+    /// The data that a rank has published through the process manager does not decode.
     Told {
         /// Which.
         rank: u32,

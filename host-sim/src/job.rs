@@ -27,21 +27,21 @@ use crate::tcp::{JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
 use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
 
-/// How long the first answer of the launcher may take; the rest of the wire-up has the launcher's
-/// own deadline.
+/// The longest that the first answer of the launcher may take; the rest of the wire-up has the
+/// launcher's own deadline.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
 
-/// How long a last word may take to be sent.
+/// The longest that sending the last word may take.
 const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long a process manager may take to see a rank off.
+/// The longest that a process manager may take to see a rank off.
 const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 
 /// The variable that says how long the ranks may take to find each other, in seconds.
 pub const TIMEOUT_VARIABLE: &str = "ALDIS_JOIN_TIMEOUT";
 
-/// How long leaving may take: peers may compute for a long time before they take in a pending
-/// message.
+/// The longest that leaving may take: peers may compute for a long time before they take in a
+/// pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// A rank's membership of its job: what to tell the launcher in the end. Dropping it without a last
@@ -54,7 +54,7 @@ pub struct Job {
     board: &'static Board,
 }
 
-/// Who has started a rank, and hears its last word.
+/// The program that has started a rank, and hears its last word.
 #[derive(Debug)]
 enum Superior {
     /// Nobody: a job of one rank.
@@ -65,7 +65,7 @@ enum Superior {
     Manager(Client),
 }
 
-/// What the launcher said first.
+/// The launcher's first message.
 #[derive(Clone, Debug)]
 struct Terms {
     label: Label,
@@ -160,7 +160,8 @@ impl Job {
         self.size
     }
 
-    /// Whether a launcher or a process manager started it: its last word is shown to the user then.
+    /// Returns true if a launcher or a process manager started it: its last word is shown to the
+    /// user then.
     pub const fn is_launched(&self) -> bool {
         !matches!(self.superior, Superior::None)
     }
@@ -330,12 +331,13 @@ fn assemble(
     Ok(endpoint)
 }
 
-/// Whether any messages go by the system or a device.
+/// Returns true if any messages go by the system or a device.
 fn reaches_far(terms: &Terms) -> bool {
     terms.tcp.is_some() || is_over_verbs(terms)
 }
 
-/// Whether this rank talks to any over verbs: if there are some with whom it shares no memory.
+/// Returns true if this rank talks to any over verbs: if there are some with whom it shares no
+/// memory.
 fn is_over_verbs(terms: &Terms) -> bool {
     let (Node { ranks, shares_memory, .. }, size) = (terms.node, terms.label.size);
     let near = if shares_memory { ranks } else { 1 };

@@ -101,7 +101,7 @@ impl Note {
 /// A noted wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Noted {
-    /// What was waited for.
+    /// The operation that was waited for, with its details.
     pub activity: Activity,
     /// When the wait was noted, ns of the machine's monotonic clock.
     pub since_ns: u64,

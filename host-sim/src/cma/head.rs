@@ -14,19 +14,19 @@ pub(super) trait HeadOrders {
 pub(super) struct Exact;
 impl HeadOrders for Exact {}
 
-/// What a rank tells the others of itself, in front of its table.
+/// The facts that a rank publishes to the others about itself, in front of its table.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub(super) struct Head {
     pub(super) pid: AtomicU32,
-    /// Where a word of its own memory stands, and what it holds.
+    /// The address of a word of its own memory, and the value that the word holds.
     address: AtomicU64,
     pub(super) word: AtomicU64,
-    /// Where its arena begins in its own memory; zero if it has none.
+    /// The address at which its arena begins in its own memory; zero if it has none.
     arena: AtomicU64,
 }
 
-/// What a head says.
+/// The content of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Told {
     pub(super) pid: u32,
@@ -45,7 +45,7 @@ impl Head {
         self.word.store(told.word, O::PUBLISH);
     }
 
-    /// What has been told.
+    /// Reads the content that has been published.
     pub(super) fn read<O: HeadOrders>(&self) -> Told {
         let word = self.word.load(O::OPEN);
         Told {

@@ -67,7 +67,7 @@ fn bytes_are_read_and_what_is_not_there_is_refused() {
     assert!(!cma.is_within(PeerId(1), i32::MAX as u32), "there is no such thread");
 }
 
-/// Where Linux is slow to read, it is read elsewhere first: the same bytes, and none beside them.
+/// Reads go elsewhere first where Linux is slow to read: the same bytes, and none beside them.
 #[test]
 fn reads_that_would_be_slow_go_a_way_around() {
     let (mut cma, _) = reading(Allowed::On);

@@ -22,7 +22,7 @@ fn rules_are_read_with_their_lines() {
     assert_eq!(sure.segment_bytes.map(NonZeroU64::get), Some(64 << 10));
 }
 
-/// What every rank reads is what the launcher has read, to the line.
+/// Every rank reads what the launcher has read, to the line.
 #[test]
 fn rules_are_carried_without_comments_and_with_their_lines() {
     let text = "# one\n  bcast * * binomial # two\n\nbarrier * * tree";

@@ -44,13 +44,13 @@ use crate::tcp::{self, JobKey, KEY_BYTES};
 use crate::transport::{self, Choice, HostEndpoint, Segments};
 use crate::wireup::{FromRank, Node, TcpTerms, VERSION, bounded};
 
-/// How long a manager may take to end a rank that asks for it.
+/// The longest that a manager may take to end a rank that asks for it.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a manager may take to pass on an error.
+/// The longest that a manager may take to pass on an error.
 const TELLING: Duration = Duration::from_millis(100);
 
-/// What a rank tells of itself.
+/// The description of itself that a rank publishes.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Who {
     /// The wire-up version of its build.
@@ -59,13 +59,13 @@ struct Who {
     place: String,
     /// The cores that it may use, a bit each.
     cores: Vec<u64>,
-    /// What its environment asks for, or what is wrong with that.
+    /// The requests of its environment, or what is wrong with them.
     asks: Result<Asks, String>,
     /// The job's random number and key: rank 0 alone.
     job: Option<(u64, [u8; KEY_BYTES])>,
 }
 
-/// What the environment asks for, and has to be the same on all ranks.
+/// The requests of the environment, which have to be the same on all ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Asks {
     transport: Choice,
@@ -76,14 +76,14 @@ struct Asks {
     rules: u64,
 }
 
-/// Where a rank's segment is.
+/// The place of a rank's segment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Held {
     process: u32,
     descriptor: RawFd,
 }
 
-/// What this process's environment says.
+/// The settings in this process's environment.
 struct Settings {
     asks: Asks,
     tcp: tcp::Config,
@@ -195,7 +195,7 @@ fn take_part(
     Ok((board, endpoint))
 }
 
-/// How long the ranks may take to find each other.
+/// Returns the longest that the ranks may take to find each other.
 fn limit() -> Result<Duration, JoinError> {
     let Ok(value) = std::env::var(TIMEOUT_VARIABLE) else { return Ok(GREETING_LIMIT) };
     let why = "not a positive number of seconds".to_owned();
@@ -246,8 +246,9 @@ fn new_key() -> Result<(u64, [u8; KEY_BYTES]), NoEntropy> {
     Ok((entropy::random()?, JobKey::random()?))
 }
 
-/// What is the same for all that see each other's processes and have the same network: the machine
-/// since it was started, and the name spaces. A place of its own where `/proc` does not tell.
+/// Returns a text that is the same for all that see each other's processes and have the same
+/// network: the machine since it was started, and the name spaces. Every process has a text of its
+/// own where `/proc` does not tell.
 fn place() -> String {
     let boot = read_to_string("/proc/sys/kernel/random/boot_id").ok();
     let space = |name: &str| {
@@ -261,7 +262,7 @@ fn place() -> String {
     )
 }
 
-/// What a launcher would have told this rank.
+/// Returns the terms that a launcher would have told this rank.
 fn terms(
     rank: u32,
     all: &[Who],
@@ -294,7 +295,7 @@ fn terms(
     Ok((Terms { label, node, shape, segment_bytes, deadline, tcp }, plan))
 }
 
-/// What all environments ask for.
+/// Returns the requests on which all environments agree.
 fn agreed(all: &[Who]) -> Result<Asks, JoinError> {
     let mut asks = None;
     for (rank, who) in (0..).zip(all) {
