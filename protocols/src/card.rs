@@ -13,7 +13,7 @@ pub const ADDRESS_BYTES_MAX: usize = 64;
 /// Longest encoded card, bytes: every field at its largest.
 pub const CARD_BYTES_MAX: usize = 128;
 
-/// What a rank sets aside for each peer: the bound on what that peer can make it hold.
+/// The room that a rank sets aside for each peer: the bound on what that peer can make it hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Room {
@@ -67,7 +67,7 @@ pub struct Card {
     version: u8,
     rank: u32,
     epoch: u32,
-    /// What it has set aside for the reader.
+    /// The room that it has set aside for the reader.
     pub room: Room,
     /// The byte order of its typed messages: who receives them converts.
     pub order: ByteOrder,

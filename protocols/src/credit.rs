@@ -116,7 +116,7 @@ impl Grant {
         }
     }
 
-    /// Whether the peer had credit for one more message.
+    /// Returns true if the peer had credit for one more message.
     #[inline]
     pub const fn has_room(&self) -> bool {
         self.received != self.limit
@@ -184,7 +184,7 @@ impl Grant {
         self.told = self.limit;
     }
 
-    /// Whether so much is freed and untold that a message of its own is due.
+    /// Returns true if so much is freed and untold that a message of its own is due.
     #[inline]
     pub const fn is_due(&self) -> bool {
         let untold = self.limit.wrapping_sub(self.told);

@@ -7,13 +7,13 @@ use std::string::String;
 use std::vec;
 use std::vec::Vec;
 
-/// What does not hold, in words.
+/// A description of the invariant that does not hold.
 pub(crate) type Broken = String;
 
 /// Nodes, what is between them, and what may still go wrong. A step takes in something that there
 /// is or that is counted, so that the states are finitely many.
 pub(crate) trait World: Clone {
-    /// What happens next.
+    /// A step from one state to the next.
     type Step: Copy + fmt::Debug;
 
     /// States with the same one are the same.
@@ -26,14 +26,14 @@ pub(crate) trait World: Clone {
     fn apply(&mut self, step: Self::Step) -> Result<(), Broken>;
 }
 
-/// What has been seen.
+/// The totals of an exploration.
 pub(crate) struct Explored {
     pub(crate) states: usize,
     pub(crate) transitions: usize,
     pub(crate) depth: u32,
 }
 
-/// What was broken, and how it came to it.
+/// The invariant that was broken, and the steps that led to it.
 pub(crate) struct Counterexample<S> {
     broken: Broken,
     steps: Vec<S>,
@@ -45,7 +45,7 @@ impl<S: fmt::Debug> fmt::Debug for Counterexample<S> {
     }
 }
 
-/// Where each state was first reached from, for the way back, and its depth.
+/// The state from which each was first reached, for the way back, and its depth.
 type Origins<S> = HashMap<u64, (u64, Option<S>, u32)>;
 
 fn way<S: Copy>(origins: &Origins<S>, mut at: u64) -> Vec<S> {

@@ -48,8 +48,8 @@ pub const CONTROL_BYTES_MAX: usize = HEADER_BYTES + size_of::<RawClearToSend>();
 /// Bytes of a key by which a peer reads or writes memory.
 pub const KEY_BYTES: usize = 16;
 
-/// What a transport has packed for the memory of one message, zeroes behind it. Only the transport
-/// of who reads or writes there knows what it means, and checks it.
+/// A key that a transport has packed for the memory of one message, zeroes behind it. Only the
+/// transport of the rank that reads or writes there knows what it means, and checks it.
 pub type MemoryKey = [u8; KEY_BYTES];
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned, Clone, Copy)]
@@ -132,7 +132,7 @@ impl From<RawHandle> for Handle {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -209,7 +209,8 @@ impl Kind {
         })
     }
 
-    /// Whether the message takes part in matching: takes an envelope credit and a sequence number.
+    /// Returns true if the message takes part in matching: takes an envelope credit and a sequence
+    /// number.
     #[inline]
     pub const fn is_matchable(self) -> bool {
         use Kind::*;
@@ -224,9 +225,9 @@ pub const GRANT_STARTED: u32 = 1 << 31;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Header {
-    /// What the message is.
+    /// The kind of the message.
     pub kind: Kind,
-    /// How far the receiver of this message may send in return.
+    /// The limits up to which the receiver of this message may send in return.
     pub limits: Limits,
     /// The sender's boot id.
     pub epoch: Epoch,
@@ -327,7 +328,8 @@ impl Header {
         }
     }
 
-    /// What follows the header of an eager or control message: as long as the header says.
+    /// Returns the bytes behind the header of an eager or control message: as many as the header
+    /// says.
     ///
     /// # Errors
     /// [`Malformed::Length`] if it is not.
@@ -417,7 +419,7 @@ impl<A, B> Pack<A, B> for (A, B) {
     }
 }
 
-/// How a rendezvous ended at the sender.
+/// The outcome of a rendezvous at the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]

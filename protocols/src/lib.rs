@@ -56,7 +56,7 @@ pub use select::{Protocol, Thresholds};
 /// their messages are discarded and counted.
 pub const VERSION: u8 = 1;
 
-/// Whether data can be read from the sender's memory, or sent from it while the sender goes on. A
+/// True if data can be read from the sender's memory, or sent from it while the sender goes on. A
 /// compact build has no code for it, and takes such an announcement for an unknown message.
 pub const LENDS: bool = !cfg!(feature = "compact");
 

@@ -46,16 +46,16 @@
 use aldis_hal::Handle;
 use aldis_hal::cause::Malformed;
 
-/// What the receiver knows of what is held back for it.
+/// The state of the receiver's knowledge of what is held back for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Notice {
-    /// It has nothing to ask for, as far as it knows: the next message held back is news.
+    /// The receiver has nothing to ask for, as far as it knows: the next message held back is news.
     #[default]
     Quiet,
-    /// It is to be told.
+    /// A notice to the receiver is due.
     Due,
-    /// It has been told, and will ask for whatever it posts.
+    /// The receiver has been told, and will ask for whatever it posts.
     Told,
 }
 
@@ -104,7 +104,7 @@ impl Holder {
         }
     }
 
-    /// Whether the receiver is to be told, if the line has no credit.
+    /// Returns true if the receiver is to be told, if the line has no credit.
     pub fn is_notice_due(&self) -> bool {
         self.notice == Notice::Due
     }
@@ -184,11 +184,11 @@ enum Asking {
     No,
     /// The question is to be sent.
     Due,
-    /// It waits for the answer.
+    /// The offer waits for the answer.
     Asked,
 }
 
-/// What is to be said to an offer.
+/// The answer that is to be given to an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Verdict {
@@ -250,7 +250,7 @@ impl Seeker {
         (self.stalled, self.after, self.anew) = (true, false, true);
     }
 
-    /// Whether the sender holds messages back, as far as is known.
+    /// Returns true if the sender holds messages back, as far as is known.
     pub const fn is_stalled(&self) -> bool {
         self.stalled
     }
@@ -335,7 +335,7 @@ impl Seeker {
         }
     }
 
-    /// Whether an offer is held.
+    /// Returns true if an offer is held.
     pub const fn is_held(&self) -> bool {
         self.offer.generation != 0 && matches!(self.verdict, Verdict::Open)
     }

@@ -52,7 +52,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// As it is on the wire: without bytes in one partition.
+    /// Returns the cut as it is on the wire: without bytes in one partition.
     const fn on_wire(length: u64, partitions: u8) -> Self {
         Self { length, partitions: if length == 0 { 1 } else { partitions as u32 } }
     }
@@ -92,7 +92,7 @@ pub const fn check(partitions: u32, length: u64) -> Result<(), Cause> {
     Ok(())
 }
 
-/// What the sender is to do next.
+/// The sender's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum PartStep {
@@ -104,7 +104,7 @@ pub enum PartStep {
         receiver: Handle,
         /// The first byte.
         offset: u64,
-        /// How many.
+        /// The number of bytes.
         len: u32,
     },
 }
@@ -143,7 +143,7 @@ impl PartSender {
         }
     }
 
-    /// Whether a round has been started and is not over.
+    /// Returns true if a round has been started and is not over.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }
@@ -158,7 +158,7 @@ impl PartSender {
         self.own as u32
     }
 
-    /// Whether the receiver has started the round, and waits.
+    /// Returns true if the receiver has started the round, and waits.
     pub const fn is_granted(&self) -> bool {
         self.is_granted
     }
@@ -190,7 +190,8 @@ impl PartSender {
         Ok(())
     }
 
-    /// Whether any byte of a range of a message of `length` bytes is in a partition that is ready.
+    /// Returns true if any byte of a range of a message of `length` bytes is in a partition that is
+    /// ready.
     pub const fn has_ready(&self, range: Range<u64>, length: u64) -> bool {
         let cut = Cut { length, partitions: self.own as u32 };
         self.is_active && range.start < range.end && self.ready & cut.touched(range.start, range.end) != 0
@@ -221,12 +222,13 @@ impl PartSender {
         Ok(())
     }
 
-    /// It is matched with a receiver of another length: there will be no rounds.
+    /// Notes a match with a receiver of another length: there will be no rounds.
     pub const fn mismatched(&mut self, receiver: Handle) {
         (self.receiver, self.theirs) = (receiver, 1);
     }
 
-    /// What to do next for a message of `length` bytes, with fragments of at most `fragment_max`.
+    /// Returns the next step for a message of `length` bytes, with fragments of at most
+    /// `fragment_max`.
     pub fn step(&self, length: u64, fragment_max: u32) -> PartStep {
         let Some(partition) = self.next(length) else { return PartStep::Wait };
         let bytes = Cut::on_wire(length, self.theirs).bytes();
@@ -313,7 +315,7 @@ pub struct GrantDue {
     pub sender: Handle,
     /// The receiver's partitions.
     pub partitions: u32,
-    /// Whether a round has been started.
+    /// True if a round has been started.
     pub started: bool,
 }
 
@@ -333,7 +335,7 @@ impl PartReceiver {
         }
     }
 
-    /// Whether a round has been started and is not over.
+    /// Returns true if a round has been started and is not over.
     pub const fn is_active(&self) -> bool {
         self.is_active
     }
@@ -348,7 +350,7 @@ impl PartReceiver {
         self.own as u32
     }
 
-    /// Whether the sender has been told that it is matched.
+    /// Returns true if the sender has been told that it is matched.
     pub const fn is_told(&self) -> bool {
         self.is_told
     }
@@ -412,7 +414,8 @@ impl PartReceiver {
         Ok(true)
     }
 
-    /// Whether a partition has arrived in the round under way or, between rounds, in the last one.
+    /// Returns true if a partition has arrived in the round under way or, between rounds, in the
+    /// last one.
     ///
     /// # Errors
     /// [`Cause::PartitionOutOfRange`].
@@ -424,8 +427,8 @@ impl PartReceiver {
         Ok(self.arrived & span(partition, partition + 1) != 0)
     }
 
-    /// Whether any byte of a range of a message of `length` bytes is still to come in the round
-    /// under way.
+    /// Returns true if any byte of a range of a message of `length` bytes is still to come in the
+    /// round under way.
     pub const fn has_missing(&self, range: Range<u64>, length: u64) -> bool {
         let cut = Cut { length, partitions: self.own as u32 };
         self.is_active && range.start < range.end && cut.touched(range.start, range.end) & !self.arrived != 0

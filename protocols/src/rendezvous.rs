@@ -40,7 +40,7 @@ mod writer;
 pub use reader::{Announcement, Reader, ReaderStep};
 pub use writer::{Writer, WriterStep};
 
-/// What the sender is to do next.
+/// The sender's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum SenderStep {
@@ -54,14 +54,14 @@ pub enum SenderStep {
         receiver: Handle,
         /// The first byte.
         offset: u64,
-        /// How many, at most what was passed as the fragment's limit.
+        /// The number of bytes, at most what was passed as the fragment's limit.
         len: u32,
     },
     /// Send a finish to `receiver`.
     Finish {
         /// The request that waits for it.
         receiver: Handle,
-        /// What to say.
+        /// The outcome to report.
         status: Finish,
     },
     /// Nothing, ever again.
@@ -112,7 +112,7 @@ impl Sender {
         }
     }
 
-    /// What to do next, with fragments of at most `fragment_max` bytes.
+    /// Returns the next step, with fragments of at most `fragment_max` bytes.
     pub fn step(&self, fragment_max: u32) -> SenderStep {
         let receiver = self.receiver;
         match self.phase {
@@ -131,21 +131,21 @@ impl Sender {
         }
     }
 
-    /// Whether there is nothing to do until the receiver asks or the transport has sent what it was
-    /// lent.
+    /// Returns true if there is nothing to do until the receiver asks or the transport has sent
+    /// what it was lent.
     pub const fn is_waiting(&self) -> bool {
         self.is_held_up() || matches!(self.phase, SenderPhase::Waiting)
     }
 
-    /// Whether nothing can follow before a fragment has landed: no more may be in flight, or only
-    /// the finish is left.
+    /// Returns true if nothing can follow before a fragment has landed: no more may be in flight,
+    /// or only the finish is left.
     const fn is_held_up(&self) -> bool {
         let is_last = self.in_flight > 0 && self.next >= self.end;
         let streams = matches!(self.phase, SenderPhase::Streaming);
         crate::LENDS && streams && (is_last || self.in_flight >= IN_FLIGHT_MAX)
     }
 
-    /// Whether there is something to send: data or a finish.
+    /// Returns true if there is something to send: data or a finish.
     pub const fn is_sending(&self) -> bool {
         matches!(self.phase, SenderPhase::Streaming) && !self.is_held_up()
     }
@@ -176,7 +176,8 @@ impl Sender {
     /// [withdrawn](Self::withdraw) says so.
     ///
     /// # Errors
-    /// As of [`asked`](Self::asked).
+    /// [`Malformed::Length`] if that is more than the message, [`Malformed::Control`] if nothing
+    /// was announced or it was asked for already.
     pub fn asked_to_write(
         &self,
         receiver: Handle,
@@ -210,7 +211,7 @@ impl Sender {
         self.in_flight = self.in_flight.saturating_add(1);
     }
 
-    /// Whether any is.
+    /// Returns true if any fragment is in flight.
     pub const fn is_in_flight(&self) -> bool {
         self.in_flight > 0
     }
@@ -256,7 +257,7 @@ impl Sender {
     }
 }
 
-/// What the receiver is to do next.
+/// The receiver's next step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ReceiverStep {
@@ -266,7 +267,7 @@ pub enum ReceiverStep {
         sender: Handle,
         /// The first byte wanted.
         offset: u64,
-        /// One past the last.
+        /// The first byte behind the piece.
         end: u64,
         /// Another piece will be asked for.
         more: bool,
@@ -293,7 +294,7 @@ enum ReceiverPhase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Receiver {
-    /// Where the piece begins; zero if the message is asked for as a whole.
+    /// The offset at which the piece begins; zero if the message is asked for as a whole.
     start: u64,
     next: u64,
     end: u64,
@@ -304,15 +305,15 @@ pub struct Receiver {
     invitation: Invitation,
 }
 
-/// Whether the sender may write into the receiver's memory.
+/// The state of the sender's permission to write into the receiver's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Invitation {
     #[default]
     None,
-    /// It is to be told the key.
+    /// The sender is to be told the key.
     Due,
-    /// It has been told.
+    /// The sender has been told.
     Sent,
 }
 
@@ -351,7 +352,7 @@ impl Receiver {
         }
     }
 
-    /// Whether the sender is to be told a key, or asked if there is none.
+    /// Returns true if the sender is to be told a key, or asked if there is none.
     pub const fn is_inviting(&self) -> bool {
         matches!((self.phase, self.invitation), (ReceiverPhase::Asking, Invitation::Due))
     }
@@ -395,7 +396,7 @@ impl Receiver {
         self.start..self.end
     }
 
-    /// What to do next.
+    /// Returns the next step.
     pub const fn step(&self) -> ReceiverStep {
         match self.phase {
             ReceiverPhase::Asking => {
@@ -407,17 +408,17 @@ impl Receiver {
         }
     }
 
-    /// Whether the sender is still to be asked.
+    /// Returns true if the sender is still to be asked.
     pub const fn is_asking(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Asking)
     }
 
-    /// Whether data is under way.
+    /// Returns true if data is under way.
     pub const fn is_receiving(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Streaming)
     }
 
-    /// Whether the piece is here and the next one is to be chosen.
+    /// Returns true if the piece is here and the next one is to be chosen.
     pub const fn is_between(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Between)
     }

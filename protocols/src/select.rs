@@ -162,21 +162,21 @@ impl Thresholds {
         Self { direct: Direct { read: range(&read_pays), write: range(&write_pays), mapped_start }, ..self }
     }
 
-    /// Whether a message of `len` bytes that is announced is to be read where it is mapped, if it
-    /// is.
+    /// Returns true if a message of `len` bytes that is announced is to be read where it is mapped,
+    /// if it is.
     #[inline]
     pub const fn is_mapped(&self, len: u64) -> bool {
         let Direct { mapped_start, .. } = self.direct;
         mapped_start > 0 && len >= mapped_start as u64
     }
 
-    /// Whether a message of `len` bytes that is announced is to be read.
+    /// Returns true if a message of `len` bytes that is announced is to be read.
     #[inline]
     pub const fn is_read(&self, len: u64) -> bool {
         is_within(len, self.direct.read) && !self.is_written(len)
     }
 
-    /// Whether a message of `len` bytes that is announced is to be written by its sender.
+    /// Returns true if a message of `len` bytes that is announced is to be written by its sender.
     #[inline]
     pub const fn is_written(&self, len: u64) -> bool {
         is_within(len, self.direct.write)
@@ -215,8 +215,8 @@ impl Thresholds {
         Self::fragments_ns(caps, len, fragments)
     }
 
-    /// As [`rendezvous_ns`](Self::rendezvous_ns), for a message of eager size: small processors
-    /// divide 32 bits only.
+    /// Like [`rendezvous_ns`](Self::rendezvous_ns), but for a message of eager size: small
+    /// processors divide 32 bits only.
     fn rendezvous_start_ns(&self, caps: &Caps, len: u32) -> u64 {
         let fragments = len.div_ceil(self.fragment_bytes_max.max(1));
         Self::fragments_ns(caps, len.into(), fragments.into())
@@ -273,11 +273,11 @@ impl Thresholds {
     }
 }
 
-/// What speaks for or against a protocol at some size.
+/// The reason for or against a protocol at some size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Verdict {
-    /// It would take about this long.
+    /// The protocol would take about this long.
     Possible {
         /// Predicted time from send to receive, ns.
         ns: u64,
@@ -300,7 +300,7 @@ pub enum Verdict {
         /// Predicted time from send to receive, ns.
         ns: u64,
     },
-    /// It would take about this long if the message were in such memory.
+    /// The protocol would take about this long if the message were in such memory.
     IfMapped {
         /// Predicted time from send to receive, ns.
         ns: u64,
@@ -337,18 +337,18 @@ pub struct Plan {
     pub verdicts: [(Protocol, Verdict); Protocol::ALL.len()],
 }
 
-/// Whether any memory of a peer can be read.
+/// Returns true if any memory of a peer can be read.
 const fn can_read(caps: &Caps) -> bool {
     caps.features.contains(Features::GET) && has_keys(caps)
 }
 
-/// Whether any memory of a peer can be written, so that it is known when the bytes can be seen
-/// there.
+/// Returns true if any memory of a peer can be written, so that it is known when the bytes can be
+/// seen there.
 const fn can_write(caps: &Caps) -> bool {
     caps.features.contains(Features::PUT.union(Features::REMOTE_COMPLETION)) && has_keys(caps)
 }
 
-/// Whether memory of a peer that is mapped can be read.
+/// Returns true if memory of a peer that is mapped can be read.
 const fn can_map(caps: &Caps) -> bool {
     caps.features.contains(Features::MAPPABLE) && has_keys(caps)
 }
@@ -472,7 +472,7 @@ mod tests {
         }
     }
 
-    /// What is cheaper of reading and writing is taken, each in the sizes for which it is.
+    /// Checks that the cheaper of reading and writing is taken, each in the sizes for which it is.
     #[test]
     fn what_is_written_follows_the_cost_of_writing() {
         let room = room(4, 1024);

@@ -22,7 +22,7 @@ impl Timer {
         });
     }
 
-    /// As [`set`](Self::set), unless it is set already.
+    /// Sets the timer like [`set`](Self::set), unless it is set already.
     #[inline]
     pub(crate) const fn start(&mut self, now: Instant, span: u64) {
         if self.0.is_none() {
@@ -41,7 +41,7 @@ impl Timer {
         }
     }
 
-    /// Whether it has passed; it is off then.
+    /// Returns true if it has passed; it is off then.
     #[inline]
     pub(crate) fn fire(&mut self, now: Instant) -> bool {
         let due = self.at().is_some_and(|at| at <= now);

@@ -45,7 +45,7 @@ pub struct Connect {
     pub(super) ours: u32,
     /// The newest number of the admitted life; zero: none known.
     pub(super) theirs: u32,
-    /// What the peer takes.
+    /// The peer's limits, as it offered them.
     offer: Offer,
     pub(super) retry: Timer,
     pub(super) deadline: Timer,
@@ -53,7 +53,7 @@ pub struct Connect {
 
 const _: () = assert!(size_of::<Connect>() <= 56, "the state of a peer is small and constant");
 
-/// Whether `number` was chosen after `other` by the same life.
+/// Returns true if `number` was chosen after `other` by the same life.
 const fn newer(number: u32, other: u32) -> bool {
     other == 0 || (number.wrapping_sub(other) as i32) > 0
 }
@@ -122,13 +122,13 @@ impl Connect {
         self.admitted = 0;
     }
 
-    /// Whether the connection is there.
+    /// Returns true if the connection is there.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open)
     }
 
-    /// Whether the handshake is under way.
+    /// Returns true if the handshake is under way.
     #[must_use]
     pub const fn is_connecting(&self) -> bool {
         matches!(self.phase, Phase::Asking | Phase::Answering)
@@ -244,7 +244,8 @@ impl Connect {
         self.ours != 0 && message.echo == self.ours
     }
 
-    /// Whether the admitted life has sent it in an attempt before the newest that is known.
+    /// Returns true if the admitted life has sent the message in an attempt before the newest
+    /// known.
     #[inline]
     fn is_old(&self, message: &Message) -> bool {
         let known = message.number == self.theirs || newer(message.number, self.theirs);
@@ -387,7 +388,7 @@ impl Connect {
         })
     }
 
-    /// What was open or under way is over; `epoch` is the life that showed it.
+    /// Ends what was open or under way; `epoch` is the life that showed it.
     fn end(&mut self, epoch: Epoch) -> Event {
         self.abandon();
         Event::Restarted(epoch)

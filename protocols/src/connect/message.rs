@@ -43,7 +43,7 @@ impl core::fmt::Display for Refusal {
     }
 }
 
-/// What a message is. Its numbers begin with one, so that "none" is zero and a machine that has
+/// The kind of a message. Its numbers begin with one, so that "none" is zero and a machine that has
 /// nothing to say is all zero; on the wire they begin with zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -59,7 +59,7 @@ pub enum Kind {
     Refuse(Refusal),
 }
 
-/// What a side can take.
+/// The limits of what a side can take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Offer {
@@ -77,7 +77,7 @@ pub struct Message {
     magic: [u8; 4],
     /// The sender's version of the wire format.
     pub version: u8,
-    /// What it is.
+    /// The kind of the message.
     pub kind: Kind,
     /// The number that the sender has chosen for the connection: it is on every frame to the
     /// sender.
@@ -91,7 +91,7 @@ pub struct Message {
     /// Whom it believes the receiver to be.
     pub to: u32,
     epoch: u32,
-    /// What the sender can take; nothing if it speaks another version.
+    /// The limits of what the sender can take; nothing if it speaks another version.
     #[serde(skip)]
     pub offer: Offer,
 }

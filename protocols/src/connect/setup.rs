@@ -1,4 +1,4 @@
-//! What the two sides bring along, and what the caller is told.
+//! The settings that the two sides bring along, and the events that the caller is told.
 
 use aldis_hal::Epoch;
 
@@ -20,7 +20,7 @@ pub const fn yields(rank: u32, peer: u32) -> bool {
     rank > peer
 }
 
-/// Who this side is and what it asks for; one for all peers. Times in nanoseconds.
+/// The identity of this side and what it asks for; one for all peers. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Setup {
@@ -30,7 +30,7 @@ pub struct Setup {
     pub rank: u32,
     /// This side's life.
     pub epoch: Epoch,
-    /// What this side takes.
+    /// The limits of what this side takes.
     pub offer: Offer,
     /// The least that a peer's frames must be able to carry.
     pub frame_bytes_min: u16,
@@ -38,7 +38,7 @@ pub struct Setup {
     pub retry_first_ns: u64,
     /// The longest interval between repetitions.
     pub retry_max_ns: u64,
-    /// How long an attempt may take.
+    /// The longest time that an attempt may take.
     pub deadline_ns: u64,
 }
 
@@ -61,7 +61,7 @@ impl Setup {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Opened {
-    /// What [`Link::open`](crate::reliable::Link::open) wants to know.
+    /// The two ends, as [`Link::open`](crate::reliable::Link::open) wants them.
     pub ends: Ends,
     /// Bytes of the largest payload of a frame that the peer takes.
     pub frame_bytes: u16,
@@ -69,7 +69,7 @@ pub struct Opened {
     pub epoch: Epoch,
 }
 
-/// What a message or the time has brought about.
+/// The outcome of a message or of the time that has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {

@@ -50,7 +50,7 @@ fn connects(world: &World, asker: usize, good: &mut HashSet<u64>) -> Result<(), 
 const NOTHING: Budget =
     Budget { lost: 0, repeated: 0, restarts: 0, retries: 0, ends: 0, attempts: 2, data: 0 };
 
-/// What the exploration covers: a name and the counts.
+/// The bounds of each exploration: a name and the counts.
 const BUDGETS: [(&str, Budget); 6] = [
     ("losses", Budget { lost: 2, retries: 2, data: 1, ..NOTHING }),
     ("repetitions", Budget { repeated: 2, retries: 1, data: 1, ..NOTHING }),

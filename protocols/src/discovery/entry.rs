@@ -1,4 +1,4 @@
-//! What is known of one rank.
+//! The state that a roster keeps of one rank.
 
 use aldis_hal::Epoch;
 use aldis_hal::nic::Mac;
@@ -46,12 +46,12 @@ impl Entry {
         self.is_known().then(|| self.card.get(..usize::from(self.length)).unwrap_or_default())
     }
 
-    /// Whether `epoch` is a life that was replaced by this one.
+    /// Returns true if `epoch` is a life that was replaced by this one.
     pub(super) const fn has_replaced(&self, epoch: Epoch) -> bool {
         self.is_known() && self.previous == epoch.0
     }
 
-    /// Whether it is this very card.
+    /// Returns true if the entry holds this very card.
     pub(super) fn holds(&self, message: &Message<'_>) -> bool {
         self.epoch == message.epoch.0 && self.card() == Some(message.card)
     }

@@ -54,7 +54,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Whether `rank` is asked.
+    /// Returns true if `rank` is asked.
     #[must_use]
     pub const fn includes(&self, rank: u32) -> bool {
         match rank.checked_sub(self.first) {
@@ -64,7 +64,7 @@ impl Asked {
     }
 }
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Kind {
@@ -77,7 +77,7 @@ pub enum Kind {
 /// A message and the card in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'c> {
-    /// What it is.
+    /// The kind of the message.
     pub kind: Kind,
     /// The job.
     pub job: u64,

@@ -1,4 +1,4 @@
-//! What was seen, and what a search that failed has to say.
+//! Counters of a roster, and the report of a search that failed.
 
 use core::fmt;
 
@@ -79,7 +79,7 @@ impl fmt::Display for Refused {
     }
 }
 
-/// What a roster has seen. Counts wrap.
+/// Counters of a roster. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -97,7 +97,7 @@ pub struct Counters {
     /// Answers and questions not sent, since as many were waiting as can; who wants them asks
     /// again.
     pub dropped: u64,
-    /// What was refused.
+    /// The messages that were refused.
     pub refused: Refused,
 }
 
@@ -114,9 +114,9 @@ pub struct Overdue {
     pub missing: u32,
     /// Ranks of the job.
     pub size: u32,
-    /// How long was searched, ns.
+    /// The time spent searching, ns.
     pub after_ns: u64,
-    /// What was refused meanwhile.
+    /// The messages that were refused meanwhile.
     pub refused: Refused,
 }
 

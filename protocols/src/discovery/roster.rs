@@ -22,7 +22,7 @@ const BROADCAST: Mac = Mac([0xFF; 6]);
 /// The most doublings of the interval between hellos.
 const DOUBLINGS_MAX: u8 = 16;
 
-/// Who this side is, and how long it searches. Times in nanoseconds.
+/// The identity of this side, and how long it searches. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Setup {
@@ -38,7 +38,7 @@ pub struct Setup {
     pub retry_first_ns: u64,
     /// The longest interval between hellos.
     pub retry_max_ns: u64,
-    /// How long a search may take.
+    /// The longest time that a search may take.
     pub deadline_ns: u64,
 }
 
@@ -82,7 +82,7 @@ pub struct Roster<'m> {
     news: u32,
     /// The number of the last hello; never zero.
     number: u32,
-    /// Where the next hello begins to ask.
+    /// The rank with which the next hello begins to ask.
     window: u32,
     /// A schedule is to begin when the time is known.
     begins: bool,
@@ -241,7 +241,7 @@ impl<'m> Roster<'m> {
         }
     }
 
-    /// Whether there was room for the message, and a card to put into it.
+    /// Queues a reply. Returns true if there was room for it, and a card to put into it.
     fn reply(&mut self, reply: Reply) -> bool {
         let queued = self.is_announced() && self.replies.push_back(reply).is_ok();
         self.counters.dropped += u64::from(!queued);
@@ -259,8 +259,8 @@ impl<'m> Roster<'m> {
         self.entries.get(self.setup.rank as usize).is_some_and(Entry::is_known)
     }
 
-    /// It is `now`: no other call but [`announce`](Self::announce) knows the time. Afterwards every
-    /// timer lies later.
+    /// Takes `now` as the time: no other call but [`announce`](Self::announce) knows it. Afterwards
+    /// every timer lies later.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.now = now;
         if core::mem::take(&mut self.begins) {
@@ -347,7 +347,7 @@ impl<'m> Roster<'m> {
         (0..).zip(self.entries.iter()).filter(move |(_, entry)| which(entry)).map(|(rank, _)| rank)
     }
 
-    /// Whether every rank's card is here.
+    /// Returns true if every rank's card is here.
     #[must_use]
     pub const fn is_complete(&self) -> bool {
         self.known == self.setup.size
@@ -389,13 +389,13 @@ impl<'m> Roster<'m> {
         self.entries.get(peer.index()).filter(|entry| entry.is_known()).map(|entry| Epoch(entry.epoch))
     }
 
-    /// Who this side is.
+    /// Returns the identity and times of this side.
     #[must_use]
     pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters

@@ -37,7 +37,7 @@ fn station(rank: u32) -> Mac {
     Mac([2, 0xA1, 0xD1, 0, high, low])
 }
 
-/// What a roster sends now, and where to.
+/// Returns what a roster sends now, and where to.
 fn sent(roster: &mut Roster<'_>) -> Vec<(Mac, Vec<u8>)> {
     let mut buffer = [0; MESSAGE_BYTES_MAX];
     let mut all = Vec::new();

@@ -16,7 +16,7 @@ pub(super) struct RawLabel {
 
 const _: () = assert!(LABEL_BYTES == 12 && LABEL_BYTES <= crate::INLINE_BYTES);
 
-/// What is said about the data of a message besides its length: in front of the payload of a
+/// Remarks on the data of a message besides its length: in front of the payload of a
 /// [labelled](super::Kind::Labelled) message, or in the finish of a rendezvous. A message that
 /// needs none takes none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,7 +50,7 @@ impl Label {
         Self { flags: SIGNED, signature, checksum: 0 }
     }
 
-    /// Whether nothing is said.
+    /// Returns true if the label says nothing.
     #[must_use]
     pub const fn is_none(&self) -> bool {
         self.flags == 0
@@ -68,7 +68,7 @@ impl Label {
         (self.flags & CHECKED != 0).then_some(self.checksum)
     }
 
-    /// What it says, as it stands on the wire.
+    /// Returns the label's values, as they stand on the wire.
     #[must_use]
     #[inline]
     pub const fn values(&self) -> u64 {

@@ -20,7 +20,7 @@ pub enum Body<'a> {
     Announce {
         /// The sending request: the token by which the receiver resumes it.
         sender: Handle,
-        /// Whether it was deferred for want of a block, not for its size.
+        /// True if it was deferred for want of a block, not for its size.
         deferred: bool,
     },
     /// An announced message whose data can be read.
@@ -56,9 +56,10 @@ pub enum Body<'a> {
         offset: u64,
         /// The receive was posted only after the announcement had come.
         late: bool,
-        /// It will ask for another piece after this one.
+        /// True if the receiver will ask for another piece after this one.
         more: bool,
-        /// It has read what it wants: nothing is asked for, and nothing is to be said.
+        /// True if the receiver has read what it wants: nothing is asked for, and nothing is to be
+        /// said.
         read: bool,
     },
     /// A fragment.
@@ -78,9 +79,9 @@ pub enum Body<'a> {
     Finish {
         /// The request it is for.
         receiver: Handle,
-        /// How it ended.
+        /// The outcome.
         status: Finish,
-        /// What is said about the data.
+        /// The label of the data.
         label: Label,
     },
     /// A whole message's label and payload.
@@ -108,11 +109,11 @@ pub enum Body<'a> {
         /// Others are held back.
         more: bool,
     },
-    /// What becomes of an offer.
+    /// The fate of an offer.
     Settle {
         /// The request that was offered.
         sender: Handle,
-        /// It is matched, and waits to be asked; if not, it stays where it is.
+        /// True if it is matched, and waits to be asked; if not, it stays where it is.
         taken: bool,
     },
     /// The receiver of a partitioned message has matched it. The header's length is that of the
@@ -122,7 +123,7 @@ pub enum Body<'a> {
         sender: Handle,
         /// The request that takes the data.
         receiver: Handle,
-        /// How the receiver cuts it.
+        /// The number of partitions into which the receiver cuts it.
         partitions: u32,
         /// A round has been started.
         started: bool,

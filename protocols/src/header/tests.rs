@@ -70,7 +70,7 @@ fn golden_bytes_of_a_clear_to_send_body() {
     );
 }
 
-/// What follows the header, for each shape of it; the header is the same for all.
+/// Checks the bytes behind the header, for each shape of it; the header is the same for all.
 #[test]
 fn golden_bytes_of_all_other_bodies() {
     let (sender, receiver) = ([0xA, 0, 0, 0, 0xB, 0, 0, 0], [0xC, 0, 0, 0, 0xD, 0, 0, 0]);

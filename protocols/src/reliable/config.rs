@@ -1,4 +1,4 @@
-//! What the user chooses of a link.
+//! Settings of a link that the user chooses.
 
 use aldis_hal::Cause;
 use aldis_hal::cause::Malformed;
@@ -14,10 +14,10 @@ pub const FRAMES_PER_ACK: u8 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Order {
-    /// As they were queued; the caller keeps what comes too early.
+    /// In the order in which they were queued; the caller keeps what comes too early.
     #[default]
     InOrder,
-    /// As they come, each once.
+    /// In the order of arrival, each once.
     Unordered,
 }
 
@@ -36,7 +36,7 @@ pub struct Config {
     pub rto_min_ns: u64,
     /// The longest retransmission time-out, back-off included.
     pub rto_max_ns: u64,
-    /// How long an acknowledgement may wait for company; zero: not at all.
+    /// The longest time that an acknowledgement may wait for company; zero: not at all.
     pub ack_delay_ns: u64,
     /// After this long without a word from the peer it is asked; zero: never, and then a peer that
     /// dies while nothing is outstanding is not missed.

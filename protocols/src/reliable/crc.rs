@@ -25,7 +25,7 @@ const fn entry(byte: u32) -> u32 {
 /// where words are short: 7 KiB of flash are dear there.
 static SLICES: [[u32; 256]; 7] = slices();
 
-/// Whether bytes are taken eight at a time.
+/// True if bytes are taken eight at a time.
 const SLICED: bool = cfg!(target_pointer_width = "64");
 
 #[allow(
@@ -59,7 +59,7 @@ const fn slices() -> [[u32; 256]; 7] {
     slices
 }
 
-/// What a byte adds by one table.
+/// Returns what a byte adds by one table.
 #[inline(always)]
 fn look_up(table: &[u32; 256], byte: u8) -> u32 {
     table.get(usize::from(byte)).copied().unwrap_or(0)

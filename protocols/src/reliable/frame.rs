@@ -9,7 +9,7 @@ use super::crc::Crc32c;
 /// Bytes of the header before the payload.
 pub const FRAME_BYTES: usize = 32;
 
-/// What a frame is.
+/// The kind of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -18,7 +18,7 @@ pub enum FrameKind {
     Ack = 0,
     /// A payload, numbered by `sequence`; acknowledgement and limit as well.
     Data = 1,
-    /// As [`Ack`](Self::Ack), and the receiver is to answer at once: is it alive, how far may be
+    /// Like [`Ack`](Self::Ack), and the receiver is to answer at once: is it alive, how far may be
     /// sent?
     Probe = 2,
     /// The payload is a message of [`connect`](crate::connect); no other field counts.
@@ -33,7 +33,7 @@ pub struct Frame {
     pub checksum: U32,
     /// The wire format: [`crate::VERSION`].
     pub version: u8,
-    /// What the frame is: a [`FrameKind`] as its number.
+    /// The kind of the frame: a [`FrameKind`] as its number.
     pub kind: u8,
     /// Bytes of payload after the header.
     pub length: U16,
@@ -69,7 +69,7 @@ impl Frame {
         }
     }
 
-    /// What the frame is.
+    /// Returns the kind of the frame.
     ///
     /// # Errors
     /// [`Malformed::Kind`] for a number that is none, or for a payload on a kind that has none.

@@ -43,7 +43,7 @@ impl Incoming {
         }
     }
 
-    /// Whether the peer may send this number, or may have sent it long ago.
+    /// Checks that the peer may send this number, or may have sent it long ago.
     ///
     /// # Errors
     /// [`Malformed::Credit`] if it was not promised a place.
@@ -131,7 +131,7 @@ impl Incoming {
         (self.expected.wrapping_add(run), bitmap, self.limit)
     }
 
-    /// Whether an acknowledgement is still to be sent.
+    /// Returns true if an acknowledgement is still to be sent.
     pub(super) const fn owes(&self) -> bool {
         self.due || self.unacknowledged > 0
     }

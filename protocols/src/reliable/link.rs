@@ -31,16 +31,16 @@ pub struct Transmit {
     pub payload: Option<u32>,
 }
 
-/// What is to be done with the payload of a frame that came.
+/// The fate of the payload of a frame that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Fate {
-    /// It is next: hand it up now, then whatever [`next_stored`](Link::next_stored) names.
+    /// Next in order: hand it up now, then whatever [`next_stored`](Link::next_stored) names.
     Deliver,
-    /// It came too early: keep it in its slot and say so with [`stored`](Link::stored), or drop it
-    /// and it will come again.
+    /// Too early: keep it in its slot and say so with [`stored`](Link::stored), or drop it and it
+    /// will come again.
     Store,
-    /// It has come before: drop it.
+    /// Already received: drop it.
     Duplicate,
     /// The frame has no payload.
     None,
@@ -48,17 +48,17 @@ pub enum Fate {
     Stale,
 }
 
-/// What a frame has changed.
+/// The changes that a frame has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Taken {
     /// So many of this side's payloads, from the oldest on, have arrived: their slots are free.
     pub released: u32,
-    /// What to do with the frame's payload.
+    /// The fate of the frame's payload.
     pub fate: Fate,
 }
 
-/// What a link has done since it was opened. Counts wrap.
+/// Counters of a link since it was opened. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Counters {
@@ -85,7 +85,7 @@ impl Counters {
         Self { sent: 0, repeated: 0, timeouts: 0, acks: 0, probes: 0, delivered: 0, duplicates: 0, stale: 0 };
 }
 
-/// One end of a connection; see the [module](super) for how it is driven.
+/// A link: one end of a connection; see the [module](super) for how it is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Link {
@@ -138,13 +138,13 @@ impl Link {
         link
     }
 
-    /// Whether the connection is there: opened, and its peer not given up.
+    /// Returns true if the connection is there: opened, and its peer not given up.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.open
     }
 
-    /// Whether everything queued has arrived, and everything that came was acknowledged.
+    /// Returns true if everything queued has arrived, and everything that came was acknowledged.
     #[must_use]
     pub const fn is_idle(&self) -> bool {
         self.outgoing.held() == 0 && !self.incoming.owes()
@@ -180,7 +180,7 @@ impl Link {
         Some(sequence)
     }
 
-    /// What is to be sent now, if anything: a payload again, a new one, a probe, an
+    /// Returns what is to be sent now, if anything: a payload again, a new one, a probe, an
     /// acknowledgement. This changes nothing: call [`transmitted`](Self::transmitted) once the
     /// device has the frame, and ask again.
     #[inline]
@@ -227,10 +227,10 @@ impl Link {
         self.give_up.start(now, config.give_up_ns);
     }
 
-    /// What was queued and transmitted at the time `then` happened between `then` and `now`, by a
-    /// caller that did not know the time: the timers that this started count from `now`, and its
-    /// round trip is not measured. No more than the delay of an acknowledgement between the two
-    /// changes nothing.
+    /// Corrects the time of what was queued and transmitted at the time `then`, but happened
+    /// between `then` and `now`, by a caller that did not know the time: the timers that this
+    /// started count from `now`, and its round trip is not measured. No more than the delay of an
+    /// acknowledgement between the two changes nothing.
     #[inline]
     pub fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
         if now.since(then) <= config.ack_delay_ns {
@@ -327,7 +327,7 @@ impl Link {
         Ok(())
     }
 
-    /// What the link has done.
+    /// Returns the counters.
     #[must_use]
     pub const fn counters(&self) -> &Counters {
         &self.counters

@@ -26,8 +26,8 @@ const fn low(n: u32) -> u64 {
     }
 }
 
-/// How far `to` is ahead of `from`; negative if it is behind. Sequence numbers compare within half
-/// of their range.
+/// Returns how far `to` is ahead of `from`; negative if it is behind. Sequence numbers compare
+/// within half of their range.
 #[inline]
 pub(super) fn ahead(to: u32, from: u32) -> i32 {
     if planted(Defect::PlainCompare) {
@@ -44,7 +44,7 @@ pub(super) struct Outgoing {
     next: u32,
     /// The first number that the peer does not take yet.
     limit: u32,
-    /// One window is halved once: not again before all below this number has arrived.
+    /// A window is halved once: not again before all below this number has arrived.
     recovery: u32,
     /// The number whose round trip is being measured, while `timed_at` is set.
     timed: u32,
@@ -168,7 +168,7 @@ impl Outgoing {
         Some(again)
     }
 
-    /// What was sent at `then` was sent between `then` and `now`.
+    /// Corrects the time of what was sent at `then`: it was sent between `then` and `now`.
     pub(super) fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
         let mut sent_then = Timer::OFF;
         sent_then.set(then, 0);
@@ -178,7 +178,7 @@ impl Outgoing {
         self.timeout.retime(then, now, self.rtt.rto(config));
     }
 
-    /// Whether an acknowledgement and a limit are possible. An older one than known is.
+    /// Checks that an acknowledgement and a limit are possible. An older one than known is.
     ///
     /// # Errors
     /// [`Malformed::Sequence`] for an acknowledgement of what was never sent, [`Malformed::Credit`]
@@ -220,7 +220,7 @@ impl Outgoing {
         released
     }
 
-    /// One sample for each round trip (RFC 6298, 3).
+    /// Takes one sample for each round trip (RFC 6298, 3).
     #[inline]
     fn measure(&mut self, news: u64, now: Instant) {
         let Some(sent) = self.timed_at.at() else { return };

@@ -22,7 +22,7 @@ use aldis_hal::Handle;
 use super::Receiver;
 use crate::header::MemoryKey;
 
-/// What a matchable announcement says of its data.
+/// The part of a matchable announcement that is about its data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Announcement {
@@ -33,33 +33,33 @@ pub struct Announcement {
 }
 
 impl Announcement {
-    /// One whose data is to be asked for.
+    /// Creates an announcement whose data is to be asked for.
     pub const fn plain(sender: Handle) -> Self {
         Self { sender, key: [0; _] }
     }
 
-    /// One whose data can be read by `key`.
+    /// Creates an announcement whose data can be read by `key`.
     pub const fn exposed(sender: Handle, key: MemoryKey) -> Self {
         Self { sender, key }
     }
 
-    /// One whose data the sender would write.
+    /// Creates an announcement whose data the sender would write.
     pub const fn to_be_written(sender: Handle) -> Self {
         Self { sender, key: [u8::MAX; _] }
     }
 
-    /// Whether the data can be read.
+    /// Returns true if the data can be read.
     pub const fn is_exposed(&self) -> bool {
         !matches!(u128::from_ne_bytes(self.key), 0 | u128::MAX)
     }
 
-    /// Whether the sender would write the data.
+    /// Returns true if the sender would write the data.
     pub const fn is_to_be_written(&self) -> bool {
         matches!(u128::from_ne_bytes(self.key), u128::MAX)
     }
 }
 
-/// What a reading receiver is to do next.
+/// The next step of a reading receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ReaderStep {
@@ -69,7 +69,7 @@ pub enum ReaderStep {
         key: MemoryKey,
         /// The first byte.
         offset: u64,
-        /// How many, at most what was passed as the limit.
+        /// The number of bytes, at most what was passed as the limit.
         len: u32,
     },
     /// Nothing until what is being read has come, or what is held is let go of.
@@ -114,7 +114,7 @@ impl Reader {
         Self { key, sender, next: 0, end, under_way: 0, phase, withdrawn: false }
     }
 
-    /// What to do next, reading at most `most` bytes at a time.
+    /// Returns the next step, reading at most `most` bytes at a time.
     pub fn step(&self, most: u64) -> ReaderStep {
         match self.phase {
             Phase::Reading => {
@@ -134,7 +134,7 @@ impl Reader {
         }
     }
 
-    /// Whether the message is left where it is; if so, the key for it.
+    /// Returns the message's key if it is left where it is.
     pub fn held(&self) -> Option<MemoryKey> {
         (self.phase == Phase::Held).then_some(self.key)
     }
@@ -153,7 +153,7 @@ impl Reader {
         }
     }
 
-    /// What was being read is here. False if nothing was.
+    /// Notes that what was being read is here. Returns false if nothing was.
     pub const fn arrived(&mut self) -> bool {
         let Phase::Waiting = self.phase else { return false };
         self.next = self.next.saturating_add(self.under_way as u64);
@@ -172,12 +172,12 @@ impl Reader {
         self.phase = Phase::Telling;
     }
 
-    /// Whether the sender has taken its memory back.
+    /// Returns true if the sender has taken its memory back.
     pub const fn is_withdrawn(&self) -> bool {
         self.withdrawn
     }
 
-    /// It cannot be read after all: asks for what is missing instead.
+    /// Asks for what is missing instead: it cannot be read after all.
     pub const fn ask_instead(&self) -> Receiver {
         let Self { sender, next, end, .. } = *self;
         Receiver { next, ..Receiver::new(sender, end, end) }

@@ -19,7 +19,7 @@ use aldis_hal::Handle;
 use super::{Sender, SenderPhase};
 use crate::header::{Finish, MemoryKey};
 
-/// What a writing sender is to do next.
+/// The next step of a writing sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum WriterStep {
@@ -29,7 +29,7 @@ pub enum WriterStep {
         key: MemoryKey,
         /// The first byte.
         offset: u64,
-        /// How many, at most what was passed as the limit.
+        /// The number of bytes, at most what was passed as the limit.
         len: u32,
     },
     /// Nothing until what is being written can be seen there.
@@ -38,7 +38,7 @@ pub enum WriterStep {
     Finish {
         /// The request that waits for it.
         receiver: Handle,
-        /// What to say.
+        /// The outcome to report.
         status: Finish,
     },
 }
@@ -73,7 +73,7 @@ impl Writer {
         Self { key, receiver, next: 0, end, under_way: 0, phase }
     }
 
-    /// What to do next, writing at most `most` bytes at a time.
+    /// Returns the next step, writing at most `most` bytes at a time.
     pub fn step(&self, most: u64) -> WriterStep {
         match self.phase {
             Phase::Writing => {
@@ -93,7 +93,7 @@ impl Writer {
         }
     }
 
-    /// What was being written can be seen there.
+    /// Notes that what was being written can be seen there.
     pub const fn arrived(&mut self) {
         if let Phase::Waiting = self.phase {
             self.next = self.next.saturating_add(self.under_way as u64);
@@ -107,7 +107,7 @@ impl Writer {
         self.phase = Phase::Withdrawn;
     }
 
-    /// It cannot be written after all: sends it in fragments.
+    /// Sends what is left in fragments: it cannot be written after all.
     pub fn send_instead(&self) -> Sender {
         let &Self { receiver, end, .. } = self;
         Sender { end, length: end, receiver, phase: SenderPhase::Streaming, ..Sender::default() }

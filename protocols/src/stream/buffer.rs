@@ -14,7 +14,7 @@ impl<const N: usize> Buffer<N> {
         Self { bytes: [0; N], len: 0, taken: 0 }
     }
 
-    /// What is in it.
+    /// Returns its contents.
     pub(super) fn bytes(&self) -> &[u8] {
         self.bytes.get(usize::from(self.taken)..usize::from(self.len)).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! What is on the stream after the handshake: frames with a length before each, and the farewell.
+//! The stream after the handshake: frames with a length before each, and the farewell.
 
 use aldis_hal::cause::Malformed;
 
@@ -12,8 +12,8 @@ const BYE: u32 = 0xFFFF_FF00;
 const BYE_ACKNOWLEDGED: u32 = BYE + 1;
 const KEEP_ALIVE: u32 = BYE + 2;
 
-/// What a frame's head says: the number of bytes that follow it, little-endian, or one of the
-/// largest numbers, for what has no bytes.
+/// A frame's head: the number of bytes that follow it, little-endian, or one of the largest
+/// numbers, for what has no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Frame {
@@ -58,7 +58,7 @@ impl Frame {
     }
 }
 
-/// What the end of a connection means.
+/// The meaning of the end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum End {
@@ -68,8 +68,8 @@ pub enum End {
     Death,
 }
 
-/// How two ranks part: each says bye when it will send no more, and acknowledges the other's once
-/// it has taken in all that came before. An end of the connection without that is a death.
+/// The parting of two ranks: each says bye when it will send no more, and acknowledges the other's
+/// once it has taken in all that came before. An end of the connection without that is a death.
 ///
 /// Driven as a handshake: [`handle`](Self::handle) what comes, send what
 /// [`poll_transmit`](Self::poll_transmit) names, after everything that was queued before; close
@@ -101,13 +101,14 @@ impl Farewell {
         self.leaves = true;
     }
 
-    /// Whether messages may still be queued: neither side has said that it leaves.
+    /// Returns true if messages may still be queued: neither side has said that it leaves.
     #[must_use]
     pub const fn may_send(&self) -> bool {
         !self.leaves && !self.bye_came
     }
 
-    /// Whether the peer has said that it leaves: nothing but its acknowledgement comes any more.
+    /// Returns true if the peer has said that it leaves: nothing but its acknowledgement comes any
+    /// more.
     #[must_use]
     pub const fn peer_leaves(&self) -> bool {
         self.bye_came
@@ -144,8 +145,8 @@ impl Farewell {
         if fits { Ok(()) } else { Err(Malformed::Control) }
     }
 
-    /// Whether both sides have parted, as far as this one can know: once what is queued is sent,
-    /// the connection can be closed.
+    /// Returns true if both sides have parted, as far as this one can know: once what is queued is
+    /// sent, the connection can be closed.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         let ours = !self.bye_sent || self.bye_acknowledged;
@@ -153,7 +154,7 @@ impl Farewell {
         (self.bye_sent || self.bye_came) && ours && theirs
     }
 
-    /// What it means that the connection ends now.
+    /// Returns what it means that the connection ends now.
     #[must_use]
     pub const fn ended(&self) -> End {
         if self.bye_came || self.bye_acknowledged { End::Orderly } else { End::Death }

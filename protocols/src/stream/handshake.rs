@@ -19,7 +19,7 @@ use crate::timer::Timer;
 const OUTPUT_BYTES: usize = GREETING_BYTES + PROOF_BYTES + 2 * HEAD_BYTES;
 const _: () = assert!(OUTPUT_BYTES >= ANSWER_BYTES + 2 * HEAD_BYTES);
 
-/// What a connection waits for.
+/// The message or event that a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum Phase {
@@ -116,7 +116,7 @@ impl Handshake {
         self.key
     }
 
-    /// Whether this side has made the connection.
+    /// Returns true if this side has made the connection.
     #[must_use]
     pub const fn is_dialled(&self) -> bool {
         self.dialled
@@ -129,20 +129,20 @@ impl Handshake {
         (self.dialled || self.is_proven()).then(|| (self.peer().rank, self.dialler.link()))
     }
 
-    /// Whether the other side has proven that it is a rank of the job. Who has to make room drops
-    /// another first.
+    /// Returns true if the other side has proven that it is a rank of the job. A caller that has to
+    /// make room drops another first.
     #[must_use]
     pub const fn is_proven(&self) -> bool {
         matches!(self.phase, Phase::Select | Phase::Confirm | Phase::Open)
     }
 
-    /// Whether the handshake is over, either way.
+    /// Returns true if the handshake is over, either way.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Ended)
     }
 
-    /// What is to be sent now.
+    /// Returns the bytes that are to be sent now.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         self.output.bytes()
@@ -216,7 +216,7 @@ impl Handshake {
         (!self.is_over()).then(|| whole.saturating_sub(self.input.bytes().len()))
     }
 
-    /// What is the message that is awaited.
+    /// Returns the kind of the message that is awaited.
     const fn awaited(&self) -> Option<Kind> {
         Some(match self.phase {
             Phase::Greeting => Kind::Greeting,

@@ -9,7 +9,7 @@ use crate::timer::Timer;
 /// The most doublings of the interval between attempts.
 const DOUBLINGS_MAX: u8 = 16;
 
-/// How far a link has come.
+/// The stage that a link has reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum Phase {
@@ -22,7 +22,7 @@ pub(super) enum Phase {
     Open { key: u32 },
 }
 
-/// Who has made a connection.
+/// The side that has made a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum Dialler {
@@ -32,8 +32,8 @@ pub(super) enum Dialler {
     Peer { attempt: u32 },
 }
 
-/// One link to one peer: whether it is wanted, when to try, and which connection was chosen. See
-/// the [module](super) for how it is driven.
+/// A link to one peer: whether it is wanted, when to try, and which connection was chosen. See the
+/// [module](super) for how it is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Link {
@@ -112,19 +112,19 @@ impl Link {
         true
     }
 
-    /// Whether both sides have a connection.
+    /// Returns true if both sides have a connection.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Open { .. })
     }
 
-    /// Whether this is the connection that both sides have.
+    /// Returns true if this is the connection that both sides have.
     #[must_use]
     pub const fn is_open_on(&self, connection: u32) -> bool {
         matches!(self.phase, Phase::Open { key } if key == connection)
     }
 
-    /// Whether a connection is to be made now: [`Handshake::dial`](super::Handshake::dial).
+    /// Returns true if a connection is to be made now: [`Handshake::dial`](super::Handshake::dial).
     #[must_use]
     pub fn wants_dial(&self) -> bool {
         let idle = self.phase == Phase::Idle && self.dialling.is_none();
@@ -157,12 +157,12 @@ impl Link {
         Some((epoch, self.attempt))
     }
 
-    /// Whether this life of the peer may connect.
+    /// Returns true if this life of the peer may connect.
     pub(super) fn admits(&self, epoch: Epoch) -> bool {
         self.admitted == epoch.0 || planted(Defect::IgnoresLives)
     }
 
-    /// Whether the attempt on this connection is the one under way.
+    /// Returns true if the attempt on this connection is the one under way.
     pub(super) fn is_dialling(&self, key: u32) -> bool {
         self.dialling == Some(key)
     }

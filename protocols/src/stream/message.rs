@@ -21,11 +21,11 @@ pub const ANSWER_BYTES: usize = GREETING_BYTES + size_of::<Tag>();
 /// Bytes of a proof.
 pub const PROOF_BYTES: usize = HEAD_BYTES + size_of::<Tag>();
 
-/// What is authenticated: a label, the dialler's greeting, the acceptor's.
+/// The length of what is authenticated: a label, the dialler's greeting, the acceptor's.
 const TRANSCRIPT_BYTES: usize = LABEL_BYTES + 2 * GREETING_BYTES;
 const LABEL_BYTES: usize = 16;
 
-/// What a message is.
+/// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -59,7 +59,7 @@ impl Kind {
     }
 }
 
-/// What every message of every version begins with.
+/// The head with which every message of every version begins.
 #[derive(
     Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -79,19 +79,19 @@ impl Head {
         Self { magic: MAGIC, version: VERSION, kind: kind as u8, first, second }
     }
 
-    /// Whether the bytes without a meaning are zero.
+    /// Returns true if the bytes without a meaning are zero.
     pub(super) fn is_sound(&self) -> bool {
         matches!(self.kind(), Some(Kind::Greeting | Kind::Answer | Kind::Refuse))
             || (self.first | self.second) == 0
     }
 
-    /// What the message is, if there is such a thing.
+    /// Returns the kind of the message, if there is such a thing.
     pub(super) fn kind(&self) -> Option<Kind> {
         Kind::ALL.into_iter().find(|&kind| kind as u8 == self.kind)
     }
 }
 
-/// Who a side is and whom it believes to talk to.
+/// The greeting of a side: its identity, and that of the side it believes to talk to.
 #[derive(
     Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -111,7 +111,7 @@ pub(super) struct Greeting {
 
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES && size_of::<Greeting>() == GREETING_BYTES);
 
-/// One end of a connection as a greeting names it.
+/// The identity of one end of a connection, as a greeting names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Identity {
     pub(super) rank: PeerId,
@@ -158,7 +158,7 @@ impl Greeting {
         Self { head, to: greeting.rank, to_epoch: greeting.epoch, attempt: greeting.attempt, ..self }
     }
 
-    /// Whether it is made out to whom it should answer.
+    /// Returns true if it is made out to the rank and life that it should answer.
     pub(super) fn answers(&self, greeting: &Self) -> bool {
         let addressed = (self.to, self.to_epoch) == (greeting.rank, greeting.epoch);
         addressed && (self.head.first, self.attempt) == (greeting.head.first, greeting.attempt)
@@ -211,7 +211,7 @@ pub(super) fn tag(mac: &dyn Mac, prover: Prover, dialler: &Greeting, acceptor: &
     mac.tag(&transcript)
 }
 
-/// Whether two tags are the same, in a time that does not depend on where they differ.
+/// Returns true if two tags are the same, in a time that does not depend on where they differ.
 pub(super) fn same(one: &Tag, other: &[u8]) -> bool {
     let differing = one.iter().zip(other).fold(0, |sum, (one, other)| sum | (one ^ other));
     one.len() == other.len() && core::hint::black_box(differing) == 0

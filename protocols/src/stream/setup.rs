@@ -1,4 +1,4 @@
-//! What a side brings along, what it is told, and why it refuses.
+//! Settings that a side brings along, the events that it is told, and its reasons to refuse.
 
 use aldis_hal::{Epoch, PeerId};
 
@@ -23,7 +23,7 @@ pub fn job_name(mac: &dyn Mac) -> u64 {
     u64::from_le_bytes([a, b, c, d, e, f, g, h])
 }
 
-/// Who this side is and how patient; one for all peers. Times in nanoseconds.
+/// The identity and patience of this side; one for all peers. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Setup {
@@ -37,13 +37,13 @@ pub struct Setup {
     pub rank: PeerId,
     /// This side's life.
     pub epoch: Epoch,
-    /// How long a connection may take from its first byte to the end of the handshake.
+    /// The longest time that a connection may take from its first byte to the end of the handshake.
     pub handshake_ns: u64,
-    /// How long after an attempt that failed the next is made; at least 1, doubled each time.
+    /// The time after an attempt that failed until the next is made; at least 1, doubled each time.
     pub retry_first_ns: u64,
     /// The longest such wait.
     pub retry_max_ns: u64,
-    /// How long all attempts for a link may take together.
+    /// The longest time that all attempts for a link may take together.
     pub deadline_ns: u64,
 }
 
@@ -63,9 +63,9 @@ impl Setup {
     };
 }
 
-/// What all handshakes of a side share, lent for one call.
+/// The state that all handshakes of a side share, lent for one call.
 pub struct Node<'a> {
-    /// Who this side is.
+    /// The identity and times of this side.
     pub setup: &'a Setup,
     /// The key.
     pub mac: &'a dyn Mac,
@@ -90,7 +90,7 @@ pub const fn chooses(rank: PeerId, peer: PeerId) -> bool {
     rank.0 < peer.0
 }
 
-/// What a handshake has come to.
+/// The outcome of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {
@@ -117,8 +117,8 @@ pub enum Event {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
 pub enum Refusal {
-    /// What came does not begin as a message of the handshake does. Never sent: who is foreign gets
-    /// no word.
+    /// The bytes that came do not begin as a message of the handshake does. Never sent: a foreign
+    /// program gets no answer.
     Foreign = 1,
     /// Another version of the wire format.
     Version,
@@ -180,7 +180,7 @@ impl Refusal {
         Self::Untrusted,
     ];
 
-    /// Where to count it: below the length of [`ALL`](Self::ALL).
+    /// Returns the index at which to count it: below the length of [`ALL`](Self::ALL).
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize - 1
@@ -193,7 +193,7 @@ impl Refusal {
         known.filter(|why| why.is_sent())
     }
 
-    /// Whether the other side is told.
+    /// Returns true if the other side is told.
     #[must_use]
     pub const fn is_sent(self) -> bool {
         !matches!(
@@ -202,7 +202,7 @@ impl Refusal {
         )
     }
 
-    /// Whether asking again at the same address cannot help.
+    /// Returns true if asking again at the same address cannot help.
     #[must_use]
     pub const fn is_final(self) -> bool {
         matches!(
@@ -218,14 +218,14 @@ impl Refusal {
         )
     }
 
-    /// Whether it happens between ranks of one job in good order: connections that crossed or came
-    /// too early.
+    /// Returns true if it happens between ranks of one job in good order: connections that crossed
+    /// or came too early.
     #[must_use]
     pub const fn is_ordinary(self) -> bool {
         matches!(self, Self::Epoch | Self::Unknown | Self::Crossed | Self::Stale | Self::Busy)
     }
 
-    /// One word for tables.
+    /// Returns a single word, for tables.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -54,7 +54,7 @@ fn connects(world: &World, askers: [bool; 2], good: &mut HashSet<u64>) -> Result
 const NOTHING: Budget =
     Budget { resets: 0, unreachable: 0, restarts: 0, retries: 0, slow: 0, ends: 0, wants: 2 };
 
-/// What the exploration covers: a name and the counts.
+/// The bounds of each exploration: a name and the counts.
 const BUDGETS: [(&str, Budget); 6] = [
     ("resets", Budget { resets: 1, retries: 1, ..NOTHING }),
     ("one way", Budget { unreachable: 2, retries: 2, ..NOTHING }),

@@ -1,4 +1,4 @@
-//! One situation each, over encoded messages.
+//! Tests of single situations, over encoded messages.
 
 use std::vec;
 use std::vec::Vec;
@@ -37,7 +37,7 @@ fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2]
     events
 }
 
-/// What the two are told if the first asks and the second is not quite as expected.
+/// Returns the events of both sides if the first asks and the second is not quite as expected.
 fn ask(setups: [Setup; 2]) -> [Vec<Event>; 2] {
     let mut machines = machines(&setups);
     assert!(machines[0].connect(&setups[0], NOW));

@@ -19,7 +19,7 @@ macro_rules! ensure {
     };
 }
 
-/// How much may still happen. What is not listed is bounded by what is.
+/// The events that may still happen. Those that are not listed are bounded by those that are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Budget {
     /// Frames lost.
@@ -65,7 +65,7 @@ pub(super) struct Node {
     opened: u32,
 }
 
-/// What can happen.
+/// An event that can happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Deliver(usize),
@@ -249,7 +249,7 @@ impl World {
         event.map_or(Ok(()), |event| self.happened(i, &before, event))
     }
 
-    /// What may be told to the caller, and when.
+    /// Checks that the caller may be told this event, and now.
     fn happened(&mut self, i: usize, before: &Node, event: Event) -> Result<(), Broken> {
         let peer = self.nodes[1 - i];
         let node = &mut self.nodes[i];
@@ -291,7 +291,7 @@ impl World {
         }
     }
 
-    /// What holds in every state.
+    /// Checks the invariants, which hold in every state.
     fn check(&self) -> Result<(), Broken> {
         for i in 0..2 {
             let (node, peer) = (&self.nodes[i], &self.nodes[1 - i]);
@@ -311,7 +311,7 @@ impl World {
         Ok(())
     }
 
-    /// Whether both hold the same connection and nothing is on the wire.
+    /// Returns true if both hold the same connection and nothing is on the wire.
     pub(super) fn is_settled(&self) -> bool {
         let [one, other] = &self.nodes;
         let (ours, theirs) = other.numbers();
@@ -319,9 +319,9 @@ impl World {
         open && one.numbers() == (theirs, ours) && self.wire.is_empty()
     }
 
-    /// What a fair network, patient users and kernels that learn of new lives do next: nothing more
-    /// is lost; a peer that has to be introduced is; `asker` asks when it has nothing; a link whose
-    /// peer answers nothing gives it up.
+    /// Returns the next steps of a fair network, patient users and kernels that learn of new lives:
+    /// nothing more is lost; a peer that has to be introduced is; `asker` asks when it has nothing;
+    /// a link whose peer answers nothing gives it up.
     pub(super) fn fair_steps(&self, asker: usize) -> Vec<Step> {
         let nodes = [asker, 1 - asker];
         let machine = |i: usize| &self.nodes[i].machine;

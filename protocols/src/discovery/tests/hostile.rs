@@ -16,7 +16,7 @@ fn knows_zero() -> Roster<'static> {
     roster
 }
 
-/// What is counted for a message that has no other effect.
+/// Returns what is counted for a message that has no other effect.
 fn counted(roster: &mut Roster<'_>, from: Mac, bytes: &[u8], counter: fn(&Refused) -> u64) -> u64 {
     let before = (*roster.counters(), roster.missing().collect::<Vec<_>>());
     roster.handle(from, bytes);

@@ -1,4 +1,4 @@
-//! What no honest peer sends: refused, and nothing has changed; or harmless.
+//! Frames that no honest peer sends: refused, and nothing has changed; or harmless.
 
 use std::format;
 use std::vec::Vec;

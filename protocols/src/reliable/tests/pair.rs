@@ -14,7 +14,7 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::super::{Config, Ends, Fate, Frame, FrameKind, Link, Order, Transmit, open, seal};
 use crate::sabotage::{Defect, planted};
 
-/// What was broken.
+/// A description of the invariant that was broken.
 pub(super) type Broken = String;
 
 macro_rules! ensure {
@@ -37,7 +37,8 @@ pub(super) const CONFIG: Config = Config {
     give_up_ns: 1_000_000_000_000,
 };
 
-/// What the network and the callers do until `heals_ns`; after that all is well. Shares are of 100.
+/// The behaviour of the network and the callers until `heals_ns`; after that all is well. Shares
+/// are of 100.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plan {
     pub(super) seed: u64,
@@ -52,9 +53,9 @@ pub(super) struct Plan {
     pub(super) corrupted: u64,
     /// Frames of another connection thrown in.
     pub(super) foreign: u64,
-    /// How often a caller has no place for what comes early.
+    /// The share of early payloads for which a caller has no place.
     pub(super) dropped_early: u64,
-    /// Whether the callers' room changes.
+    /// True if the callers' room changes.
     pub(super) cramped: bool,
     pub(super) delay_ns: (u64, u64),
     pub(super) heals_ns: u64,
@@ -103,8 +104,7 @@ impl Random {
     }
 }
 
-/// One link and its caller. Payloads are known by their index: what `u32` number is `first +
-/// index`.
+/// A link and its caller. Payloads are known by their index: what `u32` number is `first + index`.
 pub(super) struct Side {
     pub(super) link: Link,
     first: u32,
@@ -395,7 +395,7 @@ impl Pair {
         Ok(())
     }
 
-    /// What the frame says to side `i` about its payloads.
+    /// Notes what the frame says to side `i` about its payloads.
     fn note(&mut self, i: usize, frame: &Frame) {
         let side = &mut self.sides[i];
         let cumulative = frame.cumulative.get().wrapping_sub(side.first);

@@ -1,4 +1,4 @@
-//! One situation each: what the machine does there, and how much of it.
+//! Tests of single situations: what the machine does there, and how much of it.
 
 use core::cell::Cell;
 use std::format;
@@ -40,7 +40,7 @@ fn one_way(messages: u32) -> Plan {
 }
 
 std::thread_local! {
-    /// Whether the frame that a test loses once is still to come.
+    /// True while the frame that a test loses once is still to come.
     static FIRST: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -134,7 +134,7 @@ fn lost_room() -> Result<(), Broken> {
     reopened(full()?)
 }
 
-/// As before, but the sender has nothing to send until it has been silent for a while.
+/// Like [`lost_room`], but the sender has nothing to send until it has been silent for a while.
 fn lost_room_later() -> Result<(), Broken> {
     let mut pair = Pair::new(one_way(16));
     pair.sides[1].link.set_room(&CONFIG, 0);

@@ -1,4 +1,4 @@
-//! What happens when nothing goes wrong any more.
+//! Checks of what happens when nothing goes wrong any more.
 
 use std::vec::Vec;
 
@@ -6,14 +6,14 @@ use super::world::{Budget, End, Step, World, epoch};
 use crate::timer::Timer;
 
 impl World {
-    /// Whether both hold the same connection and there is no other.
+    /// Returns true if both hold the same connection and there is no other.
     pub(super) fn is_settled(&self) -> bool {
         self.shared().is_some() && self.connections.len() == 1
     }
 
-    /// What fair connections, patient users and kernels that learn of new lives do next: nothing
-    /// more goes wrong; a peer that has to be introduced is; `askers` want the link while they do
-    /// not have it.
+    /// Returns the next step of fair connections, patient users and kernels that learn of new
+    /// lives: nothing more goes wrong; a peer that has to be introduced is; `askers` want the link
+    /// while they do not have it.
     pub(super) fn fair_step(&self, askers: [bool; 2]) -> Option<Step> {
         let all = || (0..self.connections.len()).flat_map(|at| [(at, 0), (at, 1)]);
         let steps = all().flat_map(|(at, i)| self.steps_of(at, i)).collect::<Vec<_>>();

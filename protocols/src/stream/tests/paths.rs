@@ -1,4 +1,4 @@
-//! One situation each, over bytes.
+//! Tests of single situations, over bytes.
 
 use std::vec::Vec;
 

@@ -21,7 +21,7 @@ const fn told(why: Refusal) -> Event {
     Event::Ended { why, told: true }
 }
 
-/// What the dialler and the acceptor are told if one of them is not as the other expects.
+/// Returns what the dialler and the acceptor are told if one of them is not as the other expects.
 fn meet(mut ranks: [Rank; 2]) -> [Vec<Event>; 2] {
     let mut handshakes = [ranks[0].dial(2, 1), ranks[1].accept()];
     let events = exchange(&mut ranks, &mut handshakes, 200);
@@ -233,8 +233,7 @@ proptest! {
         prop_assert!(taken <= 144 && handshakes[which].output().len() <= own + HEAD_BYTES);
     }
 
-    /// One bit of the good handshake is turned over, on its way to either side: nothing opens
-    /// there.
+    /// Flips a bit of the good handshake, on its way to either side: nothing opens there.
     #[test]
     fn one_bit_is_enough(bit in 0..8 * 104_usize) {
         let [greeting, proof, answer] = recorded();

@@ -24,7 +24,7 @@ macro_rules! ensure {
 const KEY: Key = Key(7);
 const NOW: Instant = Instant(0);
 
-/// How much may still happen. What is not listed is bounded by what is.
+/// The events that may still happen. Those that are not listed are bounded by those that are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Budget {
     /// Connections that are reset, with what is on its way in them.
@@ -43,7 +43,7 @@ pub(super) struct Budget {
     pub(super) wants: u8,
 }
 
-/// One end of a connection.
+/// The state of one end of a connection.
 #[derive(Clone, Debug)]
 pub(super) enum End {
     /// The system has it and its node has not accepted it yet.
@@ -80,7 +80,7 @@ pub(super) struct Side {
     pub(super) link: Link,
 }
 
-/// What can happen. The first number is a connection's place, the other an end.
+/// An event that can happen. The first number is a connection's place, the other an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     Want(usize),
@@ -206,7 +206,7 @@ impl World {
         Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
     }
 
-    /// What can happen at one end of a connection.
+    /// Returns the events that can happen at one end of a connection.
     pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<Step> {
         let connection = &self.connections[at];
         let over = connection.reset || matches!(connection.ends[1 - i], End::Gone);
@@ -320,7 +320,7 @@ impl World {
         Ok(())
     }
 
-    /// What the handshake has to say is on its way, unless the connection is over.
+    /// Sends what the handshake has to say, unless the connection is over.
     fn flush(&mut self, at: usize, i: usize) {
         let connection = &mut self.connections[at];
         let End::Shaking(handshake) = &mut connection.ends[i] else { return };
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// What holds in every state.
+    /// Checks the invariants, which hold in every state.
     fn check(&self) -> Result<(), Broken> {
         let whole = |one: &Connection| !one.reset && !one.ends.iter().any(|end| matches!(end, End::Gone));
         let open = |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], End::Open));
