@@ -121,7 +121,8 @@ pub fn run_on<P: Platform, R: Send>(
 /// that are its `mates`. All have the boot id `epoch`. What each came to, by rank.
 ///
 /// # Errors
-/// As [`Cores::new`].
+/// [`Cause::TooBig`], [`Cause::Unaligned`] or [`Cause::Incompatible`] for a geometry that no inbox
+/// can have, [`Cause::Incompatible`] for an epoch of zero; the rest as [`Cores::new`].
 pub fn spread<R: Send>(
     geometry: Geometry,
     epoch: Epoch,

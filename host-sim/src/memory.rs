@@ -1,4 +1,4 @@
-//! How much memory a segment may take: what the machine, the control groups and the limits of the
+//! The memory that a segment may take: what the machine, the control groups and the limits of the
 //! user leave.
 
 use std::path::{Path, PathBuf};
@@ -50,8 +50,8 @@ fn folders(line: &str) -> Vec<PathBuf> {
     above.map(|path| Path::new(root).join(path)).collect()
 }
 
-/// What a control group leaves: its limit less what it uses, files apart that can be dropped at
-/// once. `None` without limit.
+/// Returns the bytes that a control group leaves: its limit less what it uses, files apart that can
+/// be dropped at once. `None` without limit.
 fn left_in(folder: &Path) -> Option<u64> {
     let text = |name: &str| read_to_string(folder.join(name)).ok();
     let number = |name: &str| text(name)?.trim().parse::<u64>().ok();

@@ -12,8 +12,8 @@ use aldis_sys::Errno;
 use aldis_sys::file::{is_open, write_all};
 use clap::{ArgMatches, Command, Parser};
 
-/// Whether each standard output was closed when the process started. The standard library has put
-/// `/dev/null` there by `main`.
+/// True for each standard output that was closed when the process started. The standard library has
+/// put `/dev/null` there by `main`.
 static CLOSED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 /// Standard output, in [`CLOSED`] and among descriptors.
@@ -40,7 +40,7 @@ pub fn check(number: usize) -> Result<(), Errno> {
     if closed { Err(Errno::EBADF) } else { Ok(()) }
 }
 
-/// What a tool has said was not taken.
+/// Error of a tool whose output was not taken.
 #[derive(Debug)]
 pub struct Lost(io::Error);
 

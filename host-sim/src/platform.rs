@@ -33,7 +33,7 @@ pub struct Patience {
     pub yield_every: u32,
     /// Beyond these, the rank sleeps between polls.
     pub awake: u32,
-    /// How long it sleeps at most; less in the beginning.
+    /// The longest that it sleeps; less in the beginning.
     pub nap_us_max: u32,
 }
 
@@ -51,14 +51,15 @@ impl Patience {
     /// us with 64.
     pub const SHARED: Self = Self { spins: 16, yield_every: 1, awake: 1 << 10, nap_us_max: 50 };
 
-    /// As [`SHARED`](Self::SHARED), with sockets: a poll that finds nothing is a system call, and
-    /// takes as long as tens of looks at memory.
+    /// Patience like [`SHARED`](Self::SHARED), but with sockets: a poll that finds nothing is a
+    /// system call, and takes as long as tens of looks at memory.
     pub const SHARED_SOCKETS: Self = Self { spins: 2, ..Self::SHARED };
 
-    /// As [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), with an RDMA device. Who yields is given the
-    /// core again until it has had its share of it: a peer whose system call moves a megabyte, as
-    /// with soft RoCE, takes half as long again for every rank that polls meanwhile. So a rank
-    /// sleeps soon: until the device wakes it, or for a tenth of the time that it has waited.
+    /// Patience like [`SHARED_SOCKETS`](Self::SHARED_SOCKETS), but with an RDMA device. A rank that
+    /// yields is given the core again until it has had its share of it: a peer whose system call
+    /// moves a megabyte, as with soft RoCE, takes half as long again for every rank that polls
+    /// meanwhile. So a rank sleeps soon: until the device wakes it, or for a tenth of the time that
+    /// it has waited.
     pub const SHARED_DEVICE: Self = Self { awake: 16, nap_us_max: 1000, ..Self::SHARED_SOCKETS };
 
     /// The policy for a job of `ranks` ranks on this machine that may use `cores` cores, with or
@@ -72,10 +73,10 @@ impl Patience {
     }
 }
 
-/// How long a rank sleeps between polls once its patience is at an end, and after how many naps for
-/// as long again.
+/// The time that a rank sleeps between polls once its patience is at an end, and the number of naps
+/// after which each lasts longer by as much.
 const NAP_US: u32 = 50;
-/// How long it sleeps at most where a bell wakes it: timers and deadlines are late by no more.
+/// The longest that it sleeps where a bell wakes it: timers and deadlines are late by no more.
 const NAP_WITH_BELL: Duration = Duration::from_millis(5);
 const NAPS: u32 = 8;
 

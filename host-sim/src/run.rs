@@ -53,8 +53,8 @@ pub fn run(program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>
     run_joined(storage::take().and_then(Job::join), program)
 }
 
-/// As [`run`], with storage of the program's own: that of [`aldis_kernel::storage!`], say, whose
-/// sizes it chooses.
+/// Runs `program` like [`run`], but with storage of the program's own: that of
+/// [`aldis_kernel::storage!`], say, whose sizes it chooses.
 pub fn run_with(
     storage: Memory<'static>,
     program: impl FnOnce(&mut HostEndpoint) -> Result<(), Box<dyn Error>>,
@@ -109,8 +109,8 @@ fn run_joined(
     ExitCode::from(code)
 }
 
-/// How this rank has ended the whole job, if it has: by the error it returned, or by a call of
-/// `abort`.
+/// Returns the abort by which this rank has ended the whole job, if it has: by the error it
+/// returned, or by a call of `abort`.
 fn own_abort(endpoint: &HostEndpoint, rank: u32, result: &Result<(), Box<dyn Error>>) -> Option<Abort> {
     let error = result.as_ref().err();
     if let Some(abort) = error.and_then(|error| error.downcast_ref::<Abort>()) {
@@ -132,7 +132,8 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Whether the error says that another rank is gone: then that one is to be reported, not this.
+/// Returns true if the error says that another rank is gone: then that one is to be reported, not
+/// this.
 fn is_consequence(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -157,7 +158,7 @@ fn is_consequence(error: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// What the last panic said.
+/// The text of the last panic.
 static PANIC: Mutex<String> = Mutex::new(String::new());
 
 /// Keeps the text of a panic for the launcher's report, besides what was done with it so far.

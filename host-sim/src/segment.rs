@@ -137,7 +137,7 @@ fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
     move |errno| SegmentError::System { call, errno }
 }
 
-/// Whether there is memory for all segments of a node, before the first is made.
+/// Fails unless there is memory for all segments of a node, before the first is made.
 ///
 /// # Errors
 /// [`SegmentError::NoMemory`] with both numbers.
@@ -281,8 +281,8 @@ impl Segment {
         unsafe { self.mapping.start.cast::<Board>().as_ref() }
     }
 
-    /// Where the inbox of so many bytes begins, and the arena behind it, whose length is what is
-    /// left. Shared with peers: not to be made references of.
+    /// Returns the place of the inbox of so many bytes, and of the arena behind it, whose length is
+    /// what is left. Shared with peers: not to be made references of.
     ///
     /// # Errors
     /// [`SegmentError::Size`] if there is no room for the inbox.
@@ -298,7 +298,7 @@ impl Segment {
         Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
     }
 
-    /// Where copies by the system are agreed upon.
+    /// Returns the stand, where copies by the system are agreed upon.
     pub(crate) fn stand(&'static self) -> Stand {
         // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the
         // mapping stays, its file was zero when it was made, and the inbox begins behind it.

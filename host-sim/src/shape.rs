@@ -1,4 +1,4 @@
-//! How large the inboxes of a node are: many ranks get smaller blocks, so that the whole stays
+//! The sizes of the inboxes of a node: many ranks get smaller blocks, so that the whole stays
 //! bounded.
 //!
 //! Memory is (ranks of the node)^2 lanes. A lane is a ring of 128-byte slots and blocks for what
@@ -25,7 +25,7 @@ use crate::wireup::Shape;
 pub struct Plan {
     /// Ranks that share memory.
     pub ranks: u32,
-    /// How every inbox is divided.
+    /// The division of every inbox.
     pub shape: Shape,
     /// Bytes of a rank's segment: board, stand, inbox and arena.
     pub segment_bytes: usize,

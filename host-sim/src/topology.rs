@@ -24,8 +24,8 @@ pub use fat_tree::FatTree;
 use grid::Grid;
 pub use text::{HELP, KNOWN, UnknownTopology};
 
-/// How nodes are connected. Sizes that are left out are chosen by the number of nodes; sizes beyond
-/// what the nodes fill are cut to that.
+/// The way in which nodes are connected. Sizes that are left out are chosen by the number of nodes;
+/// sizes beyond what the nodes fill are cut to that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Topology {
     /// One switch that never blocks.
@@ -59,7 +59,7 @@ impl Topology {
     pub const FAT_TREE: Self = Self::FatTree(None);
     /// A dragonfly sized by the number of nodes: [`Dragonfly::of`].
     pub const DRAGONFLY: Self = Self::Dragonfly(None);
-    /// One of each kind, sized by the number of nodes.
+    /// A topology of each kind, sized by the number of nodes.
     pub const ALL: [Self; 5] = [Self::Crossbar, Self::Ring, Self::TORUS, Self::FAT_TREE, Self::DRAGONFLY];
 
     fn wiring(self, size: u32) -> Wiring {
@@ -94,7 +94,8 @@ impl Topology {
         }
     }
 
-    /// How many shared links there may be between `size` nodes; they are numbered from 0.
+    /// Returns the number of shared links that there may be between `size` nodes; they are numbered
+    /// from 0.
     pub fn shared_links(self, size: u32) -> u64 {
         match self.wiring(size) {
             Wiring::Crossbar => 0,
@@ -114,8 +115,8 @@ impl Topology {
         }
     }
 
-    /// How many links there may be between `size` nodes. The first `size` lead into the network,
-    /// one a node, the next `size` out of it, and the shared ones follow.
+    /// Returns the number of links that there may be between `size` nodes. The first `size` lead
+    /// into the network, one a node, the next `size` out of it, and the shared ones follow.
     pub fn links(self, size: u32) -> u64 {
         self.shared_links(size).saturating_add(2 * u64::from(size))
     }

@@ -28,15 +28,15 @@ use crate::verbs::{Config, Verbs};
 /// Shared memory between the ranks of a node, long messages read where they are.
 pub type HostShm = Direct<'static, Shm<'static>, Copier>;
 
-/// How those are reached with whom no memory is shared: over TCP.
+/// The transport to ranks with whom no memory is shared: TCP.
 #[cfg(not(feature = "verbs"))]
 pub type Far = Tcp;
-/// How those are reached with whom no memory is shared: over TCP or verbs; one of them is vacant.
+/// The transport to ranks with whom no memory is shared: TCP or verbs; one of them is vacant.
 #[cfg(feature = "verbs")]
 pub type Far = Composite<Tcp, Verbs>;
 
-/// How a rank's messages travel: to itself through its own memory, to those of its node through
-/// shared memory, to all others over TCP or verbs.
+/// The transport of a rank's messages: to itself through its own memory, to those of its node
+/// through shared memory, to all others over TCP or verbs.
 pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Far>>;
 
 /// A rank's endpoint on a host.
@@ -48,17 +48,17 @@ pub const VARIABLE: &str = "ALDIS_TRANSPORT";
 /// The values of [`VARIABLE`] by which those with whom no memory is shared are reached over verbs.
 const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
 
-/// Whether the launcher wants verbs.
+/// Returns true if the launcher wants verbs.
 pub(crate) fn wants_verbs() -> bool {
     std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
 }
 
-/// How a rank reaches those with whom it shares no memory.
+/// The transport to ranks with whom no memory is shared, and its bell.
 pub(crate) struct Reached {
     pub(crate) far: Far,
     /// By which they reach it.
     pub(crate) address: Vec<u8>,
-    /// What wakes it, if anything does.
+    /// The descriptor that wakes the rank, if any does.
     pub(crate) bell: Option<OwnedFd>,
 }
 
@@ -101,7 +101,7 @@ pub fn failures(endpoint: &HostEndpoint) -> String {
 pub(crate) const FRAME_BYTES: u32 = 32 << 10;
 const FRAMES: usize = 8;
 
-/// What shared memory costs between two cores of one machine: measured on two cores of an AMD EPYC
+/// The cost of shared memory between two cores of one machine: measured on two cores of an AMD EPYC
 /// (one way 150 to 250 ns for a line, 10 GB/s through blocks).
 pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
 

@@ -50,7 +50,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// The most descriptors beside one message (the kernel's own limit is 253).
 pub const DESCRIPTORS_MAX: usize = 64;
 
-/// What went wrong on the wire-up socket.
+/// An error on the wire-up socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum WireError {
@@ -75,9 +75,9 @@ pub enum WireError {
     },
     /// A message that has no place at this point of the conversation.
     Unexpected {
-        /// What came.
+        /// The message that came.
         found: &'static str,
-        /// What should have come.
+        /// The message that should have come.
         expected: &'static str,
     },
     /// The other side speaks another version.

@@ -1,4 +1,4 @@
-//! Where ranks run: lists of hosts, and which ranks each gets.
+//! The places where ranks run: lists of hosts, and which ranks each gets.
 
 use core::fmt;
 use std::path::Path;
@@ -85,7 +85,7 @@ fn line_of_file(line: &str) -> Result<Listed, String> {
     Ok(host)
 }
 
-/// One host: a name, or an IPv6 address in brackets, and `:k` for its slots.
+/// Reads one host: a name, or an IPv6 address in brackets, and `:k` for its slots.
 fn listed(word: &str) -> Result<Listed, String> {
     let (kind, rest) = match word.split_once(':') {
         Some((kind @ ("netns" | "local"), rest)) => (Some(kind), rest),
@@ -128,7 +128,7 @@ fn listed(word: &str) -> Result<Listed, String> {
     Ok(Listed { place, slots })
 }
 
-/// Whether it is an address with a zone, as of a link: `fe80::1%eth0`.
+/// Returns true if it is an address with a zone, as of a link: `fe80::1%eth0`.
 fn is_scoped(address: &str) -> bool {
     address
         .split_once('%')

@@ -1,4 +1,4 @@
-//! What the user types.
+//! The options that the user types.
 
 use core::time::Duration;
 use std::ffi::OsString;
@@ -37,11 +37,11 @@ pub struct Options {
     #[arg(short = 'n', value_name = "N", value_parser = ranks, required = false, required_unless_present = EXPLAIN_COLLECTIVE)]
     pub plan: Plan,
 
-    /// How messages travel between the ranks
+    /// Transport of messages between the ranks
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
     pub transport: TransportName,
 
-    /// Where the ranks run: hosts as ssh knows them, each with :K for K ranks or as many as it must
+    /// Hosts to run the ranks on, as ssh knows them, each with :K for K ranks or as many as it must
     /// take; IPv6 addresses in brackets; localhost without ssh; netns:NAME in a network namespace;
     /// local:NAME as one more host on this machine
     #[arg(long = "host", value_name = "HOST[:K],...", value_parser = hosts::list, action = ArgAction::Append)]
@@ -55,7 +55,7 @@ pub struct Options {
     #[arg(long, value_name = "COMMAND", default_value = "ssh", value_parser = shell)]
     pub ssh: Shell,
 
-    /// Where aldis-run is on the other hosts; this program's own path if not given
+    /// Path of aldis-run on the other hosts; this program's own path if not given
     #[arg(long, value_name = "PATH")]
     pub agent: Option<String>,
 
@@ -77,7 +77,7 @@ pub struct Options {
     #[arg(long, value_name = "SIZE", default_value = "0", value_parser = arena_bytes, env = arena::VARIABLE)]
     pub arena: usize,
 
-    /// How collectives are carried out: a file of rules, OPERATION RANKS BYTES ALGORITHM a line;
+    /// Rules for carrying out collectives: a file, OPERATION RANKS BYTES ALGORITHM a line;
     /// docs/collectives.md
     #[arg(long, id = COLL_RULES, value_name = "FILE", value_parser = RuleFile::read, env = coll_rules::VARIABLE)]
     pub coll_rules: Option<RuleFile>,
@@ -86,7 +86,7 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: Option<Duration>,
 
-    /// How long the ranks may take to find each other, in seconds
+    /// Seconds that the ranks may take to find each other
     #[arg(long, value_name = "SECONDS", allow_hyphen_values = true, value_parser = seconds, default_value = "30", env = job::TIMEOUT_VARIABLE)]
     pub join_timeout: Duration,
 
@@ -109,7 +109,7 @@ pub struct Options {
     #[arg(long, value_enum, default_value_t = Bind::None)]
     pub bind: Bind,
 
-    /// What to do with what the ranks print
+    /// Treatment of what the ranks print
     #[arg(long, value_enum, default_value_t = Output::Prefix)]
     pub output: Output,
 
@@ -156,7 +156,7 @@ pub enum TransportName {
     ShmVerbs,
 }
 
-/// Where ranks run.
+/// The cores on which ranks run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Bind {
     /// Each of a host's ranks on a core of its own, physical cores first, round and round
@@ -165,7 +165,7 @@ pub enum Bind {
     None,
 }
 
-/// How output is shown.
+/// The way in which output is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Output {
     /// Line by line as it comes, `[rank] ` in front
@@ -262,7 +262,7 @@ impl Options {
         Ok(shares)
     }
 
-    /// Whether any two ranks of these hosts talk over TCP.
+    /// Returns true if any two ranks of these hosts talk over TCP.
     pub fn uses_tcp(&self, shares: &[Share]) -> bool {
         match self.transport {
             TransportName::Tcp => true,
@@ -273,8 +273,9 @@ impl Options {
 }
 
 impl Options {
-    /// What the ranks of a program find in their environment: what the user says for all and for
-    /// them, then the rules and the transport, which nobody's own can replace.
+    /// Returns the variables that the ranks of a program find in their environment: those that the
+    /// user sets for all and for them, then the rules and the transport, which no variable of the
+    /// user can replace.
     pub fn variables(&self, program: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
         let rules = self.coll_rules.as_ref().map_or_else(String::new, RuleFile::carried);
         let own = (coll_rules::TEXT_VARIABLE.into(), rules.into());

@@ -1,4 +1,4 @@
-//! What the user says about TCP.
+//! The options that the user types about TCP.
 
 use core::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -33,8 +33,8 @@ pub struct TcpOptions {
     #[arg(long = "tcp-links", value_name = "COUNT", value_parser = links, default_value = "1", env = "ALDIS_TCP_LINKS")]
     links: u8,
 
-    /// What the system may hold for a socket in each direction, such as 256K or 4M; it adapts that
-    /// by itself if not given
+    /// Bytes that the system may hold for a socket in each direction, such as 256K or 4M; it adapts
+    /// that by itself if not given
     #[arg(long = "tcp-buffers", value_name = "BYTES", value_parser = bytes, env = "ALDIS_TCP_BUFFERS")]
     buffers: Option<usize>,
 

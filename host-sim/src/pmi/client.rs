@@ -28,7 +28,7 @@ pub struct Client {
     store: String,
     /// Characters that keys and values may have.
     room: (usize, usize),
-    /// What has come and was not taken yet.
+    /// Bytes that have come and were not taken yet.
     came: Vec<u8>,
 }
 
@@ -217,7 +217,7 @@ impl Client {
         self.field(request, answer, name)?.parse().map_err(|_| unsound())
     }
 
-    /// Whether the answer says what the environment says.
+    /// Fails unless the answer says what the environment says.
     fn agrees(
         &self,
         request: &Request<'_>,

@@ -1,4 +1,4 @@
-//! What can go wrong between a process and its manager.
+//! Errors between a process and its manager.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use aldis_sys::Errno;
 
 use super::MESSAGE_BYTES_MAX;
 
-/// What is shown of an answer, in bytes.
+/// The most that is shown of an answer, in bytes.
 const SHOWN_BYTES: usize = 160;
 
 /// A process could not get through to its process manager.
@@ -19,19 +19,19 @@ pub enum PmiError {
         name: &'static str,
         /// Its value; `None` if it is not there.
         value: Option<String>,
-        /// What it should be.
+        /// The value that it should have.
         expected: &'static str,
     },
     /// A command was not answered as it should be.
     Command {
         /// The command.
         command: &'static str,
-        /// What is wrong.
+        /// The fault of the answer.
         fault: Fault,
     },
 }
 
-/// What is wrong with the answer to a command.
+/// The fault of the answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
@@ -44,7 +44,7 @@ pub enum Fault {
     /// The command cannot be put into words: a key or a value is too long, or has a character that
     /// has a meaning.
     Unspeakable {
-        /// What it was to say.
+        /// The text that cannot be said.
         text: String,
     },
     /// The answer is no message.
@@ -56,19 +56,19 @@ pub enum Fault {
     Unexpected {
         /// The one that was due.
         expected: &'static str,
-        /// What came.
+        /// The answer that came.
         found: String,
     },
     /// The answer says no.
     Refused {
-        /// What came.
+        /// The answer that came.
         found: String,
     },
     /// The answer lacks a field, or it is not what such a field can be.
     Field {
         /// Which.
         name: &'static str,
-        /// What came.
+        /// The answer that came.
         found: String,
     },
     /// Nobody has put a value under this key.
@@ -76,7 +76,7 @@ pub enum Fault {
         /// Which.
         key: String,
     },
-    /// What was put under this key is not what ranks of this build put.
+    /// The value under this key is not what ranks of this build put.
     Value {
         /// Which.
         key: String,

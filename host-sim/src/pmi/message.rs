@@ -11,7 +11,7 @@ pub const MESSAGE_BYTES_MAX: usize = 16 << 10;
 /// The digits of the count in front of a counted message.
 const COUNT_BYTES: usize = 6;
 
-/// How messages are told apart on the stream.
+/// The form by which messages are told apart on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
     /// `cmd=put key=a value=b`, ended by a newline: version 1, and the greeting of both.
@@ -119,7 +119,7 @@ impl Message {
     }
 }
 
-/// As it is shown in errors: the line.
+/// Shows the line, as errors do.
 impl fmt::Display for Message {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words: Vec<_> = self.fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -127,7 +127,7 @@ impl fmt::Display for Message {
     }
 }
 
-/// Whether a field comes back as it is.
+/// Returns true if a field comes back as it is.
 fn is_speakable((name, value): &(String, String), form: Form) -> bool {
     let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'=' && byte != b';';
     let is_value = |byte: u8| byte.is_ascii_graphic() || (byte == b' ' && form == Form::Counted);

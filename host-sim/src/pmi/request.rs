@@ -1,4 +1,4 @@
-//! What is asked of a manager, and what its answers mean, in either version.
+//! The requests to a manager, and the meaning of its answers, in either version.
 
 use super::error::{Fault, PmiError};
 use super::message::{Form, Message};
@@ -35,14 +35,14 @@ impl Version {
 pub enum Request<'a> {
     /// Which version is spoken.
     Greet,
-    /// Who this is: version 2 alone.
+    /// Introduces this process: version 2 alone.
     Introduce {
         /// The job, as the environment names it.
         job: &'a str,
         /// The rank.
         rank: u32,
     },
-    /// How long keys and values may be: version 1 alone.
+    /// Asks how long keys and values may be: version 1 alone.
     Limits,
     /// The name of the job's store.
     Store,
@@ -52,14 +52,14 @@ pub enum Request<'a> {
         store: &'a str,
         /// Under what.
         key: &'a str,
-        /// What.
+        /// The value.
         value: &'a str,
     },
     /// Gets a value.
     Get {
         /// The store.
         store: &'a str,
-        /// What it was put under.
+        /// The key that it was put under.
         key: &'a str,
     },
     /// Waits for all ranks.

@@ -32,9 +32,9 @@ const JOB_VARIABLE: &str = "PMI_JOBID";
 pub struct Seat {
     /// The connection.
     pub socket: OwnedFd,
-    /// What the manager says the rank is; below `size`.
+    /// The rank according to the manager; below `size`.
     pub rank: u32,
-    /// What the manager says the number of ranks is.
+    /// The number of ranks according to the manager.
     pub size: u32,
     /// The version to speak.
     pub version: Version,
@@ -77,7 +77,7 @@ impl Seat {
     }
 }
 
-/// What the variables say, by name.
+/// Returns the values of the variables, by name.
 fn numbers(get: impl Fn(&'static str) -> Option<String>) -> Result<Option<Numbers>, PmiError> {
     let unsound = |name, value, expected| PmiError::Variable { name, value, expected };
     let Some(socket) = get(FD_VARIABLE) else {

@@ -59,7 +59,7 @@ pub(super) fn value(all: &str) -> Option<Vec<u8>> {
     bytes.collect::<Option<Vec<u8>>>().filter(|value| value.len() <= VALUE_BYTES_MAX)
 }
 
-/// What is wrong with the value of a key.
+/// Returns the fault of a key whose value is wrong.
 pub(super) fn unsound(key: &str) -> Fault {
     Fault::Value { key: key.to_owned() }
 }

@@ -6,7 +6,7 @@ use core::str::FromStr;
 
 use super::{Dragonfly, FatTree, Topology};
 
-/// What a [`Topology`] is parsed from.
+/// The texts that a [`Topology`] is parsed from.
 pub const KNOWN: &str = "crossbar, ring, torus[:COLUMNS], fat-tree[:LEAFxUPLINKS], dragonfly[:ROUTERSxNODES]";
 
 /// The same for a help text: a line each, with the sizes that are chosen where they are left out.

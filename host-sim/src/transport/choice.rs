@@ -1,11 +1,11 @@
-//! How ranks are to reach each other, where no launcher says it.
+//! The transport that ranks choose where no launcher says it.
 
 use serde::{Deserialize, Serialize};
 
 use super::VARIABLE;
 use crate::error::JoinError;
 
-/// What [`VARIABLE`] says.
+/// The values of [`VARIABLE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum Choice {
     /// Shared memory on a node, TCP between nodes.
@@ -34,7 +34,7 @@ impl Choice {
         })
     }
 
-    /// What the environment says; [`Auto`](Self::Auto) if nothing.
+    /// Reads the environment's choice; [`Auto`](Self::Auto) if there is none.
     ///
     /// # Errors
     /// [`JoinError::Setting`].
@@ -44,7 +44,7 @@ impl Choice {
         Self::parse(&value).ok_or(JoinError::Setting { name: VARIABLE, value, why })
     }
 
-    /// Whether ranks of a node exchange messages through shared memory.
+    /// Returns true if ranks of a node exchange messages through shared memory.
     pub(crate) const fn shares_memory(self) -> bool {
         matches!(self, Self::Auto | Self::Shm | Self::ShmVerbs)
     }

@@ -61,7 +61,7 @@ pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Result<Option<O
     Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
 }
 
-/// One end of the socket.
+/// An end of the socket.
 #[derive(Debug)]
 pub struct Channel {
     socket: OwnedFd,
@@ -161,7 +161,8 @@ impl Channel {
     /// Sends a message, waiting for room until `deadline`.
     ///
     /// # Errors
-    /// As [`try_send`](Self::try_send), and [`WireError::TimedOut`].
+    /// [`WireError::Cut`], [`WireError::TooLong`], the system call that failed, and
+    /// [`WireError::TimedOut`].
     pub fn send<M: Serialize>(&self, message: &M, deadline: Instant) -> Result<(), WireError> {
         while !self.try_send(message, &[])? {
             self.wait(PollFlags::POLLOUT, deadline)?;
@@ -216,7 +217,8 @@ impl Channel {
     /// Waits for the next message until `deadline`.
     ///
     /// # Errors
-    /// As [`try_receive`](Self::try_receive), and [`WireError::TimedOut`].
+    /// [`WireError::Closed`] or [`WireError::Cut`] at the end of the stream,
+    /// [`WireError::TooLong`], the system call that failed, and [`WireError::TimedOut`].
     pub fn receive(&self, deadline: Instant) -> Result<Received, WireError> {
         loop {
             if let Some(received) = self.try_receive()? {

@@ -1,4 +1,4 @@
-//! What is said over the wire-up socket.
+//! The messages on the wire-up socket.
 
 use core::fmt;
 
@@ -26,11 +26,11 @@ pub struct Shape {
 pub struct Node {
     /// The first of them; the others follow it.
     pub first: u32,
-    /// How many there are.
+    /// The number of ranks.
     pub ranks: u32,
     /// Cores of the machine that they may use.
     pub cores: u32,
-    /// Whether they exchange messages through shared memory.
+    /// True if they exchange messages through shared memory.
     pub shares_memory: bool,
 }
 
@@ -42,13 +42,13 @@ impl Node {
     }
 }
 
-/// How the ranks of a job reach each other over TCP.
+/// The terms on which the ranks of a job reach each other over TCP.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TcpTerms {
     /// The bytes of the [`JobKey`](crate::tcp::JobKey). They go over the wire-up's sockets and
     /// pipes alone.
     pub key: [u8; KEY_BYTES],
-    /// What the user has chosen.
+    /// The settings that the user has chosen.
     pub config: Config,
 }
 
@@ -59,7 +59,7 @@ impl fmt::Debug for TcpTerms {
     }
 }
 
-/// What a rank says.
+/// A message of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromRank<'a> {
     /// The first word: what the rank speaks and who it is.
@@ -74,15 +74,15 @@ pub enum FromRank<'a> {
         /// The card.
         bytes: &'a [u8],
     },
-    /// It knows all its peers.
+    /// The rank knows all its peers.
     Joined,
-    /// It is done and has left in order.
+    /// The rank is done and has left in order.
     Leave {
         /// Calls of the system that had failed for peers, in words; a peer that lacks a message
         /// fails, and this tells why.
         failures: &'a str,
     },
-    /// It ends the job.
+    /// The rank ends the job.
     Abort {
         /// The code for the job's exit.
         code: i32,
@@ -98,7 +98,7 @@ pub enum FromRank<'a> {
     },
 }
 
-/// What the launcher says.
+/// A message of the launcher.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromLauncher<'a> {
     /// The answer to `Hello`.
@@ -117,9 +117,10 @@ pub enum FromLauncher<'a> {
         shape: Shape,
         /// Bytes of each segment.
         segment_bytes: u64,
-        /// How long the wire-up may take from here, in ms.
+        /// The longest that the wire-up may take from here, in ms.
         deadline_ms: u32,
-        /// How the ranks with whom no memory is shared are reached; `None` if there are none.
+        /// The terms on which the ranks with whom no memory is shared are reached; `None` if there
+        /// are none.
         tcp: Option<Box<TcpTerms>>,
     },
     /// The descriptors beside this message are the segments of rank `first` and following.

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 
 use super::*;
 
-/// What Hydra says to a process of version 1, by command, in the words of mpich 4.0.2.
+/// The answers of Hydra to a process of version 1, by command, in the words of mpich 4.0.2.
 const HYDRA: [(&str, &str); 6] = [
     (
         "cmd=init pmi_version=1 pmi_subversion=1\n",
@@ -20,7 +20,7 @@ const HYDRA: [(&str, &str); 6] = [
     ("cmd=get kvsname=kvs_1 key=a-0\n", "cmd=get_result rc=0 msg=success value=1:4869\n"),
 ];
 
-/// What Slurm says to a process of version 2, in the words of slurm 22.05.
+/// The answers of Slurm to a process of version 2, in the words of slurm 22.05.
 const SLURM: [(&str, &str); 6] = [
     (
         "cmd=init pmi_version=2 pmi_subversion=0\n",
