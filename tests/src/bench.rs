@@ -23,7 +23,7 @@ pub const WINDOW_MAX: usize = 64;
 /// The bytes of what acknowledges a window, or brings two ranks together.
 pub const TOKEN_BYTES: usize = 8;
 
-/// What a turn does.
+/// The work of a turn.
 ///
 /// Whoever sends a long message writes it anew before every send, outside the measured time: a
 /// buffer that is sent again untouched lies in the receiver's cache already, and its bandwidth
@@ -34,9 +34,9 @@ pub enum Workload {
     Latency,
     /// A window of freshly written messages from rank 0 to rank 1, and a token back.
     Bandwidth,
-    /// As `Bandwidth`, both ways at once.
+    /// Like `Bandwidth`, but both ways at once.
     Both,
-    /// As `Bandwidth` of messages that nobody writes: what a message costs.
+    /// Like `Bandwidth`, of messages that are not written anew: the cost of a message.
     Rate,
     /// A freshly written message to rank 1, which adds up all of it and sends the sum back.
     Consume,
@@ -138,10 +138,10 @@ impl FromStr for Workload {
     }
 }
 
-/// What is to be measured next.
+/// The measurement that comes next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// What each turn does.
+    /// The work of each turn.
     pub workload: Workload,
     /// Turns to time.
     pub turns: u32,
@@ -169,7 +169,7 @@ impl Batch {
 /// The arguments of a measured program: `SOCKET CORE...`, a core for each rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setup {
-    /// Where xtask listens.
+    /// The path of the socket on which xtask listens.
     pub socket: String,
     /// The core of each rank.
     pub cores: Vec<usize>,
@@ -192,7 +192,7 @@ impl Setup {
     }
 }
 
-/// One rank's line to xtask.
+/// The connection of one rank to xtask.
 #[derive(Debug)]
 pub struct Control {
     rank: usize,
@@ -244,10 +244,10 @@ impl Control {
         Ok(())
     }
 
-    /// As [`run`](Self::run) for turns that answer how long the measured part of them took.
+    /// Like [`run`](Self::run), but for turns that return the time of their measured part.
     ///
     /// # Errors
-    /// As there.
+    /// Whatever `turn` answers, or a broken stream, as of [`run`](Self::run).
     pub fn run_parts<E: From<io::Error>>(
         &mut self,
         batch: Batch,
@@ -295,7 +295,7 @@ pub const fn uneven(bytes: usize, number: usize) -> usize {
     if number.is_multiple_of(2) { bytes / 2 } else { bytes + bytes / 2 }
 }
 
-/// What every byte of a message of turn `number` is.
+/// Returns the value of every byte of a message of turn `number`.
 pub const fn mark(number: u32) -> u8 {
     number as u8 | 1
 }

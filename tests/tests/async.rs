@@ -71,8 +71,8 @@ async fn muse(ends: &'static Ends, world: Comm, over: &'static Cell<u32>) {
     over.set(over.get() + 1);
 }
 
-/// One core: its endpoint, its executor, its tasks. Tasks live as long as the program, and so does
-/// what they use.
+/// Runs a core: its endpoint, its executor, its tasks. Tasks live as long as the program, and so
+/// does what they use.
 fn core(me: u32, end: Shm<'static>, cards: &[Card], met: &Barrier) {
     let storage: &'static mut Room = Box::leak(Box::new(Storage::new()));
     let frames = vec![0; 8 << 10].leak();

@@ -1,4 +1,4 @@
-//! One endpoint a core: ranks that are threads of this process.
+//! Tests of one endpoint a core: ranks that are threads of this process.
 
 use aldis_coll::op::Sum;
 use aldis_coll::{Options, barrier};
@@ -21,7 +21,7 @@ struct Planned {
     len: usize,
 }
 
-/// What core `from` sends in a round, in order.
+/// Returns the messages that core `from` sends in a round, in order.
 fn plan(round: u64, from: u32) -> Vec<Planned> {
     let mut seed = round << 8 | u64::from(from);
     let mut message = || Planned {
@@ -42,7 +42,7 @@ fn bytes(round: u64, from: u32, number: usize, len: usize) -> Vec<u8> {
     (0..len).map(|_| draw(&mut seed) as u8).collect()
 }
 
-/// One round: everything is under way at a time, and received with wildcards or by name.
+/// Runs one round: everything is under way at a time, and received with wildcards or by name.
 fn round(ep: &mut CoreEndpoint<'_>, round: u64) -> Result<(), Failure> {
     let world = ep.world();
     let me = world.rank().0;

@@ -18,7 +18,7 @@ mod hub;
 /// The longest message of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;
 const SIZE: u32 = 2;
-/// What the clock moves by while both ranks poll once.
+/// The time by which the clock moves while both ranks poll once.
 const TURN_NS: u64 = 20_000;
 /// Turns after which a test has failed: some minutes of virtual time.
 const TURNS_MAX: u32 = 10_000_000;
@@ -105,7 +105,7 @@ fn finish<'a, 'b>(
     panic!("no end after {} ns", hub.now().0);
 }
 
-/// One message from rank `from` to the other.
+/// Sends one message from rank `from` to the other, and returns it as it arrives.
 fn pass(hub: &Hub, ends: &mut [End; 2], from: usize, data: &[u8], tag: Tag) -> Vec<u8> {
     let mut buffer = vec![0; data.len() + 1];
     let [zero, one] = ends;
@@ -231,7 +231,7 @@ fn collectives_of_numbers_between_unlike_byte_orders_are_refused() {
     }
 }
 
-/// What has no byte order goes on as ever: barriers, and bytes.
+/// Collectives without a byte order go on as ever: barriers, and those of bytes.
 #[test]
 fn collectives_of_bytes_between_unlike_byte_orders_work() {
     let hub = Hub::new(6);

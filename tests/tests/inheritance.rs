@@ -1,5 +1,5 @@
-//! What a new communicator has of the one that it is made of (MPI 4.1 sections 7.4.2, 7.7.2
-//! and 9.3), a thread a rank.
+//! Tests of what a new communicator has of the one that it is made of (MPI 4.1 sections 7.4.2,
+//! 7.7.2 and 9.3), a thread a rank.
 #![allow(missing_docs)]
 
 #[path = "collectives/rig.rs"]
@@ -15,7 +15,7 @@ use aldis_kernel::{Attribute, Comm, Error, Group, Hints, Keyval, Piece, Policy, 
 use rig::run;
 
 std::thread_local! {
-    /// How often the policy of this rank was called.
+    /// The number of calls of this rank's policy.
     static CALLS: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -224,7 +224,7 @@ fn it_is_duplicated_split_and_made_smaller() {
     });
 }
 
-/// Where one group is needed an intercommunicator is refused, and the other way round.
+/// An intercommunicator is refused where one group is needed, and the other way round.
 #[test]
 fn one_group_or_two_is_a_typed_error() {
     run(3, |endpoint| {

@@ -41,7 +41,7 @@ fn empty() -> Aliased {
     Aliased::new(BYTES, WINDOW).unwrap()
 }
 
-/// Whether two memories hold the same.
+/// Returns true if two memories hold the same.
 fn same(one: &mut Aliased, other: &mut Aliased) -> bool {
     one.window() == other.window()
 }

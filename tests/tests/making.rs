@@ -20,7 +20,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Group, Piece, Rank, Source, Status, Ta
 /// Memory for what is sent and not received yet.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// How long a rank rests between two looks.
+/// The time that a rank rests between two looks.
 const REST: Duration = Duration::from_micros(2);
 
 /// Sends copies, and looks for what is to be received: nothing of it blocks.
@@ -153,7 +153,7 @@ fn round<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// Whether every communicator has the ranks that it is to have, and one context on all of them,
+/// Checks that every communicator has the ranks that it is to have, and one context on all of them,
 /// which is no other's.
 fn check<T: Transport, P: Platform>(
     endpoint: &mut Endpoint<'_, T, P>,

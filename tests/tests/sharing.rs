@@ -166,9 +166,9 @@ fn bytes(from: u32, thread: u32, number: u32) -> Vec<u8> {
     (0..len).map(|_| draw(&mut seed) as u8).collect()
 }
 
-/// What a thread does: its messages to each rank in turn, in two modes, by another thread while it
-/// takes those that it gets, in order. Then what any thread may take; how many bytes of it this one
-/// has taken.
+/// Runs a thread: it sends its messages to each rank in turn, in two modes, by another thread while
+/// it takes those that it gets, in order. Then it takes what any thread may take, and returns the
+/// number of bytes of that.
 fn talk(shared: &Shared<Job<'_>>, world: &Comm, thread: u32) -> u64 {
     let (me, mut buffer) = (world.rank().0, vec![0; 3000]);
     for number in 0..MESSAGES {

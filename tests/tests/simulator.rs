@@ -119,7 +119,7 @@ fn a_program_that_only_tests_lets_the_others_run() {
     assert_eq!(simulate(&Config::new(2, 2), program).unwrap().failure, None);
 }
 
-/// What a planted transport does to a message.
+/// A fault of a planted transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bug {
     /// Holds it back until the next one to that peer has gone.

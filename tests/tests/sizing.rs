@@ -28,7 +28,7 @@ impl fmt::Display for Wrong {
 
 impl core::error::Error for Wrong {}
 
-/// What `rank` sends in `round`, from nothing to several fragments.
+/// Returns the data that `rank` sends in `round`, from nothing to several fragments.
 fn payload(rank: u32, round: usize) -> Vec<u32> {
     let count = round * round * 5;
     (0..count as u32).map(|index| index ^ (rank << 20)).collect()

@@ -135,7 +135,7 @@ fn the_ring_goes_around_twice() {
     }
 }
 
-/// What the schedule itself says, counted: messages and bytes of all ranks, and the work on its
+/// Counts what the schedule itself says: messages and bytes of all ranks, and the work on its
 /// critical path.
 fn counted(algorithm: Algorithm, size: u32, count: usize) -> (u64, u64, Work) {
     let (mut messages, mut elements, mut work) = (0, 0, Work::default());

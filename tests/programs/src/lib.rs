@@ -37,10 +37,10 @@ use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Error};
 pub use options::{Framing, Link, OptionError, Options, Program};
 
-/// What a program can be told.
+/// The parameters of a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Parameters {
-    /// How often it does what it does; `None` for what suits the program.
+    /// The number of rounds; `None` for what suits the program.
     pub count: Option<u32>,
     /// The longest that it waits for any one thing.
     pub deadline: Duration,
@@ -52,15 +52,15 @@ pub struct Parameters {
 pub enum Failure {
     /// A call on the endpoint failed.
     Kernel(Error),
-    /// What came is not what should have come.
+    /// A message or a result is not what it should be.
     Wrong {
-        /// What it is.
+        /// The name of what is wrong.
         what: &'static str,
         /// Which of several.
         at: u64,
-        /// What was found.
+        /// The value that was found.
         found: u64,
-        /// What is right.
+        /// The value that is right.
         expected: u64,
     },
     /// The program does not work with so few or so many ranks.
@@ -118,9 +118,9 @@ pub const WINDOW: usize = 32;
 /// See [`WINDOW`].
 pub const MESSAGE_BYTES: usize = 1432;
 
-/// How long a rank that is done says good-bye. The last word of all may stay unanswered, and this
-/// is waited for then; a board that is emulated beside others can be slow to take what it still
-/// needs.
+/// The time for which a rank that is done says good-bye. The last word of all may stay unanswered,
+/// and this is waited for then; a board that is emulated beside others can be slow to take what it
+/// still needs.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3);
 
 /// The code with which a rank that fails ends the job.
@@ -139,11 +139,11 @@ pub fn run<T: Transport, P: Platform>(
     run_telling(program, ep, parameters, out, |_, _| Ok(()))
 }
 
-/// As [`run`]; before the verdict, whatever it is, `tell` writes what there is to say of the
+/// Like [`run`], but before the verdict, whatever it is, `tell` writes what there is to say of the
 /// transport.
 ///
 /// # Errors
-/// As there.
+/// The failure that the verdict tells, as of [`run`].
 pub fn run_telling<T: Transport, P: Platform>(
     program: Program,
     ep: &mut Endpoint<'_, T, P>,
@@ -188,7 +188,7 @@ fn play<T: Transport, P: Platform>(
     })
 }
 
-/// What a good verdict tells.
+/// The facts that a good verdict tells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Facts {
     /// Messages that were sent and verified.
@@ -217,5 +217,5 @@ pub const fn digest(of: u64, value: u64) -> u64 {
     (of ^ value).wrapping_mul(0x0000_0100_0000_01B3)
 }
 
-/// What a digest starts from.
+/// The value that a digest starts from.
 pub const DIGEST: u64 = 0xCBF2_9CE4_8422_2325;

@@ -38,7 +38,7 @@ macro_rules! named {
 }
 
 named! {
-    /// What a rank runs.
+    /// The program that a rank runs.
     Program {
         /// [`pingpong`](crate::pingpong)
         Pingpong = "pingpong",
@@ -52,7 +52,7 @@ named! {
 }
 
 named! {
-    /// What joins the ranks.
+    /// The link that joins the ranks.
     Link {
         /// Nothing: a job of one rank.
         Loopback = "loopback",
@@ -68,7 +68,7 @@ named! {
 }
 
 named! {
-    /// What a frame carries messages in.
+    /// The framing of messages.
     Framing {
         /// An EtherType of its own.
         Ethernet = "ethernet",
@@ -77,22 +77,22 @@ named! {
     }
 }
 
-/// Who a rank is and what it runs.
+/// The options of a rank: its place in the job, and what it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Its number in the job.
     pub rank: u32,
     /// Ranks of the job.
     pub size: u32,
-    /// What it runs.
+    /// The program that it runs.
     pub program: Program,
-    /// What joins it to the others.
+    /// The link that joins it to the others.
     pub link: Link,
-    /// What it puts into frames, where the link has any.
+    /// The framing of its messages, where the link has frames.
     pub framing: Framing,
     /// The key of the job: others on the same wire are strangers.
     pub job: u64,
-    /// What the program is told.
+    /// The parameters of the program.
     pub parameters: Parameters,
 }
 
@@ -175,21 +175,21 @@ const KEYS: [&str; 8] = [
     "aldis.count",
 ];
 
-/// What is wrong with a command line.
+/// The fault of a command line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OptionError<'l> {
     /// A key that there is not.
     Key {
-        /// What was written.
+        /// The key that was written.
         key: &'l str,
     },
     /// A value that the key cannot have.
     Value {
         /// The key.
         key: &'l str,
-        /// What was written.
+        /// The value that was written.
         value: &'l str,
-        /// What could have been.
+        /// The values that could have been.
         expected: Expected,
     },
     /// A rank outside the job.
@@ -203,14 +203,14 @@ pub enum OptionError<'l> {
     Alone,
 }
 
-/// What a value could have been.
+/// The values that a key can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// A number that fits 32 bits.
     Number,
     /// A hexadecimal number that fits 64 bits.
     Hexadecimal,
-    /// One of these names.
+    /// Any of these names.
     OneOf(&'static [&'static str]),
 }
 

@@ -47,7 +47,7 @@ pub fn run<T: Transport, P: Platform>(
     Ok(u64::from(count) * LENGTHS.len() as u64)
 }
 
-/// One message there and back. Each way has contents of its own.
+/// Sends one message there and back. Each way has contents of its own.
 fn trip<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     world: &Comm,

@@ -23,12 +23,12 @@ use aldis_protocols::card::CARD_BYTES_MAX;
 
 /// Ranks of the largest job.
 const RANKS_MAX: usize = 16;
-/// What a frame holds.
+/// The bytes that a frame holds.
 const MTU: usize = 1500;
 const _: () = assert!(MESSAGE_BYTES + Framing::Udp(Udp::of_rank(0)).mtu_overhead_bytes() <= MTU);
-/// What a message costs through two sockets and the switch; protocols are selected by it.
+/// The cost of a message through two sockets and the switch; protocols are selected by it.
 const COST: Cost = Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 };
-/// How long the ranks may take to find each other: emulators boot slowly on busy cores.
+/// The time that the ranks may take to find each other: emulators boot slowly on busy cores.
 const SEARCH_NS: u64 = 60_000_000_000;
 
 aldis_kernel::storage! {

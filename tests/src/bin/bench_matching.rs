@@ -1,4 +1,4 @@
-//! What `cargo xtask bench matching` measures: a message of 8 bytes from a rank to itself, past
+//! The program of `cargo xtask bench matching`: a message of 8 bytes from a rank to itself, past
 //! ever more receives that are posted, or messages that are unexpected, each with a tag of its own.
 //! One line of JSON for each figure.
 

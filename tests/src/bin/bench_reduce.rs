@@ -1,4 +1,4 @@
-//! What `cargo xtask bench reduce` measures: reductions of one slice into another, by the way that
+//! The program of `cargo xtask bench reduce`: reductions of one slice into another, by the way that
 //! the processor is found to allow and by each narrower one, beside a copy of as many bytes. One
 //! line of JSON for each figure.
 
@@ -12,7 +12,7 @@ use aldis_kernel::vector::{Width, Work, widest};
 /// Bytes reduced in a batch, however large a slice is.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// One way to combine two slices.
+/// A way to combine two slices.
 type Path<E> = Box<dyn Fn(&mut [E], &[E])>;
 
 /// The loop of an operation, to be run in vectors of any width.

@@ -17,7 +17,7 @@ use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{Case, Medium, cases, media, run};
 use serde_json::json;
 
-/// What stands for every case and every medium.
+/// The argument that stands for every case and every medium.
 const ALL: &str = "all";
 
 fn main() -> ExitCode {

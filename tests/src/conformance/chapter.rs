@@ -1,4 +1,4 @@
-//! What a case is, and the list of all.
+//! The type of a case, and the list of all.
 
 use core::error::Error;
 use core::fmt;
@@ -11,7 +11,7 @@ use super::{
     chapter_07_communicators, chapter_08_topologies, chapter_09_environment, sequences,
 };
 
-/// How a rank's part of a case ends. A wrong result is a panic, which every medium catches and
+/// The end of a rank's part of a case. A wrong result is a panic, which every medium catches and
 /// tells of.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
@@ -23,7 +23,7 @@ pub struct Case<T, P> {
     pub section: &'static str,
     /// Ranks that it has to have.
     pub ranks: u32,
-    /// Whether the program draws from the seed: many are worth their time then, on every medium.
+    /// True if the program draws from the seed: many are worth their time then, on every medium.
     pub is_drawn: bool,
     /// The program, run by every rank with the seed.
     pub run: fn(&mut Endpoint<'_, T, P>, u64) -> Outcome,

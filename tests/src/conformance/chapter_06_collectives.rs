@@ -165,8 +165,8 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
     Ok(())
 }
 
-/// Where ranks of a node share memory, others do not, and the call says how many a node has,
-/// selection takes the all-to-all in two levels; elsewhere it takes another one.
+/// Selection takes the all-to-all in two levels where ranks of a node share memory, others do not,
+/// and the call says how many a node has; elsewhere it takes another one.
 fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

@@ -14,8 +14,8 @@ use super::rank::{Watch, play, verdict, words};
 use super::storage::{REQUESTS, Room, boxed};
 use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, serve};
 
-/// What a seed draws: either family; sockets that take little, so that messages are cut; several
-/// links.
+/// Returns the configuration that a seed draws: either family; sockets that take little, so that
+/// messages are cut; several links.
 fn config(seed: u64) -> Config {
     let family = if seed & 1 == 0 { Family::V4 } else { Family::V6 };
     let interfaces = Interfaces { include: vec!["lo".into()], exclude: Vec::new(), family: Some(family) };

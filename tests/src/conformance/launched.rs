@@ -16,7 +16,7 @@ use super::rank::play;
 const STORAGE_REQUESTS: usize = 1024;
 
 aldis_kernel::storage! {
-    /// What a rank of one case has; those of many cases have the default storage.
+    /// The storage of a rank of one case; those of many cases have the default storage.
     static STORAGE: peers = 64, requests = STORAGE_REQUESTS, communicators = 64,
         envelopes = 128, blocks = 32, block_bytes = 8192, pooled = 16, bins = 1024,
         pieces = 1024
@@ -26,7 +26,7 @@ aldis_kernel::storage! {
 /// machine's, so there are some thousand times as many as a job needs on one that has time for it.
 const HANG_S: &str = "300";
 
-/// Where the two programs are.
+/// The paths of the two programs.
 #[derive(Debug)]
 pub struct Programs {
     /// `aldis-run`.
@@ -65,8 +65,8 @@ pub fn rank(case: usize, seed: u64) -> ExitCode {
     aldis_host_sim::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
 }
 
-/// What a job can play one after the other: messages, datatypes and collectives. Other chapters
-/// leave communicators, attributes and the like behind.
+/// The chapters that a job can play one after the other: messages, datatypes and collectives. Other
+/// chapters leave communicators, attributes and the like behind.
 const CHAPTERS: [&str; 4] = ["3", "4", "5", "6"];
 
 /// The `main` of a rank of a job that plays every such case of its size; rank 0 says how many there

@@ -1,4 +1,4 @@
-//! What cases run over, in one list.
+//! The media that cases run over, in one list.
 
 use core::fmt;
 use core::ops::RangeInclusive;
@@ -20,12 +20,12 @@ const CORE_REQUESTS: usize = 256;
 /// Seeds that a case that draws from them has on every medium at least.
 const DRAWN: u64 = 20;
 
-/// How many seeds are worth their time on a medium.
+/// The number of seeds that are worth their time on a medium.
 #[derive(Clone, Copy)]
 enum Seeds {
-    /// One: nothing is drawn.
+    /// A single one: nothing is drawn.
     One,
-    /// One for each size of storage: nothing else is drawn.
+    /// A seed for each size of storage: nothing else is drawn.
     Rooms,
     /// So many of a thousand, and one for each size of storage at least.
     PerThousand(u64),
@@ -36,7 +36,7 @@ enum Seeds {
 pub struct Medium {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it is, in a line.
+    /// The medium in a line.
     pub about: &'static str,
     /// Least and most ranks of a job on it.
     ranks: (u32, u32),
@@ -44,7 +44,7 @@ pub struct Medium {
     run: fn(&Plan) -> Result<(), String>,
 }
 
-/// What every case runs over. A transport that comes later is a line here.
+/// The media that every case runs over. A transport that comes later is a line here.
 const MEDIA: &[Medium] = &[
     Medium {
         name: "loopback",
@@ -147,8 +147,8 @@ impl Medium {
         MEDIA.iter().find(|medium| medium.name == name)
     }
 
-    /// How many seeds to run here when a campaign over all media has so many, of a case that draws
-    /// from them or does not.
+    /// Returns the number of seeds to run here when a campaign over all media has so many, of a
+    /// case that draws from them or does not.
     pub const fn seeds_of(&self, seeds: u64, is_drawn: bool) -> u64 {
         let rooms = Room::ALL.len() as u64;
         let worth = match self.seeds {
@@ -176,12 +176,12 @@ impl fmt::Debug for Medium {
     }
 }
 
-/// One run of one case.
+/// A run of one case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// Which case: its place in the list.
     pub case: usize,
-    /// What the medium draws from, and the case if it does.
+    /// The seed that the medium draws from, and the case if it does.
     pub seed: u64,
     ranks: u32,
 }
@@ -209,11 +209,11 @@ pub struct Failure {
     pub case: String,
     /// Its name.
     pub name: &'static str,
-    /// What it ran over.
+    /// The medium that it ran over.
     pub medium: &'static str,
     /// The run's seed.
     pub seed: u64,
-    /// What each rank that failed said.
+    /// The words of each rank that failed.
     pub what: String,
 }
 

@@ -1,4 +1,4 @@
-//! One rank of a case, and what is checked of its endpoint whatever the case.
+//! A rank of a case, and what is checked of its endpoint whatever the case.
 
 use core::any::Any;
 use core::fmt::Write as _;
@@ -34,7 +34,7 @@ pub(super) fn play<T: Transport, P: Platform>(
     }
 }
 
-/// Whether memory stayed within its bounds: nothing was ever kept that there was no room for.
+/// Fails unless memory stayed within its bounds: nothing was ever kept that there was no room for.
 fn bounded<T: Transport, P: Platform>(
     endpoint: &Endpoint<'_, T, P>,
     requests_max: usize,
@@ -50,14 +50,14 @@ fn bounded<T: Transport, P: Platform>(
     ))
 }
 
-/// What the ranks of a job in this process know of each other.
+/// The state that the ranks of a job in this process share.
 #[derive(Debug)]
 pub(super) struct Watch {
     size: u32,
-    /// What a rank may spend on its part. Never the time of the machine: however little of that
-    /// there is for this job, one that gets on is not taken for one that hangs.
+    /// The time that a rank may spend on its part. Never the time of the machine: however little of
+    /// that there is for this job, one that gets on is not taken for one that hangs.
     limit: Duration,
-    /// Whether a rank may end with something left.
+    /// True if a rank may end with something left.
     may_leave: bool,
     /// Ranks that are over, and once more those that have nothing left.
     over: AtomicU32,
@@ -144,8 +144,8 @@ impl Watch {
     }
 }
 
-/// What is left of a rank: its queues, its requests, and where others have credit for places that
-/// are not free.
+/// Describes what is left of a rank: its queues, its requests, and where others have credit for
+/// places that are not free.
 fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String {
     let (posted, unexpected) = endpoint.queue_depths();
     let mut told = format!(" ({posted} receives posted, {unexpected} messages kept)");
@@ -161,7 +161,7 @@ fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String 
     told
 }
 
-/// Whether every place that others have credit for is free, and no request slot in use.
+/// Returns true if every place that others have credit for is free, and no request slot in use.
 fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
     let free = |peer| {
         let credits = endpoint.credits(PeerId(peer));
@@ -181,7 +181,7 @@ pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String
     if failed.is_empty() { Ok(ranks.into_iter().flatten().collect()) } else { Err(failed.join("\n  ")) }
 }
 
-/// What a panic said.
+/// Returns the message of a panic.
 pub(super) fn words(panic: &(dyn Any + Send)) -> String {
     let owned = panic.downcast_ref::<String>().cloned();
     owned.or_else(|| panic.downcast_ref::<&str>().map(|words| (*words).into())).unwrap_or_default()

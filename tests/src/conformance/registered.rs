@@ -7,15 +7,15 @@ use super::connected::run_over;
 use super::storage::Room;
 use super::threads::EPOCH;
 
-/// Where the system lists RDMA devices.
+/// The folder in which the system lists RDMA devices.
 const DEVICES: &str = "/sys/class/infiniband";
 
-/// Whether there is a device.
+/// Returns true if there is a device.
 pub(super) fn is_here() -> bool {
     std::fs::read_dir(DEVICES).is_ok_and(|mut devices| devices.next().is_some())
 }
 
-/// What the environment chooses of device and manager.
+/// Returns the device and the manager that the environment chooses.
 fn chosen() -> Result<Config, String> {
     Config::from_environment().map_err(|error| error.to_string())
 }

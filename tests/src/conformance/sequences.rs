@@ -18,7 +18,7 @@ const ROUNDS: u64 = 3;
 const CALLS_MAX: u64 = 4;
 const MESSAGES_MAX: u64 = 3;
 
-/// What a sequence is made of.
+/// The operations that a sequence is made of.
 const OPERATIONS: [Operation; 10] = [
     Operation::Barrier,
     Operation::Bcast,
@@ -100,7 +100,7 @@ fn round<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// What a seed draws, alike on all ranks: SplitMix64 (Steele, Lea, Flood 2014).
+/// The numbers that a seed draws, alike on all ranks: SplitMix64 (Steele, Lea, Flood 2014).
 struct Draw(u64);
 
 impl Draw {
@@ -145,7 +145,7 @@ impl Reduce<u64> for Compose {
     }
 }
 
-/// One call, the same on all ranks.
+/// A call, the same on all ranks.
 #[derive(Debug)]
 struct Call {
     operation: Operation,
@@ -231,7 +231,7 @@ impl Call {
         }
     }
 
-    /// What `len` elements of these many first ranks reduce to.
+    /// Returns the `count` elements that the data of the first `ranks` ranks reduce to.
     fn reduced(&self, ranks: u32) -> Vec<u64> {
         let reduce = |index| {
             let operands = (0..ranks).map(|rank| noise(self.seed, rank, index));

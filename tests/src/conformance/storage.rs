@@ -11,10 +11,10 @@ pub const REQUESTS: usize = 64;
 pub const COMMUNICATORS: usize = 8;
 const PIECES: usize = 60;
 
-/// How much a rank's storage holds.
+/// The size of a rank's storage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// One unmatched message a peer and no eager block: the least that is legal.
+    /// Room for one unmatched message a peer and no eager block: the least that is legal.
     Least,
     /// A few of both.
     Some,

@@ -19,7 +19,7 @@ use nix::time::{ClockId, clock_gettime};
 use super::rank::{Watch, verdict, words};
 use super::storage::{Room, Store, boxed};
 
-/// What a rank talks over.
+/// The transport of a rank.
 pub type Threads<'m> = Composite<Loopback<'m>, Shm<'m>>;
 /// A rank's endpoint.
 pub type ThreadEndpoint<'m, 'w> = Endpoint<'m, Threads<'m>, Host<'w>>;
@@ -117,21 +117,21 @@ pub fn run<R: Send>(
     run_in(Job { rings: rings(size), store: || boxed(room), may_leave: false }, body)
 }
 
-/// What a job is made of.
+/// The parts of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<S> {
     /// The rings, and how many ranks there are.
     pub rings: Geometry,
     /// Makes the storage of a rank.
     pub store: S,
-    /// Whether ranks may be over with messages and requests left.
+    /// True if ranks may be over with messages and requests left.
     pub may_leave: bool,
 }
 
-/// As [`run`], of a job of one's own make.
+/// Like [`run`], but for a job of the caller's own make.
 ///
 /// # Errors
-/// As [`run`].
+/// What the ranks said that failed, panicked or hang.
 pub fn run_in<R: Send>(
     Job { rings, store, may_leave }: Job<impl Fn() -> Box<dyn Store> + Sync>,
     body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<R, String> + Sync,
@@ -167,7 +167,7 @@ pub(super) fn serve<'s, T: Transport, R>(
 /// Runs `body` on a job of one rank that has nothing but itself.
 ///
 /// # Errors
-/// As [`run`].
+/// What the rank said if it failed, panicked or hangs.
 pub fn run_alone(
     room: Room,
     body: impl Fn(&mut Endpoint<'_, Loopback<'_>, Host<'_>>) -> Result<(), String>,
@@ -181,7 +181,7 @@ pub fn run_alone(
 /// Runs `body` on the cores of a job of [`cores::run_on`], with the storage and rings that it has.
 ///
 /// # Errors
-/// As [`run`].
+/// What the ranks said that failed, panicked or hang.
 pub fn run_on_cores(
     size: u32,
     body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<(), String> + Sync,

@@ -29,7 +29,7 @@ const OTHERS: usize = RANKS_MAX - 1;
 /// Frames that one rank may have under way to another.
 const WINDOW: usize = 16;
 const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 8_500 };
-/// What the clock moves by when all ranks have had their turn.
+/// The time by which the clock moves when all ranks have had their turn.
 const ROUND_NS: u64 = 20_000;
 /// A job that takes longer hangs, by the clock of the wire.
 const HANG: Duration = Duration::from_secs(20);
@@ -83,7 +83,7 @@ impl Turns {
     }
 }
 
-/// What a rank knows of its job.
+/// The knowledge that a rank has of its job.
 struct Seat<'w> {
     turns: Arc<Turns>,
     me: u32,

@@ -49,8 +49,8 @@ fn scratches(size: u32, count: usize) -> [usize; 3] {
     [all, all.div_ceil(7), 0]
 }
 
-/// Whether a call was refused for its scratch: alike on all ranks, and only if an algorithm was
-/// named.
+/// Returns true if a call was refused for its scratch: alike on all ranks, and only if an algorithm
+/// was named.
 fn is_refused(result: Result<(), aldis_kernel::Error>) -> bool {
     match result {
         Ok(()) => false,

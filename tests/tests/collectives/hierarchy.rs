@@ -118,7 +118,7 @@ fn ranks_find_out_how_many_a_node_has() {
     assert_eq!(found(9, |rank| u32::from(rank > 1) + u32::from(rank > 5)), None, "two, four and three");
 }
 
-/// What is left of a collective does not meet the next one.
+/// Messages left of a collective do not meet the next one.
 #[test]
 fn two_levels_and_one_follow_each_other() {
     run(7, |endpoint| {

@@ -30,7 +30,7 @@ fn block(is_upper: bool, from: u32, to: u32, len: usize) -> Vec<u32> {
     (0..len).map(|at| element(is_upper, from, to, at)).collect()
 }
 
-/// What a rank knows of its two groups.
+/// The two groups as a rank knows them.
 pub(crate) struct Sides {
     pub(crate) between: Comm,
     is_upper: bool,
@@ -88,7 +88,7 @@ fn in_halves(body: impl Fn(&mut Endpoint<'_, '_>, &Sides) + Sync) {
     }
 }
 
-/// Whether a call was refused for its scratch.
+/// Returns true if a call was refused for its scratch.
 fn is_refused(result: Result<(), Error>) -> bool {
     result.is_err_and(|error| {
         assert!(matches!(error.cause, Cause::TooSmall { .. }), "{error}");

@@ -62,7 +62,7 @@ fn memory(blocks: &[Block], end: usize, of: impl Fn(u32) -> Option<Vec<u32>>) ->
     all
 }
 
-/// What a rank has for its neighbours, and they for it, where lengths differ.
+/// The data that a rank has for its neighbours, and they for it, where lengths differ.
 struct Unlike {
     /// Times the usual length.
     times: usize,
@@ -84,7 +84,7 @@ impl Unlike {
     }
 }
 
-/// What is exchanged where lengths differ, in elements and in bytes.
+/// Exchanges data whose lengths differ, in elements and in bytes.
 fn exchange_unlike(
     ep: &mut Endpoint,
     around: &Neighbourhood<'_>,
@@ -190,7 +190,8 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     assert_eq!(gathered, expected.collect::<Vec<_>>());
 }
 
-/// What goes one way arrives as coming from the other, however few ranks there are that way.
+/// A message that goes one way arrives as coming from the other, however few ranks there are that
+/// way.
 #[test]
 fn grids_of_any_shape() {
     let along = |extent: i32| Dimension { extent: extent.unsigned_abs(), is_periodic: extent > 0 };
@@ -382,8 +383,8 @@ fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
     }
 }
 
-/// Who gives a neighbour of unlike length what it does not take is told so, and so is the
-/// neighbour.
+/// A rank that gives a neighbour a block of another length than that takes is told so, and so is
+/// the neighbour.
 #[test]
 fn blocks_that_neighbours_take_otherwise_are_found() {
     for (len, unlike) in [(3, 2), (9_000, 8_999), (20_000, 30_000)] {

@@ -83,16 +83,16 @@ pub(crate) fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
     (0..count).map(|index| E::sample(noise(seed, rank, index))).collect()
 }
 
-/// One call of a random job.
+/// A call of a random job.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) operation: Operation,
     /// Which of the operation's algorithms; the one that selection takes where there are not so
     /// many, or it cannot.
     pub(crate) algorithm: usize,
-    /// Where there is one.
+    /// The root, if the operation has one.
     pub(crate) root: u32,
-    /// What is reduced, and how.
+    /// The type that is reduced, and the operation on it.
     pub(crate) kind: u8,
     pub(crate) count: usize,
     pub(crate) scratch: usize,
@@ -218,7 +218,7 @@ impl Call {
         }
     }
 
-    /// What `rank` must end with.
+    /// Checks that `rank` has ended with what it must.
     pub(crate) fn check(&self, seed: u64, (rank, size): (u32, u32), data: &Data) {
         let count = self.count;
         // The ranks whose data are reduced, from 0 on.

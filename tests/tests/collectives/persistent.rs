@@ -114,7 +114,7 @@ fn of_blocks<'scope>(
     }
 }
 
-/// What rank `from` has for rank `to` at a start.
+/// Returns the element that rank `from` has for rank `to` at a start.
 fn element(from: u32, to: u32, start: u32, at: usize) -> u32 {
     (from << 20) ^ (to << 12) ^ (start << 4) ^ at as u32
 }
@@ -277,8 +277,8 @@ fn a_failed_one_is_not_started_again() {
     });
 }
 
-/// What is made takes its place among all other collectives, whenever it is started and whether it
-/// ever is.
+/// A persistent collective takes its place among all others when it is made, whenever it is started
+/// and whether it ever is.
 #[test]
 fn others_go_between_and_some_are_never_started() {
     run(4, |endpoint| {

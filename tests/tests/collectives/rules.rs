@@ -100,7 +100,7 @@ fn share(rank: u32, size: u32, count: usize) -> Range<usize> {
     first(rank)..first(rank + 1)
 }
 
-/// What a reduction to blocks leaves to this rank.
+/// Returns what a reduction to blocks leaves to this rank.
 fn scattered(
     endpoint: &mut Endpoint<'_, '_>,
     options: &Options,
@@ -118,7 +118,7 @@ fn scattered(
     Ok(bits(&own))
 }
 
-/// One reduction of this rank's fractions; what it ends with.
+/// Reduces this rank's fractions once, and returns what it ends with.
 fn reduced(
     endpoint: &mut Endpoint<'_, '_>,
     options: &Options,

@@ -163,8 +163,8 @@ fn portions(
     }
 }
 
-/// Who gives and who takes may think otherwise of a block's length: that is told, by the name of
-/// the other.
+/// The sender and the receiver may think otherwise of a block's length: that is told, by the name
+/// of the other.
 #[test]
 fn blocks_of_another_length_than_expected_are_found() {
     let errors = run(2, |endpoint| {
@@ -272,8 +272,8 @@ fn it_is_chosen_by_name_for_what_it_can_do() {
     assert!(told.contains("shared") && told.contains("where all ranks are on one node"), "{told}");
 }
 
-/// As many as there are lines are under way; one more waits for the first, which nobody drives: a
-/// typed error, and it goes on later.
+/// With as many collectives under way as there are lines, one more waits for the first, which no
+/// rank drives: a typed error, and it goes on later.
 #[test]
 fn more_collectives_than_lines_are_an_error_that_passes() {
     run(2, |endpoint| {
@@ -330,7 +330,8 @@ fn long_ones_follow_each_other_and_short_ones_do_not_wait() {
     });
 }
 
-/// What a scope leaves unfinished is given up when it ends; the communicator can be used again.
+/// A collective that a scope leaves unfinished is given up when it ends; the communicator can be
+/// used again.
 #[test]
 fn what_was_dropped_holds_nothing_up() {
     run(2, |endpoint| {
@@ -512,7 +513,7 @@ proptest! {
     }
 }
 
-/// One that runs ahead waits for no rank that has left, be it for a line or for a chunk.
+/// A rank that runs ahead waits for no rank that has left, be it for a line or for a chunk.
 #[test]
 fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
     for count in [1, 20_000] {

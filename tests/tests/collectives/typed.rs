@@ -18,7 +18,7 @@ use crate::rig::{Endpoint, run, run_with_requests};
 
 type Table = TypeTable<48, 8000>;
 
-/// What no data is.
+/// The byte that no data is.
 const GAP: u8 = 0xA5;
 /// Entries of a block at most.
 const ENTRIES_MAX: usize = 60;
@@ -33,12 +33,12 @@ fn each(size: u32) -> impl Iterator<Item = Options> {
     known.map(|known| Options::using(*known)).chain([Options::default()])
 }
 
-/// What one rank has for another.
+/// The data that one rank has for another.
 #[derive(Clone, Debug)]
 struct Given {
     recipe: Recipe,
     count: u64,
-    /// Whether it is received as it was sent, or element by element elsewhere.
+    /// True if it is received as it was sent, or element by element elsewhere.
     as_sent: bool,
 }
 
@@ -50,7 +50,7 @@ fn backwards(map: &Map) -> Recipe {
 }
 
 impl Given {
-    /// What is sent, and what is received.
+    /// Returns the types and counts of the sender and of the receiver.
     fn sides(&self) -> [(Recipe, u64); 2] {
         let map = self.recipe.map().times(self.count);
         let sent = (self.recipe.clone(), self.count);
@@ -250,7 +250,7 @@ fn few_request_slots_are_enough() {
     }
 }
 
-/// Who has no bytes for a rank sends nothing, whatever types both say it by.
+/// A rank that has no bytes for another sends nothing, whatever types both say it by.
 #[test]
 fn blocks_without_bytes_take_no_messages() {
     let left = run(4, |endpoint| {

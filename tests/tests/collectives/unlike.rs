@@ -15,7 +15,7 @@ use super::rig::{Endpoint, run};
 /// A call that a rank makes: the operation, its root, and elements.
 type Made = (Operation, u32, usize);
 
-/// How long a rank waits where nobody can tell what is wrong.
+/// The time that a rank waits where no rank can tell what is wrong.
 const LIMIT: Duration = Duration::from_secs(1);
 
 fn named(operation: Operation) -> Options {
@@ -58,8 +58,8 @@ fn nonblocking(ep: &mut Endpoint<'_, '_>, on: &Comm, options: &Options, made: Ma
     })
 }
 
-/// What each rank is told when rank 0 makes another call than the rest; who has gone on meets the
-/// others in a barrier, which is unlike nothing but may find what was left.
+/// Returns the error of each rank when rank 0 makes another call than the rest; a rank that has
+/// gone on meets the others in a barrier, which is unlike nothing but may find what was left.
 fn told(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) -> Vec<Option<Error>> {
     run(size, |ep| {
         let world = met(ep);
@@ -83,7 +83,7 @@ fn rooted(operation: Operation) -> bool {
     matches!(operation, Operation::Bcast | Operation::Reduce)
 }
 
-/// Whether an error tells of both calls, seen from rank `rank`.
+/// Returns true if an error tells of both calls, seen from rank `rank`.
 fn tells(error: &Error, rank: usize, calls: [Made; 2]) -> bool {
     let [first, rest] = calls;
     let (mine, other) = if rank == 0 { (first, rest) } else { (rest, first) };
@@ -144,7 +144,7 @@ fn unlike_calls_by_messages_are_told_with_both_sides() {
     }
 }
 
-/// Where nobody sends there is nothing to be seen but who is missing.
+/// The only thing to be seen where no rank sends is which one is missing.
 #[test]
 fn who_waits_for_one_who_waits_is_told_by_the_deadline() {
     let told = told(2, [(Operation::Reduce, 0, 2), (Operation::Reduce, 1, 2)], false, true);
@@ -171,7 +171,7 @@ fn unlike_calls_by_control_lines_are_told_with_both_sides() {
     }
 }
 
-/// One rank waits at control lines, the others for messages.
+/// A rank waits at control lines, the others for messages.
 #[test]
 fn who_waits_at_control_lines_sees_that_others_send_messages() {
     for size in [2, 4] {

@@ -11,7 +11,7 @@ use crate::harness::{RANK, becomes, begin, behave, is_alive, program, run, start
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// One host that is no other machine and yet the launcher's own only through an agent.
+/// A host that is no other machine and yet the launcher's own only through an agent.
 const AGENT: [&str; 2] = ["--host", "local:a"];
 
 /// The process that started this one.

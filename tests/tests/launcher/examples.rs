@@ -9,7 +9,7 @@ fn play(name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
     play_with(&[], name, ranks, arguments)
 }
 
-/// As [`play`], with options of the launcher.
+/// Like [`play`], but with options of the launcher.
 fn play_with(options: &[&str], name: &str, ranks: u32, arguments: &[&str]) -> Vec<String> {
     let (ranks, path) = (ranks.to_string(), program("examples").join(name));
     let mut line = vec!["-n", &ranks, "--timeout", "50", "--output", "plain"];

@@ -80,7 +80,8 @@ fn a_rank_without_room_for_its_peers_segments_is_named() {
     says(&output, 1, &told);
 }
 
-/// What does not fit is told with need and have, whatever it is; nobody is ended by a signal.
+/// Memory that does not fit is told with need and have, whatever it is for; no rank is ended by a
+/// signal.
 #[test]
 fn a_rank_without_addresses_says_how_many_it_needs() {
     let tables =

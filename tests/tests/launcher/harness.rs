@@ -18,7 +18,7 @@ pub(crate) const RANK: &str = env!("CARGO_BIN_EXE_launcher_rank");
 /// A job that takes longer hangs.
 const WATCHDOG: Duration = Duration::from_secs(60);
 
-/// How long a launcher that was asked to end may take to say what everybody was doing.
+/// The time that a launcher that was asked to end may take to say what every rank was doing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
 /// A program of `aldis-host-sim`, built in the profile and target folder of this test: `aldis-run`
@@ -174,7 +174,7 @@ impl Job {
         self.collect()
     }
 
-    /// Whether it has ended.
+    /// Returns true if it has ended.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().expect("the child is ours").is_some()
     }
@@ -236,7 +236,7 @@ impl Ended {
     }
 }
 
-/// Whether a process is there and not a zombie.
+/// Returns true if a process is there and not a zombie.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The state follows the name, which stands in parentheses.

@@ -129,8 +129,8 @@ fn hosts_of_a_file_are_used() {
         .says(2, &["line 1: `none` is no number of slots"]);
 }
 
-/// What a job of more ranks than cores says on a terminal, and its exit code. `None` where 60 ranks
-/// are not more.
+/// Returns what a job of more ranks than cores says on a terminal, its exit code, and the note that
+/// is due. `None` where 60 ranks are not more.
 fn crowd_on_a_terminal(options: &[&str]) -> Option<(String, i32, String)> {
     let cores = std::thread::available_parallelism().unwrap().get();
     let ranks = (cores < 60).then(|| (cores + 1).to_string())?;

@@ -16,10 +16,10 @@ use nix::sys::signal::Signal;
 
 use crate::harness::{Ended, Job, RANK, launch};
 
-/// What the environment of each rank has beside PMI's variables.
+/// The variables in the environment of each rank beside PMI's.
 type Variables = fn(usize) -> Vec<(&'static str, &'static str)>;
 
-/// What a manager does to one command, and otherwise well.
+/// A fault of a manager in one command; it does all others well.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mischief {
     None,
@@ -31,11 +31,11 @@ enum Mischief {
     Babble(&'static str),
 }
 
-/// What all conversations of a job have in common.
+/// The state that all conversations of a job have in common.
 struct Shared {
     ranks: usize,
     mischief: Mischief,
-    /// What `vallen_max` is said to be.
+    /// The value that is given for `vallen_max`.
     room: usize,
     state: Mutex<State>,
     changed: Condvar,
@@ -43,7 +43,7 @@ struct Shared {
 
 #[derive(Default)]
 struct State {
-    /// What was put behind the last fence, and before it.
+    /// The values that were put behind the last fence, and before it.
     fresh: HashMap<String, String>,
     values: HashMap<String, String>,
     waiting: usize,

@@ -1,4 +1,4 @@
-//! What becomes of what the ranks print.
+//! Tests of what becomes of the ranks' output.
 
 use std::collections::BTreeSet;
 

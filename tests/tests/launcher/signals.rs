@@ -39,8 +39,8 @@ fn an_interrupt_ends_the_job_and_says_what_everybody_was_doing() {
     }
 }
 
-/// What ignores the signal of a child's end hands that down, and then the system says nothing of
-/// how children end.
+/// A parent that ignores the signal of a child's end hands that down, and then the system says
+/// nothing of how children end.
 #[test]
 fn a_parent_that_ignores_childrens_ends_is_not_inherited_from() {
     for hosts in [&[][..], &["--host", "local:a,local:b"]] {

@@ -18,7 +18,7 @@ use crate::hydra::verified;
 /// The daemons, in the order of their start.
 const DAEMONS: [&str; 3] = ["munged", "slurmctld", "slurmd"];
 
-/// How long the cluster may take to run its first job.
+/// The time that the cluster may take to run its first job.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// A cluster of one node, with a folder, a key and ports of its own.
@@ -158,7 +158,7 @@ pub(crate) fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
 /// The package of the interface.
 const ABI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../host-sim/mpi-abi");
 
-/// Where a program is; daemons are not in everybody's PATH.
+/// Returns the path of a program; daemons are not in every user's PATH.
 fn find(name: &str) -> Option<PathBuf> {
     let folders = std::env::var("PATH").unwrap_or_default();
     let folders = folders.split(':').chain(["/usr/sbin", "/usr/local/sbin"]);

@@ -11,8 +11,8 @@ use crate::harness::begin;
 /// Ports that the job may listen on, and strangers try.
 const PORTS: u16 = 8;
 
-/// What strangers say: nothing, another protocol, a beginning that nothing follows, a whole
-/// greeting of nobody.
+/// The words of strangers: nothing, another protocol, a beginning that nothing follows, a whole
+/// greeting of no rank.
 const WORDS: [&[u8]; 4] = [
     b"",
     b"GET / HTTP/1.1\r\nHost: here\r\n\r\n",

@@ -217,7 +217,7 @@ fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<B
     pair
 }
 
-/// What was counted at both ends.
+/// The counts of both ends.
 #[derive(Default, Debug)]
 struct Told {
     thrown: u64,

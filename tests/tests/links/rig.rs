@@ -14,10 +14,10 @@ use aldis_protocols::reliable;
 pub(crate) const MESSAGE_BYTES: usize = 456;
 /// The longest frame of the devices.
 pub(crate) const FRAME_BYTES: usize = MESSAGE_BYTES + UDP_HEADER_BYTES + reliable::FRAME_BYTES;
-/// What both ranks are of, and the life that each is in.
+/// The job of both ranks, and the life that each is in.
 pub(crate) const JOB: u64 = 0xA1D1_5001;
 pub(crate) const EPOCHS: [Epoch; 2] = [Epoch(11), Epoch(12)];
-/// What the clock moves by while both ranks poll once.
+/// The time by which the clock moves while both ranks poll once.
 const TURN_NS: u64 = 20_000;
 /// Turns after which a test has failed: some minutes of virtual time.
 const TURNS_MAX: u32 = 10_000_000;
@@ -55,7 +55,7 @@ impl Draw {
         mixed ^ (mixed >> 31)
     }
 
-    /// Whether something happens that happens once in `every` times.
+    /// Returns true once in `every` times, by chance.
     pub(crate) fn once_in(&mut self, every: u64) -> bool {
         self.next().is_multiple_of(every)
     }
@@ -91,14 +91,14 @@ impl<N: Nic> Pair<N> {
         pair
     }
 
-    /// What a rank tells the other of itself.
+    /// Returns the card that a rank gives the other.
     pub(crate) fn card(&self, rank: usize) -> Card {
         let mut card = self.ends[rank].card();
         card.address.extend_from_slice(&self.ends[rank].transport().address()).unwrap();
         card
     }
 
-    /// One message from rank `from` to the other, as it arrives.
+    /// Sends one message from rank `from` to the other, and returns it as it arrives.
     pub(crate) fn pass(&mut self, from: usize, data: &[u8], tag: Tag) -> Vec<u8> {
         let mut buffer = vec![0; data.len() + 1];
         let [zero, one] = &mut self.ends;

@@ -13,7 +13,7 @@ use crate::rig::{Draw, FRAME_BYTES, Pair};
 /// Bytes that a pipe holds: the queue of a UART.
 const PIPE_BYTES: usize = 64;
 
-/// One direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a
+/// A direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a
 /// companion; now and then there is a burst of noise.
 struct Pipe {
     bytes: VecDeque<u8>,
@@ -44,7 +44,7 @@ impl Pipe {
     }
 }
 
-/// One end of a line.
+/// An end of a line.
 pub(crate) struct Line {
     into: Rc<RefCell<Pipe>>,
     from: Rc<RefCell<Pipe>>,

@@ -13,7 +13,7 @@ use crate::rig::{Draw, FRAME_BYTES, Pair};
 /// A block holds a short message: 48 bytes of headers, 8 of its own.
 const BLOCK_BYTES: usize = 96;
 
-/// What is in the peripheral's unit; one bit of so many exchanges is flipped each way.
+/// The blocks in the peripheral's unit; in one of `every` exchanges a bit is flipped each way.
 struct Unit {
     loaded: Option<Vec<u8>>,
     came: Option<Vec<u8>>,
@@ -22,7 +22,7 @@ struct Unit {
 }
 
 impl Unit {
-    /// What becomes of a block on its way.
+    /// Returns a block as it arrives: perhaps with a bit flipped.
     fn carried(&mut self, block: &[u8]) -> Vec<u8> {
         let mut block = block.to_vec();
         if self.every.is_some_and(|every| self.draw.once_in(every)) {

@@ -21,7 +21,7 @@ use crate::{Measured, Outcome};
 struct Blocks {
     workload: Workload,
     list: Vec<Block>,
-    /// What neighbours are given, where that is divided otherwise.
+    /// The blocks that neighbours are given, where they are divided otherwise.
     given: [Block; 2],
     /// From the start of one to the start of the next.
     stride: usize,
@@ -54,7 +54,7 @@ impl Blocks {
         Self { workload, list, given, stride }
     }
 
-    /// What neighbours are given, and the list of what they give.
+    /// Returns the data that neighbours are given, and the list of the blocks that they give.
     fn near<'m>(&self, all: &'m [u8]) -> (&'m [u8], &[Block]) {
         let own = all.get(..self.given[0].len).unwrap_or_default();
         (own, self.list.get(..2).unwrap_or_default())
@@ -87,7 +87,7 @@ impl Blocks {
     }
 }
 
-/// What a turn works on.
+/// The data that a turn works on.
 struct Turn<'e> {
     endpoint: &'e mut HostEndpoint,
     world: &'e Comm,
@@ -100,7 +100,7 @@ struct Turn<'e> {
 }
 
 impl Measured<'_> {
-    /// One more turn than is timed, on known bytes, is verified.
+    /// Times turns on blocks. One more turn, on known bytes, is verified.
     pub(crate) fn on_blocks(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let blocks = Blocks::new(batch, rank, size);

@@ -22,8 +22,8 @@ impl Measured<'_> {
         control.run(batch, |_| Ok(barrier(&mut **endpoint, world)?))
     }
 
-    /// What a root sends is what it received as another's leaf just before: fresh in its cache
-    /// alone.
+    /// Times broadcasts. A root sends what it received as another's leaf just before: fresh in its
+    /// cache alone.
     pub(crate) fn bcast(&mut self, batch: Batch) -> Outcome<()> {
         self.buffers(batch, 1)?;
         let (rank, size) = (self.world.rank().0, self.world.size());
@@ -93,8 +93,9 @@ impl Measured<'_> {
         Err(format!("a scan gave other sums than {expected}").into())
     }
 
-    /// What a rank has put into its data it gives to others in the next turn, at least to its
-    /// opposite: the sums grow as in a scan. One more turn, on known numbers, is verified.
+    /// Times reductions to blocks. A rank gives what it has put into its data to others in the next
+    /// turn, at least to its opposite: the sums grow as in a scan. One more turn, on known numbers,
+    /// is verified.
     pub(crate) fn reduce_scatter(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
         let each = batch.bytes / 8;

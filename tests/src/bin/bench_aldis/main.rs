@@ -1,5 +1,6 @@
-//! What `cargo xtask bench` measures of Aldis: every workload of [`aldis_tests::bench`], started by
-//! `aldis-run` like any other program. `xtask/peers/bench.c` is the same over MPI.
+//! The program that `cargo xtask bench` measures Aldis with: every workload of
+//! [`aldis_tests::bench`], started by `aldis-run` like any other program. `xtask/peers/bench.c` is
+//! the same over MPI.
 
 mod blocks;
 mod collectives;
@@ -28,8 +29,8 @@ struct Measured<'e> {
     /// All ranks in a ring.
     ring: Neighbourhood<'e>,
     control: Control,
-    /// What is sent, and where it arrives; collectives use `out` alone. In the arena if there is
-    /// one.
+    /// The memory that is sent, and that in which it arrives; collectives use `out` alone. In the
+    /// arena if there is one.
     out: Bytes,
     back: Bytes,
 }

@@ -153,7 +153,7 @@ impl Measured<'_> {
         })
     }
 
-    /// Whether the last turn's messages are those that were sent.
+    /// Fails unless the last turn's messages are those that were sent.
     fn arrived(&self, batch: Batch, sent: u8) -> Outcome<()> {
         if batch.bytes == 0 || uniform(&self.back) == Some(sent) {
             return Ok(());

@@ -65,7 +65,7 @@ fn finish_receive<'a>(
     scope.wait(request)
 }
 
-/// How the message is received.
+/// The way in which the message is received.
 #[derive(Clone, Copy, PartialEq)]
 enum Receive {
     Blocking,

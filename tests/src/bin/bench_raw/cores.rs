@@ -1,5 +1,5 @@
-//! Whether two cores are two: virtual ones may share the execution units of one physical core,
-//! which no topology tells.
+//! Measures whether two cores are two: virtual ones may share the execution units of one physical
+//! core, which no topology tells.
 
 use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicU32, Ordering};

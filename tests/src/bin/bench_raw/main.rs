@@ -52,7 +52,7 @@ fn start_second(shared: OwnedFd) -> Outcome<Child> {
     Ok(second.spawn()?)
 }
 
-/// One rank of two: takes batches until there are no more.
+/// Serves one rank of two: takes batches until there are no more.
 fn serve(setup: &Setup, rank: usize, mut run: impl FnMut(&mut Control, Batch) -> Outcome<()>) -> Outcome<()> {
     let mut control = Control::join(setup, rank)?;
     while let Some(batch) = control.next_batch()? {

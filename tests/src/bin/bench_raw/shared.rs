@@ -23,7 +23,7 @@ pub(crate) struct Line {
     sequence: AtomicU64,
 }
 
-/// What one rank writes and the other reads.
+/// The lines that one rank writes and the other reads.
 #[repr(C, align(4096))]
 pub(crate) struct Way {
     /// For ping-pong and tokens; alone in its pair of lines (neighbours are fetched together on

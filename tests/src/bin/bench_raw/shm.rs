@@ -13,7 +13,7 @@ use nix::sys::memfd::{MFdFlags, memfd_create};
 use crate::shared::{BYTES, Shared, WORDS};
 use crate::{Outcome, serve, start_second};
 
-/// One rank.
+/// A rank.
 struct Player {
     first: bool,
     shared: Shared,

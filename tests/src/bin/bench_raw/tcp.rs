@@ -13,7 +13,7 @@ use aldis_tests::bench::{Batch, Control, Setup, TOKEN_BYTES, Workload, mark, uni
 
 use crate::{Outcome, serve, start_second};
 
-/// One rank.
+/// A rank.
 struct Player {
     first: bool,
     stream: TcpStream,
@@ -139,8 +139,8 @@ fn recv(stream: &mut TcpStream, into: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// How many bytes went; none, and the core offered to others, when the socket had no room or no
-/// data.
+/// Returns the number of bytes that went; 0, with the core offered to others, when the socket had
+/// no room or no data.
 fn some(result: io::Result<usize>) -> io::Result<usize> {
     match result {
         Err(error) if error.kind() == ErrorKind::WouldBlock => {

@@ -14,7 +14,7 @@ const VIEWED: Tag = Tag(20);
 const ANSWER: Tag = Tag(21);
 const HEAP: Tag = Tag(22);
 
-/// How long a sender waits for one who looks for too long.
+/// The time that a sender waits for a receiver that looks for too long.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 /// Looks at messages of every size from either rank; how many there were that were not copied.
@@ -105,7 +105,7 @@ fn look(
     Ok(borrowed)
 }
 
-/// One that is longer than the fallback is truncated, wherever it is.
+/// A message that is longer than the fallback is truncated, wherever it is.
 fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     let data = Bytes::of(ep.shm_arena(), &pattern(Rank(0), 99, 100_000))?;
     if world.rank() == Rank(0) {

@@ -71,8 +71,8 @@ fn memory_is_attached_once_and_given_back<T: Transport, P: Platform>(ep: &mut En
     Ok(())
 }
 
-/// What fills the memory of one leaves that of the other alone; nobody receives before all have
-/// been sent.
+/// Messages that fill the memory of one leave that of the other alone; no rank receives before all
+/// have been sent.
 fn communicators_do_not_take_each_others_memory<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
@@ -138,7 +138,7 @@ fn a_flush_ends_when_everything_has_been_received<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// What lies in the endpoint's memory is not received before the flush has ended.
+/// A message in the endpoint's memory is not received before the flush has ended.
 fn a_communicators_flush_waits_for_its_own_alone<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

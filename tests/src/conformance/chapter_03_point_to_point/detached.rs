@@ -153,7 +153,7 @@ fn the_scope_fails_with_its_detached_request<T: Transport, P: Platform>(
     Ok(())
 }
 
-/// One that was never started is freed at once; one under way ends like any other.
+/// A request that was never started is freed at once; one under way ends like any other.
 fn detached_persistent_requests_end_with_their_round<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

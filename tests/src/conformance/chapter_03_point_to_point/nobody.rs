@@ -12,7 +12,7 @@ cases! {
     "3.11", 1: persistent_requests_with_nobody;
 }
 
-/// Whether this is the status of a receive from nobody.
+/// Returns true if this is the status of a receive from [`Rank::NULL`].
 fn is_nobodys(status: &Status) -> bool {
     (status.source, status.tag, status.bytes) == (Rank::NULL, Tag::NONE, 0)
 }

@@ -23,7 +23,7 @@ cases! {
     "3.5", 3: a_message_may_arrive_before_one_that_caused_it;
 }
 
-/// How many messages there are.
+/// The number of messages.
 const MANY: u32 = 30;
 
 /// A length for message `number`: all of them, mixed.

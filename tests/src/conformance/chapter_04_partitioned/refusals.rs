@@ -1,4 +1,4 @@
-//! What partitioned communication refuses: sections 4.2.1 and 4.2.2.
+//! Calls that partitioned communication refuses: sections 4.2.1 and 4.2.2.
 
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag};

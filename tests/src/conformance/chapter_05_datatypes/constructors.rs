@@ -49,7 +49,7 @@ fn byte(at: usize) -> u8 {
     (at.wrapping_mul(0x9E37_79B9) >> 9) as u8
 }
 
-/// What no message writes.
+/// The byte that no message writes.
 const UNTOUCHED: u8 = 0xA5;
 
 /// Messages of the type, sent as it lies and received as bytes, sent as bytes and received to where

@@ -19,7 +19,7 @@ cases! {
     "5.3", 2: external32_is_the_same_bytes_everywhere;
 }
 
-/// What a datatype cannot do is told by its cause alone.
+/// The result of a call whose failure is told by its cause alone.
 type Done = Result<(), Cause>;
 
 fn a_column_is_sent_and_received_as_a_row<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {

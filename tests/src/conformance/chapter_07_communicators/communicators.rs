@@ -25,7 +25,7 @@ cases! {
     "7.8", 2: communicators_have_names;
 }
 
-/// Whether exactly these processes are in a communicator, in this order, and talk in it.
+/// Checks that exactly these processes are in a communicator, in this order, and talk in it.
 fn roll_call<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     comm: &Comm,

@@ -1,5 +1,4 @@
-//! What is wrong with blocks of datatypes: refused before anything is sent, or told by who
-//! receives.
+//! Faults in blocks of datatypes: refused before anything is sent, or told by the receiver.
 
 use core::time::Duration;
 
@@ -110,8 +109,8 @@ fn a_type_that_is_gone_is_told_when_a_call_is_started_again() {
     });
 }
 
-/// What each of two ranks is told where their lists do not fit each other: of rank 0 what it gives,
-/// of rank 1 what it takes.
+/// Returns the error of each of two ranks whose lists do not fit each other: of rank 0 what it
+/// gives, of rank 1 what it takes.
 fn told(given: TypedBlock, taken: TypedBlock) -> Vec<Option<Error>> {
     run(2, |endpoint| {
         attach(endpoint);

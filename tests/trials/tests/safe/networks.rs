@@ -1,6 +1,6 @@
-//! What is tried over the transports of a host: sockets, which send from memory that they were
-//! lent, and segments, in which a peer reads memory that it was shown and writes memory that it was
-//! offered. Memory is the heap's, a block of the rank's own arena, or of the other rank's.
+//! Trials over the transports of a host: sockets, which send from memory that they were lent, and
+//! segments, in which a peer reads memory that it was shown and writes memory that it was offered.
+//! Memory is the heap's, a block of the rank's own arena, or of the other rank's.
 
 use core::future::Future;
 use core::mem::ManuallyDrop;
@@ -23,7 +23,7 @@ const OTHER: Tag = Tag(7);
 /// Lengths that go at once, in fragments, and by reading the peer's memory.
 const LENGTHS: [usize; 3] = [8, 2000, 200_000];
 
-/// Where a trial has the memory of each rank from.
+/// The arenas from which a trial takes the memory of each rank.
 type Arenas = [Option<&'static Arena>; 2];
 
 /// A trial on two ranks.
