@@ -3,7 +3,8 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Failure, Scope, Within};
 
-/// What a blocking collective can be called on: an [`Endpoint`], or one [`Within`] a deadline.
+/// The object that a blocking collective is called on: an [`Endpoint`], or one [`Within`] a
+/// deadline.
 pub trait Caller<'s, T: Transport, P: Platform> {
     /// The endpoint, for what is done without waiting.
     fn endpoint(&mut self) -> &mut Endpoint<'s, T, P>;

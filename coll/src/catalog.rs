@@ -1,4 +1,4 @@
-//! What there is to choose from: every collective operation and its algorithms, as a table.
+//! The catalogue to choose from: every collective operation and its algorithms, as a table.
 
 use core::fmt;
 
@@ -74,7 +74,7 @@ impl fmt::Display for Catalog {
     }
 }
 
-/// What an operation's algorithms for one group are over.
+/// Names the groups that an operation's algorithms for one group are over: one, or any.
 fn groups(operation: Operation) -> &'static str {
     #[cfg(not(feature = "compact"))]
     if crate::inter::algorithms(operation).iter().any(|known| !known.crosses()) {

@@ -79,7 +79,7 @@ pub(crate) use unlike::next_call_of;
 /// Events that one test handles at most.
 const POLL_BUDGET: u32 = 64;
 
-/// What a caller lends for a collective, as bytes.
+/// The memory that a caller lends for a collective, as bytes.
 pub(crate) struct Lent<'m> {
     pub(crate) data: &'m mut [u8],
     pub(crate) scratch: &'m mut [u8],
@@ -93,10 +93,10 @@ impl<'m> Lent<'m> {
     }
 }
 
-/// What the caller of an operation on blocks lends besides.
+/// The further memory that the caller of an operation on blocks lends.
 pub(crate) struct Blocks<'m> {
     pub(crate) input: Input<'m, u8>,
-    /// How data and input are divided.
+    /// The division of data and input.
     pub(crate) layouts: [Layout<'m>; 2],
     /// The schedule, if it is this call's own.
     pub(crate) own: Option<&'m dyn Schedule>,
@@ -107,7 +107,7 @@ impl Blocks<'_> {
     pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2], own: None };
 }
 
-/// What a collective works on.
+/// The memory that a collective works on.
 pub(crate) struct Memory<'scope> {
     pub(crate) data: Loan<'scope>,
     pub(crate) scratch: Loan<'scope>,
@@ -133,24 +133,24 @@ pub(crate) struct Lasting<'scope> {
 pub(crate) struct Planned {
     pub(crate) call: Call,
     pub(crate) root: u32,
-    /// How it is to be carried out, or why it cannot be.
+    /// The plan by which it is carried out, or the reason why it cannot be.
     pub(crate) plan: Result<Plan, Cause>,
     /// The options, if they leave it open which algorithm is taken: what to choose by again if a
     /// rank shares no memory with another, or if there are rules.
     #[cfg(not(feature = "compact"))]
     open: Option<Options>,
-    /// Whether it is for control lines.
+    /// The verdict of selection on control lines.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
-    /// It is made now and started later.
+    /// True if the call only makes it, to be started later.
     #[cfg(not(feature = "compact"))]
     persistent: bool,
-    /// It goes the way of a blocking call, however it is started.
+    /// True if it goes the way of a blocking call, however it is started.
     #[cfg(not(feature = "compact"))]
     waited: bool,
     /// Whom it is over, where that is not always a communicator's ranks.
     over: [Over; BLOCKS as usize],
-    /// How many ranks a node has, and the prices there.
+    /// The number of ranks that a node has, and the prices there.
     #[cfg(not(feature = "compact"))]
     node: (u32, Prices),
 }
@@ -190,7 +190,7 @@ impl Planned {
         }
     }
 
-    /// Whether it is to be carried out by the algorithm of this name.
+    /// Returns true if it is to be carried out by the algorithm of this name.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn is_by(&self, name: &str) -> bool {
         self.plan.is_ok_and(|plan| plan.algorithm.name() == name)
@@ -258,8 +258,8 @@ impl Planned {
     }
 }
 
-/// What driving a collective, or a lane of it, led to. Where lanes differ, the last of these stands
-/// for all.
+/// The outcome of driving a collective, or a lane of it. Where lanes differ, the last of these
+/// stands for all.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Progress {
     Done,
@@ -290,7 +290,7 @@ pub struct Collective<'scope> {
     error: Error,
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
-    /// How far it has come, if it is carried out by control lines.
+    /// The progress by control lines, if it is carried out by them.
     meeting: Option<Meeting>,
     #[cfg(not(feature = "compact"))]
     watch: Watch,
@@ -431,7 +431,8 @@ impl<'scope> Collective<'scope> {
         Ok(())
     }
 
-    /// One turn where nobody else can free a request slot; `Some` if anything happened.
+    /// Takes one turn where no other collective can free a request slot; `Some` if anything
+    /// happened.
     fn turn<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -447,7 +448,7 @@ impl<'scope> Collective<'scope> {
         set.iter().all(Self::is_complete)
     }
 
-    /// Whether it is complete or was not started, as of the last time it was driven.
+    /// Returns true if it is complete or was not started, as of the last time it was driven.
     pub fn is_complete(&self) -> bool {
         self.lanes.are_done()
     }
@@ -457,13 +458,13 @@ impl<'scope> Collective<'scope> {
         &self.plan
     }
 
-    /// What was called; its algorithm may be that of another operation.
+    /// Returns the operation that was called; its algorithm may be that of another operation.
     fn operation(&self) -> Operation {
         self.error.operation
     }
 
-    /// What this rank is doing while it waits: the first message of the oldest segment that is
-    /// missing.
+    /// Returns the activity of this rank while it waits: the first message of the oldest segment
+    /// that is missing.
     fn activity<T: Transport>(&self) -> Activity {
         if T::HAS_LINES
             && let Some(meeting) = &self.meeting
@@ -483,7 +484,7 @@ impl<'scope> Collective<'scope> {
         Activity { operation, peer: place.map(|_| PeerId(rank.0)), tag: Some(tag.0), context, bytes }
     }
 
-    /// How a place is reached by a lane's messages.
+    /// Returns the communicator, tag and rank by which a lane's messages reach a place.
     #[inline]
     fn way(&self, lane: &Lane, place: u32) -> (&Comm, Tag, Rank) {
         way(&self.peers, (&self.comm, self.tag_of(lane)), place)

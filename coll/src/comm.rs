@@ -125,8 +125,8 @@ pub async fn idup<'s, T: Transport, P: Platform>(
     Ok(made)
 }
 
-/// As [`dup`], with hints for the new communicator (MPI_Comm_dup_with_info): each rank promises for
-/// itself.
+/// Like [`dup`], but with hints for the new communicator (MPI_Comm_dup_with_info): each rank
+/// promises for itself.
 ///
 /// # Errors
 /// As [`dup`].

@@ -15,7 +15,7 @@ use crate::schedule::{Algorithm, Instance, Order, Step};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
-    /// What is drawn.
+    /// The algorithm that is drawn.
     pub algorithm: Algorithm,
     /// Ranks.
     pub size: u32,

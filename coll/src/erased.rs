@@ -16,9 +16,9 @@ pub struct Erased {
     /// [`Reduce`](Operation::Reduce), [`Allreduce`](Operation::Allreduce),
     /// [`Scan`](Operation::Scan) or [`Exscan`](Operation::Exscan).
     pub operation: Operation,
-    /// What is done to the elements.
+    /// The kernel that combines the elements.
     pub kernel: Kernel,
-    /// Where the result of a reduction to one rank goes; nobody reads it elsewhere.
+    /// The rank that gets the result of a reduction to one rank; unused in other operations.
     pub root: Rank,
 }
 

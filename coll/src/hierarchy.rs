@@ -47,7 +47,7 @@ use crate::select::{Call, Prices, Selected};
 
 /// An algorithm in two levels.
 pub trait TwoLevel: Schedule {
-    /// Where it is published.
+    /// Returns the publication that it is from.
     fn source(&self) -> &'static str;
 
     /// The cost on the critical path with so many ranks a node, within nodes and between them; in
@@ -73,10 +73,10 @@ pub fn algorithm(operation: Operation) -> Option<&'static dyn TwoLevel> {
 /// The name of all of them.
 pub(crate) const NAME: &str = "two_level";
 
-/// How many ranks a node has, if the ranks of each node are neighbours in `comm`, as many of them
-/// on each but the last: what [`Options::node`](crate::Options::node) is to be. All ranks call it
-/// and get the same answer. `shares` tells of processes whether they are on this node, as for
-/// [`split_type`](crate::comm::split_type).
+/// Returns the number of ranks that a node has, if the ranks of each node are neighbours in `comm`,
+/// as many of them on each but the last: what [`Options::node`](crate::Options::node) is to be. All
+/// ranks call it and get the same answer. `shares` tells of processes whether they are on this
+/// node, as for [`split_type`](crate::comm::split_type).
 ///
 /// # Errors
 /// As [`allreduce`].
@@ -128,7 +128,7 @@ impl Call {
     }
 }
 
-/// How the ranks of a schedule lie on nodes.
+/// The division of a schedule's ranks into nodes.
 struct Nodes {
     /// The ranks of this rank's node.
     own: Range<u32>,
@@ -141,7 +141,7 @@ struct Nodes {
     shape: Shape,
 }
 
-/// How many nodes there are, and ranks on the largest of them.
+/// The number of nodes, and of ranks on the largest of them.
 #[derive(Clone, Copy)]
 struct Shape {
     largest: u32,
@@ -207,7 +207,7 @@ impl Nodes {
         back(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
     }
 
-    /// How many ranks a node has, of `size` in all.
+    /// Returns the number of ranks that a node has, of `size` in all.
     fn ranks(&self, size: u32, node: u32) -> u32 {
         self.shape.largest.min(size.saturating_sub(self.first(node)))
     }
@@ -225,8 +225,8 @@ impl Nodes {
         (self.first(node), self.blocks(instance, node))
     }
 
-    /// Where a leader keeps the block of a rank of its node: the root where it belongs, others in
-    /// scratch.
+    /// Returns the place where a leader keeps the block of a rank of its node: the root where it
+    /// belongs, others in scratch.
     fn kept(&self, instance: &Instance, rank: u32) -> Span {
         let block = instance.block(rank);
         if self.leader == instance.root() {
@@ -236,7 +236,7 @@ impl Nodes {
         Span { start: before, ..Span::scratch(block.len) }
     }
 
-    /// Where another leader than the root keeps all of them.
+    /// Returns the place where another leader than the root keeps all of them.
     fn all_kept(&self, instance: &Instance) -> Span {
         match self.len() {
             1 => instance.block(instance.rank()),

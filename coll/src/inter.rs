@@ -74,16 +74,16 @@ use crate::layout::{Block, Layout, TypedBlock};
 use crate::op::{Element, Kernel, Reduce};
 use crate::schedule::Candidate;
 
-/// Where the root of a collective over two groups is, as a rank sees it.
+/// The root of a collective over two groups, as a rank sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Root {
-    /// It is this rank (MPI_ROOT).
+    /// This rank is the root (MPI_ROOT).
     This,
-    /// It is another rank of this rank's group, which takes no part but calls as well
+    /// Another rank of this rank's group is the root; this rank takes no part but calls as well
     /// (MPI_PROC_NULL).
     Beside,
-    /// It is this rank of the other group.
+    /// The root is this rank of the other group.
     Remote(Rank),
 }
 
@@ -240,13 +240,13 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
     Crossing::new::<E>(Operation::Reduce, Over::Rooted(root), lent).reducing(Kernel::of::<R, E>())
 }
 
-/// As [`reduce()`], on the bytes of elements that are known only when the program runs: see
+/// Like [`reduce()`], but on the bytes of elements that are known only when the program runs: see
 /// [`erased`](crate::erased), also for its errors.
 pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> Crossing<'m> {
     Crossing::new::<u8>(Operation::Reduce, Over::Rooted(root), Lent::stretch(data, scratch)).reducing(kernel)
 }
 
-/// As [`allreduce()`], in the same way.
+/// Like [`allreduce()`], but on bytes in the way of [`reduce_by`].
 pub fn allreduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8]) -> Crossing<'m> {
     Crossing::new::<u8>(Operation::Allreduce, Over::Groups, Lent::stretch(data, scratch)).reducing(kernel)
 }

@@ -1,5 +1,5 @@
-//! Where in memory the blocks of an operation stand, one a rank, and in which pieces a span of them
-//! is sent.
+//! The places in memory of an operation's blocks, one a rank, and the pieces in which a span of
+//! them is sent.
 //!
 //! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own
 //! and any place, and where the data is cut into segments, each segment is a stretch of every
@@ -17,7 +17,7 @@ use aldis_kernel::{
 
 use crate::schedule::{Buffer, Instance, Span, divide};
 
-/// Whether there are operations on blocks. A `compact` build holds none of them, nor what they
+/// True if there are operations on blocks. A `compact` build holds none of them, nor what they
 /// need.
 pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
 
@@ -52,7 +52,7 @@ pub struct TypedBlock {
     pub origin: isize,
     /// Elements.
     pub count: u64,
-    /// What they are.
+    /// The datatype of the elements.
     pub datatype: Committed,
 }
 
@@ -69,7 +69,7 @@ impl TypedBlock {
     }
 }
 
-/// How a buffer is divided.
+/// The division of a buffer into blocks.
 #[cfg_attr(feature = "compact", expect(dead_code, reason = "no operation on blocks is there to use them"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'b> {
@@ -83,15 +83,15 @@ pub(crate) enum Layout<'b> {
     /// one of theirs.
     #[cfg(not(feature = "compact"))]
     Each(usize),
-    /// One block of so many elements is there, whoever's.
+    /// A single block of so many elements is there, of whichever rank.
     One(usize),
-    /// As listed, by rank.
+    /// Blocks as listed, by rank.
     Listed(&'b [Block]),
-    /// As listed, by rank, each block one element: it is sent as a whole.
+    /// Blocks as listed, by rank, each of them one element: it is sent as a whole.
     #[cfg(not(feature = "compact"))]
     Typed(&'b [TypedBlock]),
-    /// As [`Listed`](Self::Listed), but for those of at most so many elements: nobody gives or
-    /// takes them.
+    /// Like [`Listed`](Self::Listed), but without the blocks of at most so many elements: no rank
+    /// gives or takes them.
     #[cfg(not(feature = "compact"))]
     Longer(&'b [Block], usize),
 }
@@ -124,7 +124,7 @@ impl Layout<'_> {
         }
     }
 
-    /// Whether blocks may have a length that those of another buffer have not.
+    /// Returns true if blocks may have a length that those of another buffer have not.
     fn is_unlike(&self) -> bool {
         match self {
             Self::Whole | Self::Even | Self::Own => false,
@@ -171,7 +171,8 @@ impl Layout<'_> {
     }
 }
 
-/// Where a span of buffers that are not divided stands, of the segment that begins at `base`.
+/// Returns the place of a span of buffers that are not divided, in the segment that begins at
+/// `base`.
 #[inline]
 pub(crate) fn stretch(span: Span, base: usize) -> Range<usize> {
     let base = if span.buffer == Buffer::Data { base } else { 0 };
@@ -179,7 +180,7 @@ pub(crate) fn stretch(span: Span, base: usize) -> Range<usize> {
     start..start.saturating_add(span.len)
 }
 
-/// Where the segment at hand stands.
+/// The place of the segment at hand.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'b> {
     pub(crate) data: Layout<'b>,
@@ -193,7 +194,7 @@ pub(crate) struct Place<'b> {
 }
 
 impl Place<'_> {
-    /// Whether spans are sent a block at a time.
+    /// Returns true if spans are sent a block at a time.
     pub(crate) fn walks(&self) -> bool {
         self.data.is_unlike() || self.input.is_unlike() || self.segment < self.whole.count()
     }
@@ -215,13 +216,13 @@ impl Place<'_> {
         }
     }
 
-    /// What the segment has of a block.
+    /// Returns the part of a block that is in the segment.
     fn cut(&self, block: Block) -> Range<usize> {
         let start = block.start.saturating_add(self.base.min(block.len));
         start..start.saturating_add(block.len.saturating_sub(self.base).min(self.segment))
     }
 
-    /// What the segment has of the block of `rank` in a buffer of this layout.
+    /// Returns the part in the segment of the block of `rank` in a buffer of this layout.
     fn stretch_of(&self, layout: Layout<'_>, rank: u32) -> Range<usize> {
         let count = self.whole.count();
         self.cut(match layout {
@@ -258,8 +259,8 @@ impl Place<'_> {
         }
     }
 
-    /// Whether a message without elements is about a block of which the segment has nothing: whose
-    /// block that is sends nothing and waits for nothing.
+    /// Returns true if a message without elements is about a block of which the segment has
+    /// nothing: the rank whose block that is sends nothing and waits for nothing.
     fn is_void(&self, span: Span) -> bool {
         let is_about_block = span.buffer == Buffer::Scratch && self.data.listed(0).is_some();
         is_about_block && self.stretch_of(Layout::Whole, span.first_held()).is_empty()
@@ -316,7 +317,8 @@ impl<'p, 'b> Stretches<'p, 'b> {
         Self { place, span, number: 0, taken: 0 }
     }
 
-    /// What is left of the piece at hand; the next one that has elements where nothing is.
+    /// Returns the rest of the piece at hand, or the next piece that has elements if nothing is
+    /// left.
     pub(crate) fn rest(&mut self) -> Option<Range<usize>> {
         loop {
             let piece = self.place.piece(self.span, self.number)?;

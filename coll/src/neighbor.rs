@@ -65,7 +65,7 @@ pub struct Neighbourhood<'m> {
     exchange: Linear<'m>,
     sources: u32,
     destinations: u32,
-    /// What a rank sends one way arrives from the other.
+    /// True for a grid, where what a rank sends one way arrives from the other.
     is_grid: bool,
 }
 

@@ -56,7 +56,7 @@
 
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-/// What can be an element: plain data without padding, for which every bit pattern is a value.
+/// A type of elements: plain data without padding, for which every bit pattern is a value.
 pub trait Element: FromBytes + IntoBytes + Immutable + Copy + 'static {}
 
 impl<E: FromBytes + IntoBytes + Immutable + Copy + 'static> Element for E {}
@@ -66,7 +66,7 @@ impl<E: FromBytes + IntoBytes + Immutable + Copy + 'static> Element for E {}
 /// Implemented for types, not values: the operation is known when the program is compiled, so that
 /// its loop is compiled for it alone and vectorised. The same types must be used on every rank.
 pub trait Reduce<E: Element> {
-    /// Whether `reduce(a, b)` and `reduce(b, a)` have the same bits. If not, only algorithms that
+    /// True if `reduce(a, b)` and `reduce(b, a)` have the same bits. If not, only algorithms that
     /// keep the order of ranks are used.
     const COMMUTES: bool;
 

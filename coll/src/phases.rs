@@ -142,7 +142,8 @@ impl Parts {
         self.span(first, width).len
     }
 
-    /// How many of `pieces` pieces of `width` parts, from part `first` on, have elements.
+    /// Returns the number of pieces that have elements, of `pieces` pieces of `width` parts from
+    /// part `first` on.
     pub(crate) fn present(&self, (first, width): (u32, u32), pieces: u32) -> u64 {
         let longer = (self.longer as u64).saturating_sub(first.into()).div_ceil(u64::from(width.max(1)));
         if self.base > 0 { pieces.into() } else { longer.min(pieces.into()) }
@@ -209,7 +210,7 @@ impl Halving {
         power(self.bits.saturating_sub(round))
     }
 
-    /// What a position keeps in `round`, and what its partner does.
+    /// Returns the span that a position keeps in `round`, and the one that its partner keeps.
     pub(crate) fn halves(&self, position: u32, round: u32) -> (Span, Span) {
         let after = round.saturating_add(1);
         (self.held(position, after), self.held(self.partner(position, round), after))
@@ -249,14 +250,14 @@ impl Halving {
         }
     }
 
-    /// What the reduce-scatter (`reduces`) or the allgather costs: the first half is the longer
-    /// one.
+    /// Returns the work of the reduce-scatter (`reduces`) or the allgather: the first half is the
+    /// longer one.
     pub(crate) fn exchanged(&self, reduces: bool) -> Work {
         let of = |round| messages(1, self.parts.len(0, self.width(round + 1)), reduces);
         (0..self.bits).map(of).fold(Work::default(), |all, one| sum([all, one]))
     }
 
-    /// What the scatter or the gather costs: position 0 gives and gets second halves.
+    /// Returns the work of the scatter or the gather: position 0 gives and gets second halves.
     pub(crate) fn spread(&self) -> Work {
         let of = |round| {
             let width = self.width(round + 1);

@@ -33,7 +33,7 @@ use crate::select::Options;
 pub static ALGORITHMS: [Candidate; 7] =
     [&RecursiveHalving, &Butterfly, &Pairwise, &Ring, &RecursiveDoubling, &Nonoverlapping, &Linear];
 
-/// What one segment of those holds that keep two images of all blocks.
+/// Returns the elements of a segment of those algorithms that keep two images of all blocks.
 pub(crate) fn of_images(size: u32, scratch: usize) -> usize {
     match size {
         0 | 1 => usize::MAX,

@@ -59,13 +59,13 @@ impl Extent {
     /// All numbers.
     pub const ALL: Self = Self { least: 0, most: u64::MAX };
 
-    /// Whether a number is one of them.
+    /// Returns true if a number is one of them.
     pub const fn contains(&self, number: u64) -> bool {
         self.least <= number && number <= self.most
     }
 }
 
-/// How some calls are carried out.
+/// A rule about how some calls are carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Calls of this operation; of every one if there is none.
@@ -98,7 +98,7 @@ impl Rule {
         line: 0,
     };
 
-    /// Whether it is for this call.
+    /// Returns true if it is for this call.
     fn is_for(&self, call: &Call) -> bool {
         let bytes = (call.count as u64).saturating_mul(call.element_bytes.into());
         let of_unlike = alike(call.operation) != call.operation;
@@ -113,7 +113,7 @@ impl Rule {
         NonZeroUsize::new(usize::try_from(elements).unwrap_or(usize::MAX).max(1))
     }
 
-    /// What it makes of a call that leaves the choice open.
+    /// Applies the rule to a call that leaves the choice open.
     fn applied(&self, call: &Call, open: &Options) -> Result<Ruling, Cause> {
         let reproducible = self.reproducible || open.reproducible;
         let own = Options {
@@ -141,7 +141,7 @@ impl Rule {
     }
 }
 
-/// What a rule has made of a call.
+/// The result of applying a rule to a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ruling {
     /// The call's, with what the rule says.
@@ -219,13 +219,13 @@ impl InForce {
         })
     }
 
-    /// What decides about a call that leaves the choice open, if any rule does.
+    /// Returns the ruling that decides about a call which leaves the choice open, if any rule does.
     pub(crate) fn ruling(self, call: &Call, open: &Options) -> Option<(Origin, Ruling)> {
         self.verdicts(call, open).find_map(|(origin, ruling)| Some((origin, ruling.ok()?)))
     }
 }
 
-/// Where a rule stands.
+/// The place of a rule in a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Origin {
     name: &'static str,

@@ -62,7 +62,8 @@ pub enum Buffer {
     Data,
     /// Scratch memory, lent by the caller; undefined before the first step that writes it.
     Scratch,
-    /// What the caller gives and keeps, where that is not what becomes the result: only read.
+    /// The operands that the caller gives and keeps, where they do not become the result: only
+    /// read.
     Input,
 }
 
@@ -131,12 +132,12 @@ impl Span {
         Self { buffer: Buffer::Input, ..self }
     }
 
-    /// One past the last element, saturating.
+    /// Returns the index past the last element, saturating.
     pub const fn end(&self) -> usize {
         self.start.saturating_add(self.len)
     }
 
-    /// Whether the two share an element.
+    /// Returns true if the two share an element.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.buffer == other.buffer && self.start < other.end() && other.start < self.end()
     }
@@ -164,7 +165,7 @@ pub enum Order {
     FromFirst,
 }
 
-/// One step of a round.
+/// A step of a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Step {
@@ -172,14 +173,14 @@ pub enum Step {
     Recv {
         /// The sender's rank.
         from: u32,
-        /// Where it goes.
+        /// The span that it goes to.
         into: Span,
     },
     /// Sends a message of `from.len` elements.
     Send {
         /// The receiver's rank.
         to: u32,
-        /// What is sent.
+        /// The span that is sent.
         from: Span,
     },
     /// Reduces `from` into `into`, element by element; both have the same length.
@@ -201,7 +202,7 @@ pub enum Step {
 }
 
 impl Step {
-    /// What is received or sent; nothing in a local step.
+    /// Returns the span that is received or sent; an empty one for a local step.
     pub(crate) const fn message(&self) -> Span {
         match *self {
             Self::Recv { into: span, .. } | Self::Send { from: span, .. } => span,
@@ -209,8 +210,9 @@ impl Step {
         }
     }
 
-    /// What undoes this step where only messages and copies are exchanged: a schedule read from its
-    /// end, so, does the opposite. A reduction has no way back and stays what it is.
+    /// Returns the step that undoes this one where only messages and copies are exchanged: a
+    /// schedule read from its end, so, does the opposite. A reduction has no way back and stays
+    /// what it is.
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub(crate) const fn backwards(self) -> Self {
@@ -222,13 +224,13 @@ impl Step {
         }
     }
 
-    /// Whether this is a receive or a send, which come first in a round.
+    /// Returns true for a receive or a send, which come first in a round.
     pub const fn is_message(&self) -> bool {
         matches!(self, Self::Recv { .. } | Self::Send { .. })
     }
 }
 
-/// Whether an operation's data, and its input, are a block a rank.
+/// Returns true if an operation's data, and its input, are a block a rank.
 pub const fn on_blocks(operation: Operation) -> bool {
     use Operation::{
         Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, ReduceScatter,
@@ -240,7 +242,7 @@ pub const fn on_blocks(operation: Operation) -> bool {
     ) || matches!(operation, ReduceScatter | ReduceScatterBlock)
 }
 
-/// Whether an operation is one among neighbours.
+/// Returns true for an operation among neighbours.
 pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
     use Operation::{
         NeighborAllgather, NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
@@ -270,7 +272,7 @@ pub(crate) const fn alike(operation: Operation) -> Operation {
     }
 }
 
-/// One collective as one rank sees it: the whole input of a schedule.
+/// A collective as one rank sees it: the whole input of a schedule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Instance {
@@ -356,8 +358,8 @@ impl Instance {
         self.blocks(rank, 1)
     }
 
-    /// As many of the data's blocks as `number` from that of rank `first` on, around the circle.
-    /// Both modulo the size, but all blocks are all.
+    /// Returns `number` of the data's blocks from that of rank `first` on, around the circle. Both
+    /// are taken modulo the size, but all blocks are all.
     pub fn blocks(&self, first: u32, number: u32) -> Span {
         let elements = |blocks: u32| (blocks as usize).saturating_mul(self.count);
         Span::data(elements(first % self.size), elements(number.min(self.size())))
@@ -390,13 +392,13 @@ pub const fn log2_floor(size: u32) -> u32 {
     31u32.saturating_sub(size.leading_zeros())
 }
 
-/// Whether groups of 2, 4, 8, .. neighbouring ranks make the tree of [`Priced::reproduces`]: over
-/// 2^a - 2^b ranks.
+/// Returns true if groups of 2, 4, 8, .. neighbouring ranks make the tree which
+/// [`Priced::reproduces`] describes: over 2^a - 2^b ranks.
 pub(crate) fn pairs_up(size: u32) -> bool {
     size.checked_add(1u32.wrapping_shl(size.trailing_zeros())).is_none_or(u32::is_power_of_two)
 }
 
-/// What a schedule costs on its critical path: summed over the rounds, the most that any rank does
+/// The cost of a schedule on its critical path: summed over the rounds, the most that any rank does
 /// in that round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -434,20 +436,20 @@ pub trait Schedule: Sync {
     /// A longer operation is cut into segments of at most this many, each run by itself.
     fn capacity(&self, size: u32, scratch: usize) -> usize;
 
-    /// Whether it is made for so many ranks.
+    /// Returns true if it is made for so many ranks.
     fn serves(&self, _size: u32) -> bool {
         true
     }
 
-    /// Whether it serves blocks of unlike lengths, in an operation on blocks: if it needs no
-    /// scratch, or if it says which [blocks](Span::of_block) scratch holds, as all that reduce and
-    /// scatter must.
+    /// Returns true if it serves blocks of unlike lengths, in an operation on blocks: if it needs
+    /// no scratch, or if it says which [blocks](Span::of_block) scratch holds, as all that reduce
+    /// and scatter must.
     #[cfg(not(feature = "compact"))]
     fn serves_unlike(&self, size: u32) -> bool {
         self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
     }
 
-    /// Whether its ranks are two groups, so that what a group has goes to the
+    /// Returns true if its ranks are two groups, so that what a group has goes to the
     /// [other](Instance::groups): an algorithm for [intercommunicators](crate::inter) alone. It is
     /// asked for capacity, sizes and work as if both were as large as the larger one; or it has one
     /// rank alone in the second group, the root.
@@ -456,17 +458,18 @@ pub trait Schedule: Sync {
         false
     }
 
-    /// Whether operands are combined in the order of their ranks, as an operation that does not
-    /// commute needs.
+    /// Returns true if operands are combined in the order of their ranks, as an operation that does
+    /// not commute needs.
     fn keeps_rank_order(&self) -> bool {
         true
     }
 }
 
-/// What selection knows of an algorithm beside its steps. Apart from [`Schedule`], so that a
-/// program whose calls name their algorithms holds none of it.
+/// The facts that selection knows of an algorithm beside its steps. Apart from [`Schedule`], so
+/// that a program whose calls name their algorithms holds none of it.
 pub trait Priced: Schedule {
-    /// Where it is published, and which of the big three has it under what name.
+    /// Returns the publication that it is from, and the name under which one of the big three has
+    /// it.
     fn source(&self) -> &'static str;
 
     /// The cost on the critical path in closed form. O(1), the same on every rank.
@@ -480,7 +483,7 @@ pub trait Priced: Schedule {
         self.work(size, count)
     }
 
-    /// Whether over so many ranks every element's result is the operation's one expression,
+    /// Returns true if over so many ranks every element's result is the operation's one expression,
     /// whatever the count, the scratch, the segments and the root: then it has the bits of every
     /// other algorithm of which this is true.
     ///

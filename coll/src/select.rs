@@ -36,7 +36,7 @@ use crate::shared;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Prices {
-    /// What a message costs (alpha and beta).
+    /// The cost of a message (alpha and beta).
     pub message: Cost,
     /// Processor time to reduce or copy a KiB (gamma), ns.
     pub local_per_kib_ns: u32,
@@ -76,8 +76,8 @@ impl Default for Prices {
 /// without looking at others.
 const ENOUGH_PART: u64 = 8;
 
-/// What messages of up to so many bytes cost is in good part what goes before them, which the model
-/// does not know.
+/// The bytes up to which a good part of a message's cost is the handshake before it, which the
+/// model does not know.
 const HANDSHAKE_BYTES: u64 = 128 << 10;
 
 /// Which algorithm a call uses. The same on every rank.
@@ -92,7 +92,7 @@ pub enum Choice {
     Shared,
 }
 
-/// Whether a call is for control lines. Where words have 32 bits, none is.
+/// The cases in which a call is for control lines. Where words have 32 bits, none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shares {
     Never,
@@ -197,12 +197,12 @@ fn of_blocks(_operation: Operation) -> &'static [Candidate] {
     &[]
 }
 
-/// What is known of an algorithm beside its steps; `None` for a program's own.
+/// Returns what is known of an algorithm beside its steps; `None` for a program's own.
 pub fn priced(algorithm: Algorithm) -> Option<Candidate> {
     algorithms(algorithm.operation()).iter().find(|known| known.name() == algorithm.name()).copied()
 }
 
-/// Whether an operation reduces, so that its result depends on what is combined first.
+/// Returns true if an operation reduces, so that its result depends on what is combined first.
 pub const fn reduces(operation: Operation) -> bool {
     use Operation::{Allreduce, Exscan, Reduce, ReduceScatter, ReduceScatterBlock, Scan};
     matches!(operation, Reduce | Allreduce | ReduceScatter | ReduceScatterBlock | Scan | Exscan)
@@ -218,11 +218,11 @@ pub struct Options {
     /// Those where a rank of the communicator shares no memory with another, if its transport knows
     /// of such.
     pub far: Prices,
-    /// Whether a call that starts a collective only makes it, to be started by
+    /// True if a call that starts a collective only makes it, to be started by
     /// [`Collective::start`](crate::Collective::start).
     #[cfg(not(feature = "compact"))]
     pub persistent: bool,
-    /// Whether every rank waits for what a call starts, as if the call were the blocking one: see
+    /// True if every rank waits for what a call starts, as if the call were the blocking one: see
     /// [`Options::waited`].
     #[cfg(not(feature = "compact"))]
     pub waited: bool,
@@ -290,7 +290,7 @@ impl Options {
         Self { waited: true, ..self }
     }
 
-    /// What holds where a rank shares no memory with another.
+    /// Returns the options for a communicator in which a rank shares no memory with another.
     pub(crate) fn for_far(&self) -> Self {
         Self { prices: self.far, ..*self }
     }
@@ -300,7 +300,8 @@ impl Options {
         matches!(self.choice, Choice::Auto).then_some(*self)
     }
 
-    /// Whether some algorithms for a call are ruled out by the expression that they evaluate.
+    /// Returns true if some algorithms for a call are ruled out by the expression that they
+    /// evaluate.
     #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "nothing is ruled out there"))]
     pub(crate) const fn fixes_bits(&self, _call: &Call) -> bool {
         #[cfg(not(feature = "compact"))]
@@ -309,7 +310,7 @@ impl Options {
         false
     }
 
-    /// Whether a call is for control lines, if this is what it does otherwise.
+    /// Decides if a call is for control lines, given its selection by messages.
     #[inline(always)]
     pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
         if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) || self.fixes_bits(call) {
@@ -330,7 +331,7 @@ impl Options {
     }
 }
 
-/// Whether what a communicator's control lines say means that a rank is on another node.
+/// Returns true if what a communicator's control lines say means that a rank is on another node.
 pub(crate) fn is_far(lines: Result<(), Cause>) -> bool {
     lines == Err(Cause::Unreachable)
 }
@@ -349,7 +350,7 @@ pub struct Call {
     pub element_bytes: u32,
     /// Elements of scratch.
     pub scratch: usize,
-    /// Whether the reduction commutes; `true` where there is none.
+    /// True if the reduction commutes; `true` where there is none.
     pub commutes: bool,
 }
 
@@ -396,8 +397,7 @@ impl Call {
         Self { operation, size, count, element_bytes, scratch, commutes }
     }
 
-    /// How `algorithm` carries it out in as few segments as the scratch allows, one at a time, or
-    /// why it cannot.
+    /// Plans the call by `algorithm`, in as few segments as the scratch allows, one at a time.
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes, or would
@@ -502,15 +502,15 @@ impl Call {
         self.plan(algorithm)
     }
 
-    /// What the call costs by control lines, in ns.
+    /// Returns the cost of the call by control lines, in ns.
     fn shared_ns(&self, prices: &Prices) -> u64 {
         let work = shared::work(self.operation, self.size, self.count);
         prices.of(&work, self.element_bytes)
     }
 
-    /// Whether control lines are cheaper than messages. Where these are short for what their
-    /// handshakes cost, or there are but two ranks, control lines may seem twice as dear: each
-    /// side's copy is a part of both, and theirs are done at a time, in chunks that stay in a
+    /// Returns true if control lines are cheaper than messages. Where these are short for what
+    /// their handshakes cost, or there are but two ranks, control lines may seem twice as dear:
+    /// each side's copy is a part of both, and theirs are done at a time, in chunks that stay in a
     /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control lines: a broadcast of
     /// 1 MiB takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a
     /// reduction of 256 KiB 40 and 14.
@@ -520,9 +520,9 @@ impl Call {
         self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)
     }
 
-    /// What no algorithm does for less, in ns: a round, what a rank must receive, half of what two
-    /// ranks reduce, and an all-to-all's own block. With two ranks some algorithm costs hardly
-    /// more.
+    /// Returns the lower bound of the cost of any algorithm, in ns: a round, what a rank must
+    /// receive, half of what two ranks reduce, and an all-to-all's own block. With two ranks some
+    /// algorithm costs hardly more.
     fn floor_ns(&self, prices: &Prices) -> u64 {
         let Self { operation, size, count, element_bytes, .. } = *self;
         let (count, others) = (count as u64, u64::from(size.saturating_sub(1)));
@@ -563,12 +563,12 @@ impl Call {
     }
 }
 
-/// What selection has decided.
+/// The decision of selection.
 #[derive(Clone, Copy, Debug)]
 pub struct Selected {
-    /// How the call is carried out.
+    /// The plan by which the call is carried out.
     pub plan: Plan,
-    /// What that is predicted to take; 0 for an algorithm that the caller has named.
+    /// The time that this is predicted to take; 0 for an algorithm that the caller has named.
     pub ns: u64,
 }
 

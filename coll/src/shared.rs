@@ -87,7 +87,8 @@ const WAITING: u64 = (1 << 48) - 1;
 /// Steps that one call takes at most: what bounds its work, with the size of a chunk.
 const STEPS_A_CALL: u32 = 8;
 
-/// Where words have 32 bits there is none of this: no value of this type, and so no code.
+/// A witness that control lines are there. Where words have 32 bits there is no value of this type,
+/// and so no code.
 #[cfg(target_pointer_width = "64")]
 type Here = ();
 #[cfg(not(target_pointer_width = "64"))]
@@ -112,12 +113,12 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Whether everybody's data, or nobody's, is read: all ranks hear of all.
+    /// Returns true if the data of all ranks, or of none, are read: all ranks hear of all.
     const fn is_of_all(&self) -> bool {
         !matches!(self.operation, Operation::Bcast)
     }
 
-    /// Whether this rank ends with a result.
+    /// Returns true if this rank ends with a result.
     const fn receives(&self) -> bool {
         use Operation::{Bcast, Gather, Gatherv, Reduce, Scatter, Scatterv};
         match self.operation {
@@ -127,7 +128,7 @@ impl Task {
         }
     }
 
-    /// Whether this rank gives its data to others.
+    /// Returns true if this rank gives its data to others.
     const fn gives(&self) -> bool {
         use Operation::{Bcast, Gather, Gatherv, Scatter, Scatterv};
         match self.operation {
@@ -137,7 +138,7 @@ impl Task {
         }
     }
 
-    /// Whether this rank must hear of another, whose line says all.
+    /// Returns true if this rank must hear of another, whose line says all.
     #[inline]
     const fn listens_to(&self, rank: u32) -> bool {
         use Operation::{Bcast, Exscan, Scan, Scatter, Scatterv};
@@ -149,7 +150,7 @@ impl Task {
         rank != self.rank && self.receives() && is_heard
     }
 
-    /// How its chunks are passed.
+    /// Returns the way in which its chunks are passed.
     const fn way(&self) -> Way {
         match self.operation {
             Operation::Bcast => Way::Copy,
@@ -164,12 +165,12 @@ impl Task {
         Note { operation: self.operation as u32 as u8, root, bytes: self.bytes as u64 }
     }
 
-    /// What a rank says that waits and gives nothing: nobody takes it for data.
+    /// Returns the note of a rank that waits and gives nothing: no rank takes it for data.
     const fn waiting(&self) -> Note {
         Note { bytes: WAITING, ..self.note() }
     }
 
-    /// What is wrong if a rank has called this instead.
+    /// Returns the cause of failure if a rank has called this instead.
     const fn unlike(&self, (theirs, their_root): (Operation, u8)) -> Cause {
         let (own, own_root, is_exact) = (self.operation, self.note().root, self.size <= ROOTS);
         Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }
@@ -186,13 +187,13 @@ impl Task {
         Err(unlike.unwrap_or(Cause::Incompatible))
     }
 
-    /// What a rank does that waits for `missing`.
+    /// Returns the activity of a rank that waits for `missing`.
     fn activity(&self, comm: &Comm, missing: Option<u32>) -> Activity {
         let (peer, context) = (missing.map(PeerId), comm.collective().context());
         Activity { operation: self.operation, peer, tag: None, context, bytes: self.bytes as u64 }
     }
 
-    /// Whether there is nothing to do, on any rank.
+    /// Returns true if there is nothing to do, on any rank.
     const fn is_idle(&self) -> bool {
         use Operation::{Allgatherv, Alltoallv, Alltoallw, Barrier, Gatherv, Scatterv};
         let is_for_all = matches!(self.operation, Allgatherv | Alltoallv | Alltoallw | Gatherv | Scatterv)
@@ -222,25 +223,25 @@ impl Task {
     }
 }
 
-/// What a rank does with lines, and with memory of its own beside the data.
+/// The part of a rank with lines, and with memory of its own beside the data.
 pub(crate) trait Role: Copy {
-    /// Who it is, and in what.
+    /// Returns the task: the rank, and the collective that it takes part in.
     fn task(&self) -> &Task;
 
-    /// Whether what it gives is for a line of so many bytes.
+    /// Returns true if what it gives is for a line of so many bytes.
     fn fits(&self, line_bytes: u32) -> bool;
 
-    /// Whether it passes chunks, unless it hears otherwise.
+    /// Returns true if it passes chunks, unless it hears otherwise.
     #[cfg(not(feature = "compact"))]
     fn passes_chunks(&self) -> bool;
 
-    /// How it passes chunks, if its line does not say all.
+    /// Returns the run by which it passes chunks, if its line does not say all.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
     fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause>;
 
-    /// What its line says.
+    /// Returns the note of its line.
     #[inline]
     fn note(&self) -> Note {
         self.task().note()
@@ -252,7 +253,7 @@ pub(crate) trait Role: Copy {
     /// As [`Lines::publish`].
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
 
-    /// Whether it must hear of another rank, whose line says all.
+    /// Returns true if it must hear of another rank, whose line says all.
     #[inline]
     fn listens_to(&self, rank: u32) -> bool {
         self.task().listens_to(rank)
@@ -335,16 +336,16 @@ impl Role for Task {
     }
 }
 
-/// What one call led to.
+/// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// It is complete.
+    /// The collective is complete.
     Over,
     /// There is more to do at once.
     Moved,
-    /// It waits for this rank.
+    /// The collective waits for this rank.
     Missing(u32),
-    /// It waits for another collective of this rank.
+    /// The collective waits for another one of this rank.
     Crowded,
     /// This rank, if it is about one, has ended it.
     Failed(Cause, Option<u32>),
@@ -373,7 +374,7 @@ fn about(rank: u32) -> impl Fn(Cause) -> Stopped {
     move |cause| Turn::Failed(cause, Some(rank))
 }
 
-/// How far a collective has come.
+/// The progress of a collective.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
     /// This rank's line is to be written.
@@ -397,9 +398,9 @@ pub(crate) struct Meeting<R = Task> {
     idle: u32,
     /// The rank that was missing then.
     missing: Option<u32>,
-    /// It has let others know that it waits.
+    /// True once it has let others know that it waits.
     said: bool,
-    /// How chunks are passed; none if a line holds everything.
+    /// The run by which chunks are passed; none if a line holds everything.
     run: Option<Run>,
     _here: Here,
 }
@@ -422,7 +423,7 @@ impl<R: Role> Meeting<R> {
         self.role.task()
     }
 
-    /// Whether it is complete.
+    /// Returns true if it is complete.
     pub(crate) fn is_over(&self) -> bool {
         self.stage == Stage::Over
     }
@@ -480,7 +481,7 @@ impl<R: Role> Meeting<R> {
         }
     }
 
-    /// Whether this rank must hear of another: also where that gives only its chunks.
+    /// Returns true if this rank must hear of another: also where that one gives only its chunks.
     fn listens_to(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
         passes || self.role.listens_to(rank)

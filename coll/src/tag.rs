@@ -1,4 +1,4 @@
-//! What a message's tag tells of its call, on the plane of collectives.
+//! The parts of a message's tag that tell of its call, on the plane of collectives.
 //!
 //! | bits | what |
 //! |---|---|
@@ -106,7 +106,7 @@ pub(crate) const fn own(tag: Tag) -> Result<Tag, Cause> {
     }
 }
 
-/// Whether it is that of a collective that keeps its number, while those of calls come round.
+/// Returns true for the tag of a collective that keeps its number, while those of calls come round.
 #[cfg(not(feature = "compact"))]
 pub(crate) const fn is_persistent(tag: Tag) -> bool {
     tag.0 & PERSISTENT != 0
@@ -123,7 +123,7 @@ pub(crate) fn call(tag: Tag) -> Option<(Operation, u8)> {
     Some((operation, root as u8))
 }
 
-/// Whether two tags are of calls with one number that are not the same.
+/// Returns true if two tags are of calls with one number that are not the same.
 #[cfg(not(feature = "compact"))]
 pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
     let differ = own.0 ^ theirs.0;
@@ -133,7 +133,7 @@ pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
         && call(theirs).is_some()
 }
 
-/// Whether a tag is of the call with this number, and not of a persistent collective.
+/// Returns true if a tag is of the call with this number, and not of a persistent collective.
 #[cfg(not(feature = "compact"))]
 pub(crate) const fn has_number(tag: Tag, number: Tag) -> bool {
     tag.0 & (NUMBER | PERSISTENT | REFUSAL | OWN) == number.0

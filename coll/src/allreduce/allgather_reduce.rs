@@ -26,7 +26,7 @@ fn slots(instance: &Instance, after: u32, ranks: u32) -> Span {
     Span { start: elements(after.saturating_sub(1)), ..Span::scratch(elements(ranks)) }
 }
 
-/// How many ranks' data go that distance.
+/// Returns the number of ranks whose data go that distance.
 fn ranks(size: u32, distance: u32) -> u32 {
     distance.min(size.saturating_sub(distance))
 }

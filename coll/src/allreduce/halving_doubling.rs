@@ -49,7 +49,7 @@ impl Block {
         Self::of(size, log2_floor(size ^ rank))
     }
 
-    /// Where a rank of the block stands in the division of the data.
+    /// Returns the position of a rank of the block in the division of the data.
     fn position(&self, rank: u32) -> u32 {
         let beyond = self.most.saturating_sub(self.bits);
         reverse(rank.wrapping_sub(self.first), self.bits).checked_shl(beyond).unwrap_or(0)
@@ -76,7 +76,7 @@ impl Pair {
         power(self.large.bits.saturating_sub(self.small.bits)).div_ceil(AT_ONCE)
     }
 
-    /// How much of the division a rank of the larger block has.
+    /// Returns the number of parts of the division that a rank of the larger block has.
     fn width(&self) -> u32 {
         self.halving.width(self.large.bits)
     }
@@ -127,7 +127,8 @@ impl Pair {
         nth([Step::Send { to, from }], index)
     }
 
-    /// What both cost: the first rank of the smaller block has the longest parts.
+    /// Returns the work of handing parts over and of getting them back: the first rank of the
+    /// smaller block has the longest parts.
     fn work(&self) -> Work {
         let (all, parts) = (self.halving.width(self.small.bits), self.halving.parts);
         let pieces = power(self.large.bits.saturating_sub(self.small.bits));

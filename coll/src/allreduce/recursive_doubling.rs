@@ -27,9 +27,8 @@ const fn excess(size: u32) -> u32 {
     size.saturating_sub(1u32.wrapping_shl(log2_floor(size)))
 }
 
-/// What a rank is for the rounds between fold and unfold. As [`Pairs`](crate::phases::Pairs) have
-/// it, but without a root: small firmware holds this algorithm and no other, and 42 bytes less by
-/// it.
+/// The part of a rank in the rounds between fold and unfold. Like [`Pairs`](crate::phases::Pairs),
+/// but without a root: small firmware holds this algorithm and no other, and 42 bytes less by it.
 enum Role {
     /// Sits them out: its data went to the rank after it.
     Folded,

@@ -20,7 +20,7 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Bruck<const RADIX: u32>;
 
-/// Where the block that has `distance` to travel in all stands.
+/// Returns the place of the block that has `distance` to travel in all.
 fn home(instance: &Instance, distance: u32) -> Span {
     instance.block(instance.before(distance))
 }

@@ -1,4 +1,4 @@
-//! What barriers along a tree have in common: signals gather at rank 0, and its answer spreads out
+//! The common part of barriers along a tree: signals gather at rank 0, and its answer spreads out
 //! again.
 
 use core::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! What broadcasts along a tree have in common: whoever has heard tells its children.
+//! The common part of broadcasts along a tree: a rank that has the data sends it to its children.
 
 use core::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! What an operation on blocks reads.
+//! The input of an operation on blocks.
 
 use core::ops::Deref;
 
@@ -11,8 +11,8 @@ use super::{Blocks, Lent};
 use crate::layout::Layout;
 use crate::op::Element;
 
-/// What an operation reads and leaves as it is. References to slices, arrays and the like become
-/// one: a shared one is shown, an exclusive one is lent, so that it can be
+/// The input of an operation, which it reads and leaves as it is. References to slices, arrays and
+/// the like become an input: a shared one is shown, an exclusive one is lent, so that it can be
 /// [edited](super::Collective::edit_input) between one start and the next.
 #[derive(Debug)]
 pub enum Input<'m, E> {

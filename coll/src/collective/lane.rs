@@ -25,12 +25,12 @@ pub const LANES: usize = if BLOCKS { 4 } else { 1 };
 /// Stages that a lane goes through at most in one call, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
 
-/// Where a lane stands within its round.
+/// The state of a lane within its round.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// The messages of these steps are posted, a bit each by index; more are to be.
     Post(u32),
-    /// As many messages are posted; some may be incomplete.
+    /// This many messages are posted, all of the round; some may be incomplete.
     Land(u32),
     /// Every segment is done.
     Done,
@@ -60,7 +60,7 @@ impl Message<'_> {
 /// A round's messages by the index of their step.
 pub(super) type Messages<'scope> = [Message<'scope>; IN_FLIGHT_MAX];
 
-/// How far a lane is with its segment.
+/// The progress of a lane with its segment.
 #[derive(Clone, Copy)]
 pub(super) struct Lane {
     pub(super) stage: Stage,
@@ -259,7 +259,7 @@ impl<'scope> Collective<'scope> {
         Progress::Waiting
     }
 
-    /// Whether the lane that is driven may begin a round.
+    /// Returns true if the lane that is driven may begin a round.
     fn may_begin<T: Transport, P: Platform>(&self, scope: &Scope<'scope, '_, '_, T, P>) -> bool {
         let room = scope.room();
         let is_ample = room >= scope.room_max() / 2 && room as usize >= 2 * IN_FLIGHT_MAX;

@@ -10,7 +10,7 @@ use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
 
 impl Planned {
-    /// What is to be done by control lines, if this blocking call is for them.
+    /// Returns the task for control lines, if this blocking call is for them.
     pub(super) fn by_lines<T: Transport, P: Platform>(
         &self,
         endpoint: &mut Endpoint<'_, T, P>,
@@ -33,8 +33,8 @@ impl Planned {
         }
     }
 
-    /// Whether what a call starts is carried out by control lines: if it names them, or if a
-    /// blocking call would be.
+    /// Returns true if what a call starts is carried out by control lines: if it names them, or if
+    /// a blocking call would be.
     pub(super) fn starts_by_lines<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
@@ -73,7 +73,7 @@ impl Planned {
 }
 
 impl<'scope> Collective<'scope> {
-    /// As [`start`](Self::start), by the control lines of the communicator.
+    /// Like [`start`](Self::start), but by the control lines of the communicator.
     pub(super) fn start_by_lines<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
@@ -99,7 +99,7 @@ impl<'scope> Collective<'scope> {
         }
     }
 
-    /// As [`advance`](Self::advance), by control lines.
+    /// Like [`advance`](Self::advance), but by control lines.
     pub(super) fn meet<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

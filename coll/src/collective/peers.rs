@@ -47,7 +47,7 @@ pub(super) enum Peers {
     Row(Row),
 }
 
-/// How a place is reached: the communicator, the tag, and the rank there. `own` are those of a
+/// Returns the way to a place: the communicator, the tag, and the rank there. `own` are those of a
 /// communicator's ranks.
 #[inline]
 pub(super) fn way<'c>(

@@ -109,7 +109,7 @@ impl<'scope> Collective<'scope> {
         self.edit_loan(scope, Some(self.memory.data), edit)
     }
 
-    /// As [`edit`](Self::edit), its [`Input`](super::Input).
+    /// Like [`edit`](Self::edit), but for its [`Input`](super::Input).
     ///
     /// # Errors
     /// As there, and [`Cause::Unsupported`] unless there is one that was lent.

@@ -1,4 +1,4 @@
-//! What a planned collective is on a communicator.
+//! A planned collective on a communicator.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
@@ -12,7 +12,7 @@ use crate::select::{Call, Plan};
 use crate::select::{algorithms, is_far};
 use crate::tag;
 
-/// How a planned collective is carried out on a communicator.
+/// The way in which a planned collective is carried out on a communicator.
 #[derive(Clone, Copy)]
 pub(super) struct Ready {
     /// The whole call.

@@ -1,5 +1,4 @@
-//! One round of a schedule: its messages are posted, they land, then its local steps are carried
-//! out.
+//! A round of a schedule: its messages are posted, they land, then its local steps are carried out.
 
 use core::ops::Range;
 
@@ -45,7 +44,8 @@ impl<'scope> Memory<'scope> {
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
 
-    /// What is written to where this stretch of a buffer is; nothing where only reading is allowed.
+    /// Returns the memory that is written where this stretch of a buffer is; nothing where only
+    /// reading is allowed.
     pub(super) fn target(&self, buffer: Buffer) -> Option<Loan<'scope>> {
         match buffer {
             Buffer::Data => Some(self.data),
@@ -54,7 +54,7 @@ impl<'scope> Memory<'scope> {
         }
     }
 
-    /// What is read where this stretch of a buffer is.
+    /// Returns the memory that is read where this stretch of a buffer is.
     pub(super) fn source(&self, buffer: Buffer) -> Sample<'scope> {
         if self.is_given_in_place() && buffer == Buffer::Input {
             return self.data.into();
@@ -69,20 +69,20 @@ impl<'scope> Memory<'scope> {
         self.blocks.first().and_then(|blocks| blocks.lent)
     }
 
-    /// What is run by a plan.
+    /// Returns the schedule that a plan runs.
     #[inline]
     pub(super) fn schedule(&self, plan: &Plan) -> &dyn Schedule {
         let own = self.blocks.first().and_then(|blocks| blocks.own);
         own.unwrap_or(plan.algorithm)
     }
 
-    /// Whether data and input are no blocks.
+    /// Returns true if data and input are no blocks.
     #[inline]
     fn is_undivided(&self) -> bool {
         self.blocks.first().is_none_or(|blocks| matches!(blocks.layouts, [Layout::Whole, _]))
     }
 
-    /// Whether the data are the input as well, where there are blocks.
+    /// Returns true if the data are the input as well, where there are blocks.
     fn is_given_in_place(&self) -> bool {
         self.blocks.first().is_some_and(|blocks| matches!(blocks.layouts, [_, Layout::Whole]))
     }
@@ -162,7 +162,7 @@ impl<'scope> Collective<'scope> {
         self.range(span.buffer, stretch(span, self.base()))
     }
 
-    /// Where the segment being worked on stands.
+    /// Returns the place of the segment being worked on.
     fn place(&self) -> Place<'scope> {
         let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |blocks| blocks.layouts);
         Place { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
@@ -204,8 +204,9 @@ impl<'scope> Collective<'scope> {
         Ok(true)
     }
 
-    /// Whether the last request slot is not for the receive with this index, as a send of the round
-    /// is not posted yet: where all ranks held theirs with receives, nobody would ever send.
+    /// Returns true if the last request slot is not for the receive with this index, as a send of
+    /// the round is not posted yet: if all ranks held theirs with receives, no rank would ever
+    /// send.
     #[cold]
     fn is_for_a_send(&self, posted: u32, index: u32) -> bool {
         let mut steps = (index..).map_while(|index| Some((index, self.step(index)?)));
@@ -304,7 +305,7 @@ impl<'scope> Collective<'scope> {
         Ok(true)
     }
 
-    /// Whether the message with this index is complete. Once it is, its request is null.
+    /// Returns true if the message with this index is complete. Once it is, its request is null.
     #[inline]
     fn landed<T: Transport, P: Platform>(
         &mut self,

@@ -23,18 +23,18 @@ use crate::tag;
 pub(super) struct Row {
     /// Of the local group.
     companion: Comm,
-    /// How much higher the call's tag is there, modulo 2^32: its number is another, the rest is the
-    /// same.
+    /// The distance of the call's tag there above the one here, modulo 2^32: its number is another,
+    /// the rest is the same.
     ahead: u32,
     seats: Seats,
 }
 
-/// Who sits where in a row.
+/// The order of the ranks of both groups in a row.
 #[derive(Clone, Copy, Debug)]
 struct Seats {
-    /// Whether ranks of the local group come first.
+    /// True if ranks of the local group come first.
     local_first: bool,
-    /// How many come first.
+    /// The number of ranks that come first.
     cut: u32,
     /// The rank of the first one behind them.
     then: u32,
@@ -54,7 +54,7 @@ impl Row {
 }
 
 impl Seats {
-    /// Whether a place is of the local group, and the rank there.
+    /// Returns true for a place of the local group, and the rank there.
     #[inline]
     fn at(&self, place: u32) -> (bool, Rank) {
         match place.checked_sub(self.cut) {
@@ -63,7 +63,7 @@ impl Seats {
         }
     }
 
-    /// As a rank of a group sees them, for groups of `here` and `there` ranks.
+    /// Builds the seats as a rank of a group sees them, for groups of `here` and `there` ranks.
     fn new(over: Over, rank: u32, (here, there): (u32, u32), local_is_lower: bool) -> Result<Self, Cause> {
         let with_root = |cut: u32| Self {
             local_first: true,
@@ -121,8 +121,8 @@ impl Planned {
         }
     }
 
-    /// As [`ready`](Self::ready), over both groups. The call is numbered even if it is refused
-    /// here: a rank beside the root would not refuse it.
+    /// Like [`ready`](Self::ready), but over both groups. The call is numbered even if it is
+    /// refused here: a rank beside the root would not refuse it.
     pub(super) fn ready_in_row<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,

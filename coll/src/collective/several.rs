@@ -46,7 +46,7 @@ pub(super) fn drive<'scope, T: Transport, P: Platform>(
     Ok(())
 }
 
-/// One turn for each; `Some` if anything happened.
+/// Takes one turn for each; `Some` if anything happened.
 fn advance_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],

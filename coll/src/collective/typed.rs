@@ -12,7 +12,7 @@ use crate::schedule::{Buffer, Instance, Schedule, Span, Step};
 type Place = (Buffer, usize);
 
 impl<'scope> Memory<'scope> {
-    /// Whether data and input are blocks of datatypes.
+    /// Returns true if data and input are blocks of datatypes.
     #[inline]
     pub(super) fn is_typed(&self) -> bool {
         self.blocks.first().is_some_and(|blocks| matches!(blocks.layouts, [Layout::Typed(_), _]))
@@ -31,13 +31,13 @@ impl<'scope> Memory<'scope> {
         self.typed_blocks(buffer).get(number).copied().ok_or(Cause::Unsupported)
     }
 
-    /// What is read there.
+    /// Returns the typed memory that is read at this place.
     fn typed_source(&self, place: Place) -> Result<Typed<'scope, Sample<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         Ok(Typed::lent(self.source(place.0), count, datatype).with_origin(origin))
     }
 
-    /// What is written there.
+    /// Returns the typed memory that is written at this place.
     fn typed_target(&self, place: Place) -> Result<TypedMut<'scope, Loan<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         let loan = self.target(place.0).ok_or(Cause::Unsupported)?;
@@ -54,8 +54,8 @@ impl<'scope> Memory<'scope> {
         scope.typed_bytes(&data)
     }
 
-    /// Whether every block is of a type that is there, and lies inside of its buffer. What is not
-    /// names whose it is.
+    /// Checks that every block is of a type that is there, and lies inside of its buffer. The error
+    /// names the rank whose block is not.
     #[inline]
     pub(super) fn check_types<T: Transport, P: Platform>(
         &self,

@@ -1,4 +1,4 @@
-//! How ranks find out that they have made unlike calls.
+//! Detection of unlike calls: ranks find out that they have made them.
 //!
 //! All ranks of a communicator make the same collective calls in the same order, so they number
 //! them alike. A message's [tag] has that number and, above it, the root and the operation: a
@@ -30,10 +30,10 @@ const LOOKS: u32 = 64;
 /// Messages that are looked at when a collective ends, the newest ones.
 const AT_END: u64 = 16;
 
-/// What a collective knows for looking out for unlike calls.
+/// The state of a collective that looks out for unlike calls.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Watch {
-    /// It has begun, and has not ended.
+    /// True once the collective has begun, until it has ended.
     is_open: bool,
     /// The tag of the one that began before it on the communicator.
     before: Option<Tag>,
@@ -43,7 +43,8 @@ pub(super) struct Watch {
     seen: u64,
 }
 
-/// What is wrong with calls that have these tags, on a communicator of so many ranks.
+/// Returns the own operation and what is wrong with calls that have these tags, on a communicator
+/// of so many ranks.
 pub(crate) fn cause(own: Tag, theirs: Tag, ranks: u32) -> Option<(Operation, Cause)> {
     let ((own, own_root), (theirs, their_root)) = (tag::call(own)?, tag::call(theirs)?);
     let is_exact = ranks <= tag::ROOTS;
@@ -65,8 +66,8 @@ pub(crate) fn next_call_of<T: Transport, P: Platform>(
 }
 
 impl<'scope> Collective<'scope> {
-    /// It begins, and may be over at once: a root's that has sent. Then it still is the one before
-    /// the next.
+    /// Opens the watch as the collective begins. A collective may be over at once, like a root's
+    /// that has sent. Then it still is the one before the next.
     #[inline]
     pub(super) fn open<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         let before = if tag::is_persistent(self.tag) { None } else { scope.begin_call(&self.comm, self.tag) };
@@ -121,7 +122,7 @@ impl<'scope> Collective<'scope> {
         scope.keep_failure(&self.error)
     }
 
-    /// It has ended.
+    /// Closes the watch as the collective ends.
     #[inline]
     fn close<T: Transport, P: Platform>(&mut self, scope: &mut Scope<'scope, '_, '_, T, P>) {
         self.watch.is_open = false;
@@ -151,8 +152,8 @@ impl<'scope> Collective<'scope> {
         Progress::Failed
     }
 
-    /// Whether one of the newest messages is of a call unlike this one or the one before: its error
-    /// then.
+    /// Looks for a call unlike this one or the one before among the newest messages, and sets the
+    /// error if there is one.
     fn look_at<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

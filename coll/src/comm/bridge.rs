@@ -18,7 +18,7 @@ pub(super) struct Bridge<'c> {
     pub(super) local: Circle<'static>,
     /// The one of them who talks to the other side.
     leader: u32,
-    /// What the leaders talk over.
+    /// The line over which the leaders exchange messages.
     line: Line,
     /// The other leader's rank there, and its process.
     partner: (Rank, PeerId),
@@ -27,7 +27,7 @@ pub(super) struct Bridge<'c> {
     remote: Remote<'c>,
 }
 
-/// Who is on the other side, in the order of their ranks.
+/// The processes of the other side, in the order of their ranks.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Remote<'c> {
     /// The remote group.
@@ -88,7 +88,7 @@ impl<'c> Bridge<'c> {
         self.told(messenger, crossed)
     }
 
-    /// What the leader has, for what the other leader has, on all ranks of both sides.
+    /// Swaps what the leader has for what the other leader has, on all ranks of both sides.
     pub(super) async fn swap<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,

@@ -9,7 +9,7 @@ use super::party::{Objection, Party};
 use crate::op::Element;
 use crate::tag;
 
-/// What the messages of a call are known by.
+/// The communicator and tag by which the messages of a call are known.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Line {
     /// The communicator, on the plane of collectives.
@@ -103,7 +103,7 @@ pub(super) struct Circle<'g> {
     line: Line,
     me: u32,
     size: u32,
-    /// Who they are, if not all ranks of the communicator.
+    /// The group of these ranks, if they are not all ranks of the communicator.
     group: Option<Group<'g>>,
 }
 
@@ -181,7 +181,7 @@ impl<'g> Circle<'g> {
         passed.inspect_err(|error| self.warn(messenger, error))
     }
 
-    /// As [`pass`](Self::pass), but what is empty is not sent, and not waited for.
+    /// Like [`pass`](Self::pass), but what is empty is not sent, and not waited for.
     pub(super) async fn pass_some<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -290,7 +290,7 @@ impl Party for Circle<'_> {
     }
 }
 
-/// Whether all processes of `group` are in `parent`.
+/// Checks that all processes of `group` are in `parent`.
 pub(super) fn check_subset(parent: &Group<'_>, group: &Group<'_>) -> Result<(), Cause> {
     let (rank, size) = match group.processes().find(|&process| !parent.contains(process)) {
         Some(process) => (process.0, parent.size()),

@@ -1,4 +1,4 @@
-//! How ranks are laid out in dimensions that are as equal as can be.
+//! Layout of ranks in dimensions that are as equal as can be.
 
 use aldis_kernel::hal::Cause;
 

@@ -76,7 +76,7 @@ impl<'g> Graph<'g> {
         Ok(Some(comm.rank()).filter(|rank| (rank.0 as usize) < index.len()))
     }
 
-    /// How many ranks and how many edges it has (MPI_Graphdims_get).
+    /// Returns the numbers of ranks and of edges that it has (MPI_Graphdims_get).
     pub const fn dims(&self) -> (u32, u32) {
         (self.index.len() as u32, self.edges.len() as u32)
     }
@@ -147,7 +147,8 @@ fn digest(index: &[u32], edges: &[u32]) -> u64 {
 pub struct Neighbour {
     /// Its rank.
     pub rank: Rank,
-    /// What the edge weighs, if edges do: the user's measure of how much passes over it.
+    /// The weight of the edge, if edges have weights: the user's measure of how much passes over
+    /// it.
     pub weight: Option<u32>,
 }
 
@@ -160,11 +161,11 @@ impl Neighbour {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Edge {
-    /// Who sends along it.
+    /// The rank that sends along the edge.
     pub source: Rank,
-    /// Who receives.
+    /// The rank that receives.
     pub destination: Rank,
-    /// What it weighs, if edges do.
+    /// The weight of the edge, if edges have weights.
     pub weight: Option<u32>,
 }
 
@@ -276,7 +277,7 @@ impl<'g> DistributedGraph<'g> {
         self.destinations
     }
 
-    /// Whether its edges have weights, as far as this rank knows them.
+    /// Returns true if its edges have weights, as far as this rank knows them.
     pub fn is_weighted(&self) -> bool {
         self.sources.iter().chain(self.destinations).any(|neighbour| neighbour.weight.is_some())
     }

@@ -20,7 +20,7 @@ use crate::caller::Caller;
 pub struct Dimension {
     /// Ranks along it, at least one.
     pub extent: u32,
-    /// Whether the last is a neighbour of the first.
+    /// True if the last is a neighbour of the first.
     pub is_periodic: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How the members of a new communicator come to agree on its context.
+//! Agreement of the members of a new communicator on its context.
 
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
 use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
@@ -333,7 +333,7 @@ fn first_of(free: &[u64; CONTEXT_WORDS], base: u32) -> Option<u32> {
 mod tests {
     use super::*;
 
-    /// What is combined twice counts once, and each half by itself.
+    /// Words that are combined twice count once, and each half by itself.
     #[test]
     fn offers_are_combined_half_by_half() {
         let word = |high: u64, low: u64| high << 32 | low;

@@ -1,5 +1,5 @@
-//! What the making of a communicator asks of whoever makes it: its endpoint between two waits, and
-//! messages to other ranks.
+//! The needs of a call that makes a communicator: its endpoint between two waits, and messages to
+//! other ranks.
 
 use core::future::{Future, poll_fn};
 use core::ops::DerefMut;
@@ -12,8 +12,8 @@ use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
 use crate::caller::Caller;
 
-/// How long a rank that has failed waits at most until its notices have gone: who takes none has
-/// failed as well.
+/// The longest time that a rank which has failed waits until its notices have gone: a rank that
+/// takes none has failed as well.
 const NOTICE_MAX: Duration = Duration::from_millis(10);
 
 /// Bytes of the message by which a rank that has failed alone tells those who would wait for it.
@@ -22,22 +22,22 @@ pub const NOTICE_BYTES: usize = 5;
 /// Two messages: one to a rank, and one from a rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Exchange {
-    /// What it is a part of.
+    /// The operation that it is a part of.
     pub operation: Operation,
-    /// Where both are sent.
+    /// The communicator on which both are sent.
     pub comm: Comm,
     /// The tag of both.
     pub tag: Tag,
-    /// Who is sent to: nobody if that is [`Rank::NULL`].
+    /// The receiver of the first: no rank if that is [`Rank::NULL`].
     pub to: Rank,
-    /// Who sends: nobody if that is [`Rank::NULL`].
+    /// The sender of the second: no rank if that is [`Rank::NULL`].
     pub from: Rank,
     /// The tag of a message of [`NOTICE_BYTES`] that comes from `to` instead of its receive, if it
     /// has failed.
     pub refusal: Tag,
 }
 
-/// What makes communicators for those who do other things meanwhile: it has the endpoint between
+/// A maker of communicators for callers that do other things meanwhile: it has the endpoint between
 /// two waits, and exchanges messages by futures that wait. Blocking calls are the same futures,
 /// with exchanges that block.
 ///
@@ -45,8 +45,9 @@ pub struct Exchange {
 /// is polled first. It is to be driven to its end: one that is dropped before leaves its ranks
 /// waiting, and may have this process make no other communicator.
 pub trait Messenger<'s, T: Transport, P: Platform> {
-    /// Whether exchanges are futures that wait. If they block, others cannot go on meanwhile: a
-    /// call that has to let another one of this process go first fails with [`Cause::Busy`].
+    /// Returns true if exchanges are futures that wait. If they block, others cannot go on
+    /// meanwhile: a call that has to let another one of this process go first fails with
+    /// [`Cause::Busy`].
     fn waits(&self) -> bool {
         true
     }
@@ -84,7 +85,7 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
     fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]);
 }
 
-/// What blocking calls can be called on, as a messenger.
+/// A [`Caller`] of blocking calls as a messenger.
 pub(super) struct Blocking<'c, C>(pub(super) &'c mut C);
 
 impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for Blocking<'_, C> {
@@ -163,7 +164,7 @@ pub(super) async fn rest() {
     .await;
 }
 
-/// What comes of a future whose exchanges block.
+/// Returns the output of a future whose exchanges block.
 pub(super) fn now<R>(work: impl Future<Output = R>) -> R {
     let (mut work, mut context) = (pin!(work), Context::from_waker(Waker::noop()));
     loop {

@@ -1,4 +1,4 @@
-//! Who takes part in a call, and how one of them says that it cannot.
+//! The ranks that take part in a call, and the objection by which one of them says that it cannot.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Error};
@@ -17,7 +17,7 @@ pub(super) trait Party {
     /// knows it: the least of those of all ranks is the call's place in an order.
     fn order(&self) -> u32;
 
-    /// What the others call this rank.
+    /// Returns the name by which the others know this rank.
     fn name(&self) -> u32;
 
     /// A failure for which the rank of this name is the reason.
@@ -81,14 +81,14 @@ pub(super) trait Party {
 /// Why somebody cannot go on, as the others are told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Objection {
-    /// What it is about; zero is none.
+    /// The cause that it is about; zero is none.
     pub(super) code: u8,
-    /// Who cannot, or whom it is about.
+    /// The name of the rank that cannot go on, or that it is about.
     pub(super) name: u32,
 }
 
 impl Objection {
-    /// What the one of this name says when it cannot go on because of `cause`.
+    /// Makes the objection of the rank of this name when it cannot go on because of `cause`.
     pub(super) const fn new(cause: Cause, name: u32) -> Self {
         let (code, name) = match cause {
             Cause::TooSmall { what: Resource::Scratch, .. } | Cause::Full(Resource::Scratch) => (2, name),
@@ -106,8 +106,8 @@ impl Objection {
         Self { code, name }
     }
 
-    /// Whether the rank that an error names is gone, so that it and not the one that noticed it is
-    /// the reason.
+    /// Returns true if the rank that an error names is gone, so that it and not the one that
+    /// noticed it is the reason.
     pub(super) const fn is_of_another(cause: Cause) -> bool {
         matches!(cause, Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. })
     }

@@ -9,13 +9,13 @@ use super::making::make_listed;
 use super::messenger::{Blocking, Messenger, now};
 use crate::caller::Caller;
 
-/// What a rank has chosen in a split. A split needs one for each rank, as scratch.
+/// The choice of a rank in a split. A split needs one for each rank, as scratch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
 pub struct Choice {
     colour: u32,
-    /// Whether there is a colour: 0 or 1.
+    /// Set if there is a colour: 0 or 1.
     is_in: u32,
     key: i32,
     pub(super) rank: u32,
@@ -26,18 +26,18 @@ impl Choice {
     /// None, for memory to lend.
     pub const NONE: Self = Self { colour: 0, is_in: 0, key: 0, rank: 0, process: 0 };
 
-    /// What this process chooses.
+    /// Makes the choice of this process.
     pub(super) fn new(colour: Option<u32>, key: i32, rank: Rank, process: PeerId) -> Self {
         let (colour, is_in) = (colour.unwrap_or(0), colour.is_some().into());
         Self { colour, is_in, key, rank: rank.0, process: process.0 }
     }
 
-    /// Whether there is a colour.
+    /// Returns true if there is a colour.
     pub(super) const fn is_in(&self) -> bool {
         self.is_in == 1
     }
 
-    /// Whether both go to the same communicator.
+    /// Returns true if both go to the same communicator.
     const fn is_with(&self, other: &Self) -> bool {
         self.is_in == 1 && other.is_in == 1 && self.colour == other.colour
     }

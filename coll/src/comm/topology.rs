@@ -1,5 +1,5 @@
-//! What every virtual topology tells (MPI 4.1 chapter 8): its kind, its communicator, and who this
-//! rank's neighbours are.
+//! The common interface of virtual topologies (MPI 4.1 chapter 8): kind, communicator, and the
+//! neighbours of this rank.
 
 use aldis_kernel::{Comm, Rank};
 

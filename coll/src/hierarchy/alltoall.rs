@@ -24,7 +24,7 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Alltoall;
 
-/// What ranks of a node carry for it, by their places there.
+/// The blocks that the ranks of a node carry for it, by their places there.
 struct Carried {
     /// Ranks of the node, and the first of them.
     here: u32,
@@ -61,20 +61,21 @@ impl Carried {
         number.checked_div(self.here).unwrap_or(0)
     }
 
-    /// Where what a rank has for others to carry is packed, by the carrier and which of those it
-    /// is. There is room for as many as any carrier has.
+    /// Returns the place where blocks for others to carry are packed, by the carrier and which of
+    /// its blocks it is. There is room for as many as any carrier has.
     fn packed(&self, instance: &Instance, (place, index): (u32, u32), blocks: u32) -> Span {
         scratch(instance, place.saturating_mul(self.len(0)).saturating_add(index), blocks)
     }
 
-    /// Where what this rank is to carry comes to, in the same way, by whose it is: behind that.
+    /// Returns the place where blocks arrive that this rank is to carry, in the same way, by their
+    /// owner: behind the packed ones.
     fn came(&self, instance: &Instance, (place, index): (u32, u32), blocks: u32) -> Span {
         let before = instance.size().saturating_add(place.saturating_mul(self.len(0)));
         scratch(instance, before.saturating_add(index), blocks)
     }
 }
 
-/// As many blocks of scratch as `number`, behind as many others as `before`.
+/// Returns `number` blocks of scratch, behind `before` others.
 fn scratch(instance: &Instance, before: u32, number: u32) -> Span {
     let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
     Span { start: elements(before), ..Span::scratch(elements(number)) }
@@ -115,7 +116,8 @@ impl Alltoall {
         })
     }
 
-    /// What others carry is packed, and what this rank does is put where theirs comes.
+    /// Packs a block that another rank carries, or puts one that this rank carries itself where
+    /// theirs arrive.
     fn pack(instance: &Instance, carried: &Carried, number: u32) -> Option<Step> {
         let (rank, place, index) = carried.other(number);
         let into = match place == carried.own {
@@ -146,7 +148,7 @@ impl Alltoall {
         received.chain(sent).filter(|step| step.message().len > 0).nth(index as usize)
     }
 
-    /// What is carried is sorted by whom it is for, where packed blocks were.
+    /// Sorts carried blocks by the rank that they are for, into the place of packed blocks.
     fn sort(instance: &Instance, carried: &Carried, number: u32) -> Option<Step> {
         let (index, place) = divide(number as usize, carried.here as usize);
         let (index, place) = (index as u32, place as u32);

@@ -1,4 +1,4 @@
-//! What every collective over two groups has in common: it is described, then run or started.
+//! The common part of collectives over two groups: each is described, then run or started.
 
 use core::fmt;
 

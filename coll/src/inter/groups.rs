@@ -26,7 +26,7 @@ pub(super) struct Groups {
     first: u32,
     /// The ranks of its own group, of whom the first is the root.
     pub(super) near: Among,
-    /// How many ranks the other group has, and the first of them.
+    /// The number of ranks in the other group, and the first of them.
     pub(super) others: u32,
     pub(super) other: u32,
     /// Its number in its group.
@@ -44,7 +44,7 @@ impl Groups {
         Self { first: own.start, near, others, other: start, number, larger: here.max(others) }
     }
 
-    /// How many there are.
+    /// Returns the number of ranks in its own group.
     pub(super) const fn here(&self) -> u32 {
         self.near.size()
     }

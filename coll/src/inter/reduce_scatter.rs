@@ -11,7 +11,7 @@ use crate::reduce_scatter::rooted::{Meeting, neighbours};
 use crate::schedule::along::{Along, Way};
 use crate::schedule::{Instance, Order, Span, Step, Work, log2_ceil};
 
-/// What this rank gives to the one with a number in the other group.
+/// Returns the block that this rank gives to the one with a number in the other group.
 fn given(instance: &Instance, number: u32) -> Span {
     instance.block(number).of_input()
 }
@@ -113,7 +113,7 @@ impl Way for LocalReduceRemoteScatter {
 pub struct PairwiseExchange;
 
 impl PairwiseExchange {
-    /// Where the sum of the last ranks is, and where what comes to a sum arrives.
+    /// Returns the place of the sum of the last ranks, and the one where operands of a sum arrive.
     fn slots(instance: &Instance) -> [Span; 2] {
         [0, 1].map(|slot| kept(instance, slot, (instance.rank(), 1)))
     }

@@ -1,4 +1,4 @@
-//! What the calls among neighbours have in common: what they lend, checked, planned and started.
+//! The common part of the calls among neighbours: what they lend, checked, planned and started.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Error, Scope};

@@ -25,7 +25,7 @@
 //!
 //! What a rank has for itself is copied.
 
-/// What is done with a neighbour.
+/// The act that is done with a neighbour.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) enum Act {
@@ -33,7 +33,7 @@ pub(crate) enum Act {
     Receive,
     /// A block is sent to it.
     Send,
-    /// It is the rank itself.
+    /// A block is copied, as the neighbour is the rank itself.
     Copy,
 }
 
@@ -49,7 +49,7 @@ pub struct Line {
     pub(crate) block: u32,
     /// Of a copy, the place among the destinations.
     pub(crate) given: u32,
-    /// What comes first of messages between the same two; in a grid, the place among the sender's
+    /// The order of messages between the same two ranks; in a grid, the place among the sender's
     /// destinations.
     pub(crate) turn: u32,
 }
@@ -67,7 +67,7 @@ impl Line {
         Self { act: Act::Send, rank, block, given: 0, turn: block }
     }
 
-    /// What all ranks order their messages by.
+    /// Returns the key by which all ranks order their messages.
     fn key(&self, me: u32, size: u32) -> (u32, u32, u32) {
         let (from, to) = if self.act == Act::Receive { (self.rank, me) } else { (me, self.rank) };
         let distance = if from <= to { to - from } else { size - (from - to) };

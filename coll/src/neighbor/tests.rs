@@ -12,7 +12,7 @@ type Edges = Vec<(u32, u32)>;
 /// which they did.
 type Met = BTreeMap<(u32, u32), Vec<(u32, u32)>>;
 
-/// What rank `me` has to do, in the order of its lists.
+/// The lines of rank `me`, in the order of its lists.
 fn listed(edges: &Edges, me: u32) -> Vec<Line> {
     let from = edges.iter().filter(|edge| edge.1 == me).map(|edge| edge.0);
     let to = edges.iter().filter(|edge| edge.0 == me).map(|edge| edge.1);
@@ -130,7 +130,7 @@ fn large_graphs_end() {
     }
 }
 
-/// What the order is for: without it these four wait for each other.
+/// The reason for the order: without it these four wait for each other.
 #[test]
 fn the_order_of_the_lists_would_not_end() {
     let receive = |rank| Line::receive(rank, 0, 0);

@@ -43,9 +43,9 @@ pub(super) fn in_blocks<C: Canonical>(into: &mut [C], from: &[C], combine: impl 
 /// Elements of a block.
 const BLOCK: usize = 64;
 
-/// What can hold a NaN.
+/// A type that can hold a NaN.
 pub(super) trait Canonical: Copy {
-    /// Whether it holds one.
+    /// Returns true if it holds a NaN.
     fn is_unordered(self) -> bool;
     /// The same with every NaN replaced by the positive quiet one without a payload.
     fn canonical(self) -> Self;

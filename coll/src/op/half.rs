@@ -74,7 +74,7 @@ impl Half for f16 {
     }
 }
 
-/// What the exponents of `f16` and `f32` differ by, where that of `f32` is.
+/// The difference of the exponents of `f16` and `f32`, at the place of that of `f32`.
 const REBIAS: u32 = (127 - 15) << 23;
 /// The least normal `f16`, 2^-14, as an `f32`.
 const LEAST: u32 = (127 - 14) << 23;

@@ -68,7 +68,7 @@ impl Kernel {
         self.element_bytes
     }
 
-    /// Whether the operation commutes.
+    /// Returns true if the operation commutes.
     pub const fn commutes(&self) -> bool {
         self.commutes
     }

@@ -15,7 +15,7 @@ use super::{And, Or, Reduce, Xor};
 pub struct Bool(pub u8);
 
 impl Bool {
-    /// Whether it is true.
+    /// Returns true if the value is true.
     pub const fn is_true(self) -> bool {
         self.0 != 0
     }

@@ -35,7 +35,7 @@ macro_rules! pair {
                 self.value
             }
 
-            /// Where it is.
+            /// Returns the index of the value.
             pub const fn index(&self) -> i32 {
                 self.index
             }

@@ -1,4 +1,5 @@
-//! What the tests of all kinds of elements share, and the operations that are for all of them.
+//! The common part of the tests of all kinds of elements, and the operations that are for all of
+//! them.
 
 use core::fmt::Debug;
 use std::vec::Vec;
@@ -66,7 +67,7 @@ proptest! {
         agrees::<NoOp, _>(&pairs, &others, |left, _| left);
     }
 
-    /// As C's operators, whatever the bytes.
+    /// Truth values are combined as by C's operators, whatever the bytes.
     #[test]
     fn truth_is_as_in_c((left, right) in operands::<Bool>()) {
         agrees::<And, _>(&left, &right, |left, right| (left.is_true() && right.is_true()).into());

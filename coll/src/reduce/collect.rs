@@ -1,6 +1,6 @@
-//! What reductions along a tree have in common: everybody adds what its children send, one child a
-//! round, then sends the sum to its parent. It is the broadcast along the same tree backwards, turn
-//! by turn.
+//! The common part of reductions along a tree: every rank adds what its children send, one child a
+//! round, then sends the sum to its parent. This is the broadcast along the same tree backwards,
+//! turn by turn.
 
 use core::marker::PhantomData;
 

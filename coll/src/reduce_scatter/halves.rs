@@ -44,7 +44,7 @@ impl<const MIRRORED: bool> Halves<MIRRORED> {
         if MIRRORED { reverse(number, pairs.bits) } else { number }
     }
 
-    /// Where in scratch blocks are reduced.
+    /// Returns the place in scratch where blocks are reduced.
     fn reduced(
         instance: &Instance,
         pairs: Pairs,

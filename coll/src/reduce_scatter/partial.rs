@@ -1,9 +1,9 @@
-//! Where partial results stand: what is given is never written, so the first reduction of a block
+//! The places of partial results: the input is never written, so the first reduction of a block
 //! goes into scratch.
 
 use crate::schedule::{Instance, Order, Span, Step};
 
-/// As many of the blocks that this rank gives as `number`, from that of rank `first` on.
+/// Returns `number` of the blocks that this rank gives, from that of rank `first` on.
 pub(super) fn given(instance: &Instance, (first, number): (u32, u32)) -> Span {
     instance.blocks(first, number).of_input()
 }
@@ -25,8 +25,8 @@ pub(super) fn result(instance: &Instance, from: Span) -> Step {
     Step::Copy { into: instance.block(instance.rank()), from }
 }
 
-/// What came from `peer` is reduced, where it is, with what this rank gives; the lower rank's
-/// operand on the left.
+/// Reduces what came from `peer`, in its place, with what this rank gives; the lower rank's operand
+/// is on the left.
 pub(super) fn add_given(instance: &Instance, peer: u32, came: Span, given: Span) -> Step {
     let order = if peer < instance.rank() { Order::IntoFirst } else { Order::FromFirst };
     Step::Reduce { into: came, from: given, order }

@@ -14,11 +14,11 @@ use crate::schedule::{Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
 /// Scratch: all blocks twice.
 pub(crate) struct Rooted<const BINOMIAL: bool>;
 
-/// What a rank does in a round of a reduction to the first one.
+/// The part of a rank in a round of a reduction to the first one.
 pub(crate) struct Meeting {
     pub(crate) other: u32,
     pub(crate) receives: bool,
-    /// Whether this rank has received before.
+    /// True if this rank has received before.
     pub(crate) has_more: bool,
 }
 

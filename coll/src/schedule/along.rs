@@ -11,18 +11,19 @@ pub(crate) trait Along: Sync {
     const NAME: &'static str;
     const SOURCE: &'static str;
 
-    /// As [`Schedule::serves`].
+    /// Returns true if it is made for so many ranks, as [`Schedule::serves`].
     fn serves(_size: u32) -> bool {
         true
     }
 }
 
-/// What an operation does: the parts of [`Schedule`] and [`Priced`] with the same names.
+/// The steps and the work of such algorithms: the parts of [`Schedule`] and [`Priced`] with the
+/// same names.
 pub(crate) trait Way {
     const OPERATION: Operation;
-    /// Whether operands keep the order of their ranks, where there are any.
+    /// True if operands keep the order of their ranks, where there are any.
     const KEEPS_RANK_ORDER: bool = true;
-    /// Whether what a group has goes to another.
+    /// True if what a group has goes to another.
     #[cfg(not(feature = "compact"))]
     const CROSSES: bool = false;
 

@@ -15,11 +15,11 @@ fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
     if first_of(instance.root()) == first_of(rank) { instance.root() } else { first_of(rank) }
 }
 
-/// What a rank has to do when groups of `2^bits` ranks meet in pairs.
+/// The part of a rank when groups of `2^bits` ranks meet in pairs.
 pub(crate) struct Meeting {
     /// The other group's leader.
     pub(crate) other: u32,
-    /// Whether this rank leads both.
+    /// True if this rank leads both.
     pub(crate) leads: bool,
     /// The blocks that pass: those of the group whose leader does not lead both, by its first rank
     /// and how many.
@@ -39,8 +39,8 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
     Some(Meeting { other, leads, passing: (passes, half.min(instance.size() - passes)) })
 }
 
-/// Where a leader keeps these blocks of its group: the root where they belong, another in scratch
-/// from its own on, as its data hold its own alone; and that one, if it is all.
+/// Returns the place where a leader keeps these blocks of its group: the root where they belong,
+/// another in scratch from its own on, as its data hold its own alone; and that one, if it is all.
 pub(crate) fn kept(instance: &Instance, (first, number): (u32, u32)) -> Span {
     let rank = instance.rank();
     let blocks = instance.blocks(first, number);

@@ -20,7 +20,7 @@ impl Turn {
         self.first.saturating_add(index)
     }
 
-    /// How far the exchange with `index` reaches: less than the size.
+    /// Returns the distance that the exchange with `index` reaches: less than the size.
     pub(crate) const fn reach(&self, index: u32) -> u32 {
         self.digit(index).saturating_mul(self.distance)
     }

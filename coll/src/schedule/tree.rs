@@ -34,7 +34,7 @@ pub(crate) trait Tree {
         Self::turns(size).end.div_ceil(Self::WIDTH)
     }
 
-    /// What this rank has to do with others in a round of a broadcast, in the order of the turns.
+    /// Returns the edge of this rank in a round of a broadcast, in the order of the turns.
     fn edge(instance: &Instance, round: u32, index: u32) -> Option<Edge> {
         let edge = Self::edge_at(instance.size(), instance.from_root(), round, index);
         edge.map(|edge| edge.map(|place| instance.at_place(place)))
@@ -53,9 +53,9 @@ pub(crate) trait Tree {
 /// Another rank, or its place, as seen from this one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
-    /// It is the one nearer to the root.
+    /// The other rank is nearer to the root.
     Parent(u32),
-    /// It is the one farther from the root.
+    /// The other rank is farther from the root.
     Child(u32),
 }
 

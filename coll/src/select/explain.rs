@@ -1,4 +1,4 @@
-//! What selection thought, as a table.
+//! The reasons of selection, as a table.
 
 use core::fmt;
 
@@ -11,15 +11,15 @@ use crate::rules::{InForce, Origin, Rules, Ruling};
 use crate::schedule::{Algorithm, Candidate};
 use crate::shared;
 
-/// What selection thought, displayed as a table with one candidate a line.
+/// The reasons of selection, displayed as a table with one candidate a line.
 #[derive(Clone, Copy, Debug)]
 pub struct Explanation {
     pub(super) call: Call,
     pub(super) options: Options,
     pub(super) selected: Result<Selected, Cause>,
-    /// Whether it is for control lines.
+    /// The cases in which it is for control lines.
     shares: Shares,
-    /// Whether a communicator's control lines can do it, if there is one.
+    /// The answer to whether a communicator's control lines can do it, if there is one.
     lines: Option<Result<(), Cause>>,
     /// The rules that were asked, with the options as the caller gave them.
     #[cfg(not(feature = "compact"))]
@@ -77,7 +77,7 @@ impl Explanation {
         Self { options, selected: Ok(selected), shares, rule: Some(rule), ..asked }
     }
 
-    /// Whether the call is carried out by `shared`.
+    /// Returns true if the call is carried out by `shared`.
     pub fn is_shared(&self) -> bool {
         self.shares != Shares::Never && self.lines == Some(Ok(()))
     }
@@ -150,8 +150,8 @@ impl Explanation {
         })
     }
 
-    /// Whether the search has ended at one that costs hardly more than any can, before one that
-    /// costs a little less.
+    /// Returns true if the search has ended at one that costs hardly more than any can, before one
+    /// that costs a little less.
     pub(super) fn is_beaten(&self) -> bool {
         self.selected
             .is_ok_and(|taken| self.candidates().any(|(_, price)| price.is_ok_and(|ns| ns < taken.ns)))

@@ -1,11 +1,11 @@
-//! How a call is carried out, and what that costs.
+//! The plan by which a call is carried out, and its cost.
 
 use super::{Call, Prices};
 use crate::layout::BLOCKS;
 use crate::schedule::{Algorithm, Candidate, Work};
 
-/// How a call is carried out: the algorithm, the elements of a segment, and how many segments are
-/// under way at a time.
+/// The plan by which a call is carried out: the algorithm, the elements of a segment, and how many
+/// segments are under way at a time.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The algorithm.
@@ -17,7 +17,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// One segment at a time.
+    /// Makes a plan of one segment at a time.
     pub(crate) const fn in_turn(algorithm: Algorithm, segment: usize) -> Self {
         Self { algorithm, segment, lanes: [1; _] }
     }
@@ -63,9 +63,10 @@ impl Plan {
         }
     }
 
-    /// What `call` costs by the algorithm of this plan, in ns. Where several segments are under way
-    /// at a time: the first one's work, and of each further one what keeps the busiest rank's
-    /// processor; or, if that is more, its part of what that rank waits for with so many lanes.
+    /// Returns the cost of `call` by the algorithm of this plan, in ns. Where several segments are
+    /// under way at a time: the first one's work, and of each further one what keeps the busiest
+    /// rank's processor; or, if that is more, its part of what that rank waits for with so many
+    /// lanes.
     pub(super) fn ns(&self, call: &Call, algorithm: Candidate, prices: &Prices) -> u64 {
         let bytes = call.element_bytes;
         if !BLOCKS || self.lanes() < 2 {

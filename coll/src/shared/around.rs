@@ -49,7 +49,7 @@ pub(crate) struct Around<'m> {
     passes: bool,
     /// Somebody gives more than a line holds: messages are to follow.
     is_long: Cell<bool>,
-    /// What the other one of two gives in chunks, in bytes, once that is known.
+    /// The bytes that the other one of two gives in chunks, once that is known.
     heard: Cell<Option<u64>>,
 }
 
@@ -87,14 +87,14 @@ impl<'m> Around<'m> {
         is_for_lines.then_some(this)
     }
 
-    /// Whether messages are to follow, once it was carried out.
+    /// Returns true if messages are to follow, once it was carried out.
     #[inline]
     pub(crate) const fn is_long(&self) -> bool {
         self.is_long.get()
     }
 
-    /// Whether its elements are of datatypes: all that others need to know is that messages are to
-    /// follow.
+    /// Returns true if its elements are of datatypes: then others need to know only that messages
+    /// are to follow.
     #[inline]
     const fn is_typed(&self) -> bool {
         matches!(self.taken, Layout::Typed(_))
@@ -115,14 +115,14 @@ impl<'m> Around<'m> {
         table::bytes(self.task.size.saturating_sub(1))
     }
 
-    /// What is done with neighbours of one kind: what is exchanged with one of them several times
-    /// stands together, in the order of both.
+    /// Returns the lines of one kind: what is exchanged with one of them several times stands
+    /// together, in the order of both.
     #[inline]
     fn all(&self, act: Act) -> impl Iterator<Item = &'m Line> + use<'m> {
         self.lines.iter().filter(move |line| line.act == act)
     }
 
-    /// Where a block stands in a buffer that is divided so.
+    /// Returns the place of a block in a buffer that is divided so.
     #[inline]
     fn block(&self, layout: Layout<'_>, number: u32) -> Range<usize> {
         let bytes_of = |elements: usize| elements.saturating_mul(self.task.element_bytes as usize);
@@ -147,8 +147,8 @@ impl<'m> Around<'m> {
         sent.fold(0, usize::saturating_add)
     }
 
-    /// What it takes of another rank: which bytes of all that this one gives it, and where in the
-    /// data they come to.
+    /// Returns what it takes of another rank: the bytes of all that this one gives it, and the
+    /// place in the data that they come to.
     #[inline]
     fn takes(&self, from: u32) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         let mut end = 0_usize;
@@ -178,7 +178,7 @@ impl<'m> Around<'m> {
         ends.last().unwrap_or(0)
     }
 
-    /// How many steps `to` is behind `from`.
+    /// Returns the number of steps by which `to` is behind `from`.
     #[inline]
     const fn distance(&self, from: u32, to: u32) -> u32 {
         let size = self.task.size;
@@ -198,7 +198,7 @@ impl<'m> Around<'m> {
         Ok(())
     }
 
-    /// What the line of `from` has for this rank.
+    /// Returns the part of the line of `from` that is for this rank.
     #[inline]
     fn unpack<'l>(&self, from: u32, line: &'l [u8]) -> Result<&'l [u8], Cause> {
         if !self.has_table() {
@@ -245,7 +245,7 @@ fn put(data: &mut [u8], place: Range<usize>, bytes: &[u8]) -> Result<(), Cause> 
     copy(data.get_mut(place).ok_or(Cause::Stale)?, bytes)
 }
 
-/// What two ranges have in common, as parts of either.
+/// Returns the common part of two ranges, as a part of either.
 #[inline]
 fn shared(left: &Range<usize>, right: &Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
     let (start, end) = (left.start.max(right.start), left.end.min(right.end));

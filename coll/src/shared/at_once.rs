@@ -91,7 +91,8 @@ impl Options {
         self.at_once_as(caller, comm, call, &portions, data)
     }
 
-    /// Whether a call is to be carried out by control lines, by a rule or else by these options.
+    /// Returns true if a call is to be carried out by control lines, by a rule or else by these
+    /// options.
     #[inline(always)]
     fn decide<T: Transport, P: Platform>(
         &self,
@@ -109,7 +110,7 @@ impl Options {
         }
     }
 
-    /// Whether a rule has a call carried out by control lines; `None` if no rule is for it.
+    /// Returns the verdict of the rules on control lines for a call; `None` if no rule is for it.
     #[inline]
     #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "there are no rules"))]
     fn ruled<T: Transport, P: Platform>(
@@ -131,9 +132,9 @@ impl Options {
         }
     }
 
-    /// Whether a call is for control lines, if they are there. Nothing else has fewer rounds, nor
-    /// fewer bytes on their way: so prices are asked only where a root reduces more than it would
-    /// otherwise.
+    /// Returns true if a call is for control lines, if they are there. Nothing else has fewer
+    /// rounds, nor fewer bytes on their way: so prices are asked only where a root reduces more
+    /// than it would otherwise.
     #[inline]
     pub(crate) fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         match self.choice {
@@ -284,7 +285,7 @@ impl<R: Role> Encounter<R> {
         }
     }
 
-    /// What goes on with it.
+    /// Makes the meeting that goes on with it.
     #[cold]
     fn meeting(&self, here: Here) -> Meeting<R> {
         let &Self { role, number, stage, next, .. } = self;

@@ -20,8 +20,8 @@ use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 use crate::select::Call;
 
-/// What a line says whose rank gives elements of datatypes, which are for messages: more than it
-/// holds.
+/// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
+/// than a line holds.
 const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
 
 /// Bytes that a line has for a table beside those for blocks.
@@ -30,9 +30,9 @@ const TABLE_BYTES: u64 = 64;
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Portions<'m> {
     pub(super) task: Task,
-    /// How its data are divided.
+    /// The division of its data.
     pub(super) data: Layout<'m>,
-    /// What it gives, and how that is divided, if that are not its data.
+    /// The memory that it gives, and its division, if that is not its data.
     pub(super) input: Option<(&'m [u8], Layout<'m>)>,
     /// Bytes of its data.
     data_bytes: usize,
@@ -42,7 +42,7 @@ pub(crate) struct Portions<'m> {
     pub(super) is_long: Cell<bool>,
     /// Two ranks pass chunks, and so does this one unless the other's block stands in its line.
     passes: bool,
-    /// What the other one of two gives in chunks, in bytes, once that is known.
+    /// The bytes that the other one of two gives in chunks, once that is known.
     pub(super) heard: Cell<Option<u64>>,
 }
 
@@ -75,33 +75,33 @@ impl<'m> Portions<'m> {
         this
     }
 
-    /// Whether messages are to follow, once it was carried out: for all blocks, or, of a gather,
-    /// for those that no line holds.
+    /// Returns true if messages are to follow, once it was carried out: for all blocks, or, of a
+    /// gather, for those that no line holds.
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
     }
 
-    /// Whether a line does not hold so many bytes.
+    /// Returns true if a line does not hold so many bytes.
     #[inline(always)]
     const fn is_too_long(&self, bytes: u64) -> bool {
         bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
     }
 
-    /// Whether its elements are of datatypes: all that others need to know is that messages are to
-    /// follow.
+    /// Returns true if its elements are of datatypes: then others need to know only that messages
+    /// are to follow.
     #[inline(always)]
     const fn is_typed(&self) -> bool {
         matches!(self.data, Layout::Typed(_))
     }
 
-    /// Whether a table says how long blocks are.
+    /// Returns true if a table says how long blocks are.
     #[inline(always)]
     pub(super) const fn has_table(&self) -> bool {
         matches!(self.task.operation, Operation::Scatterv | Operation::Alltoallv | Operation::Alltoallw)
     }
 
-    /// Whether a rank gives every rank a block, or the one that is the root.
+    /// Returns true if a rank gives every rank a block, or the root alone does.
     #[inline(always)]
     pub(super) const fn gives_each(&self) -> bool {
         use Operation::{Alltoall, ReduceScatter, ReduceScatterBlock, Scatter};
@@ -109,13 +109,13 @@ impl<'m> Portions<'m> {
             || matches!(self.task.operation, Alltoall | Scatter | ReduceScatterBlock | ReduceScatter)
     }
 
-    /// How what this rank gives is divided.
+    /// Returns the division of what this rank gives.
     #[inline(always)]
     pub(super) fn divided(&self) -> Layout<'m> {
         self.input.map_or(self.data, |(_, layout)| layout)
     }
 
-    /// What this rank gives.
+    /// Returns the memory that this rank gives.
     #[inline(always)]
     pub(super) fn given<'b>(&self, data: &'b [u8]) -> &'b [u8]
     where
@@ -124,7 +124,7 @@ impl<'m> Portions<'m> {
         self.input.map_or(data, |(input, _)| input)
     }
 
-    /// Where in memory the block of `rank` stands.
+    /// Returns the place in memory of the block of `rank`.
     #[inline(always)]
     fn range(&self, layout: Layout<'_>, rank: u32) -> Range<usize> {
         let bytes_of = |elements: usize| elements.saturating_mul(self.task.element_bytes as usize);
@@ -166,7 +166,7 @@ impl<'m> Portions<'m> {
         }
     }
 
-    /// Where the block for `rank` stands in a line that has no table.
+    /// Returns the place of the block for `rank` in a line that has no table.
     #[inline(always)]
     fn start_for(&self, rank: u32) -> usize {
         match self.divided() {

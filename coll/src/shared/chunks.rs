@@ -19,7 +19,7 @@ const SEGMENTS: usize = 4;
 /// Segments of a collective are fewer: positions are compared across half of their range.
 pub(super) const SEGMENTS_MAX: u32 = 1 << 28;
 
-/// How the ranks share the work.
+/// The way in which the ranks share the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     /// The root writes, the others copy.
@@ -65,7 +65,7 @@ impl Run {
         Ok(Self { first: 0, segment, segments, step: 0, next: 0 })
     }
 
-    /// Where a segment of so many bytes of data stands.
+    /// Returns the place of a segment of so many bytes of data.
     pub(super) fn span(&self, bytes: usize, segment: u32) -> Range<usize> {
         let start = self.segment.saturating_mul(segment as usize).min(bytes);
         start..start.saturating_add(self.segment).min(bytes)
@@ -175,20 +175,20 @@ impl Run {
         }
     }
 
-    /// Where a segment is written. Positions follow the order of steps, in which a segment is
-    /// written before the one before it is reduced: W0 W1 R0 W2 R1 .. and R of the last one at the
-    /// end.
+    /// Returns the position at which a segment is written. Positions follow the order of steps, in
+    /// which a segment is written before the one before it is reduced: W0 W1 R0 W2 R1 .. and R of
+    /// the last one at the end.
     fn written_at(&self, segment: u32) -> u32 {
         self.first.wrapping_add(segment.saturating_mul(2).saturating_sub(1))
     }
 
-    /// Where its reduced part is.
+    /// Returns the position of its reduced part.
     fn reduced_at(&self, segment: u32) -> u32 {
         let last = segment + 1 >= self.segments;
         self.first.wrapping_add(segment.saturating_mul(2) + if last { 1 } else { 2 })
     }
 
-    /// Whether everybody's chunk at `position` is there.
+    /// Checks that the chunks of all ranks at `position` are there.
     fn await_all(&mut self, task: &Task, lines: &Lines<'_>, position: u32) -> Result<(), Stopped> {
         while self.next < task.size {
             let rank = self.next;

@@ -33,8 +33,8 @@ impl<R: Role> Meeting<R> {
         Ok(meeting.map(|meeting| Self { number, ..meeting }))
     }
 
-    /// One turn, on the memory that was lent for it. Now and then it looks whether the rank that is
-    /// missing is still there.
+    /// Takes a turn, on the memory that was lent for it. Now and then it looks whether the rank
+    /// that is missing is still there.
     #[inline]
     pub(crate) fn turn<'scope, T: Transport, P: Platform>(
         &mut self,
@@ -91,7 +91,7 @@ impl<R: Role> Meeting<R> {
         }
     }
 
-    /// What ended it, told.
+    /// Makes the error that ended it.
     #[cold]
     pub(crate) fn error(&self, comm: &Comm, cause: Cause, rank: Option<u32>) -> Error {
         let mut error = Error::new(self.task().operation, cause);
@@ -102,7 +102,7 @@ impl<R: Role> Meeting<R> {
         }
     }
 
-    /// What this rank waits for.
+    /// Returns the activity of this rank while it waits.
     pub(crate) fn activity(&self, comm: &Comm) -> Activity {
         self.task().activity(comm, self.missing)
     }
@@ -119,7 +119,7 @@ const LOOKS_A_ROLL_CALL: u32 = 64;
 /// The error of a collective that waits for another of this rank.
 pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
 
-/// Whether a call can be carried out by the lines of a communicator, or why it has none.
+/// Checks that a call can be carried out by the lines of a communicator.
 ///
 /// # Errors
 /// Why not.

@@ -16,8 +16,8 @@ use crate::op::copy;
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
 
-/// What a line says that does not hold what is given, but goes before chunks: so many bytes and
-/// those that are given.
+/// The bytes that are added to those given, in the note of a line that does not hold them but goes
+/// before chunks.
 pub(super) const IN_CHUNKS: u64 = 1 << 46;
 
 /// Segments of so many bytes, which the other rank has told: too many to be passed are one too
@@ -27,7 +27,7 @@ fn segments(bytes: u64, segment: usize) -> u32 {
     u32::try_from(segments).unwrap_or(u32::MAX).min(SEGMENTS_MAX)
 }
 
-/// One rank of two.
+/// A rank of two.
 pub(super) trait Pair {
     /// The other one.
     fn other(&self) -> u32;

@@ -1,4 +1,4 @@
-//! What selection knows of the algorithm: its name and its cost.
+//! The facts that selection knows of the algorithm: its name and its cost.
 
 use aldis_kernel::hal::Operation;
 
@@ -28,24 +28,24 @@ impl Schedule for Unscheduled {
     }
 }
 
-/// What the algorithm is called, of every operation.
+/// The name of the algorithm, the same for every operation.
 pub const NAME: &str = "shared";
 
-/// Whether the operation has this algorithm.
+/// Returns true if the operation has this algorithm.
 pub(crate) const fn serves(operation: Operation) -> bool {
     use Operation::{Allreduce, Barrier, Bcast, Reduce};
     matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
 }
 
-/// Whether it is for blocking calls alone, and for what stands in lines: an operation on blocks, a
-/// scan, or an exchange with neighbours.
+/// Returns true for an operation that has it for blocking calls alone, and for what stands in
+/// lines: an operation on blocks, a scan, or an exchange with neighbours.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
     use Operation::{Exscan, Scan};
     BLOCKS && (on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan))
 }
 
-/// Whether what each rank gives in such a call stands in a line. Where lengths are unlike and no
-/// rank knows them all, that is only seen there.
+/// Returns true if what each rank gives in such a call stands in a line. Where lengths are unlike
+/// and no rank knows them all, that is only seen there.
 pub(crate) const fn stands_in_lines(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
@@ -59,14 +59,14 @@ pub(crate) const fn stands_in_lines(call: &Call) -> bool {
     is_in_lines(call.operation) && bytes <= LINE_BYTES
 }
 
-/// Whether, where that is not so, two ranks hand each other what is in chunks. More ranks would
-/// have to keep pace.
+/// Returns true if, where that is not so, two ranks hand each other what is given in chunks. More
+/// ranks would have to keep pace.
 pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
     call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
 }
 
-/// Whether it is for control lines but for its length.
+/// Returns true if a call is for control lines but for its length.
 pub(crate) const fn is_too_long(call: &Call) -> bool {
     is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
 }

@@ -21,7 +21,7 @@ fn pair_tree(size: u32) -> String {
     operands.concat()
 }
 
-/// What is before the last 2^k of so many ranks, then those.
+/// Returns the expression of what is before the last 2^k of so many ranks, then those.
 fn prefix_tree(first: u32, ranks: u32) -> String {
     if ranks == 1 {
         return first.to_string();
@@ -40,7 +40,7 @@ fn expression(operation: Operation, size: u32, rank: u32) -> String {
     }
 }
 
-/// Whether every element on every rank that has a result is the one expression.
+/// Returns true if every element on every rank that has a result is the one expression.
 fn evaluates(candidate: &'static dyn Priced, size: u32, root: u32, count: usize) -> bool {
     let job = check(candidate, size, root, count).unwrap();
     let operation = candidate.operation();

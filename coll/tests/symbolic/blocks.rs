@@ -7,12 +7,12 @@ use aldis_kernel::hal::Operation;
 use crate::inter;
 use crate::model::{Fault, Job, UNDEFINED, Value};
 
-/// Whether an algorithm works on its data alone although its operation has input.
+/// Returns true if an algorithm works on its data alone although its operation has input.
 fn is_in_place(schedule: &dyn Schedule) -> bool {
     schedule.name() == "in_place"
 }
 
-/// Whether the algorithm reduces blocks: then each span of them says which they are.
+/// Returns true if the algorithm reduces blocks: then each span of them says which they are.
 pub(crate) fn reduces(schedule: &dyn Schedule) -> bool {
     schedule.operation() == Operation::ReduceScatterBlock
 }
@@ -53,7 +53,7 @@ impl Job<'_> {
         on_blocks(self.schedule.operation()).then_some(self.size as usize * self.count)
     }
 
-    /// Where a span begins on the circle.
+    /// Returns the place on the circle where a span begins.
     fn begin(&self, span: Span) -> usize {
         if span.buffer == Buffer::Scratch { span.first_held() as usize * self.count } else { span.start }
     }
@@ -91,7 +91,7 @@ impl Job<'_> {
         }
     }
 
-    /// Where in place what is given stands: in the data.
+    /// Returns the place of a span of the input: in the data, if the operation is in place.
     fn at(&self, span: Span) -> Span {
         let is_data = self.in_place && span.buffer == Buffer::Input;
         if is_data { Span::data(span.start, span.len) } else { span }
@@ -102,13 +102,13 @@ impl Job<'_> {
         self.parts(self.at(*one)).iter().any(|one| others.iter().any(|other| one.overlaps(other)))
     }
 
-    /// Whether a copy is of what stands there already.
+    /// Returns true if a copy is of what stands there already.
     pub(crate) fn is_idle(&self, into: &Span, from: &Span) -> bool {
         self.in_place && from.buffer == Buffer::Input && self.at(*from) == *into
     }
 
-    /// Whether a rank has all that a span names: in a gather and a scatter only the root has
-    /// others' blocks, and a reduction that is scattered writes its own.
+    /// Returns true if a rank has all that a span names: in a gather and a scatter only the root
+    /// has others' blocks, and a reduction that is scattered writes its own.
     pub(crate) fn is_there(&self, rank: u32, span: Span) -> bool {
         let operation = self.schedule.operation();
         let rooted = matches!(operation, Operation::Gather | Operation::Scatter) && rank != self.root;

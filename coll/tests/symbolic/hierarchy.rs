@@ -121,8 +121,8 @@ fn large_two_level_exchanges_pair_up() {
     }
 }
 
-/// What passes between nodes: a message for every other node, or the leaders' own algorithm; never
-/// more.
+/// Few messages pass between nodes: a message for every other node, or the leaders' own algorithm;
+/// never more.
 #[test]
 fn few_messages_pass_between_nodes() {
     let far = |on: &On, size: u32, count: usize| {
@@ -188,8 +188,8 @@ fn an_all_to_all_passes_every_block_once_within_and_once_between() {
     }
 }
 
-/// One with nodes of `node` ranks, for as long as the program runs, so that it can be broken like
-/// the others.
+/// Returns a schedule with nodes of `node` ranks that lives as long as the program, so that it can
+/// be broken like the others.
 pub(crate) fn leaked(operation: Operation, node: u32) -> Option<&'static dyn Schedule> {
     all(operation, node).map(|on| &*Box::leak(Box::new(on)) as &'static dyn Schedule)
 }

@@ -90,7 +90,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether a lane may post this message now: see `collective/lane.rs` and `rounds.rs`.
+    /// Returns true if a lane may post this message now: see `collective/lane.rs` and `rounds.rs`.
     fn may_post(&self, rank: u32, lane: usize, steps: &[Step], index: usize) -> bool {
         let Rank { lanes, free, .. } = &self.ranks[rank as usize];
         let oldest = (0..LANES).filter(|lane| !lanes[*lane].done).min_by_key(|lane| lanes[*lane].base);

@@ -68,7 +68,8 @@ fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> 
     Ok(job)
 }
 
-/// Whether the work depends on the root, so that the closed form is of the worst: the last rank.
+/// Returns true if the work depends on the root, so that the closed form is of the worst: the last
+/// rank.
 fn depends_on_root(operation: Operation) -> bool {
     matches!(operation, Operation::Gather | Operation::Scatter)
 }
@@ -205,8 +206,8 @@ fn sampled_sizes_to_4096() {
     }
 }
 
-/// What a rank sends or receives in a round, in the order of its steps: the other rank, elements,
-/// and where they are cut.
+/// Returns the messages that a rank sends or receives in a round, in the order of its steps: the
+/// other rank, elements, and where they are cut.
 fn messages(
     schedule: &dyn Schedule,
     instance: &Instance,
@@ -458,8 +459,8 @@ mod formula {
         }
     }
 
-    /// What a rank works out depends on the algorithm and the rank, not on the size; an exclusive
-    /// scan is the scan of the rank before.
+    /// The expression that a rank works out depends on the algorithm and the rank, not on the size;
+    /// an exclusive scan is the scan of the rank before.
     #[test]
     fn a_prefix_is_one_expression_per_rank() {
         let expressions = |scan: &dyn Schedule, size: u32| {

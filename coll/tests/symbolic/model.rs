@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::{blocks, inter};
 use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, Work};
 
-/// What a schedule did wrong.
+/// The fault of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     /// The job stopped with this rank still in this round.
@@ -44,7 +44,7 @@ pub(crate) enum Fault {
     Block { rank: u32 },
 }
 
-/// What was counted while the job ran.
+/// The messages and elements counted while the job ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Count {
     pub(crate) messages: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Rank {
     scratch: Vec<Value>,
     /// Bit set of the ranks this one has heard of.
     heard: Vec<u64>,
-    /// What it has done in all rounds.
+    /// The work that it has done in all rounds.
     share: Work,
 }
 
@@ -97,7 +97,7 @@ pub(crate) struct Job<'a> {
     pub(crate) size: u32,
     pub(crate) count: usize,
     pub(crate) root: u32,
-    /// Whether the data are the input of an operation that reads one.
+    /// True if the data are the input of an operation that reads one.
     pub(crate) in_place: bool,
     pub(crate) ranks: Vec<Rank>,
     channels: HashMap<(u32, u32), Channel>,

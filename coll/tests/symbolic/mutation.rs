@@ -11,7 +11,7 @@ use aldis_kernel::hal::Operation;
 use crate::model::Fault;
 use crate::{OPERATIONS, check, hierarchy, inter};
 
-/// Where the ranks of a schedule are cut that is for two groups.
+/// Returns the rank at which the ranks of a schedule for two groups are cut.
 fn cut(schedule: &dyn Schedule, size: u32) -> u32 {
     match schedule.operation() {
         _ if !schedule.crosses() => 0,
@@ -24,12 +24,12 @@ fn instance(schedule: &dyn Schedule, rank: u32, size: u32, count: usize) -> Inst
     inter::instance(schedule, rank, (size, cut(schedule, size)), count)
 }
 
-/// What is broken.
+/// The defect that is put into a schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Defect {
     /// The round does nothing, on every rank.
     DropRound,
-    /// One step is left out.
+    /// A single step is left out.
     DropStep,
     /// A message goes to or comes from the next rank.
     WrongPeer,
@@ -154,7 +154,7 @@ impl Schedule for Mutant {
     }
 }
 
-/// Whether the mutant does anything else than the original.
+/// Returns true if the mutant does anything other than the original.
 fn differs(mutant: &Mutant, size: u32, count: usize) -> bool {
     (0..size).any(|rank| {
         let instance = instance(mutant, rank, size, count);
@@ -185,7 +185,7 @@ fn mutants(inner: &'static dyn Schedule, size: u32, count: usize) -> Vec<(Mutant
     all
 }
 
-/// Whether no rank both sends and receives in this round.
+/// Returns true if no rank both sends and receives in this round.
 fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
     (0..size).all(|rank| {
         let instance = instance(schedule, rank, size, count);
@@ -195,8 +195,8 @@ fn is_one_way(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> b
     })
 }
 
-/// Whether the messages of a round carry nothing, in an operation that moves data: they make others
-/// wait, and no more.
+/// Returns true if the messages of a round carry nothing, in an operation that moves data: they
+/// make others wait, and no more.
 fn only_says_go(schedule: &dyn Schedule, size: u32, count: usize, round: u32) -> bool {
     on_blocks(schedule.operation())
         && (0..size).all(|rank| {

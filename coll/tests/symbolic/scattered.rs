@@ -99,7 +99,7 @@ fn through_rank_0() {
     }
 }
 
-/// What the calls say of scratch.
+/// The least scratch is what the calls say of it.
 #[test]
 fn three_elements_of_scratch_are_enough_and_two_inputs_never_too_few() {
     for size in 2..=64 {

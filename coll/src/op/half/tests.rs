@@ -16,7 +16,7 @@ fn widening_is_exact() {
     }
 }
 
-/// What `half` rounds to, and the canonical NaN.
+/// Returns the bits that `half` rounds to, or the canonical NaN.
 fn rounded<H: Half>(value: f32, nearest: H) -> u16 {
     if value.is_nan() { H::QUIET } else { nearest.bits() }
 }

@@ -1,4 +1,4 @@
-//! What every rank must end with, an operation at a time.
+//! The result that every rank must end with, an operation at a time.
 
 use core::ops::Range;
 
