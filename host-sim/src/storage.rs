@@ -42,5 +42,5 @@ pub(crate) fn take() -> Result<Memory<'static>, JoinError> {
 
 type Large = aldis_kernel::storage_type!(64, 1 << 20, 1024, 128, 32, 8192, 16, 1 << 16, 17408);
 
-/// Where address space is short.
+/// The storage where address space is short.
 type Small = aldis_kernel::storage_type!(64, 1024, 64, 128, 32, 8192, 16, 1024, 1024);

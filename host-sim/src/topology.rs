@@ -28,7 +28,7 @@ pub use text::{HELP, KNOWN, UnknownTopology};
 /// sizes beyond what the nodes fill are cut to that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Topology {
-    /// One switch that never blocks.
+    /// A single switch that never blocks.
     #[default]
     Crossbar,
     /// Each node to the next, both ways round; the shorter way is taken.

@@ -1,5 +1,4 @@
-//! What if: the time that a collective schedule would take on a machine of so many nodes and such a
-//! network.
+//! The time that a collective schedule would take on a machine of so many nodes and such a network.
 //!
 //! The schedules are pure functions, so no message has to be sent and no kernel run to see how they
 //! behave: [`Run`] walks every rank through its rounds in virtual time under the LogGP cost model

@@ -12,7 +12,7 @@ fn schedule(line: &str) -> Output {
     command.args(line.split_whitespace()).output().expect("starting aldis-schedule")
 }
 
-/// What it prints when all is well.
+/// Returns what it prints when all is well.
 fn printed(line: &str) -> String {
     let output = schedule(line);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

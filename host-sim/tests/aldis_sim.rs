@@ -12,7 +12,7 @@ fn sim(line: &str) -> Output {
     command.args(line.split_whitespace()).output().expect("starting aldis-sim")
 }
 
-/// What a command says in JSON, and whether it went well.
+/// Returns what a command says in JSON, and true if it went well.
 fn said(line: &str) -> (Value, bool) {
     let output = sim(line);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

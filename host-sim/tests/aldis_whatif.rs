@@ -9,7 +9,7 @@ fn whatif(line: &str) -> Output {
     command.args(line.split_whitespace()).output().expect("starting aldis-whatif")
 }
 
-/// What it prints when all is well.
+/// Returns what it prints when all is well.
 fn printed(line: &str) -> String {
     let output = whatif(line);
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();

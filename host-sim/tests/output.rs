@@ -1,5 +1,5 @@
-//! What the tools say and nobody takes: each tells it and fails, and keeps quiet towards who has
-//! read enough.
+//! Output of the tools that cannot be written: each tells it and fails, and keeps quiet towards a
+//! reader that has read enough.
 
 use std::fs::File;
 use std::io;

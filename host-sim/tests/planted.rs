@@ -108,7 +108,7 @@ fn run(seed: u64) -> Report {
     simulate_seats(&config, move |seat: Seat<'_>| seat.run_over(Late, |ep| mixed(ep, seed))).unwrap()
 }
 
-/// One test, because what is planted is planted in the whole process.
+/// Plants all bugs in one test, because what is planted is planted in the whole process.
 #[test]
 fn each_is_found_and_nothing_else() {
     let bugs = [

@@ -1,4 +1,4 @@
-//! What a run is: everything that its history depends on.
+//! The configuration of a run: everything that its history depends on.
 
 use core::fmt;
 use core::str::FromStr;
@@ -37,7 +37,7 @@ impl Profile {
         }
     }
 
-    /// Whether a node dies.
+    /// Returns true if a node dies.
     pub const fn kills(self) -> bool {
         matches!(self, Self::Crash | Self::Restart)
     }
@@ -59,7 +59,7 @@ impl FromStr for Profile {
     }
 }
 
-/// What the nodes' programs talk over.
+/// The network that the nodes' programs talk over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wire {
     /// Whole messages, in order and without loss, as over shared memory: the kernel's protocols are
@@ -103,11 +103,11 @@ impl FromStr for Wire {
 /// The network between healthy nodes, after LogGP (Alexandrov et al., SPAA 1995).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Network {
-    /// How long a node is busy with each message that it sends or takes, ns.
+    /// The time that a node is busy with each message that it sends or takes, ns.
     pub overhead_ns: u64,
-    /// How long the first byte takes over each link, ns.
+    /// The time that the first byte takes over each link, ns.
     pub latency_ns: u64,
-    /// How long each further KiB takes over the narrowest link, ns.
+    /// The time that each further KiB takes over the narrowest link, ns.
     pub per_kib_ns: u64,
     /// Up to so much is added to each message at random, ns.
     pub jitter_ns: u64,
@@ -143,7 +143,7 @@ impl Network {
         }
     }
 
-    /// What a message costs, for the kernel's choice of protocols.
+    /// Returns the cost of a message, for the kernel's choice of protocols.
     pub(crate) fn cost(&self) -> Cost {
         let clamped = |ns: u64| u32::try_from(ns).unwrap_or(u32::MAX);
         Cost {
@@ -176,31 +176,31 @@ impl Default for Network {
 /// A run. The same configuration and program have the same history, on every machine.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// What everything is drawn from.
+    /// The seed that everything is drawn from.
     pub seed: u64,
     /// Nodes, one rank each.
     pub ranks: u32,
-    /// How they are wired.
+    /// The wiring of the nodes.
     pub topology: Topology,
-    /// What they talk over.
+    /// The network that they talk over.
     pub wire: Wire,
-    /// What is done to them.
+    /// The faults that are injected.
     pub faults: Profile,
     /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults());
     /// all if `None`. Without some of them a failure that remains is easier to understand.
     pub only: Option<Vec<u16>>,
     /// The network; drawn from the seed by [`Config::new`].
     pub network: Network,
-    /// How much each rank's storage holds; drawn from the seed by [`Config::new`].
+    /// The capacity of each rank's storage; drawn from the seed by [`Config::new`].
     pub room: Room,
-    /// Whether ranks say goodbye when their program is over. Otherwise they serve the others until
+    /// True if ranks say goodbye when their program is over. Otherwise they serve the others until
     /// all are done, which saves messages between all pairs in large jobs.
     pub leave: bool,
     /// Stack of a rank, bytes. Pages that are never touched take no memory.
     pub stack_bytes: usize,
     /// By when everything must be over, in ns after the faults have healed.
     pub patience_ns: u64,
-    /// Whether the report holds every event, for a picture of the run. No part of its history.
+    /// True if the report holds every event, for a picture of the run. No part of its history.
     pub record: bool,
 }
 

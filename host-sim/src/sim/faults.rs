@@ -1,4 +1,4 @@
-//! What can go wrong on virtual nodes and between them, in types and in words.
+//! The faults of virtual nodes and between them, in types and in words.
 
 use core::fmt;
 
@@ -12,7 +12,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Whether the instant `at` is in it.
+    /// Returns true if the instant `at` is in it.
     pub const fn contains(&self, at: u64) -> bool {
         self.start <= at && at < self.end
     }
@@ -33,14 +33,14 @@ pub enum Ways {
     Of(u32),
     /// Those from one node to another.
     Way {
-        /// Who sends them.
+        /// The node that sends them.
         from: u32,
         /// Whom to.
         to: u32,
     },
     /// Those from any of some nodes to any of others.
     Across {
-        /// Who sends them.
+        /// The nodes that send them.
         from: Vec<u32>,
         /// Whom to.
         to: Vec<u32>,
@@ -48,7 +48,7 @@ pub enum Ways {
 }
 
 impl Ways {
-    /// Whether a message from one node to another is among them.
+    /// Returns true if a message from one node to another is among them.
     pub fn contain(&self, from: u32, to: u32) -> bool {
         match self {
             Self::All => true,
@@ -93,7 +93,7 @@ pub enum Fault {
         node: u32,
         /// When.
         span: Span,
-        /// How many times as long.
+        /// The factor by which it needs longer.
         factor: u64,
     },
     /// A node does nothing for a while.
@@ -123,7 +123,7 @@ pub enum Fault {
         ways: Ways,
         /// When.
         span: Span,
-        /// How many of a hundred.
+        /// The share of frames, in a hundred.
         percent: u64,
     },
     /// Frames arrive twice, the second time up to 200 us later.
@@ -132,7 +132,7 @@ pub enum Fault {
         ways: Ways,
         /// When.
         span: Span,
-        /// How many of a hundred.
+        /// The share of frames, in a hundred.
         percent: u64,
     },
     /// Frames take up to `extra_ns` longer, so that others overtake them.
@@ -141,7 +141,7 @@ pub enum Fault {
         ways: Ways,
         /// When.
         span: Span,
-        /// How many of a hundred.
+        /// The share of frames, in a hundred.
         percent: u64,
         /// By how much, ns.
         extra_ns: u64,
@@ -152,7 +152,7 @@ pub enum Fault {
         ways: Ways,
         /// When.
         span: Span,
-        /// How many of a hundred.
+        /// The share of frames, in a hundred.
         percent: u64,
     },
     /// All frames take `extra_ns` longer.
@@ -173,7 +173,7 @@ pub enum Fault {
     },
 }
 
-/// How much later than the first the second arrival of a frame is, at most, ns.
+/// The most by which the second arrival of a frame is later than the first, ns.
 pub(super) const ECHO_NS_MAX: u64 = 200_000;
 
 impl Fault {

@@ -26,9 +26,9 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// What there is to tell of a run, nothing if it went well. Up to `trials_max` runs look for a
-    /// smaller one that fails in the same way: a job that does not come to its end, or a rank that
-    /// found something wrong.
+    /// Finds what there is to tell of a run, nothing if it went well. Up to `trials_max` runs look
+    /// for a smaller one that fails in the same way: a job that does not come to its end, or a rank
+    /// that found something wrong.
     ///
     /// # Errors
     /// Those of `run`.

@@ -16,7 +16,7 @@ use super::seat::Outcome;
 pub struct LostCredits {
     /// Whose messages had been there.
     pub peer: u32,
-    /// What kind of place.
+    /// The kind of place.
     pub kind: &'static str,
     /// The account with that peer.
     pub account: Account,
@@ -55,11 +55,11 @@ pub(crate) fn all_free<T, P>(endpoint: &Endpoint<'_, T, P>, ranks: u32) -> Resul
 /// Accounts of two ranks that do not agree although nothing is under way between them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Imbalance {
-    /// Who sends.
+    /// The rank that sends.
     pub from: u32,
-    /// Who receives, and grants credit.
+    /// The rank that receives, and grants credit.
     pub to: u32,
-    /// What kind of place.
+    /// The kind of place.
     pub kind: &'static str,
     /// The sender's account with the receiver.
     pub sender: Account,
@@ -85,9 +85,9 @@ impl core::error::Error for Imbalance {}
 /// A rank that held more at a time than it has place for, or holds something at the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Overfull {
-    /// What it held.
+    /// The things that it held.
     pub what: &'static str,
-    /// How many.
+    /// The number of them.
     pub held: u32,
     /// The most that there may be.
     pub bound: u32,
@@ -116,7 +116,8 @@ struct Entry {
 }
 
 impl Ledger {
-    /// Whether each side of every pair has counted what the other has. Nothing may be under way.
+    /// Fails unless each side of every pair has counted what the other has. Nothing may be under
+    /// way.
     fn check(&self) -> Result<(), Imbalance> {
         let account = |of: u32, with: u32| *self.ranks.get(&of)?.accounts.get(with as usize)?;
         for (from, to) in self.ranks.keys().flat_map(|from| self.ranks.keys().map(move |to| (*from, *to))) {
@@ -137,14 +138,14 @@ impl Ledger {
     }
 }
 
-/// Whether the ranks of a run wait for each other at the end, to compare their accounts. Others
-/// leave one by one, which is to be tested as well.
+/// Returns true if the ranks of a run wait for each other at the end, to compare their accounts.
+/// Others leave one by one, which is to be tested as well.
 pub(crate) fn is_balanced(config: &Config) -> bool {
     config.leave && !config.faults.kills() && Random::new(config.seed, 10).chance(50)
 }
 
-/// How long requests may need to come to their end when all programs are over and nothing is under
-/// way, virtual ns.
+/// The longest that requests may need to come to their end when all programs are over and nothing
+/// is under way, virtual ns.
 const STUCK_NS: u64 = 1_000_000_000;
 
 /// Serves the others until all programs are over and nothing is under way, and compares the

@@ -112,7 +112,7 @@ fn boxed<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>() 
     Box::new(EthernetStorage::<PEERS, WINDOW, MESSAGE_BYTES>::new())
 }
 
-/// What a rank's Ethernet transport is told besides its memory.
+/// Returns the settings of a rank's Ethernet transport, besides its memory.
 pub(crate) fn config(run: &Run, me: PeerId, epoch: Epoch, cost: Cost) -> Config {
     let config = ethernet::Config::new(me, epoch, run.seed, cost);
     let (retry_first_ns, retry_max_ns, deadline_ns) = (RETRY_FIRST_NS, RETRY_MAX_NS, DEADLINE_NS);

@@ -30,7 +30,7 @@ impl<'a> Messages<'a> {
         Self { cpu, ranks, caps: caps(&network) }
     }
 
-    /// Whether `peer` takes a message of `len` bytes now.
+    /// Fails unless `peer` takes a message of `len` bytes now.
     fn admit(&self, peer: PeerId, len: usize, max: u32) -> Result<(), Refusal> {
         if len > max as usize {
             return Err(Refusal::Never(Cause::TooBig { len: len as u64, max: u64::from(max) }));

@@ -9,7 +9,7 @@ use corosensei::Yielder;
 
 use super::world::World;
 
-/// How long an idle node rests at most, unless something arrives: first and in the long run, ns.
+/// The longest that an idle node rests, unless something arrives: first and in the long run, ns.
 const NAP_NS: u64 = 50_000;
 const NAP_NS_MIN: u64 = 500;
 const NAP_DOUBLINGS: u32 = 5;

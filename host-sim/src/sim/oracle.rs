@@ -27,8 +27,8 @@ pub struct Envelope {
 }
 
 impl Envelope {
-    /// Whether another message is of the same source on the same communicator, so that their order
-    /// is kept.
+    /// Returns true if another message is of the same source on the same communicator, so that
+    /// their order is kept.
     fn is_of_stream(&self, other: &Self) -> bool {
         (self.context, self.source) == (other.context, other.source)
     }
@@ -49,7 +49,7 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// Whether it takes a message.
+    /// Returns true if it takes a message.
     pub fn takes(&self, message: &Envelope) -> bool {
         self.context == message.context
             && self.source.is_none_or(|source| source == message.source)
@@ -57,14 +57,14 @@ impl Receive {
     }
 }
 
-/// What is against the rules in a history. Receives and messages by their places in their lists.
+/// A breach of the rules in a history. Receives and messages by their places in their lists.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
     /// A receive got a message that it does not take, or one that was never sent.
     Wrong {
         /// Which receive.
         receive: usize,
-        /// What it got.
+        /// The message that it got.
         message: usize,
     },
     /// A message was received twice.
@@ -123,11 +123,11 @@ impl fmt::Display for Violation {
 
 impl core::error::Error for Violation {}
 
-/// Whether the receives of a rank, in the order posted, got what they may of `messages`, of each
-/// source in the order sent.
+/// Checks that the receives of a rank, in the order posted, got what they may of `messages`, of
+/// each source in the order sent.
 ///
 /// # Errors
-/// What is against the rules.
+/// The breach of the rules.
 pub fn judge(messages: &[Envelope], receives: &[Receive]) -> Result<(), Violation> {
     let mut takers = vec![None; messages.len()];
     for (index, receive) in receives.iter().enumerate() {

@@ -15,8 +15,8 @@ const KIND_MAX: u64 = 33;
 /// Faults of frames of one kind in one run.
 const FRAME_KIND_MAX: u64 = 6;
 
-/// What goes wrong in a run, in the order in which it was drawn: the indices that [`Config::only`]
-/// names.
+/// Returns the faults of a run, in the order in which they were drawn: the indices that
+/// [`Config::only`] names.
 pub fn faults(config: &Config) -> Vec<Fault> {
     kept(config).into_iter().map(|(_, fault)| fault).collect()
 }
@@ -54,7 +54,7 @@ fn ways(random: &mut Random, ranks: u64) -> Ways {
     }
 }
 
-/// How many of the faults number `kind` there are, at least one if they are among the `kinds` of
+/// Draws the number of faults of kind number `kind`, at least one if it is among the `kinds` of
 /// this run.
 fn count(random: &mut Random, kinds: u64, kind: u64, max: u64) -> u64 {
     let count = random.within(1, max);
@@ -132,14 +132,14 @@ fn halves(random: &mut Random, ranks: u32) -> Ways {
     Ways::Across { from, to }
 }
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     pub(crate) lost: bool,
     pub(crate) damaged: bool,
-    /// How much longer it takes, ns.
+    /// The time by which it takes longer, ns.
     pub(crate) extra_ns: u64,
-    /// How much later it arrives once more, ns.
+    /// The time after which it arrives once more, ns.
     pub(crate) echo_ns: Option<u64>,
 }
 
@@ -155,7 +155,7 @@ impl Plan {
         Self { faults: kept(config).into_iter().map(|(index, fault)| (fault, dice(index))).collect() }
     }
 
-    /// How many times longer than usual a node needs for a message.
+    /// Returns the factor by which a node needs longer than usual for a message.
     pub(crate) fn slowness(&self, now: u64, node: u32) -> u64 {
         if now >= HEALED_NS {
             return 1;
@@ -167,7 +167,7 @@ impl Plan {
         factors.max().unwrap_or(1)
     }
 
-    /// How much longer a message takes because ways are clogged, ns.
+    /// Returns the time by which a message takes longer because ways are clogged, ns.
     pub(crate) fn clogged_ns(&mut self, now: u64, from: u32, to: u32) -> u64 {
         if now >= HEALED_NS {
             return 0;
@@ -181,7 +181,7 @@ impl Plan {
         delays.sum()
     }
 
-    /// What becomes of a frame; it may be damaged here.
+    /// Draws the fate of a frame; it may be damaged here.
     pub(crate) fn fate(&mut self, now: u64, from: u32, to: u32, frame: &mut Vec<u8>) -> Fate {
         let mut fate = Fate::default();
         if now >= HEALED_NS {

@@ -22,7 +22,7 @@ pub(crate) struct Frame {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a node finds in its inbox.
+/// An item in a node's inbox.
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Message(Message),
@@ -36,7 +36,7 @@ pub(crate) enum Delivery {
     },
 }
 
-/// What happens.
+/// The kinds of event.
 #[derive(Debug)]
 pub(crate) enum What {
     /// A node goes on, unless it has been woken otherwise since its turn `turn`.
@@ -89,7 +89,7 @@ impl PartialEq for Event {
 
 impl Eq for Event {}
 
-/// What is going to happen.
+/// The events that are going to happen.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     heap: BinaryHeap<Reverse<Event>>,

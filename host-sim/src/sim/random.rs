@@ -35,12 +35,12 @@ impl Random {
         start + self.below(last.saturating_sub(start) + 1)
     }
 
-    /// Whether something happens that does so `percent` times in a hundred.
+    /// Returns true `percent` times in a hundred.
     pub fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
-    /// One of `choices`, which are not empty.
+    /// Picks one of `choices`, which are not empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len() as u64) as usize]
     }

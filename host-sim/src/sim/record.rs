@@ -30,9 +30,9 @@ pub enum Record {
     },
     /// A message was taken from the network: the oldest of its pair that had not been.
     Taken {
-        /// Who had sent it.
+        /// The node that had sent it.
         from: u32,
-        /// Who took it.
+        /// The node that took it.
         to: u32,
         /// When.
         at: u64,
@@ -77,9 +77,9 @@ pub enum Record {
     FrameTaken {
         /// Which one.
         frame: u64,
-        /// Who had sent it.
+        /// The node that had sent it.
         from: u32,
-        /// Who took it.
+        /// The node that took it.
         to: u32,
         /// When.
         at: u64,
@@ -88,9 +88,9 @@ pub enum Record {
     FrameLost {
         /// Which one.
         frame: u64,
-        /// Who had sent it.
+        /// The node that had sent it.
         from: u32,
-        /// To whom.
+        /// The node that it was sent to.
         to: u32,
         /// When it would have arrived.
         at: u64,

@@ -1,4 +1,4 @@
-//! What a run has to say when it is over.
+//! The report of a run when it is over.
 
 use core::fmt;
 
@@ -11,9 +11,9 @@ use super::world::{Life, Totals, World};
 pub struct Failure {
     /// The rank whose program failed; `None` if the job did not come to its end.
     pub rank: Option<u32>,
-    /// What it said.
+    /// The text of the failure.
     pub what: String,
-    /// What each rank that is not over was doing, if the job did not come to its end.
+    /// The activity of each rank that is not over, if the job did not come to its end.
     pub ranks: Vec<String>,
 }
 
@@ -49,30 +49,30 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How a run came to its end.
+/// The ways in which a run ends.
 pub(crate) enum End {
     Well,
     Failed(Failure),
     Stranded(Vec<String>),
 }
 
-/// How a run went.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// What was run.
+    /// The configuration that was run.
     pub config: Config,
     /// Hash of the whole history: every event, its virtual time, and the bytes of every message.
     pub hash: u64,
     /// Virtual time at the end, ns.
     pub virtual_ns: u64,
-    /// What happened.
+    /// The counts of what happened.
     pub totals: Totals,
     /// Bytes of each rank's kernel storage.
     pub storage_bytes: usize,
-    /// What went wrong, if something did.
+    /// The failure, if something went wrong.
     pub failure: Option<Failure>,
-    /// What each rank was doing, where a node has died and others wait for ever for a message of
-    /// anybody: without a launcher nobody can know that it will not come.
+    /// The activity of each rank, where a node has died and others wait for ever for a message of
+    /// any source: without a launcher no rank can know that it will not come.
     pub stranded: Vec<String>,
     /// Every event, if [`Config::record`] asked for it.
     pub records: Vec<Record>,

@@ -38,7 +38,8 @@ pub fn simulate(
 /// their own.
 ///
 /// # Errors
-/// As [`simulate`].
+/// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
+/// [`FRAME_RANKS_MAX`] on the wire of frames.
 pub fn simulate_seats(
     config: &Config,
     program: impl Fn(Seat<'_>) -> Outcome + 'static,
@@ -126,7 +127,7 @@ fn drive(
     }
 }
 
-/// Whether a program may end so when some node has died.
+/// Returns true if a program may end so when some node has died.
 fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
     error.downcast_ref::<Error>().is_some_and(|error| {
         let told = matches!(error.cause, Cause::Withdrawn | Cause::Declined);

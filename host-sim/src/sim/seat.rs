@@ -15,13 +15,13 @@ use super::nic::SimNic;
 use super::node::{Cpu, SimPlatform};
 use super::transport::SimTransport;
 
-/// How a rank's program ends.
+/// The end of a rank's program.
 pub type Outcome = Result<(), Box<dyn Error>>;
 
 /// An endpoint on a virtual node.
 pub type SimEndpoint<'a> = Endpoint<'a, SimTransport<'a>, SimPlatform<'a>>;
 
-/// How long leaving may take, in virtual time.
+/// The longest that leaving may take, in virtual time.
 const LEAVE: Duration = Duration::from_secs(5);
 
 /// A rank's place: its storage, its end of the network, its clock.
@@ -83,7 +83,8 @@ impl<'a> Seat<'a> {
     /// what passes it.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// The error that the program returns, [`Leftovers`], and those about the accounts of the ranks
+    /// that [`run`](Self::run) names.
     pub fn run_over<T: Transport>(
         self,
         wrap: impl FnOnce(SimTransport<'a>) -> T,

@@ -11,7 +11,7 @@ pub struct Shrunk {
     pub config: Config,
     /// Runs that it took to find it.
     pub trials: u32,
-    /// Whether every fault that is left is needed: without any one of them the run passes. Not so
+    /// True if every fault that is left is needed: without any one of them the run passes. Not so
     /// if the trials ended before that was shown.
     pub minimal: bool,
 }
@@ -32,14 +32,14 @@ pub fn shrink(config: &Config, trials_max: u32, mut fails: impl FnMut(&Config) -
     Shrunk { config: found, trials: trials_max - trials.left, minimal }
 }
 
-/// How often may be asked whether a run fails.
+/// The limit on how often a run may be tried, and the test whether it fails.
 struct Trials<'f> {
     left: u32,
     fails: &'f mut dyn FnMut(&Config) -> bool,
 }
 
 impl Trials<'_> {
-    /// Whether a run fails; no when there are no more trials.
+    /// Returns true if a run fails; false when there are no more trials.
     fn fails(&mut self, config: &Config) -> bool {
         self.left > 0 && {
             self.left -= 1;

@@ -15,7 +15,7 @@ use plotters::style::{Color, RGBColor, ShapeStyle, WHITE};
 
 use super::record::Record;
 
-/// What of a run is shown.
+/// The part of a run that is shown.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct View {
     /// Virtual time, ns; all if `None`.
@@ -57,11 +57,11 @@ struct Flight {
     end: End,
 }
 
-/// What became of a message.
+/// The end of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Taken(u64),
-    /// It was lost, and would have arrived then.
+    /// The message was lost, and would have arrived then.
     Lost(u64),
     /// Nobody took it.
     Open,

@@ -39,10 +39,10 @@ impl<
     }
 }
 
-/// How much a rank's storage holds in jobs of up to 64 ranks; larger jobs have one size each.
+/// The capacity of a rank's storage in jobs of up to 64 ranks; larger jobs have one size each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
-    /// One unmatched message a peer, and no eager blocks.
+    /// A single unmatched message a peer, and no eager blocks.
     Least,
     /// A few of both.
     Some,

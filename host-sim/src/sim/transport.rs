@@ -18,14 +18,14 @@ use super::nic::SimNic;
 use super::node::Cpu;
 use super::world::Life;
 
-/// How a rank's messages travel on the wire of frames: to itself through its memory, to the others
-/// over Ethernet.
+/// The transport of a rank's messages on the wire of frames: to itself through its memory, to the
+/// others over Ethernet.
 type Frames<'a> = Composite<Loopback<'a>, Ethernet<'a, SimNic<'a>>>;
 
 /// A node's end of the virtual network.
 pub struct SimTransport<'a> {
     cpu: Cpu<'a>,
-    /// What every rank's storage sets aside for a peer.
+    /// The room that every rank's storage sets aside for a peer.
     room: Room,
     wire: End<'a>,
 }
@@ -70,7 +70,7 @@ impl<'a> SimTransport<'a> {
         Instant(self.cpu.world.borrow_mut().clock(self.cpu.node))
     }
 
-    /// How often a node has booted again, this one or another.
+    /// Returns the number of times that a node has booted again, this one or another.
     pub fn boots(&self, peer: PeerId) -> u32 {
         self.cpu.world.borrow().nodes.get(peer.index()).map_or(0, |node| node.boots)
     }

@@ -18,12 +18,12 @@ use aldis_kernel::protocols::card::Room;
 use aldis_kernel::protocols::credit::Limits;
 use aldis_kernel::protocols::header::{Header, Kind};
 
-/// What has been broken.
+/// The invariant that has been broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Invariant {
     /// A message is one of the wire format.
     Format,
-    /// What goes in comes out once, and in order.
+    /// The messages that go in come out once, and in order.
     Stream,
     /// Matchable messages are numbered without a gap.
     Sequence,
@@ -50,7 +50,7 @@ impl Invariant {
 pub struct Violation {
     /// Which one.
     pub invariant: Invariant,
-    /// Who had sent the message.
+    /// The rank that had sent the message.
     pub from: u32,
     /// Whom to.
     pub to: u32,
@@ -83,7 +83,7 @@ struct Letter {
     in_block: bool,
 }
 
-/// What has been seen from one rank to another.
+/// The messages that have been seen from one rank to another.
 #[derive(Debug, Default)]
 struct Lane {
     under_way: VecDeque<Letter>,
@@ -239,7 +239,7 @@ impl Lane {
         })
     }
 
-    /// What to say of a message that comes out and is not the one that is due.
+    /// Describes a message that comes out and is not the one that is due.
     fn misplaced(&self, digest: u64, bytes: &[u8]) -> String {
         let came =
             Header::parse(bytes).map_or("a message without a header".into(), |(header, _)| describe(&header));
@@ -293,8 +293,8 @@ mod tests {
         [&header.emit()[..], &vec![7; len]].concat()
     }
 
-    /// What is broken first by messages that go in at rank 0 for rank 1, and which are all
-    /// delivered.
+    /// Returns the invariant that is broken first by messages that go in at rank 0 for rank 1, and
+    /// which are all delivered.
     fn after(messages: &[Vec<u8>]) -> Option<Invariant> {
         let mut watch = watch(2);
         for message in messages {

@@ -24,14 +24,14 @@ pub(crate) use lives::Life;
 
 /// Nodes begin at random within so many ns.
 const START_NS_MAX: u64 = 20_000;
-/// What a look at the clock costs, ns: a loop that only looks must see time pass.
+/// The cost of a look at the clock, ns: a loop that only looks must see time pass.
 const CLOCK_NS: u64 = 20;
 
-/// One virtual machine.
+/// A virtual machine.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) life: Life,
-    /// How often it has booted before, and the epoch of this life.
+    /// The number of times that it has booted before, and the epoch of this life.
     pub(crate) boots: u32,
     pub(crate) epoch: Epoch,
     /// Its own time: ahead of the world's by the work that it has done since it was woken.
@@ -62,7 +62,7 @@ pub(crate) struct Node {
     pub(crate) entropy: Random,
 }
 
-/// What has happened so far.
+/// The counts of what has happened so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
     /// Events handled: arrivals, wakings, faults.
@@ -85,7 +85,7 @@ pub struct Totals {
     pub overflowed: u64,
 }
 
-/// What the runner is to do.
+/// The next step of the runner.
 pub(crate) enum Step {
     /// Let the node's program run.
     Resume(u32),
@@ -111,13 +111,13 @@ pub(crate) struct World {
     random: Random,
     hash: u64,
     pub(crate) totals: Totals,
-    /// What happened, if it is to be recorded.
+    /// The events so far, if they are to be recorded.
     pub(crate) records: Option<Vec<Record>>,
     /// Nodes whose program has not come to its end and still can.
     pub(crate) programs: u32,
     /// Looks at every message between kernels.
     pub(crate) watch: Watch,
-    /// What the ranks owe each other in the end.
+    /// The accounts of the ranks with each other in the end.
     pub(crate) ledger: Ledger,
 }
 
@@ -329,7 +329,7 @@ impl World {
         node.clock
     }
 
-    /// How long it is until the node's transport wants to be polled, ns.
+    /// Returns the time until the node's transport wants to be polled, ns.
     pub(crate) fn until_timer_ns(&self, index: u32) -> u64 {
         let node = &self.nodes[index as usize];
         node.timer.saturating_sub(node.clock)
@@ -390,7 +390,7 @@ impl Node {
         }
     }
 
-    /// What has arrived and is not taken.
+    /// Returns the number of arrivals that are not taken.
     pub(crate) fn waiting(&self) -> usize {
         self.inbox.len()
     }

@@ -1,4 +1,4 @@
-//! What a port's socket is, and how frames go through it.
+//! The socket of a port, and the way of frames through it.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::FRAME_BYTES_MAX;
 
-/// What a port's socket is.
+/// The kind of a port's socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Kind {
     Serial,
 }
 
-/// What came of handing a frame over.
+/// The result of handing a frame over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Handed {
     /// The member has it, or will.
@@ -73,7 +73,7 @@ impl Cable {
         Ok(Self { own, end })
     }
 
-    /// What can be read when a frame or a member comes.
+    /// Returns the descriptor that can be read when a frame or a member comes.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
         match &self.end {
             End::Datagram { socket, .. } => socket.as_fd(),
@@ -94,7 +94,7 @@ impl Cable {
         }
     }
 
-    /// Whether something was read that [`receive`](Self::receive) has not looked at.
+    /// Returns true if something was read that [`receive`](Self::receive) has not looked at.
     pub(super) fn has_input(&self) -> bool {
         matches!(&self.end, End::Serial(serial) if !serial.input.is_empty())
     }
@@ -109,7 +109,7 @@ impl Cable {
         }
     }
 
-    /// Whether a part of a frame that was handed over has to wait for room.
+    /// Returns true if a part of a frame that was handed over has to wait for room.
     pub(super) fn is_behind(&mut self) -> bool {
         match &mut self.end {
             End::Datagram { .. } => false,

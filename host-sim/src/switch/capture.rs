@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use aldis_sys::file::File;
 
-/// What a file with times in microseconds begins with.
+/// The first word of a file with times in microseconds.
 const MAGIC: u32 = 0xA1B2_C3D4;
 /// Version 2.4 of the format.
 const VERSION: (u16, u16) = (2, 4);

@@ -1,4 +1,4 @@
-//! What happens to one frame.
+//! The fate of one frame.
 
 use super::faults::Faults;
 use crate::sim::Random;
@@ -16,7 +16,7 @@ pub(super) struct Decision {
     pub(super) twice: bool,
     /// So many later frames overtake it.
     pub(super) behind: Option<u32>,
-    /// It is late by so many ns.
+    /// The frame is late by so many ns.
     pub(super) late_ns: Option<u64>,
     /// So many bytes are changed, the places and values drawn from this seed.
     pub(super) changes: Option<(u32, u64)>,

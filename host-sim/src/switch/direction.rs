@@ -1,4 +1,4 @@
-//! One direction of a port: frames go in, and what the faults leave of them comes out.
+//! A direction of a port: frames go in, and what the faults leave of them comes out.
 
 use super::decision::{Decision, corrupt};
 use super::faults::Faults;
@@ -6,7 +6,7 @@ use super::malformed::Fuzzer;
 use super::statistics::FaultCounts;
 use crate::sim::Random;
 
-/// How long a frame waits for others to overtake it, ns, before it goes on all the same.
+/// The longest that a frame waits for others to overtake it, ns, before it goes on all the same.
 const OVERTAKEN_NS_MAX: u64 = 5_000_000;
 /// Frames held back at a time; beyond them, frames pass in order and on time.
 const HELD_FRAMES_MAX: usize = 64;

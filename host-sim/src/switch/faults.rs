@@ -1,4 +1,4 @@
-//! What can go wrong on the way, and how often.
+//! The faults on the way, and their rates.
 
 use core::fmt;
 use core::str::FromStr;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::sim::Random;
 
-/// How many in a million.
+/// A rate: so many in a million.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize)]
 pub struct Rate(u32);
 
@@ -24,13 +24,13 @@ impl Rate {
         if percent >= 100 { Self(MILLION) } else { Self(percent * (MILLION / 100)) }
     }
 
-    /// As a share of one.
+    /// Returns the rate as a share of one.
     #[must_use]
     pub fn share(self) -> f64 {
         f64::from(self.0) / f64::from(MILLION)
     }
 
-    /// Whether it happens this time. Draws one number, whatever the rate.
+    /// Returns true if it happens this time. Draws one number, whatever the rate.
     pub(super) fn happens(self, random: &mut Random) -> bool {
         random.below(u64::from(MILLION)) < u64::from(self.0)
     }

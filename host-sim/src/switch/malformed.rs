@@ -13,7 +13,7 @@ use super::faults::Rate;
 use super::{FRAME_BYTES_MAX, FRAME_BYTES_MIN};
 use crate::sim::Random;
 
-/// Where the reliable protocol's frame may begin.
+/// The places at which the reliable protocol's frame may begin.
 const OFFSETS: [usize; 2] = [HEADER_BYTES, UDP_HEADER_BYTES];
 /// The UDP checksum, if there is one; zero says that there is none (RFC 768).
 const UDP_CHECKSUM: core::ops::Range<usize> = 40..42;
@@ -24,7 +24,7 @@ const HEADERS_BYTES: usize = 80;
 /// Real frames that are remembered, one of which is taken as the model of each malformed one.
 const MODELS: usize = 32;
 
-/// What is wrong with a frame.
+/// The fault of a malformed frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Malformed {

@@ -77,8 +77,8 @@ pub const FRAME_BYTES_MAX: usize = 65_000;
 pub const QUEUE_FRAMES: usize = 256;
 /// Frames taken from one port before the others have their turn.
 const BURST_FRAMES: usize = 32;
-/// How long a full socket is left alone, ns: a datagram socket does not say when its member has
-/// room again.
+/// The time for which a full socket is left alone, ns: a datagram socket does not say when its
+/// member has room again.
 const RETRY_NS: u64 = 100_000;
 
 /// A switch and its ports.
@@ -126,7 +126,7 @@ impl Switch {
         Ok(())
     }
 
-    /// What has been counted so far.
+    /// Returns the counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         Statistics::of(self.ports.iter().map(Port::statistics))

@@ -13,14 +13,14 @@ use super::faults::Faults;
 use super::statistics::PortStatistics;
 use super::{BURST_FRAMES, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
 
-/// Where a frame's EtherType is, and in a packet of IPv4 (RFC 791) its protocol; and what they are
-/// of UDP.
+/// The places of a frame's EtherType and, in a packet of IPv4 (RFC 791), of its protocol; and their
+/// values for UDP.
 const ETHERTYPE: core::ops::Range<usize> = 12..14;
 const ETHERTYPE_IPV4: [u8; 2] = [8, 0];
 const PROTOCOL: usize = 23;
 const PROTOCOL_UDP: u8 = 17;
 
-/// Whether a frame carries UDP over IPv4.
+/// Returns true if a frame carries UDP over IPv4.
 fn is_udp(frame: &[u8]) -> bool {
     frame.get(ETHERTYPE) == Some(&ETHERTYPE_IPV4) && frame.get(PROTOCOL) == Some(&PROTOCOL_UDP)
 }
@@ -61,7 +61,7 @@ impl Port {
         PortStatistics { inbound: self.inbound.counts, outbound: self.outbound.counts, ..self.counts.clone() }
     }
 
-    /// What `poll(2)` is to wait for.
+    /// Returns the descriptors that `poll(2)` is to wait for.
     pub(super) fn interests(&self) -> impl Iterator<Item = PollFd<'_>> {
         core::iter::once(PollFd::new(self.cable.source(), PollFlags::POLLIN))
     }

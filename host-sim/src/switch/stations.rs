@@ -22,13 +22,13 @@ impl Stations {
         }
     }
 
-    /// Where `station` lives, if it is known and one.
+    /// Returns the port at which `station` lives, if that is known and it is a single station.
     pub(super) fn port(&self, station: Mac) -> Option<usize> {
         self.0.get(&station.0).copied()
     }
 }
 
-/// Whether an address is one of many stations: the lowest bit of its first byte.
+/// Returns true if an address is one of many stations: the lowest bit of its first byte.
 const fn is_group(Mac([first, ..]): Mac) -> bool {
     first & 1 == 1
 }

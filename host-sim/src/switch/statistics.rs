@@ -1,11 +1,11 @@
-//! What the switch has counted.
+//! The counts of the switch.
 
 use serde::Serialize;
 
 use super::cable::Kind;
 use super::malformed::Malformed;
 
-/// What the faults of one direction did.
+/// The effects of the faults of one direction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[non_exhaustive]
 pub struct FaultCounts {
@@ -83,7 +83,7 @@ impl MalformedCounts {
 pub struct PortStatistics {
     /// The port's number, and its member's.
     pub port: u32,
-    /// What its socket is.
+    /// The kind of its socket.
     pub kind: Kind,
     /// Frames that came from the member.
     pub received: u64,
@@ -106,9 +106,9 @@ pub struct PortStatistics {
     pub absent: u64,
     /// Frames for the member that the system would not send.
     pub refused: u64,
-    /// What happened to frames from the member.
+    /// The effects of faults on frames from the member.
     pub inbound: FaultCounts,
-    /// What happened to frames for it.
+    /// The effects of faults on frames for it.
     pub outbound: FaultCounts,
 }
 
@@ -145,7 +145,7 @@ pub struct Statistics {
     pub sent: u64,
     /// Frames dropped because a queue was full.
     pub overflowed: u64,
-    /// What the faults did, of all directions together.
+    /// The effects of the faults, of all directions together.
     pub faults: FaultCounts,
     /// Each port.
     pub ports: Vec<PortStatistics>,

@@ -11,7 +11,8 @@ use super::*;
 use crate::sim::Random;
 use crate::switch::decision::Decision;
 
-/// How long a member that expects something waits; nothing depends on how much of it passes.
+/// The longest that a member that expects something waits; nothing depends on how much of it
+/// passes.
 const PATIENCE: core::time::Duration = core::time::Duration::from_secs(20);
 const ALL: u8 = 0xFF;
 
@@ -42,7 +43,8 @@ impl Bench {
         self.folder.path().join(name)
     }
 
-    /// One frame through the switch: after it, whatever was due has been delivered or is held back.
+    /// Sends one frame through the switch: after it, whatever was due has been delivered or is held
+    /// back.
     fn send(&mut self, from: usize, frame: &[u8]) {
         self.members[from].send_to(frame, self.path(&format!("port{from}.sock"))).unwrap();
         let before = self.seen();
@@ -152,7 +154,7 @@ fn a_folder_in_use_is_named_and_sockets_go_with_the_switch() {
     assert!(!path.exists());
 }
 
-/// What the members of a job with all faults see, and what was counted.
+/// Returns what the members of a job with all faults see, and the counts.
 fn faulty(seed: u64) -> (Vec<Vec<u8>>, FaultCounts) {
     let rate = Rate::percent(10);
     let faults =

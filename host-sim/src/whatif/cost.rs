@@ -1,12 +1,12 @@
 //! The parameters of the LogGP model, in picoseconds: a byte at 400 Gbit/s takes 20.
 
-/// What messages and local steps cost. All sums saturate.
+/// The costs of messages and local steps. All sums saturate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogGp {
     /// L: from the moment a byte leaves the sender until it is at the receiver, over the shortest
     /// way.
     pub latency_ps: u64,
-    /// What each further switch or node on the way adds to L.
+    /// The time that each further switch or node on the way adds to L.
     pub hop_ps: u64,
     /// o: what the processor spends on sending or on receiving a message.
     pub overhead_ps: u64,

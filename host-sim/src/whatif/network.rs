@@ -4,7 +4,7 @@
 use super::cost::LogGp;
 use super::topology::Topology;
 
-/// What a schedule runs on.
+/// The network that a schedule runs on, with its nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Network {
     cost: LogGp,
@@ -51,7 +51,7 @@ impl Network {
         self.topology
     }
 
-    /// Whether messages wait for each other where they share a link.
+    /// Returns true if messages wait for each other where they share a link.
     pub const fn has_contention(&self) -> bool {
         self.contention
     }

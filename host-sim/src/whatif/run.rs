@@ -1,4 +1,4 @@
-//! What is simulated, what comes of it, and why nothing does.
+//! The simulation of a schedule, its outcome, and the reasons why there is none.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ pub const WORK_MAX: u64 = 1 << 25;
 /// The most shared links of a network with contention.
 pub const LINKS_MAX: u64 = 1 << 26;
 
-/// One schedule to be simulated.
+/// A schedule to be simulated.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     /// The schedule.
@@ -51,7 +51,7 @@ impl Run {
         Self { count, element_bytes, ..self }
     }
 
-    /// How the executor would carry it out with one segment at a time.
+    /// Returns the plan by which the executor would carry it out with one segment at a time.
     ///
     /// # Errors
     /// [`RunError::Refused`].
@@ -62,11 +62,11 @@ impl Run {
         call.plan(algorithm).map_err(RunError::Refused)
     }
 
-    /// What it takes to simulate: rounds of all ranks, times the longest way where messages share
-    /// links.
+    /// Returns the work that simulating it takes: rounds of all ranks, times the longest way where
+    /// messages share links.
     ///
     /// # Errors
-    /// As [`on`](Self::on).
+    /// [`RunError::Ranks`], [`RunError::Links`] or [`RunError::Refused`].
     pub fn work(&self, network: &Network) -> Result<u64, RunError> {
         if self.size == 0 || self.size > RANKS_MAX {
             return Err(RunError::Ranks(self.size));
@@ -115,7 +115,7 @@ impl Run {
     }
 }
 
-/// What a run led to.
+/// The outcome of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// When the last rank was done, ps after all began.
@@ -138,15 +138,15 @@ pub enum RunError {
     Ranks(u32),
     /// More than [`LINKS_MAX`] links are shared.
     Links(u64),
-    /// It lasts longer than can be counted: 2^64 ps, 213 days.
+    /// The run lasts longer than can be counted: 2^64 ps, 213 days.
     TooLong,
     /// The executor would refuse it.
     Refused(Cause),
     /// More than the run allows.
     TooMuch {
-        /// What it takes: [`Run::work`].
+        /// The work that the run takes: [`Run::work`].
         work: u64,
-        /// What it may.
+        /// The most work that it may take.
         most: u64,
     },
     /// The schedule has more messages in a round than a round may have, or a message to nobody.

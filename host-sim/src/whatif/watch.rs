@@ -1,4 +1,4 @@
-//! What can be seen of a run while it is simulated, and a record of all of it.
+//! The view of a run while it is simulated, and a record of all of it.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -29,7 +29,7 @@ pub struct Act {
     pub base: usize,
     /// Its round.
     pub round: u32,
-    /// What it does.
+    /// The kind of work.
     pub what: What,
     /// Bytes sent, received, or reduced and copied.
     pub bytes: u64,
@@ -39,7 +39,7 @@ pub struct Act {
     pub end_ps: u64,
 }
 
-/// What a rank's processor does.
+/// The work of a rank's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// Sends a message.
@@ -85,14 +85,14 @@ impl Watch for Trace {
 /// A message of a [`Trace`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
-    /// What its sender did.
+    /// The act of its sender.
     pub sent: Act,
-    /// What its receiver did.
+    /// The act of its receiver.
     pub received: Act,
 }
 
-/// What the end of a run waited for, from its beginning: no other act could be later without making
-/// the run longer.
+/// The acts that the end of a run waited for, from its beginning: no other act could be later
+/// without making the run longer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CriticalPath {
     /// The acts on it.
@@ -105,7 +105,7 @@ pub struct CriticalPath {
     pub way_ps: u64,
 }
 
-/// What goes over one link: all messages of one rank to another.
+/// The load of one link: all messages of one rank to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Load {
     /// Messages.
@@ -139,7 +139,7 @@ impl Trace {
         messages
     }
 
-    /// What goes over each link, by sender and receiver.
+    /// Returns the load of each link, by sender and receiver.
     pub fn links(&self) -> BTreeMap<(u32, u32), Load> {
         let mut links = BTreeMap::<_, Load>::new();
         for act in &self.acts {
@@ -152,7 +152,7 @@ impl Trace {
         links
     }
 
-    /// What the end of the run waited for, found from the last act backwards.
+    /// Returns the acts that the end of the run waited for, found from the last act backwards.
     pub fn critical_path(&self) -> CriticalPath {
         let mut of_rank: HashMap<u32, Vec<Act>> = HashMap::new();
         self.acts.iter().for_each(|act| of_rank.entry(act.rank).or_default().push(*act));

@@ -121,7 +121,7 @@ impl fmt::Display for Call {
 pub struct Failure {
     /// Which.
     pub call: Call,
-    /// How.
+    /// The error.
     pub errno: Errno,
 }
 

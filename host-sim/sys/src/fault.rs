@@ -1,4 +1,4 @@
-//! What a call asks before it happens: whether it is to fail, to fall short, to stall or to stop.
+//! The fault of a call, asked for before it happens: to fail, to fall short, to stall or to stop.
 //!
 //! Without the feature `faults` a [`Fault`] is nothing, [`enter`] always returns one, and neither
 //! takes an instruction.

@@ -144,7 +144,7 @@ pub fn read_all(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     }
 }
 
-/// As [`read_all`], of a text.
+/// Reads all of a file like [`read_all`], as text.
 ///
 /// # Errors
 /// The system's; [`ErrorKind::InvalidData`] if it is none.

@@ -43,7 +43,7 @@ pub enum Process {
 pub struct Uses {
     /// The first; they are counted from 1.
     pub first: NonZeroU32,
-    /// How many further on the next is; `None` if there is no next.
+    /// The distance to the next; `None` if there is no next.
     pub step: Option<NonZeroU32>,
 }
 
@@ -58,18 +58,18 @@ impl Uses {
     }
 }
 
-/// What a call comes to.
+/// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// It does not happen, and fails.
+    /// The call does not happen, and fails.
     Fails(Errno),
-    /// It is made with half of its bytes, at least one.
+    /// The call is made with half of its bytes, at least one.
     Short,
-    /// It sleeps for so many milliseconds before.
+    /// The call sleeps for so many milliseconds before.
     Stalls(u32),
-    /// It sleeps for so many milliseconds after.
+    /// The call sleeps for so many milliseconds after.
     Late(u32),
-    /// It stops its own process before, until somebody continues it.
+    /// The call stops its own process before, until that is continued.
     Stops,
 }
 
@@ -86,7 +86,7 @@ pub struct Rule {
     pub outcome: Outcome,
 }
 
-/// What calls come to.
+/// The outcomes of calls.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// The first that is for a use counts.
@@ -94,7 +94,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// What the use of this number comes to, if a rule is for it.
+    /// Returns the outcome of the use of this number, if a rule is for it.
     pub fn outcome(&self, process: Process, call: Call, number: u32) -> Option<Outcome> {
         let mut rules = self.rules.iter();
         let rule = rules.find(|rule| {

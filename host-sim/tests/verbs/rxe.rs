@@ -12,7 +12,7 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::verbs::{Config, Verbs};
 
-/// What a transport has delivered.
+/// The deliveries of a transport.
 #[derive(Debug, Default)]
 struct Log {
     messages: Vec<(u32, Vec<u8>)>,
@@ -45,7 +45,7 @@ struct Rank {
 
 const LONGEST: usize = 16 << 10;
 
-/// What the environment says: the tests are run with each manager of connections.
+/// Reads the environment: the tests are run with each manager of connections.
 fn config() -> Config {
     Config::from_environment().unwrap()
 }

@@ -73,8 +73,8 @@ impl<'a> Matcher<'a> {
         true
     }
 
-    /// What the receives get in every order in which all messages can arrive, with receives posted
-    /// anywhere in between.
+    /// Finds what the receives get in every order in which all messages can arrive, with receives
+    /// posted anywhere in between.
     fn outcomes(self, found: &mut BTreeSet<Vec<Option<usize>>>) {
         let arrivals =
             (0..2).flat_map(|context| (0..SOURCES).map(move |source| Event::Arrive(context, source)));
@@ -92,8 +92,8 @@ impl<'a> Matcher<'a> {
     }
 }
 
-/// What the receives can get by the rules alone: all are pending, and so are all messages; in each
-/// step some receive gets some message as the rules allow, until none can.
+/// Finds what the receives can get by the rules alone: all are pending, and so are all messages; in
+/// each step some receive gets some message as the rules allow, until none can.
 fn allowed(messages: &[Envelope], receives: &[Receive], found: &mut BTreeSet<Vec<Option<usize>>>) {
     let pending = |message: &usize| receives.iter().all(|receive| receive.got != Some(*message));
     let mut is_over = true;

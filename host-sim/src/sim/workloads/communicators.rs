@@ -15,9 +15,9 @@ use super::{Outcome, Random};
 /// round of messages.
 const LIVE_MAX: usize = 12;
 
-/// What every rank knows of a communicator, whether it is in it or not.
+/// A communicator as every rank knows it, whether the rank is in it or not.
 struct Entry {
-    /// Who is in it, in the order of ranks.
+    /// The members, in the order of ranks.
     members: Vec<u32>,
     slot: u32,
     pieces: u32,

@@ -33,7 +33,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     })
 }
 
-/// How a call gives up.
+/// The way in which a call gives up.
 #[derive(Clone, Copy)]
 enum Way {
     Deadline,
@@ -105,7 +105,7 @@ fn send<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, plan: &Plan, ran
     Ok(())
 }
 
-/// What the receiver has seen.
+/// The messages that the receiver has seen, and the receives that it gave up.
 #[derive(Default)]
 struct Seen {
     /// Messages that have come, in that order.
@@ -137,7 +137,7 @@ impl Seen {
         Ok(())
     }
 
-    /// Whether all that were sent well have come, but for those that were given up here.
+    /// Fails unless all that were sent well have come, but for those that were given up here.
     fn judge(&self, well: &[u8]) -> Outcome {
         let sent = (0..).zip(well).filter(|(_, sent)| **sent != 0).map(|(of, _)| of);
         let missing = sent.filter(|of| !self.came.contains(of)).count();

@@ -10,12 +10,12 @@ use super::{Outcome, Random, expect, length, message};
 const BUFFER_BYTES: usize = 3200;
 /// Messages of one call at most.
 const MESSAGES_MAX: u64 = 5;
-/// How often a rank looks for a message before it waits for it.
+/// The most times that a rank looks for a message before it waits for it.
 const LOOKS_MAX: u32 = 200;
 /// Tags that one call may use.
 const TAGS_A_CALL: u32 = 16;
 
-/// Who plays, and with what.
+/// The two ranks that play, and what they play with.
 #[derive(Clone, Copy)]
 pub(super) struct Duet {
     pub(super) world: Comm,
@@ -36,7 +36,7 @@ impl Duet {
         message(self.from.0, self.number ^ of, len)
     }
 
-    /// What the receiver may say that it receives from.
+    /// Draws the source that the receiver names.
     fn source(&self, random: &mut Random) -> Source {
         if random.chance(50) { Source::Any } else { Source::Rank(self.from) }
     }

@@ -20,7 +20,7 @@ const TAGS: u64 = 3;
 const BUFFER_BYTES: usize = 3000;
 /// At least the request slots of every storage here.
 const SLEEPERS: usize = 96;
-/// How long a probe waits, in virtual time: now and then too short.
+/// The longest that a probe waits, in virtual time: now and then too short.
 const PATIENCE: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     Ok(())
 }
 
-/// What rank `from` sends in a round.
+/// Draws the messages that rank `from` sends in a round.
 fn plan(seed: u64, from: u32, size: u32) -> Vec<Sent> {
     let mut random = Random::new(seed, u64::from(from));
     let mut draw = || Sent {
@@ -79,7 +79,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> O
     }
 }
 
-/// What is still to come.
+/// The messages that are still to come.
 struct Due {
     /// Messages that no receive has been started for.
     left: Cell<usize>,

@@ -9,8 +9,8 @@ use aldis_kernel::{Comm, Comparison, Endpoint, Error, Rank, Source, Tag, TagMatc
 
 use super::{Outcome, Random};
 
-/// What every rank knows of an intercommunicator: the processes of both groups in the order of
-/// their ranks.
+/// The processes of both groups of an intercommunicator in the order of their ranks, as every rank
+/// knows them.
 type Sides = [Vec<u32>; 2];
 
 /// An intercommunicator on a rank that is in it: the handle, and which side it is on.
@@ -115,8 +115,8 @@ fn made<T: Transport, P: Platform>(
     }
 }
 
-/// Whether both groups are as they must be, and a message of each rank to one of the other side and
-/// more to each that takes what comes.
+/// Checks that both groups are as they must be, and exchanges messages: one of each rank to one of
+/// the other side, and more to each that takes what comes.
 fn use_it<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     sides: &Sides,

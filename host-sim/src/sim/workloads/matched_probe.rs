@@ -158,7 +158,7 @@ fn look<'scope, T: Transport, P: Platform>(
     if may_wait { scope.mprobe(world, source, tag).map(Some) } else { Ok(None) }
 }
 
-/// What a rank has taken, and is to take.
+/// The messages that a rank has taken, and is to take.
 struct Taker<'scope> {
     /// Messages that are due and not claimed, those of each source in the order sent.
     left: Vec<Sent>,

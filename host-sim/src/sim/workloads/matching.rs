@@ -24,7 +24,7 @@ struct Sent {
     number: u64,
 }
 
-/// How a request ended; `None` if it was cancelled.
+/// The end of a request; `None` if it was cancelled.
 type Ended = Option<Result<Status, Error>>;
 
 /// A few rounds, with a barrier after each: what wildcards take must not be of another.
@@ -88,8 +88,8 @@ fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
     messages
 }
 
-/// As many receives as messages, each made for one of them and perhaps for others too. What they
-/// leave depends on timing.
+/// Draws as many receives as messages, each made for one of them and perhaps for others too. What
+/// they leave depends on timing.
 fn patterns(random: &mut Random, context: u32, incoming: &[Sent]) -> Vec<Receive> {
     let (source_wild, tag_wild) = (random.below(100), random.below(100));
     let pattern = |random: &mut Random, sent: &Sent| Receive {
@@ -187,7 +187,8 @@ fn look<'scope, T: Transport, P: Platform>(
     Ok(())
 }
 
-/// What a request came to, if it is over. Buffers may be too short here; nothing else may be wrong.
+/// Returns the end of a request, if it is over. Buffers may be too short here; nothing else may be
+/// wrong.
 fn tolerated(result: Result<Option<Status>, Error>) -> Result<Ended, Error> {
     match result {
         Err(error) if matches!(error.cause, Cause::Truncated { .. }) => Ok(Some(Err(error))),

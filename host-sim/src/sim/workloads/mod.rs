@@ -36,7 +36,7 @@ use super::seat::{Outcome, SimEndpoint};
 pub struct Workload {
     /// Its name on the command line.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// A line on what it does.
     pub about: &'static str,
     /// The program.
     pub run: fn(&mut SimEndpoint<'_>, u64) -> Outcome,
@@ -219,7 +219,7 @@ fn message(from: u32, number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Whether `status` and `buffer` are those of one certain message.
+/// Checks that `status` and `buffer` are those of one certain message.
 fn expect(status: &Status, buffer: &[u8], from: u32, tag: u32, number: u64, len: usize) -> Outcome {
     let (source, has, bytes) = (status.source.0, status.tag.0, status.bytes);
     if (source, has, bytes) != (from, tag, len as u64) {

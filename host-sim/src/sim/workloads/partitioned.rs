@@ -11,7 +11,7 @@ use super::{Outcome, Random, fill};
 const CHANNEL: Tag = Tag(70);
 const BESIDE: Tag = Tag(71);
 
-/// One channel: how both sides cut it, and its place in memory.
+/// A channel: how both sides cut it, and its place in memory.
 struct Channel {
     own: u32,
     theirs: u32,
@@ -19,13 +19,13 @@ struct Channel {
     len: usize,
 }
 
-/// What all ranks draw alike.
+/// The plan that all ranks draw alike.
 struct Plan {
     number: u64,
     rounds: u64,
     channels: Vec<Channel>,
     beside: usize,
-    /// Whether receives are set up before sends.
+    /// True if receives are set up before sends.
     receives_first: bool,
 }
 
@@ -51,7 +51,7 @@ impl Plan {
         self.channels.iter().map(|channel| channel.len).sum()
     }
 
-    /// What rank `from` sends in a channel in a round.
+    /// Returns the bytes that rank `from` sends in a channel in a round.
     fn due(&self, from: u32, round: u64, channel: usize) -> Vec<u8> {
         let mut bytes = vec![0; self.channels[channel].len];
         fill(&mut bytes, from, self.number ^ round << 16 ^ (channel as u64) << 8);
@@ -116,7 +116,7 @@ fn set_up<'scope, T: Transport, P: Platform>(
     Ok((sends, receives))
 }
 
-/// One round: parts of all channels get ready in an order of this rank's own.
+/// Plays one round: parts of all channels get ready in an order of this rank's own.
 fn play<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     plan: &Plan,

@@ -115,7 +115,7 @@ fn draw_messages(random: &mut Random, size: u32) -> Vec<Sent> {
     messages
 }
 
-/// As many receives as messages, which take anything.
+/// Returns as many receives as messages, which take anything.
 fn wild_receives(incoming: &[Sent]) -> Vec<Receive> {
     vec![Receive { from: None, tag: None, due: None }; incoming.len()]
 }

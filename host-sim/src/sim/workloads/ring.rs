@@ -5,7 +5,7 @@ use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
 use super::{Outcome, Random, expect, length, message};
 
-/// One token goes round and grows by each rank; then all tokens move at once, with `sendrecv`.
+/// Sends one token round, which grows by each rank; then all tokens move at once, with `sendrecv`.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());

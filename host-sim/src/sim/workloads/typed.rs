@@ -11,10 +11,10 @@ use super::{Outcome, Random, message};
 const MESSAGES: u32 = 70;
 /// Elements of the longest scattered message: each takes words of the table.
 const SCATTERED_MAX: usize = 40;
-/// What memory holds that no data comes to.
+/// The byte in memory that no data comes to.
 const GAP: u8 = 0xA5;
 
-/// What an element is: fields with offset and size, as far apart as the extent.
+/// The kind of an element: fields with offset and size, as far apart as the extent.
 #[derive(Clone, Copy)]
 enum Element {
     Basic(Basic),
@@ -42,10 +42,10 @@ impl Element {
     }
 }
 
-/// Where elements lie, in extents from the start of the memory.
+/// The places of elements, in extents from the start of the memory.
 #[derive(Clone)]
 enum Shape {
-    /// One behind the other.
+    /// Each behind the one before.
     Row,
     /// A column of a matrix of this width.
     Column { width: usize },
@@ -98,7 +98,7 @@ impl Shape {
     }
 }
 
-/// One message, as all ranks draw it.
+/// A message, as all ranks draw it.
 struct Plan {
     element: Element,
     count: usize,
@@ -136,13 +136,13 @@ impl Plan {
         message(from, self.number, self.memory(&self.from, self.count))
     }
 
-    /// What `from` has sent of element `index`, field by field.
+    /// Returns element `index` of the sender's `memory`, field by field.
     fn fields<'m>(&self, memory: &'m [u8], index: usize) -> impl Iterator<Item = &'m [u8]> {
         let start = self.from.place(index) * self.element.extent();
         self.element.fields().into_iter().map(move |(at, size)| &memory[start + at..][..size])
     }
 
-    /// What the receiver's memory is to hold.
+    /// Returns the bytes that the receiver's memory is to hold.
     fn received(&self, from: u32) -> Vec<u8> {
         let sent = self.sent(from);
         if self.as_bytes {

@@ -10,12 +10,13 @@ use crate::sim::queue::Frame;
 /// The shortest frame without its check sequence (IEEE 802.3 clause 3): shorter ones are filled up
 /// on the wire.
 const FRAME_BYTES_MIN: usize = 60;
-/// What they are filled up with. Real cards take zeros; who reads it by mistake is to notice.
+/// The byte that they are filled up with. Real cards take zeros; a receiver that reads it by
+/// mistake is to notice.
 const PADDING: u8 = 0xEE;
 
 impl World {
-    /// Whether the node's network card can take one more frame to send; if not, the node is woken
-    /// when it can.
+    /// Returns true if the node's network card can take one more frame to send; if not, the node is
+    /// woken when it can.
     pub(crate) fn has_descriptor(&mut self, index: u32) -> bool {
         let limit = self.config.network.tx_frames as usize;
         let node = &mut self.nodes[index as usize];
@@ -75,7 +76,7 @@ impl World {
         left
     }
 
-    /// Whether a frame that arrives is taken in.
+    /// Returns true if a frame that arrives is taken in.
     pub(super) fn is_caught(&mut self, index: u32, frame: &Frame) -> bool {
         let node = &self.nodes[index as usize];
         if !node.life.runs() {

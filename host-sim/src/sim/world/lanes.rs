@@ -45,7 +45,7 @@ impl World {
         self.tell_ready(peer, index);
     }
 
-    /// Whether `from` lets nothing more to `to` through.
+    /// Returns true if `from` lets nothing more to `to` through.
     pub(crate) fn is_gone(&self, from: u32, to: u32) -> bool {
         self.nodes[from as usize].gone.contains(&to)
     }
@@ -71,7 +71,8 @@ impl World {
         }
     }
 
-    /// Whether a message that arrives is taken in: both lives are those that were to be joined.
+    /// Returns true if a message that arrives is taken in: both lives are those that were to be
+    /// joined.
     pub(super) fn is_welcome(&self, index: u32, message: &Message) -> bool {
         let node = &self.nodes[index as usize];
         let is_meant = message.to_epoch == node.epoch && message.epoch == self.knows(index, message.from);
@@ -99,7 +100,7 @@ impl World {
         }
     }
 
-    /// Whether there is room for one more message; if not, the sender is told when there is.
+    /// Fails unless there is room for one more message; the sender is told later when there is.
     pub(crate) fn admit(&mut self, from: u32, to: u32) -> Result<(), Refusal> {
         if self.is_gone(from, to) {
             return Err(Refusal::Never(Cause::PeerDead));

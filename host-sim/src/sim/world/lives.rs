@@ -12,7 +12,7 @@ use crate::sim::queue::Delivery;
 /// On the wire of messages a death is noticed within so many ns.
 const DETECT_NS_MAX: u64 = 200_000;
 
-/// Whether a node's program goes on.
+/// The state of a node and its program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     Alive,
@@ -24,7 +24,7 @@ pub(crate) enum Life {
 }
 
 impl Life {
-    /// Whether the node does anything at all.
+    /// Returns true if the node does anything at all.
     pub(crate) const fn runs(self) -> bool {
         matches!(self, Self::Alive | Self::Lingering)
     }
@@ -116,7 +116,7 @@ impl World {
         self.sleep(index, self.now);
     }
 
-    /// What has come for a node that is no more is nobody's.
+    /// Drops what has come for a node that is no more.
     fn empty(&mut self, index: u32) {
         for delivery in core::mem::take(&mut self.nodes[index as usize].inbox) {
             if let Delivery::Message(message) = delivery {

@@ -10,7 +10,7 @@ use super::{Outcome, Run, RunError};
 use crate::whatif::network::{Links, Network};
 use crate::whatif::watch::{Act, Watch, What};
 
-/// Where a rank stands.
+/// The state of a rank.
 #[derive(Clone, Copy, Debug)]
 struct Node {
     /// When its processor is free.
@@ -42,7 +42,7 @@ struct Flight {
     from: u32,
     to: u32,
     bytes: u64,
-    /// It has still to enter the shared links.
+    /// True while it has still to enter the shared links.
     enters: bool,
 }
 

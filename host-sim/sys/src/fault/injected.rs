@@ -25,11 +25,11 @@ use crate::plan::{Outcome, Plan, PlanError, Process};
 #[derive(Debug)]
 pub struct Fault {
     is_short: bool,
-    /// How long it sleeps when it is over.
+    /// The time that it sleeps when it is over, ms.
     late_ms: u32,
 }
 
-/// What the environment says, read once.
+/// The settings of the environment, read once.
 #[derive(Debug, Default)]
 struct Settings {
     plan: Plan,
@@ -41,7 +41,7 @@ static SETTINGS: OnceLock<Settings> = OnceLock::new();
 /// Uses of each call.
 static USES: [AtomicU32; Call::ALL.len()] = [const { AtomicU32::new(0) }; Call::ALL.len()];
 
-/// What this process is: [`encoded`], or [`UNKNOWN`] before it was asked for.
+/// The identity of this process: [`encoded`], or [`UNKNOWN`] before it was asked for.
 static PROCESS: AtomicU64 = AtomicU64::new(UNKNOWN);
 const UNKNOWN: u64 = u64::MAX;
 const OTHERS: u64 = 1 << 32;
@@ -71,7 +71,7 @@ pub fn act_as(process: Process) {
     USES.iter().for_each(|uses| uses.store(0, Ordering::Relaxed));
 }
 
-/// What this process is.
+/// Returns the identity of this process.
 fn process() -> Process {
     let known = PROCESS.load(Ordering::Relaxed);
     if known != UNKNOWN {
@@ -84,8 +84,8 @@ fn process() -> Process {
     process
 }
 
-/// What the environment says. What cannot be read ends the process: a trial whose faults are not
-/// injected proves nothing.
+/// Returns the settings of the environment. A plan that cannot be read ends the process: a trial
+/// whose faults are not injected proves nothing.
 fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let plan = env::var_os(PLAN_VARIABLE).unwrap_or_default();
@@ -181,8 +181,8 @@ fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
 impl Fault {
     const NONE: Self = Self { is_short: false, late_ms: 0 };
 
-    /// As many of `len` bytes as are asked for: half of them, at least one, if the call is to fall
-    /// short.
+    /// Returns the number of bytes that are asked for, of `len`: half of them, at least one, if the
+    /// call is to fall short.
     pub const fn len(&self, len: usize) -> usize {
         if self.is_short && len > 1 { len / 2 } else { len }
     }

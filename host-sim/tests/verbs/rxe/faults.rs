@@ -1,5 +1,5 @@
-//! What breaks: peers, links, the device. Everybody is told why, nobody hangs, and the device keeps
-//! nothing.
+//! Failures of peers, links and the device. Every rank is told why, none hangs, and the device
+//! keeps nothing.
 
 use std::process::Command;
 use std::time::Instant as Clock;
@@ -25,7 +25,8 @@ fn shell(line: &str) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// What the device holds: how many queue pairs, completion queues, regions and domains.
+/// Returns the numbers of queue pairs, completion queues, regions and domains that the device
+/// holds.
 fn held() -> String {
     shell("rdma resource show")
 }
@@ -75,8 +76,8 @@ fn a_peer_that_dies_while_it_is_read() {
     assert_eq!(held(), before);
 }
 
-/// Who sends while its own link is down loses the peer; both can make a new job once it is up
-/// again.
+/// A rank that sends while its own link is down loses the peer; both can make a new job once it is
+/// up again.
 #[test]
 fn a_link_goes_down_and_comes_back() {
     let mut ranks = job(2);

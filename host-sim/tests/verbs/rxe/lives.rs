@@ -1,4 +1,4 @@
-//! How ranks find each other, when they need to: connections, lives, and datagrams.
+//! The ways in which ranks find each other, when they need to: connections, lives, and datagrams.
 
 use aldis_hal::{Again, Cause, Epoch, PeerId, Post, Transport};
 use aldis_host_sim::verbs::{Config, Mode};
@@ -67,8 +67,8 @@ fn a_peer_comes_back_in_a_new_life() {
     a_new_life(&config(), true);
 }
 
-/// What was under way is drained, both are told why, and with a new life of one they talk again.
-/// `sender` finds it out.
+/// Checks that what was under way is drained, that both are told why, and that they talk again with
+/// a new life of one. `sender` finds it out.
 fn a_queue_pair_fails(sender: usize, lost: [(u32, Cause); 2]) {
     let mut ranks = connected();
     assert_eq!(ranks[0].verbs.fail(PeerId(1)), Ok(()));
@@ -98,7 +98,7 @@ fn a_queue_pair_that_fails_is_noticed_by_the_other() {
     a_queue_pair_fails(1, [(1, Cause::PeerDead), (0, Cause::PeerDead)]);
 }
 
-/// Who waits for a message of a peer that has died hears of it, without ever sending.
+/// A rank that waits for a message of a peer that has died hears of it, without ever sending.
 #[test]
 fn a_death_is_noticed_while_only_waiting() {
     let mut ranks = connected();
@@ -109,7 +109,7 @@ fn a_death_is_noticed_while_only_waiting() {
     assert_eq!(ranks[0].log.lost, [(1, Cause::PeerDead)]);
 }
 
-/// Who is expected is connected to, though nothing is sent.
+/// A rank connects to a peer that it expects, though nothing is sent.
 #[test]
 fn who_is_expected_is_connected_to() {
     let mut ranks = job(2);

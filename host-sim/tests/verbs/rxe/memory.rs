@@ -54,7 +54,7 @@ fn token(slot: u32) -> Token {
     Token(Handle { slot, generation: 1 })
 }
 
-/// One attempt of rank 0 to do it with memory of rank 1.
+/// Tries once, as rank 0, to do it with memory of rank 1.
 fn attempt(rank: &mut Rank, act: Act, local: Gather, key: &[u8], offset: u64, number: u32) -> Post {
     let remote = Remote { key, offset };
     match act {
@@ -101,7 +101,7 @@ fn memory_is_read_and_written_where_it_was_meant() {
     assert!(ranks.iter().all(|rank| rank.verbs.is_idle()));
 }
 
-/// What is written is there when the write is over, also where nothing may be read.
+/// Bytes that were written are there when the write is over, also where nothing may be read.
 #[test]
 fn a_write_is_over_when_it_can_be_seen() {
     const LEN: usize = 300_000;
@@ -331,8 +331,8 @@ fn a_limit_on_locked_memory_is_told_with_need_and_have() {
     assert!(error.to_string().ends_with("raise RLIMIT_MEMLOCK (`ulimit -l`)"), "{error}");
 }
 
-/// What a connection needs is asked for when it is made: who may not have it loses the peer, and
-/// both are told.
+/// A connection asks for what it needs when it is made: a rank that may not have it loses the peer,
+/// and both are told.
 #[test]
 fn a_connection_that_needs_more_locked_memory_than_there_may_be_is_told() {
     const HAVE: u64 = 256 << 10;
