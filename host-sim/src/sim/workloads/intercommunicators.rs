@@ -115,8 +115,8 @@ fn made<T: Transport, P: Platform>(
     }
 }
 
-/// Checks that both groups are as they must be, and exchanges messages: one of each rank to one of
-/// the other side, and more to each that takes what comes.
+/// Checks that both groups are as they must be, and that a message of each rank reaches one of the
+/// other side, whose receives name their senders or take what comes.
 fn use_it<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     sides: &Sides,
