@@ -22,7 +22,7 @@ pub(crate) struct Aside {
     shown: usize,
 }
 
-/// How long between two looks for a step's end.
+/// The time between two looks for a step's end.
 const LOOK: Duration = Duration::from_millis(200);
 
 impl Aside {

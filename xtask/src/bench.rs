@@ -58,7 +58,7 @@ impl Measurements {
     }
 }
 
-/// What to measure.
+/// The measurements to choose from.
 #[derive(Subcommand)]
 enum Command {
     /// Half a round trip of blocking calls between two processes on two cores
@@ -85,7 +85,7 @@ enum Command {
     Consume(measure::Measure),
     /// Messages a second: windows of 64 nonblocking sends and receives of 8 bytes
     Rate(measure::Measure),
-    /// How much of a long transfer a computation hides, with polling in between
+    /// The part of a long transfer that a computation hides, with polling in between
     ///
     /// Each implementation's transfer is timed alone, then beside a computation that takes as long;
     /// what is not added to the computation's time was hidden by it.
@@ -93,7 +93,7 @@ enum Command {
     Collectives(collectives::Collectives),
     /// Memory of a rank: bytes a peer, request and communicator, and of its shared segment
     Memory(peers::Peers),
-    /// What a poll costs that finds nothing, by the number of idle peers
+    /// The cost of a poll that finds nothing, by the number of idle peers
     Poll(peers::Peers),
     Instructions(instructions::Instructions),
     #[command(name = "match", alias = "matching")]

@@ -34,7 +34,7 @@ impl Arch {
         }
     }
 
-    /// Whether its image logs by defmt.
+    /// Returns true if its image logs by defmt.
     const fn has_defmt(self) -> bool {
         matches!(self, Self::CortexM)
     }
@@ -99,7 +99,7 @@ fn link(images: &[(&Toolchain, &Path)]) -> Result<()> {
     Ok(())
 }
 
-/// What an image is built with.
+/// The toolchain and linker that an image is built with.
 enum Tools {
     Found(Box<Toolchain>, PathBuf),
     Missing { why: String, enable: String },
@@ -129,7 +129,7 @@ impl Tools {
     }
 }
 
-/// What is missing to build the images for these architectures, if anything is.
+/// Returns what is missing to build the images for these architectures, if anything is.
 pub(crate) fn missing(workspace: &Workspace, archs: &[Arch]) -> Result<Option<Outcome>> {
     Ok(tools(workspace, archs)?.into_iter().find_map(|tools| match tools {
         Tools::Found(..) => None,

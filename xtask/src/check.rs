@@ -36,7 +36,8 @@ const SECONDS: f64 = 60.0;
 pub(crate) struct Check {
     /// Only these files or folders instead of what git tells
     paths: Vec<PathBuf>,
-    /// What differs from this commit [default: the upstream branch, or HEAD where there is none]
+    /// All that differs from this commit [default: the upstream branch, or HEAD where there is
+    /// none]
     #[arg(long, value_name = "REV", conflicts_with = "paths")]
     since: Option<String>,
     /// Begin no task that would end later than this
@@ -53,7 +54,7 @@ pub(crate) struct Check {
     json: bool,
 }
 
-/// How a task went.
+/// The report of a task.
 struct TaskReport {
     name: String,
     seconds: f64,
@@ -111,7 +112,7 @@ impl CheckSession<'_> {
         println!("{table}");
     }
 
-    /// Whether a task that took so long the last time would end too late.
+    /// Returns true if a task that took so long the last time would end too late.
     fn is_late(&self, last: Option<f64>) -> bool {
         let spent = self.start.elapsed().as_secs_f64();
         !self.options.all && spent + last.unwrap_or_default() > self.options.seconds

@@ -16,7 +16,7 @@ use nix::unistd::Pid;
 
 use crate::shell;
 
-/// What Ctrl-C has to clean up.
+/// The processes and folders that Ctrl-C has to clean up.
 #[derive(Default)]
 struct Live {
     groups: Vec<i32>,
@@ -91,7 +91,7 @@ impl Child {
         self.process.stdin.take();
     }
 
-    /// How it ended, if it does so before `until`.
+    /// Waits for its end, and returns its status if it ends before `until`.
     pub(crate) fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
         // Whoever has closed its output is about to end; there is nothing to wait on with a limit
         // but to look.

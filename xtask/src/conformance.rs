@@ -21,12 +21,13 @@ const SEEDS: u64 = 1000;
 const STEP_SEEDS: u64 = 300;
 /// Wild seeds of it, beside those.
 const STEP_WILD_SEEDS: u64 = 60;
-/// What cargo is to build: the suite, and what it starts for jobs of processes.
+/// The arguments by which cargo is to build the programs: the suite, and what it starts for jobs of
+/// processes.
 pub(crate) const PROGRAMS: [&str; 8] =
     ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
 /// Those packages.
 pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-host-sim"];
-/// What that program takes for every case and every medium.
+/// The argument that the suite takes for every case and every medium.
 const ALL: &str = "all";
 
 /// Runs the conformance suite: small rank programs by chapter of MPI 4.1, each over every transport

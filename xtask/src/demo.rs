@@ -49,7 +49,7 @@ pub(crate) struct Demo {
 
 type Object = Map<String, Value>;
 
-/// What a program reported; an error if it failed, or verified less than everything.
+/// The report of a program; an error if it failed, or verified less than everything.
 type Report = Result<Vec<Object>>;
 
 impl Demo {
@@ -167,8 +167,8 @@ fn read_report(text: &str) -> Report {
     Ok(objects)
 }
 
-/// What was measured, a row an object; the first object's fields are the columns, the message's
-/// size first.
+/// Returns the table of what was measured, a row an object; the first object's fields are the
+/// columns, the message's size first.
 fn figures(objects: &[Object]) -> Table {
     let mut keys: Vec<&str> = objects.first().into_iter().flat_map(Map::keys).map(String::as_str).collect();
     keys.retain(|key| !LABELS.contains(key));

@@ -20,7 +20,7 @@ struct Machine {
     linker: &'static str,
     /// Its libraries.
     root: &'static str,
-    /// What brings all this on Debian.
+    /// The packages that bring all this on Debian.
     packages: &'static str,
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
     job(workspace, &S390X)
 }
 
-/// What the machine needs, or how to get it.
+/// Returns the toolchain that the machine needs, or how to get what is missing.
 fn prepare(workspace: &Workspace, machine: &Machine) -> Result<Result<Toolchain, Outcome>> {
     let skipped = |why: String, enable: String| Ok(Err(Outcome::Skipped { why, enable }));
     for program in [machine.emulator, machine.linker] {

@@ -33,7 +33,7 @@ impl Fences {
     }
 }
 
-/// Where the workspace keeps what ships or is measured.
+/// The folders of what ships or is measured.
 const FOLDERS: [&str; 15] = [
     "hal/src",
     "protocols/src",
@@ -52,7 +52,8 @@ const FOLDERS: [&str; 15] = [
     "xtask/src",
 ];
 
-/// What makes code unsafe: the keyword in front of one of these, or an unsafe attribute.
+/// The openings that make code unsafe: the keyword in front of one of these, or an unsafe
+/// attribute.
 const OPENINGS: [&str; 6] =
     ["unsafe {", "unsafe fn", "unsafe impl", "unsafe trait", "unsafe extern", "#[unsafe("];
 

@@ -22,7 +22,7 @@ const INPUT_BYTES_MAX: u32 = 2048;
 /// Seconds after which one input hangs.
 const HANG_S: u32 = 20;
 
-/// What makes LLVM tell libFuzzer where an input goes and what it compares, on the stable
+/// The flags that make LLVM tell libFuzzer where an input goes and what it compares, on the stable
 /// toolchain; and overflow checks.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
@@ -41,7 +41,7 @@ pub(crate) struct Fuzz {
     /// Seconds for each target
     #[arg(long, value_name = "S", default_value_t = SECONDS, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// What the inputs are drawn from [default: the commit]
+    /// The seed that the inputs are drawn from [default: the commit]
     #[arg(long, value_name = "S")]
     seed: Option<u32>,
     /// Keep what reaches new code in tests/fuzz/corpus
@@ -52,7 +52,7 @@ pub(crate) struct Fuzz {
     list: bool,
 }
 
-/// How a target went.
+/// The result of a target.
 struct Went {
     target: String,
     inputs: u64,
@@ -112,7 +112,7 @@ impl Fuzzer {
         Ok(if asked.is_empty() { all } else { asked.iter().map(String::as_str).collect() })
     }
 
-    /// What is found on the way, and what is in the tree.
+    /// Returns the folders of what is found on the way, and of what is in the tree.
     fn corpora(&self, target: &str) -> Result<[PathBuf; 2]> {
         let found = self.folder.join("corpus").join(target);
         let kept = kept(target);

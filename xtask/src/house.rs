@@ -19,7 +19,7 @@ use crate::steps::Outcome;
 use crate::table::Table;
 use crate::workspace::checkout;
 
-/// Where the baselines stand.
+/// The file of the baselines.
 const BASELINES: &str = "baselines.json";
 
 /// The crates whose modules form no circle of imports, by the folder of their sources.
@@ -53,13 +53,13 @@ pub(crate) struct House {
     list: bool,
 }
 
-/// One measure: less is better.
+/// A measure: less is better.
 struct HouseMeasure {
     name: String,
     value: f64,
-    /// What it is to become, or below what.
+    /// The value that it is to reach, or to fall below.
     aim: f64,
-    /// What is counted.
+    /// The places that are counted.
     found: Vec<String>,
 }
 

@@ -23,7 +23,7 @@ struct Licenses {
     exceptions: Vec<Exception>,
 }
 
-/// What one package may be besides.
+/// The licences that one package may have besides.
 #[derive(Deserialize)]
 struct Exception {
     #[serde(rename = "crate")]
@@ -32,7 +32,7 @@ struct Exception {
 }
 
 impl Licenses {
-    /// What a package may be.
+    /// Returns the licences that a package may have.
     fn allowed(&self, package: &str) -> Vec<String> {
         let own = self.exceptions.iter().filter(|exception| exception.package == package);
         self.allow.iter().chain(own.flat_map(|exception| &exception.allow)).cloned().collect()
@@ -63,8 +63,8 @@ pub(crate) fn check() -> Result<Outcome> {
     Ok(Outcome::Passed(words))
 }
 
-/// Whether an SPDX expression can be met with the allowed licences alone. Anything unreadable
-/// cannot.
+/// Returns true if an SPDX expression can be met with the allowed licences alone. Anything
+/// unreadable cannot.
 fn satisfied(expression: &str, allowed: &[String]) -> bool {
     // The registry's old spelling of OR.
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");

@@ -70,7 +70,7 @@ fn end(own: impl Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
     stopped
 }
 
-/// One that has ended by itself meanwhile is no failure.
+/// Sends a signal to a process; one that has ended by itself meanwhile is no failure.
 fn signal(signal: &str, process: &Process) {
     let _ = Command::new("kill").args([signal, &process.id.to_string()]).stderr(Stdio::null()).status();
 }

@@ -1,5 +1,5 @@
-//! What is made once and kept in the target folder, by whichever process needs it first: one
-//! process at a time makes it, the others wait and say for whom.
+//! Things that are made once and kept in the target folder, by whichever process needs them first:
+//! one process at a time makes it, the others wait and say for whom.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};

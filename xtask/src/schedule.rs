@@ -15,7 +15,7 @@ use crate::workspace;
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub(crate) struct Schedule {
-    /// What aldis-schedule is told
+    /// Arguments of aldis-schedule
     #[arg(value_name = "ARGUMENTS", trailing_var_arg = true, allow_hyphen_values = true)]
     arguments: Vec<OsString>,
 }

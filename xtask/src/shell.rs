@@ -62,7 +62,7 @@ pub(crate) fn all_in_path(name: &str) -> Vec<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).filter(|file| file.is_file()).collect()
 }
 
-/// Whether a program of that name can be started.
+/// Returns true if a program of that name can be started.
 pub(crate) fn has(name: &str) -> bool {
     !all_in_path(name).is_empty()
 }

@@ -61,7 +61,7 @@ pub(crate) struct Sim {
     json: bool,
 }
 
-/// What `aldis-sim list --json` says.
+/// The output of `aldis-sim list --json`.
 #[derive(Deserialize)]
 struct List {
     workloads: Vec<Workload>,
@@ -81,7 +81,7 @@ struct Line {
     weight: u64,
 }
 
-/// How a line went: what `aldis-sim seeds --json` says, as far as it is needed here.
+/// The result of a line: what `aldis-sim seeds --json` says, as far as it is needed here.
 #[derive(Deserialize, Serialize)]
 struct Went {
     seeds: u64,
@@ -151,7 +151,7 @@ impl Sim {
         Ok(done)
     }
 
-    /// What is to be run.
+    /// Returns the lines that are to be run.
     fn lines(&self, list: &List) -> Result<Vec<Line>> {
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
         let workloads = list.workloads.iter().map(|workload| workload.name.as_str());

@@ -32,7 +32,7 @@ const PACKAGE: &str = "aldis-firmware";
 const FLASH_BYTES_MAX: u64 = 32 << 10;
 const RAM_BYTES_MAX: u64 = 16 << 10;
 
-/// What the image states of itself: a constant's symbol and what it means.
+/// The facts that the image states of itself: a constant's symbol and what it means.
 const FACTS: [(&str, &str); 3] = [
     ("ALDIS_BYTES_PER_PEER", "bytes per peer"),
     ("ALDIS_BYTES_PER_REQUEST", "bytes per request"),

@@ -14,11 +14,11 @@ use crate::limit;
 /// A step that did not fail.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// It did what it is for; a few words on what that was.
+    /// The step did what it is for; a few words on what that was.
     Passed(String),
-    /// It could not be done here.
+    /// The step could not be done here.
     Skipped {
-        /// What is missing.
+        /// The thing that is missing.
         why: String,
         /// The command that brings it.
         enable: String,
@@ -26,7 +26,7 @@ pub(crate) enum Outcome {
 }
 
 impl Outcome {
-    /// One line for a table.
+    /// Returns a line for a table.
     pub(crate) fn spell(outcome: &Result<Self>) -> String {
         match outcome {
             Ok(Self::Passed(words)) if words.is_empty() => "ok".into(),
@@ -40,7 +40,7 @@ impl Outcome {
     }
 }
 
-/// One step as it went.
+/// A step as it went.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Done {
     pub(crate) step: String,
@@ -105,8 +105,8 @@ impl Run {
     }
 }
 
-/// What a step may take before it is ended as one that hangs: many times what it needs on two cores
-/// that others use too, with nothing built yet.
+/// Returns the time that a step may take before it is ended as one that hangs: many times what it
+/// needs on two cores that others use too, with nothing built yet.
 fn limit_of(step: &str) -> Duration {
     let minutes = match step {
         "format" | "arrows" | "fences" | "house" | "licences" => 15,

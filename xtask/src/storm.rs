@@ -49,7 +49,7 @@ pub(crate) struct Storm {
     json: bool,
 }
 
-/// How many jobs of a kind there were.
+/// The number of jobs of a kind, and how they ended.
 #[derive(Default)]
 struct Tally {
     jobs: u64,

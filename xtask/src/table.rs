@@ -25,7 +25,7 @@ impl Table {
         self.rows.push(cells.into_iter().collect());
     }
 
-    /// As a table of Markdown.
+    /// Returns it as a table of Markdown.
     pub(crate) fn markdown(&self) -> String {
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
         let columns = self.rows.first().map_or(0, Vec::len);
@@ -45,7 +45,7 @@ impl Table {
             .map(move |row| head.iter().zip(row).map(|(name, cell)| (name.as_str(), cell.as_str())).collect())
     }
 
-    /// As a table of HTML.
+    /// Returns it as a table of HTML.
     pub(crate) fn html(&self) -> String {
         let escape = |cell: &String| cell.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let line = |row: &Vec<String>, tag: &str| {
@@ -57,7 +57,7 @@ impl Table {
         format!("<table>\n{}</table>\n", lines.collect::<String>())
     }
 
-    /// Whether every cell below the head is a number, or a dash where there is none.
+    /// Returns true if every cell below the head is a number, or a dash where there is none.
     fn is_numeric(&self, column: usize) -> bool {
         let mut cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
         cells.all(|cell| cell == "-" || cell.parse::<f64>().is_ok())

@@ -160,7 +160,7 @@ fn skipped_as_slow() -> Result<Outcome> {
     Ok(Outcome::Skipped { why: "--skip-slow".into(), enable: "cargo xtask test".into() })
 }
 
-/// Whether cargo has a subcommand that comes as a component.
+/// Returns true if cargo has a subcommand that comes as a component.
 fn has_component(subcommand: &str) -> bool {
     shell::output(workspace::cargo().args([subcommand, "--version"])).is_ok()
 }
@@ -255,9 +255,9 @@ fn property_seed() -> String {
     env::var(PROPERTY_SEED).unwrap_or_else(|_| Wild::of("tests").from.to_string())
 }
 
-/// Whether the simulator finds the bugs that a feature of the kernel plants. A build of its own, so
-/// that no other test meets that feature; of the workspace, so that all but what has the feature is
-/// what the other tests were built with.
+/// Checks that the simulator finds the bugs that a feature of the kernel plants. In a build of its
+/// own, so that no other test meets that feature; of the workspace, so that all but what has the
+/// feature is what the other tests were built with.
 fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
     cargo.args(["test", "--locked", "--workspace", "--features", "aldis-host-sim/planted-bugs"]);

@@ -1,5 +1,5 @@
-//! Where a bare-metal target's `libcore` comes from, and that of a foreign Linux target's `libstd`,
-//! and how cargo is made to build with it.
+//! The source of a bare-metal target's `libcore` and of a foreign Linux target's `libstd`, and the
+//! way cargo is made to build with it.
 //!
 //! For each target, in this order:
 //!
@@ -35,17 +35,18 @@ use provider::{Library, Provider};
 /// A target that can be built.
 #[derive(Debug)]
 pub(crate) struct Toolchain {
-    /// What cargo is given as `--target`.
+    /// The triple that cargo is given as `--target`.
     triple: String,
     origin: Origin,
     provider: Provider,
     /// The rustc that shows the target core alone.
     wrapper: PathBuf,
-    /// Where cargo builds to: one folder a compiler, so that they do not undo each other's work.
+    /// The folder that cargo builds to: one folder a compiler, so that they do not undo each
+    /// other's work.
     build: PathBuf,
 }
 
-/// Where the target's core is from.
+/// The origin of the target's core.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Origin {
     Override,
@@ -65,7 +66,7 @@ pub(crate) enum Found {
     },
 }
 
-/// What a target's core is searched in and built to.
+/// The compilers in which a target's core is searched, and the folder that it is built to.
 #[derive(Debug)]
 pub(crate) struct Finder {
     target_folder: PathBuf,
@@ -120,8 +121,8 @@ impl Finder {
         .collect()
     }
 
-    /// Where the library of a target is from that was not given one, once the targets `built` have
-    /// got theirs.
+    /// Returns the library of a target that was not given one, once the targets `built` have got
+    /// theirs.
     fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<Found> {
         if let Some(provider) = self.with_source.first() {
             let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
@@ -169,7 +170,7 @@ impl Finder {
         Ok(lacking)
     }
 
-    /// Where the library built from source for a target is kept.
+    /// Returns the folder in which the library built from source for a target is kept.
     fn built(&self, provider: &Provider, target: &str) -> PathBuf {
         self.folder("sysroots", provider).join(target)
     }
@@ -285,7 +286,7 @@ impl Toolchain {
         self.cargo_with(subcommand, "firmware")
     }
 
-    /// One that builds for this target and for others of its [group](groups).
+    /// Returns a cargo command that builds for this target and for others of its [group](groups).
     pub(crate) fn cargo_for(&self, others: &[&Self], subcommand: &str) -> Command {
         let mut command = self.cargo(subcommand);
         for other in others {
@@ -306,17 +307,18 @@ impl Toolchain {
         command
     }
 
-    /// Whether the target has no operating system; the hosted core's has one by name.
+    /// Returns true if the target has no operating system; the hosted core's has one by name.
     pub(crate) fn is_bare(&self) -> bool {
         self.origin != Origin::Hosted
     }
 
-    /// Where cargo puts the artifacts of the profile `firmware`.
+    /// Returns the folder into which cargo puts the artifacts of the profile `firmware`.
     pub(crate) fn artifacts(&self) -> PathBuf {
         self.artifacts_of("firmware")
     }
 
-    /// Where it puts those of another profile, by the name of its folder.
+    /// Returns the folder into which cargo puts the artifacts of another profile, by the name of
+    /// its folder.
     pub(crate) fn artifacts_of(&self, folder: &str) -> PathBuf {
         self.build.join(&self.triple).join(folder)
     }

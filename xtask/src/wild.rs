@@ -7,7 +7,7 @@ use std::process::Command;
 
 use crate::{shell, workspace};
 
-/// What stands for the commit where git has none to tell.
+/// The text that stands for the commit where git has none to tell.
 const NO_COMMIT: &str = "no commit";
 
 /// A range of seeds that nobody has chosen.

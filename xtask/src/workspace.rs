@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::shell;
 
-/// What `cargo metadata` says.
+/// The output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Workspace {
     #[serde(rename = "target_directory")]
@@ -32,7 +32,7 @@ pub(crate) struct Package {
 }
 
 impl Package {
-    /// Where it stands.
+    /// Returns the folder in which it stands.
     pub(crate) fn folder(&self) -> &Path {
         self.manifest_path.parent().unwrap_or(checkout())
     }

@@ -16,7 +16,7 @@ use super::report::{Report, machine};
 use super::rounds::Bench;
 use super::workload::Workload;
 
-/// Where results go.
+/// The files to which results go.
 #[derive(Args, Debug, Default)]
 pub(crate) struct Output {
     /// Write a report with plots that needs no other file
@@ -41,7 +41,7 @@ impl Output {
     }
 }
 
-/// Where the results go, besides standard output.
+/// The files to which results go, besides standard output.
 pub(crate) struct Files {
     html: Option<File>,
     markdown: Option<File>,
@@ -83,7 +83,7 @@ fn write_json(out: &mut impl Write, report: &Report) -> Result<()> {
     Ok(())
 }
 
-/// One thing to measure.
+/// A thing to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Item {
     pub(crate) workload: Workload,
@@ -99,14 +99,14 @@ pub(crate) enum Pace {
     Each(f64),
 }
 
-/// What the same ranks measure.
+/// The measurements that the same ranks make.
 pub(crate) struct Stage {
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
     pub(crate) items: Vec<Item>,
 }
 
-/// What is measured.
+/// The measurements of a run.
 pub(crate) struct Campaign<'a> {
     pub(crate) stages: &'a [Stage],
     pub(crate) wanted: &'a [Implementation],

@@ -34,7 +34,7 @@ pub(crate) struct Collectives {
     /// Measure only these implementations
     #[arg(long, value_delimiter = ',')]
     only: Vec<Implementation>,
-    /// How messages travel
+    /// Transports by which messages travel
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shm")]
     transport: Vec<Transport>,
     /// Numbers of ranks, on two cores
@@ -66,7 +66,7 @@ fn operations() -> impl TypedValueParser<Value = Workload> {
 }
 
 impl Collectives {
-    /// What is measured, whatever the number of ranks.
+    /// Returns what is measured, whatever the number of ranks.
     fn items(&self) -> Result<Vec<Item>> {
         let operations =
             if self.operations.is_empty() { &Workload::COLLECTIVES[..] } else { &self.operations };

@@ -25,7 +25,7 @@ pub(crate) struct Everything {
     peers: bool,
     #[command(flatten)]
     output: Output,
-    /// How messages travel
+    /// Transports by which messages travel
     #[arg(long, value_enum, value_delimiter = ',', default_value = "shm,tcp")]
     transport: Vec<Transport>,
     /// Time for the whole run, once everything is built
@@ -64,8 +64,8 @@ fn few(workload: Workload) -> &'static [usize] {
     }
 }
 
-/// What is measured with so many ranks over a transport: of collectives everything where two share
-/// memory.
+/// Returns what is measured with so many ranks over a transport: of collectives everything where
+/// two share memory.
 fn stage(transport: Transport, ranks: usize) -> Stage {
     let is_whole = transport == Transport::Shm && ranks == 2;
     let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2).map(|workload| (workload, workload.sizes()));

@@ -7,7 +7,7 @@ use super::series::Summary;
 use super::workload::Workload;
 use crate::table::Table;
 
-/// One line of a result.
+/// A line of a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) workload: Workload,
@@ -67,12 +67,12 @@ impl Point<'_> {
         self.0.iter().find(|figure| figure.which == which).map(|figure| figure.value)
     }
 
-    /// How a figure stands to what the machine alone can do.
+    /// Returns the ratio of a figure to what the machine alone can do.
     pub(crate) fn to_raw(self, figure: &Figure) -> Option<f64> {
         ratio(figure.value, self.of(Implementation::Raw)?)
     }
 
-    /// How a figure stands to the best peer's.
+    /// Returns the ratio of a figure to the best peer's.
     pub(crate) fn to_best_peer(self, figure: &Figure) -> Option<f64> {
         let peers = Implementation::PEERS.into_iter().filter_map(|peer| self.of(peer));
         let best = if figure.workload.unit().is_rate() {

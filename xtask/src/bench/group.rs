@@ -15,17 +15,17 @@ use anyhow::{Context, Result, bail};
 use super::workload::Ask;
 use crate::shell;
 
-/// How long a group may take to start: a process manager and some ranks on a loaded machine.
+/// The time that a group may take to start: a process manager and some ranks on a loaded machine.
 const START_MAX: Duration = Duration::from_secs(30);
 
-/// How long a batch may take.
+/// The time that a batch may take.
 const BATCH_MAX: Duration = Duration::from_secs(30);
 
-/// How long a group may take to end by itself.
+/// The time that a group may take to end by itself.
 const END_MAX: Duration = Duration::from_secs(3);
 
-/// Where the control sockets stand: a folder of this process alone, in the system's temporary
-/// folder because a socket's path must be short. Removed with everything in it when dropped.
+/// The folder of the control sockets, of this process alone, in the system's temporary folder
+/// because a socket's path must be short. Removed with everything in it when dropped.
 #[derive(Debug)]
 pub(crate) struct Sockets(PathBuf);
 

@@ -1,4 +1,5 @@
-//! Who is measured: the calibrator, Aldis, and the peers where they are installed.
+//! The implementations that are measured: the calibrator, Aldis, and the peers where they are
+//! installed.
 
 use std::path::Path;
 
@@ -8,7 +9,7 @@ use crate::shell;
 /// An implementation that is ready to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Implementation {
-    /// What the machine alone needs: a cache line, a `memcpy`, a socket.
+    /// The time that the machine alone needs: a cache line, a `memcpy`, a socket.
     Raw,
     /// Aldis, started by `aldis-run`.
     Aldis,
@@ -29,14 +30,14 @@ pub(crate) enum Implementation {
     Gloo,
 }
 
-/// How messages travel.
+/// The transport by which messages travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Transport {
     /// Shared memory
     Shm,
     /// TCP over loopback
     Tcp,
-    /// What Aldis chooses by itself: shared memory on one machine
+    /// The choice of Aldis itself: shared memory on one machine
     Auto,
 }
 
@@ -49,7 +50,7 @@ impl Transport {
         }
     }
 
-    /// What the others use beside it.
+    /// Returns the medium that the others use beside it.
     pub(crate) fn medium(self) -> &'static str {
         if self == Self::Tcp { "tcp" } else { "shm" }
     }
@@ -96,7 +97,7 @@ impl Implementation {
         }
     }
 
-    /// What carries its messages.
+    /// Returns the name of what carries its messages.
     pub(crate) fn over(self, transport: Transport) -> &'static str {
         match (self, transport) {
             (Self::Raw, Transport::Tcp) => "socket",
@@ -112,7 +113,7 @@ impl Implementation {
         }
     }
 
-    /// Whether it does this at all.
+    /// Returns true if the implementation does this at all.
     pub(crate) fn carries(self, workload: Workload, transport: Transport, bytes: usize) -> bool {
         match (self, workload, transport) {
             (Self::Raw, Workload::Latency | Workload::Bandwidth | Workload::Both, Transport::Tcp) => true,
@@ -140,7 +141,7 @@ impl Implementation {
         }
     }
 
-    /// Whether ranks of it can be started on a transport at all.
+    /// Returns true if ranks of it can be started on a transport at all.
     pub(crate) fn has(self, transport: Transport, ranks: usize) -> bool {
         match self {
             Self::Raw | Self::Ucx => ranks == 2,
@@ -160,7 +161,7 @@ impl Implementation {
         }
     }
 
-    /// How to install it, when it is not there.
+    /// Returns the command that installs it, if it is not there.
     pub(crate) fn missing(self) -> Option<&'static str> {
         let (needed, install): (&[&str], _) = match self {
             Self::Raw | Self::Aldis | Self::Arena => return None,

@@ -15,8 +15,8 @@ use crate::table::Table;
 /// Repetitions of the longer and the shorter run; their difference leaves start-up and first
 /// touches out.
 const RUNS: [u32; 2] = [1100, 100];
-/// What is counted: the call, the function of `bench_instructions` that makes it, and how the
-/// message is received there or the name of the collective.
+/// The calls that are counted: the call's name, the function of `bench_instructions` that makes it,
+/// and how the message is received there or the name of the collective.
 const CALLS: [(&str, &str, &str); 18] = [
     ("isend", "start_send", "blocking"),
     ("recv, the message in the ring", "take_receive", "blocking"),
@@ -94,13 +94,13 @@ struct Count {
     interface: Interface,
     call: &'static str,
     datatype: &'static str,
-    /// How the message is received, or the name of the collective, where `bench_instructions` is
-    /// told.
+    /// The way in which the message is received, or the name of the collective, where
+    /// `bench_instructions` is told.
     receive: Option<&'static str>,
     each: f64,
 }
 
-/// How to install what counts, where it is not there.
+/// Returns the command that installs what counts, where it is not there.
 pub(super) fn missing() -> Option<&'static str> {
     let needs = [("valgrind", "apt-get install valgrind"), ("cc", "apt-get install gcc")];
     needs.into_iter().find(|(program, _)| !shell::has(program)).map(|(_, install)| install)

@@ -58,7 +58,7 @@ pub(super) fn table(batches: u32) -> Result<Table> {
     tabulated(&measured(batches, &depths)?, &depths)
 }
 
-/// What the measured program says: a line of JSON for each figure.
+/// Returns the output of the measured program: a line of JSON for each figure.
 fn measured(batches: u32, depths: &[u32]) -> Result<String> {
     let depths = depths.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
     shell::output(program("bench_matching")?.args([batches.to_string(), depths]))

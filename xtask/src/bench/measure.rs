@@ -15,7 +15,7 @@ use crate::steps::Outcome;
 use crate::verbs;
 use crate::workspace::Workspace;
 
-/// What to measure, of whom, and for how long.
+/// The choice of what to measure, of which implementations, and for how long.
 #[derive(Args)]
 pub(crate) struct Measure {
     /// Measure the peers too, where they are installed
@@ -24,7 +24,7 @@ pub(crate) struct Measure {
     /// Measure only these
     #[arg(long, value_delimiter = ',')]
     only: Vec<Implementation>,
-    /// How messages travel
+    /// Transport by which messages travel
     #[arg(long, value_enum, default_value = "shm")]
     transport: Transport,
     /// Print one JSON object a line instead of the table
@@ -42,7 +42,7 @@ pub(crate) struct Measure {
     /// Cargo's profile to build with; `release` builds sooner, and runs some percent slower
     #[arg(long, default_value = PROFILE, value_parser = [PROFILE, "release"])]
     profile: String,
-    /// What cargo is told besides
+    /// Features that cargo is told besides
     #[arg(skip)]
     features: Vec<String>,
     /// A machine too busy to measure on is no failure

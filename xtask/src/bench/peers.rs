@@ -8,7 +8,7 @@ use super::program;
 use crate::shell;
 use crate::table::Table;
 
-/// How results are shown.
+/// The form in which results are shown.
 #[derive(Args)]
 pub(crate) struct Peers {
     /// Print one JSON object a line instead of the table
@@ -46,7 +46,7 @@ impl Peers {
     }
 }
 
-/// What the measured program says.
+/// Returns the output of the measured program.
 fn said() -> Result<String> {
     shell::output(&mut program("bench_peers")?)
 }

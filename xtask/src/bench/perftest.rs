@@ -15,7 +15,7 @@ use crate::shell;
 /// Between two runs: each takes a large part of a second to start.
 const PAUSE: Duration = Duration::from_millis(1500);
 
-/// How long a run may take in all.
+/// The time that a run may take in all.
 const RUN_MAX: Duration = Duration::from_secs(20);
 
 /// The first port of the benchmark's own connection; each run takes the next.
@@ -40,7 +40,8 @@ impl Perftest {
         Self { transport, cores, port: FIRST_PORT + own as u16, last: None }
     }
 
-    /// What a turn of the workload would cost, in nanoseconds; `None` if the last run was just now.
+    /// Returns what a turn of the workload would cost, in nanoseconds; `None` if the last run was
+    /// just now.
     pub(crate) fn sample(&mut self, workload: Workload, ask: Ask) -> Result<Option<f64>> {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
             return Ok(None);
@@ -60,7 +61,7 @@ impl Perftest {
         cost.filter(|cost| cost.is_finite()).map(Some).context("ucx_perftest gave no such figure")
     }
 
-    /// One run of both ranks: names and values of its figures.
+    /// Runs both ranks once: returns names and values of its figures.
     fn run(&mut self, workload: Workload, ask: Ask) -> Result<Vec<(String, f64)>> {
         self.port = self.port.checked_add(1).unwrap_or(FIRST_PORT);
         let [first, second] = self.cores;

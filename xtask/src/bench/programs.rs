@@ -83,7 +83,7 @@ impl Programs {
         self.peers.join(format!("bench-{}", peer.name()))
     }
 
-    /// Whether `aldis-run` knows the transport.
+    /// Returns true if `aldis-run` knows the transport.
     pub(crate) fn knows(&self, transport: Transport) -> Result<bool> {
         let mut run = Command::new(self.built.join("aldis-run"));
         run.args(["-n", "1", "--transport", transport.name(), "--", "true"]);
@@ -92,8 +92,8 @@ impl Programs {
         Ok(status.context("starting aldis-run")?.code() != Some(2))
     }
 
-    /// How much longer a computation takes on each of the cores while the other is at it too;
-    /// nothing if that is not known.
+    /// Returns how much longer a computation takes on each of the cores while the other is at it
+    /// too; `None` if that is not known.
     pub(crate) fn crowding(&self, [one, other]: [usize; 2]) -> Option<f64> {
         let mut raw = Command::new(self.built.join("bench_raw"));
         raw.arg("cores").args([one, other].map(|core| core.to_string()));

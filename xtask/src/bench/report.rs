@@ -17,15 +17,15 @@ mod plot;
 pub(crate) struct Report {
     /// Machine, cores, versions, load.
     pub(crate) facts: Vec<(String, String)>,
-    /// One for each workload at each size.
+    /// A point for each workload at each size.
     pub(crate) points: Vec<Vec<Figure>>,
-    /// What was not measured, and why.
+    /// The names of what was not measured, with the reasons.
     pub(crate) missing: Vec<String>,
     /// Tables of their own: their titles and what they hold.
     pub(crate) tables: Vec<(String, Table)>,
 }
 
-/// What every reader has to know of the figures.
+/// The facts that every reader has to know of the figures.
 const METHOD: [&str; 5] = [
     "All implementations take turns in short batches on the same two cores; figures are 5th percentiles of their cost, and only ratios within this run mean anything.",
     "A pair of ranks that exchange one cache line is looked at before and after each round: rounds during which it moved, or which it shows on another placement of the virtual cores, are not counted.",
@@ -141,8 +141,8 @@ impl Report {
     }
 }
 
-/// How `which`, one that is Aldis, stands in a point; a point without either has a row all the
-/// same.
+/// Returns the row of `which`, one that is Aldis, in a point; a point without either has a row all
+/// the same.
 fn row(point: Point<'_>, measured: &[Implementation], which: Implementation) -> Option<Vec<String>> {
     let first = point.0.first()?;
     let unit = first.workload.unit();

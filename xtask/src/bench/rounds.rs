@@ -17,16 +17,16 @@ use super::series::{Runner, Series};
 use super::statistics::{Verdict, judge, percentile};
 use super::workload::{Ask, Workload};
 
-/// What the calibrator is asked for: it shows the machine's state, whatever is measured.
+/// The batch that the calibrator is asked for: it shows the machine's state, whatever is measured.
 const CALIBRATION: Ask = Ask { wire: "latency", turns: 200, bytes: 8, each: 1 };
 
 /// Below this two cores have a cache in common: seen 27 to 56 ns with, 150 and more without (AMD
 /// EPYC, virtual machine).
 const SHARED_CACHE_NS: f64 = 80.0;
 
-/// How much longer a computation takes on each of two cores at once, at least, if there is one
-/// physical core behind them. Its multiplier is then shared, which doubles the time; with one each
-/// it is the same.
+/// The factor by which a computation takes longer on each of two cores at once, at least, if there
+/// is one physical core behind them. Its multiplier is then shared, which doubles the time; with
+/// one each it is the same.
 const CROWDED: f64 = 1.3;
 
 /// Batches of each implementation in a round. More would make a round long enough for the machine
@@ -39,7 +39,7 @@ const ROUNDS_MIN: usize = 10;
 const ROUNDS_BUSY: usize = 4;
 const BUSY: f64 = 4.0;
 
-/// What a run needs throughout: programs, cores, and the calibrator.
+/// The parts that a run needs throughout: programs, cores, and the calibrator.
 pub(crate) struct Bench {
     programs: Programs,
     sockets: Sockets,
@@ -49,7 +49,7 @@ pub(crate) struct Bench {
     /// The calibrator in every round so far, in ns, and how many rounds counted.
     calibrators: Vec<f64>,
     steady: usize,
-    /// How far the run is; hidden unless somebody shows it.
+    /// The progress of the run; hidden unless a caller shows it.
     pub(crate) bar: ProgressBar,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct Field {
 }
 
 impl Field {
-    /// Who failed, and how.
+    /// Returns which implementations failed, and how.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
         self.series.iter().filter_map(|one| one.failed.as_ref())
     }
@@ -77,7 +77,8 @@ impl Bench {
         Ok(Self { programs, sockets, cores, calibrator, started: 0, calibrators: Vec::new(), steady: 0, bar })
     }
 
-    /// What becomes of a computation on each of the two cores while the other is at it too.
+    /// Describes what becomes of a computation on each of the two cores while the other is at it
+    /// too.
     pub(crate) fn crowding(&self) -> String {
         match self.programs.crowding(self.cores) {
             Some(slower) if slower < CROWDED => format!("{slower:.2} of the time alone: cores of their own"),
@@ -86,7 +87,7 @@ impl Bench {
         }
     }
 
-    /// Whether Aldis has the transport at all.
+    /// Returns true if Aldis has the transport at all.
     pub(crate) fn knows(&self, transport: Transport) -> Result<bool> {
         self.programs.knows(transport)
     }
@@ -193,7 +194,7 @@ impl Bench {
         self.bar.suspend(|| eprintln!("{said}"));
     }
 
-    /// How the calibrator was throughout the run.
+    /// Describes the calibrator's figures throughout the run.
     pub(crate) fn calibration(&self) -> String {
         let mut sorted = self.calibrators.clone();
         sorted.sort_by(f64::total_cmp);
@@ -220,7 +221,7 @@ impl Bench {
     }
 }
 
-/// One round: each implementation's batches in turn, another one first in each round.
+/// Runs a round: each implementation's batches in turn, another one first in each round.
 fn take_turns(field: &mut Field, workload: Workload, ask: Ask, round: usize) -> Result<()> {
     let transport = field.transport;
     let first = round % field.series.len().max(1);

@@ -1,4 +1,4 @@
-//! One implementation through a run: its ranks, and the samples of what is being measured.
+//! An implementation through a run: its ranks, and the samples of what is being measured.
 
 use anyhow::Result;
 
@@ -23,10 +23,10 @@ pub(crate) struct Series {
     turns_max: u32,
 }
 
-/// How long a batch should take at most: others' caches and the machine's state do not wait.
+/// The time that a batch should take at most: others' caches and the machine's state do not wait.
 const BATCH_NS_MAX: f64 = 2e7;
 
-/// How samples are taken.
+/// The source of samples.
 pub(crate) enum Runner {
     /// From ranks that wait for batches.
     Group(Group),
@@ -34,7 +34,7 @@ pub(crate) enum Runner {
     Perftest(Perftest),
 }
 
-/// What came of a series.
+/// The result of a series.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Summary {
     pub(crate) best: f64,

@@ -18,10 +18,10 @@ pub(crate) enum Verdict {
     Displaced,
 }
 
-/// How much the calibrator may change during a round.
+/// The factor by which the calibrator may change during a round.
 const MOVED: f64 = 1.25;
 
-/// How far the calibrator may be from the median of all rounds.
+/// The factor by which the calibrator may be off the median of all rounds.
 const DISPLACED: f64 = 1.6;
 
 /// Judges rounds by their calibrator, in nanoseconds before and after each.

@@ -1,4 +1,5 @@
-//! What Aldis is to reach: ratios to the machine's own limit and to the best peer, within one run.
+//! The targets that Aldis is to reach: ratios to the machine's own limit and to the best peer,
+//! within one run.
 
 use super::implementation::{Implementation, Transport};
 use super::workload::Workload;
@@ -52,7 +53,7 @@ impl Target {
         if bounds.is_empty() { "-".into() } else { bounds.join(", ") }
     }
 
-    /// Whether the ratios keep to the bounds; `None` where there is nothing to compare.
+    /// Returns true if the ratios keep to the bounds; `None` where there is nothing to compare.
     pub(crate) fn is_met(
         self,
         is_rate: bool,

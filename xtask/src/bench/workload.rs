@@ -1,5 +1,5 @@
-//! What is measured: a table of workloads, with what is asked of the ranks for each and what comes
-//! out. What a turn of each does is written in `tests/src/bench.rs`.
+//! The table of workloads that are measured, with what is asked of the ranks for each and what
+//! comes out. What a turn of each does is written in `tests/src/bench.rs`.
 
 use super::implementation::Transport;
 
@@ -36,7 +36,7 @@ pub(crate) enum Workload {
     NeighborAlltoallw,
 }
 
-/// What a figure is in.
+/// The unit of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
     /// Nanoseconds of half a turn.
@@ -51,7 +51,7 @@ pub(crate) enum Unit {
     Percent,
 }
 
-/// One batch as the ranks are asked for it.
+/// A batch as the ranks are asked for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Ask {
     pub(crate) wire: &'static str,
@@ -129,7 +129,7 @@ impl Workload {
         }
     }
 
-    /// What a figure is, for the head of a table.
+    /// Returns what a figure is, for the head of a table.
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Latency => "half a round trip of blocking calls",
@@ -186,7 +186,7 @@ impl Workload {
         }
     }
 
-    /// Whether all ranks call it.
+    /// Returns true if all ranks call it.
     pub(crate) fn is_collective(self) -> bool {
         Self::COLLECTIVES.contains(&self)
     }
@@ -284,7 +284,7 @@ impl Unit {
         }
     }
 
-    /// Whether more is better.
+    /// Returns true if more is better.
     pub(crate) fn is_rate(self) -> bool {
         !matches!(self, Self::HalfNs | Self::Us)
     }

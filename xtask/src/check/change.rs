@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::shell;
 use crate::workspace::{Workspace, checkout};
 
-/// What has changed.
+/// The files that have changed, and their packages.
 #[derive(Debug, Default)]
 pub(super) struct ChangeSet {
     /// Files, from the root of the checkout.
@@ -22,7 +22,8 @@ pub(super) struct ChangeSet {
 }
 
 impl ChangeSet {
-    /// What differs from a commit, committed or not, files that git does not know yet among them.
+    /// Returns what differs from a commit, committed or not, files that git does not know yet among
+    /// them.
     pub(super) fn of_git(since: Option<&str>, workspace: &Workspace) -> Result<Self> {
         let base = match since {
             Some(since) => since.to_owned(),
@@ -81,7 +82,7 @@ fn owner<'a>(file: &Path, workspace: &'a Workspace) -> Option<&'a str> {
     inner.map(|package| package.name.as_str())
 }
 
-/// Whether a file of no package is of all: what cargo reads.
+/// Returns true if a file of no package concerns all: it is what cargo reads.
 fn is_general(file: &Path) -> bool {
     file.starts_with(".cargo")
         || ["Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "rustfmt.toml", "clippy.toml"]

@@ -20,7 +20,7 @@ impl TaskTimes {
         Self { file, seconds: serde_json::from_str(&text).unwrap_or_default() }
     }
 
-    /// What a task took the last time.
+    /// Returns the seconds that a task took the last time.
     pub(super) fn last(&self, task: &str) -> Option<f64> {
         self.seconds.get(task).copied()
     }

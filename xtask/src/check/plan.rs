@@ -13,7 +13,7 @@ use crate::firmware;
 use crate::shell;
 use crate::workspace::Workspace;
 
-/// One task.
+/// A task.
 pub(super) struct CheckTask {
     pub(super) name: String,
     pub(super) work: TaskKind,
@@ -21,7 +21,7 @@ pub(super) struct CheckTask {
     pub(super) is_near: bool,
 }
 
-/// What a task does.
+/// The work of a task.
 pub(super) enum TaskKind {
     Format {
         packages: Vec<String>,
@@ -41,7 +41,7 @@ pub(super) enum TaskKind {
     },
 }
 
-/// How tests are built.
+/// The way in which tests are built.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Build {
     /// The package alone, with the features that it asks for itself: little is built again.
@@ -171,7 +171,7 @@ impl TestProgram {
     }
 }
 
-/// What cargo says of something that it has built.
+/// A message of cargo about something that it has built.
 #[derive(Deserialize)]
 struct CargoArtifact {
     target: CargoTarget,

@@ -1,4 +1,4 @@
-//! What one file of source has of that which is measured.
+//! The counts of one file of source.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub(super) struct SourceCounts {
     pub(super) tuples: Vec<String>,
     /// Modules whose file is named.
     pub(super) paths: Vec<String>,
-    /// Where types of a name are defined.
+    /// The places that define types of a name.
     pub(super) types: BTreeMap<String, Vec<String>>,
     /// Public methods of types of the kernel.
     pub(super) methods: BTreeMap<String, Vec<String>>,

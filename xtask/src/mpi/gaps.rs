@@ -24,7 +24,7 @@ impl Gaps {
         Ok(Self { file: file.to_owned(), known, closed: BTreeSet::new() })
     }
 
-    /// Whether this test is known not to pass with so many ranks.
+    /// Returns true if this test is known not to pass with so many ranks.
     pub(super) fn has(&self, name: &str, ranks: u32) -> bool {
         self.known.contains(&(name.to_owned(), ranks))
     }

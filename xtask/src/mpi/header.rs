@@ -8,7 +8,7 @@ use anyhow::{Result, anyhow};
 use super::table::{Function, functions, rows};
 use super::{folder, put};
 
-/// What stands in front of the constants.
+/// The text in front of the constants.
 const HEAD: &str = "\
 /* The C interface of MPI 5.0 with its standard binary interface, for Aldis.
  * Written by `cargo xtask mpi generate` from host-sim/mpi-abi/table; do not edit. */
@@ -34,7 +34,7 @@ typedef struct MPI_Status {
 } MPI_Status;
 ";
 
-/// What stands behind the functions: handles as integers of Fortran.
+/// The types whose conversions stand behind the functions: handles as integers of Fortran.
 const CONVERSIONS: [&str; 9] =
     ["Comm", "Group", "Type", "Op", "Request", "Errhandler", "Info", "Message", "File"];
 

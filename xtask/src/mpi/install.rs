@@ -11,7 +11,7 @@ use super::folder;
 use crate::shell;
 use crate::workspace::{Workspace, cargo, checkout};
 
-/// Where to, and how it is built.
+/// The folder to install to, and the way it is built.
 #[derive(Args)]
 pub(crate) struct Install {
     /// The folder; target/mpi if not given

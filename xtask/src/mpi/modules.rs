@@ -47,14 +47,14 @@ pub(super) const RANKS: [u32; 3] = [1, 2, 4];
 /// Ranks of the example in Python.
 const EXAMPLE_RANKS: u32 = 4;
 
-/// What a virtual environment and mpi4py's build need.
+/// The check for what a virtual environment and mpi4py's build need.
 const PYTHON_CHECK: &str =
     "import ensurepip, os, sysconfig; os.stat(os.path.join(sysconfig.get_path('include'), 'Python.h'))";
 
-/// How to install them.
+/// The command that installs them.
 pub(super) const PYTHON_NEEDS: &str = "apt-get install python3-venv python3-dev";
 
-/// Whether they can be made here.
+/// Returns true if they can be made here.
 pub(super) fn has_python() -> bool {
     let mut check = Command::new("python3");
     check.args(["-c", PYTHON_CHECK]).stdout(Stdio::null()).stderr(Stdio::null());
@@ -78,10 +78,10 @@ const LAST_WORDS: usize = 6;
 /// Jobs of a module: each goes on after the test in which the one before it ended.
 const JOBS: usize = 12;
 
-/// What runs a module's tests.
+/// The script that runs a module's tests.
 const EACH: &str = "xtask/src/mpi/each.py";
 
-/// What came of a test, on all ranks together.
+/// The outcome of a test, on all ranks together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Outcome {
     Skipped,
@@ -126,12 +126,12 @@ impl Library {
     }
 }
 
-/// Where the virtual environment with the reference library is.
+/// Returns the folder of the virtual environment with the reference library.
 pub(super) fn environment(target: &Path) -> PathBuf {
     target.join("mpi-python")
 }
 
-/// Where mpi4py is.
+/// The folders of mpi4py.
 struct Python {
     home: PathBuf,
     sources: PathBuf,
@@ -244,8 +244,8 @@ impl Python {
         Ok(Self { home: home.to_owned(), sources })
     }
 
-    /// What comes of each of a module's tests. Where a test ends its job, or the job its time,
-    /// another job runs the rest.
+    /// Runs a module's tests, and returns the outcome of each. Where a test ends its job, or the
+    /// job its time, another job runs the rest.
     fn module(&self, library: &Library, module: &str, ranks: u32) -> Result<Module> {
         let mut all = Module::new();
         for _ in 0..JOBS {
@@ -295,8 +295,8 @@ impl Python {
         Ok(format!("the job ended, {}: {}", ended.status, last.join(" | ")))
     }
 
-    /// What the ranks of the last job have said, and whether all have come to the end. A test that
-    /// a rank has begun and nothing was said of has failed: it `ended` the job.
+    /// Returns what the ranks of the last job have said, and whether all have come to the end. A
+    /// test that a rank has begun and nothing was said of has failed: it `ended` the job.
     fn said(&self, ranks: u32, ended: &str) -> Result<(Module, bool)> {
         let (mut all, mut is_whole) = (Module::new(), true);
         for rank in 0..ranks {

@@ -40,7 +40,7 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
     ("heat", &[1, 4], &["shm"]),
 ];
 
-/// What a program that goes wrong says, and the code that its job ends with.
+/// A program that goes wrong, with what it says.
 struct Failure {
     /// An argument of `errors.c`.
     case: &'static str,
@@ -89,7 +89,7 @@ pub(super) fn run(prefix: &Path, into: &Path) -> Result<String> {
     ))
 }
 
-/// What runs over `aldis-mpiexec` runs under the process manager of MPICH too, where there is one.
+/// Runs under the process manager of MPICH, where there is one, what runs over `aldis-mpiexec`.
 fn under_hydra(into: &Path, errors: &Path) -> Result<String> {
     let job = |ranks: &str, options: &[&str], program: &Path| {
         let mut job = Command::new(HYDRA);

@@ -19,11 +19,11 @@ use crate::workspace;
 /// The release whose examples docs/mpi.md counts.
 const CRATE: &str = "mpi";
 const VERSION: &str = "0.8.2";
-/// What its examples need.
+/// The features that its examples need.
 const FEATURES: &str = "complex,derive,user-operations";
 /// Ranks that each is run with.
 const RANKS: [u32; 4] = [1, 2, 3, 4];
-/// What its build reads headers with.
+/// The command that installs what its build reads headers with.
 const NEEDS: &str = "apt-get install python3-venv python3-dev libclang-dev pkg-config";
 
 /// Runs them all, and shows which pass where; what came of all of them.
@@ -77,13 +77,13 @@ pub(super) fn run(prefix: &Path, target: &Path, is_json: bool) -> Result<String>
     ))
 }
 
-/// What their build needs that is not here.
+/// Returns the command that installs what their build needs, if something is not here.
 pub(super) fn missing() -> Option<&'static str> {
     let has_all = modules::has_python() && shell::has("pkg-config") && has_libclang();
     (!has_all).then_some(NEEDS)
 }
 
-/// Whether libclang is where Debian puts it, or where the environment says.
+/// Returns true if libclang is where Debian puts it, or where the environment says.
 fn has_libclang() -> bool {
     let paths =
         |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -95,7 +95,7 @@ fn has_libclang() -> bool {
         || paths("/usr/lib".into()).any(|version| paths(version.join("lib")).any(is_libclang))
 }
 
-/// How a job ended: its last words if not well.
+/// Runs a job, and returns its last words if it does not end well.
 fn went(library: &Library, program: &Path, ranks: u32) -> Result<Result<(), String>> {
     let mut job = library.job(ranks);
     let ended = job.arg(program).output().with_context(|| shell::spell(&job))?;

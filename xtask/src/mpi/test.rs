@@ -9,10 +9,10 @@ use super::install::{install, profile};
 use super::{modules, programs, rsmpi};
 use crate::workspace::Workspace;
 
-/// What is tested.
+/// The choice of what is tested.
 #[derive(Args)]
 pub(crate) struct Test {
-    /// What to run [default: all of it]
+    /// Suites to run [default: all of them]
     #[arg(value_enum, value_name = "SUITE", default_values = ["programs", "mpi4py", "rsmpi"], hide_default_value = true)]
     suites: Vec<Suite>,
 
@@ -89,12 +89,12 @@ pub(super) fn examples() -> Result<String> {
     rsmpi::run(&prefix, &target, false)
 }
 
-/// Where it is built to.
+/// The folders that it is built to.
 struct Folders {
     target: PathBuf,
-    /// As installed.
+    /// The library as it is installed.
     prefix: PathBuf,
-    /// What is run.
+    /// The programs that are run.
     programs: PathBuf,
 }
 

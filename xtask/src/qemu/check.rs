@@ -93,7 +93,7 @@ fn names(all: &[Snapshot]) -> String {
 struct Snapshot {
     name: String,
     path: PathBuf,
-    /// What it shows, and the command, as they stand in the file.
+    /// The description and the command, as they stand in the file.
     head: String,
     job: Job,
     expected: String,
@@ -167,12 +167,12 @@ fn transcript(report: &Report) -> String {
     report.ranks.iter().map(lines).collect()
 }
 
-/// What begins a line that is not part of what a program says: counts, logs, and what an emulator
-/// says of itself.
+/// The beginnings of a line that is not part of what a program says: counts, logs, and what an
+/// emulator says of itself.
 const ASIDES: [&str; 8] =
     ["frames: ", "qemu-system-", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
 
-/// What the ranks said, rank by rank, without what differs from run to run.
+/// Returns what the ranks said, rank by rank, without what differs from run to run.
 fn normalised(report: &Report) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();

@@ -1,4 +1,4 @@
-//! What the user types.
+//! The command line of `cargo xtask qemu`.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ impl Command {
 #[derive(Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
 pub(crate) struct Run {
-    /// What the ranks run on; `host` is Linux processes, without any emulator
+    /// Architecture that the ranks run on; `host` is Linux processes, without any emulator
     #[arg(long, value_enum)]
     arch: Arch,
     /// Ranks of the job
@@ -131,7 +131,7 @@ impl core::str::FromStr for Guests {
     }
 }
 
-/// What joins emulators.
+/// The link that joins emulators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Link {
     /// Ethernet frames through a virtio network device and the switch
@@ -142,7 +142,7 @@ pub(crate) enum Link {
     Serial,
 }
 
-/// How messages are framed.
+/// The framing of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Framing {
     /// Frames with an EtherType of its own
@@ -151,19 +151,19 @@ pub(crate) enum Framing {
     Udp,
 }
 
-/// What all jobs can be told.
+/// The options of all jobs.
 #[derive(Args, Clone)]
 pub(crate) struct Options {
-    /// What joins the ranks; Linux processes stand on the switch
+    /// Link that joins the ranks; Linux processes stand on the switch
     #[arg(long, value_enum, default_value_t = Link::VirtioNet)]
     pub(super) link: Link,
-    /// How messages are framed; shared memory has no frames
+    /// Framing of messages; shared memory has no frames
     #[arg(long, value_enum, default_value_t = Framing::Ethernet)]
     pub(super) framing: Framing,
-    /// What the ranks run: pingpong, heat, collectives or flood
+    /// Program that the ranks run: pingpong, heat, collectives or flood
     #[arg(long, default_value = "pingpong")]
     pub(super) program: String,
-    /// How often they do it; the program's own number if left out
+    /// Number of rounds; the program's own number if left out
     #[arg(long)]
     pub(super) count: Option<u32>,
     #[command(flatten)]
@@ -200,7 +200,7 @@ pub(crate) struct Faults {
     /// Malformed frames put among the others: fuzzed headers, truncated, giant, of wrong epochs
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     pub(super) malformed: f64,
-    /// What the faults are drawn from
+    /// Seed that the faults are drawn from
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 }
@@ -218,7 +218,7 @@ impl Faults {
         ]
     }
 
-    /// Whether the wire is a good one.
+    /// Returns true if the wire is a good one.
     pub(super) fn are_none(&self) -> bool {
         self.rates().iter().all(|(_, percent)| *percent == 0.0)
     }

@@ -1,4 +1,4 @@
-//! What a microcontroller's image logs, as text: frames of defmt, decoded with the table in the
+//! The logs of a microcontroller's image, as text: frames of defmt, decoded with the table in the
 //! image's ELF file.
 //!
 //! A frame is rzCOBS-encoded and stands between zeros ("The defmt book", Design and
@@ -13,7 +13,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use defmt_decoder::Table;
 
-/// What stands between frames.
+/// The byte between frames.
 const DELIMITER: u8 = 0;
 
 /// A stream of frames, to be read as lines of text.
@@ -24,7 +24,7 @@ pub(super) struct Decoded<R> {
 }
 
 impl<R: Read> Decoded<R> {
-    /// What an image logs to `stream`. Fails for a file without a table.
+    /// Decodes what an image logs to `stream`. Fails for a file without a table.
     pub(super) fn of_image(image: &Path, stream: R) -> Result<Self> {
         let elf = fs::read(image).with_context(|| image.display().to_string())?;
         Self::of_elf(&elf, stream).with_context(|| image.display().to_string())
@@ -95,7 +95,7 @@ mod tests {
         elf.write().unwrap()
     }
 
-    /// What an image on an emulated board has written.
+    /// A frame that an image on an emulated board has written.
     const FRAME: &[u8] = b"\0\x04\x12a:ldis.program=heat\x8A\0";
 
     /// A stream that gives its bytes one by one.

@@ -1,4 +1,4 @@
-//! One job from the switch's start to the last verdict.
+//! A job from the switch's start to the last verdict.
 
 use core::time::Duration;
 use std::io::{BufRead, BufReader, Read};
@@ -20,9 +20,9 @@ use crate::children::{Child, Folder, lines_of};
 
 /// Once a rank has failed, how long the others may take to say what they think of it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// How long the switch may take to begin, and to tell its figures at the end.
+/// The time that the switch may take to begin, and to tell its figures at the end.
 const SWITCH_LIMIT: Duration = Duration::from_secs(10);
-/// How long a process whose output has ended may take to end itself.
+/// The time that a process whose output has ended may take to end itself.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// The wire between the ranks.
@@ -36,7 +36,7 @@ pub(super) struct Wire {
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) name: String,
-    /// What each rank runs on.
+    /// The architecture that each rank runs on.
     pub(super) members: Vec<Arch>,
     pub(super) link: Link,
     pub(super) framing: Framing,
@@ -44,16 +44,16 @@ pub(super) struct Job {
     pub(super) count: Option<u32>,
     pub(super) wire: Wire,
     pub(super) deadline: Duration,
-    /// What the ranks say goes to standard error.
+    /// True if what the ranks say goes to standard error.
     pub(super) quiet: bool,
-    /// It goes nowhere.
+    /// True if it goes nowhere.
     pub(super) silent: bool,
 }
 
 /// Something a rank did.
 enum Event {
     Said(usize, Vec<u8>),
-    /// One of its two streams has ended.
+    /// The end of one of its two streams.
     Silent(usize),
 }
 

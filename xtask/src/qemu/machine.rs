@@ -10,7 +10,7 @@ use crate::board;
 use crate::shell;
 use crate::steps::Outcome;
 
-/// What a rank runs on.
+/// The architecture that a rank runs on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Arch {
     /// A PC (q35), booted by PVH
@@ -30,7 +30,7 @@ pub(crate) enum Arch {
 type Emulator = (&'static str, &'static str);
 
 impl Arch {
-    /// As the user types it.
+    /// Returns the name that the user types.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::X86_64 => "x86_64",
@@ -95,7 +95,7 @@ impl Arch {
     }
 }
 
-/// Where and as what a rank starts.
+/// The place and the command line with which a rank starts.
 #[derive(Debug)]
 pub(super) struct Place<'a> {
     pub(super) folder: &'a Path,
@@ -103,7 +103,7 @@ pub(super) struct Place<'a> {
     pub(super) link: Link,
     /// The rank's own command line.
     pub(super) words: &'a str,
-    /// What it runs: an image, or the host's program.
+    /// The program that it runs: an image, or the host's program.
     pub(super) program: &'a Path,
 }
 

@@ -10,7 +10,7 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::{self, Workspace};
 
-/// What was built.
+/// The programs that were built.
 #[derive(Debug)]
 pub(super) struct Programs {
     pub(super) switch: PathBuf,
@@ -35,7 +35,7 @@ impl Programs {
         Ok(Self { switch: debug.join("aldis-switch"), host: debug.join("aldis-rank"), images })
     }
 
-    /// What a rank of this architecture runs.
+    /// Returns the program that a rank of this architecture runs.
     pub(super) fn of(&self, arch: Arch) -> &Path {
         let image = self.images.iter().find(|(built, _)| *built == arch);
         image.map_or(&self.host, |(_, path)| path)
@@ -62,7 +62,8 @@ fn emulated(members: &[Arch]) -> Vec<(Arch, board::Arch)> {
     images
 }
 
-/// What is not here that one of these ranks needs: its emulator, or what its image is built with.
+/// Returns what is not here that one of these ranks needs: its emulator, or what its image is built
+/// with.
 pub(super) fn missing(workspace: &Workspace, members: &[Arch]) -> Result<Option<Outcome>> {
     if let Some(emulator) = members.iter().find_map(|arch| arch.missing()) {
         return Ok(Some(emulator));

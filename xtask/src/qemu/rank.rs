@@ -1,11 +1,11 @@
-//! What is known of one rank while it runs, and what came of it.
+//! The state of one rank while it runs, and what came of it.
 
 use core::time::Duration;
 use std::process::ExitStatus;
 
 use super::machine::Arch;
 
-/// What a rank's last word begins with.
+/// The beginning of a rank's last word.
 const VERDICT: &str = "verdict: ";
 /// Lines that are shown of a rank that is missing.
 const LAST_LINES: usize = 4;
@@ -15,11 +15,11 @@ const LAST_LINES: usize = 4;
 pub(super) struct Rank {
     pub(super) number: usize,
     pub(super) arch: Arch,
-    /// What it said, line by line.
+    /// The lines that it said.
     pub(super) lines: Vec<String>,
     /// Bytes behind the last line's end.
     partial: Vec<u8>,
-    /// How it ended, and when.
+    /// The status with which it ended, and the time of its end.
     pub(super) ended: Option<(ExitStatus, Duration)>,
 }
 
@@ -28,7 +28,7 @@ impl Rank {
         Self { number, arch, lines: Vec::new(), partial: Vec::new(), ended: None }
     }
 
-    /// What it has said: the lines that are complete now.
+    /// Takes what it has said, and returns the lines that are complete now.
     pub(super) fn hear(&mut self, bytes: &[u8]) -> Vec<String> {
         self.partial.extend_from_slice(bytes);
         let Some(end) = self.partial.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
@@ -40,7 +40,7 @@ impl Rank {
         lines
     }
 
-    /// What stands in front of its lines.
+    /// Returns the label in front of its lines.
     pub(super) fn label(&self) -> String {
         format!("[rank {} {}]", self.number, self.arch.name())
     }
@@ -67,8 +67,8 @@ impl Rank {
         words.find(|(key, _)| *key == name)?.1.parse().ok()
     }
 
-    /// What is wrong with it, in words; `None` if nothing is. A good word alone does not count, nor
-    /// does a good code.
+    /// Returns what is wrong with it, in words; `None` if nothing is. A good word alone does not
+    /// count, nor does a good code.
     pub(super) fn fault(&self) -> Option<String> {
         let label = self.label();
         let Some((status, _)) = self.ended else {

@@ -1,4 +1,4 @@
-//! What came of a job.
+//! The report of a job.
 
 use anyhow::{Result, bail};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ pub(super) struct Report {
     pub(super) reference: Option<String>,
 }
 
-/// What the faults did: what it is called here, and where it stands in the switch's figures.
+/// The effects of the faults: the name of each here, and its place in the switch's figures.
 pub(super) const FAULTS: [(&str, &str); 6] = [
     ("lost", "/faults/lost"),
     ("duplicated", "/faults/duplicated"),
@@ -35,7 +35,7 @@ const COUNTS: [(&str, &str); 3] =
     [("frames", "/received"), ("delivered", "/sent"), ("overflowed", "/overflowed")];
 
 impl Report {
-    /// Whether every rank is good and all agree.
+    /// Returns true if every rank is good and all agree.
     pub(super) fn is_good(&self) -> bool {
         self.faults().is_empty()
     }
@@ -105,7 +105,7 @@ impl Report {
         Ok(())
     }
 
-    /// What is good, in a line.
+    /// Returns what is good, in a line.
     pub(super) fn praise(&self) -> String {
         let (ranks, program) = (self.ranks.len(), &self.job.program);
         let same = match (self.digest(), &self.reference) {

@@ -1,4 +1,5 @@
-//! What must not be in a firmware: panic machinery and a heap, recognised by their symbols.
+//! Checks for what must not be in a firmware: panic machinery and a heap, recognised by their
+//! symbols.
 
 use anyhow::{Result, bail};
 
@@ -52,8 +53,8 @@ fn forbidden(symbols: &[String]) -> Forbidden<'_> {
     Forbidden { panic: matching(&PANIC), heap: matching(&HEAP) }
 }
 
-/// Whether `part` stands in `name` where a word begins: `alloc::` is in `<alloc::vec::Vec>`, not in
-/// `dealloc::x`.
+/// Returns true if `part` stands in `name` where a word begins: `alloc::` is in
+/// `<alloc::vec::Vec>`, not in `dealloc::x`.
 fn begins_a_word(name: &str, part: &str) -> bool {
     name.match_indices(part).any(|(at, _)| {
         let before = name.get(..at).and_then(|head| head.chars().next_back());

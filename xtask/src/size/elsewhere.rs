@@ -10,7 +10,7 @@ use super::{Built, PACKAGE, build};
 use crate::table::Table;
 use crate::workspace::Workspace;
 
-/// One of 64 bits.
+/// A target of 64 bits.
 pub(super) const WIDE: &str = "riscv64gc-unknown-none-elf";
 
 /// Microcontrollers with RISC-V, and the processors of servers and DPUs.
@@ -23,7 +23,7 @@ pub(super) type Row = (&'static str, Option<Outline>);
 /// [`measure`] for each.
 ///
 /// # Errors
-/// As [`measure`].
+/// What the compiler says, or that panic machinery or a heap is linked, as of [`measure`].
 pub(super) fn measure_all(workspace: &Workspace) -> Result<Vec<Row>> {
     TARGETS.into_iter().map(|target| measure(workspace, target)).collect()
 }

@@ -15,14 +15,13 @@ pub(super) struct Function {
     pub(super) name: String,
     /// First address after it.
     pub(super) end: u32,
-    /// What is code of it: the stretches between the constants that compilers put among
-    /// instructions.
+    /// The code of it: the stretches between the constants that compilers put among instructions.
     pub(super) code: Vec<(u32, Vec<u8>)>,
     /// Its frame in bytes, if the compiler said.
     pub(super) frame: Option<u32>,
 }
 
-/// What a firmware occupies, of whatever processor.
+/// The memory that a firmware occupies, of whatever processor.
 #[derive(Debug, Default)]
 pub(super) struct Outline {
     /// Code, constants and the initial values of variables, in bytes.
@@ -37,7 +36,7 @@ pub(super) struct Outline {
     pub(super) symbols: Vec<String>,
 }
 
-/// What a firmware of a Cortex-M holds besides.
+/// The image of a firmware of a Cortex-M, with what it holds besides.
 #[derive(Debug)]
 pub(super) struct Image {
     pub(super) outline: Outline,
@@ -45,7 +44,7 @@ pub(super) struct Image {
     pub(super) functions: BTreeMap<u32, Function>,
     /// The constants that the image states of itself, by symbol.
     facts: BTreeMap<String, u32>,
-    /// Where it starts.
+    /// The address at which it starts.
     pub(super) entry: u32,
 }
 
@@ -155,8 +154,8 @@ impl Image {
     }
 }
 
-/// Where code ends and constants begin, and the other way round: the mapping symbols `$t` and `$d`
-/// of the ARM ELF specification. True: constants from here on.
+/// Returns the addresses at which code ends and constants begin, and the other way round: the
+/// mapping symbols `$t` and `$d` of the ARM ELF specification. True: constants from here on.
 fn constant_starts(file: &object::File<'_>) -> Result<BTreeMap<u32, bool>> {
     let mut starts = BTreeMap::new();
     for symbol in file.symbols() {

@@ -25,7 +25,7 @@ pub(super) struct Depth {
     pub(super) indirect: Vec<String>,
 }
 
-/// What one function does to the stack.
+/// The effect of one function on the stack.
 #[derive(Debug)]
 struct Node {
     calls: BTreeSet<u32>,
@@ -62,7 +62,7 @@ fn node(image: &Image, start: u32, function: &Function) -> Node {
     node
 }
 
-/// Whether a function is `Endpoint::poll`, of whatever transport and platform.
+/// Returns true if a function is `Endpoint::poll`, of whatever transport and platform.
 fn is_poll(name: &str) -> bool {
     name.contains("aldis_kernel::endpoint::Endpoint") && name.ends_with("::poll")
 }

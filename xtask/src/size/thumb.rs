@@ -1,7 +1,7 @@
 //! The branches of Thumb-2 code, as far as a call graph needs them. Encodings: ARM DDI 0403E
 //! (ARMv7-M architecture reference manual), A5.2, A5.3 and A7.7.12, A7.7.18 to A7.7.20.
 
-/// Where control may go next, other than to the next instruction.
+/// The place to which control may go next, other than the next instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Branch {
     /// To this address, and back to the next instruction.

@@ -1,4 +1,4 @@
-//! One job of a storm: its processes, what is done to them, and whether it ends as it must.
+//! A job of a storm: its processes, what is done to them, and whether it ends as it must.
 
 use core::time::Duration;
 use std::os::unix::process::ExitStatusExt;
@@ -15,12 +15,12 @@ use super::plan::{KINDS, Pause, Plan, Victim};
 use crate::children::{Child, Folder, lines_of};
 use crate::marked::{Mark, Process, Remains};
 
-/// How long a job may go on after the last signal: many times what it needs on two cores that
+/// The time that a job may go on after the last signal: many times what it needs on two cores that
 /// others use too.
 const ENDS_WITHIN: Duration = Duration::from_secs(60);
-/// How long between two looks at the processes.
+/// The time between two looks at the processes.
 const LOOK: Duration = Duration::from_millis(2);
-/// What a program says of a result that is wrong, or Rust of a bug.
+/// The words of a program on a result that is wrong, or of Rust on a bug.
 const WRONG: [&str; 4] = ["differs", "is wrong", "panicked", "instead of"];
 /// The variable by which the processes of a job are found.
 const MARK: &str = "ALDIS_STORM";
@@ -60,7 +60,7 @@ pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
     Ok(wrong.map(|wrong| format!("{wrong}\n{}", said.join("\n"))))
 }
 
-/// What is wrong with how the launcher ended and what it and the ranks said.
+/// Returns what is wrong with how the launcher ended and what it and the ranks said.
 fn judge(plan: &Plan, hit: Option<&Process>, status: ExitStatus, said: &[String]) -> Option<String> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
     if let Some(words) = WRONG.iter().find(|words| says(words)) {

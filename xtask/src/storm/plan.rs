@@ -1,4 +1,4 @@
-//! What a seed draws: a job, and what is done to its processes.
+//! The plan that a seed draws: a job, and what is done to its processes.
 
 use core::fmt;
 use core::time::Duration;
@@ -37,7 +37,7 @@ const PROGRAMS: [Program; 3] = [
 /// A length that no job comes to the end of.
 const ENDLESS: &str = "4000000000";
 
-/// Who is hit.
+/// The process that is hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Victim {
     Launcher,
@@ -62,7 +62,8 @@ pub(crate) struct Plan {
     pub(super) ranks: u64,
     pub(super) program: Vec<&'static str>,
     pub(super) pauses: Vec<Pause>,
-    /// Who is killed after the pauses, and how long after; a job without is to come to its end.
+    /// The process that is killed after the pauses, and how long after; a job without is to come to
+    /// its end.
     pub(crate) kills: Option<(Duration, Victim)>,
 }
 

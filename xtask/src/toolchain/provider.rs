@@ -10,15 +10,16 @@ use crate::provision::{self, Lock, Part};
 use crate::shell;
 use crate::workspace::{self, parse_version};
 
-/// What brings a compiler with the library's source on Debian, and the linker for images.
+/// The packages that bring a compiler with the library's source on Debian, and the linker for
+/// images.
 pub(crate) const DEBIAN_PACKAGES: &str = "rustc-web cargo-web rust-web-src lld";
 
-/// What is built from the library's source.
+/// The library that is built from source.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Library {
-    /// What firmware links: core and compiler_builtins alone.
+    /// The library that firmware links: core and compiler_builtins alone.
     Core,
-    /// What programs under an operating system link, and their tests.
+    /// The library that programs under an operating system link, and their tests.
     Std,
 }
 
@@ -31,7 +32,7 @@ impl Library {
         }
     }
 
-    /// How the files of those begin without which it is not there.
+    /// Returns the beginnings of the names of the files without which the library is not there.
     const fn needed(self) -> &'static [&'static str] {
         match self {
             Self::Core => &["libcore-", "libcompiler_builtins-"],
@@ -39,7 +40,7 @@ impl Library {
         }
     }
 
-    /// Whether a file is part of it.
+    /// Returns true if a file is part of the library.
     fn has(self, file: &str) -> bool {
         match self {
             Self::Core => self.needed().iter().any(|part| file.starts_with(part)),
@@ -144,7 +145,7 @@ impl Provider {
         files(library, &folder).is_ok().then_some(folder)
     }
 
-    /// Whether this very compiler has built a library there.
+    /// Returns true if this very compiler has built a library there.
     pub(super) fn has_built(&self, folder: &Path) -> bool {
         fs::read_to_string(folder.join(STAMP)).is_ok_and(|stamp| stamp == self.identity)
     }

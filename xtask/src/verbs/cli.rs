@@ -1,4 +1,4 @@
-//! What the user types.
+//! The command line of `cargo xtask verbs`.
 
 use core::time::Duration;
 use std::path::PathBuf;
@@ -27,7 +27,7 @@ impl Command {
     }
 }
 
-/// What both need.
+/// The needs of both commands.
 const NEEDS: &str = "\
 Needs Debian and apt-get install qemu-system-x86; for the transport also libibverbs-dev librdmacm-dev libclang-dev. The kernel and the
 programs of the guests are packages that are fetched once (80 MB) and unpacked below target/verbs; no step needs root.";
@@ -77,7 +77,7 @@ pub(crate) struct Run {
     icount: bool,
     #[command(flatten)]
     options: Options,
-    /// What the guests run
+    /// Commands that the guests run
     #[arg(required = true, value_name = "COMMAND")]
     commands: Vec<String>,
 }
@@ -93,7 +93,7 @@ Examples:
   cargo xtask verbs run --with target/debug/my-program 'my-program --verbose'
       a program of your own";
 
-/// What a guest may take that runs a user's commands.
+/// The time that a guest may take that runs a user's commands.
 const LIMIT: Duration = Duration::from_secs(120);
 
 #[derive(Args)]
@@ -108,7 +108,7 @@ struct Options {
 }
 
 impl Options {
-    /// What a guest may take, if nothing else is said.
+    /// Returns the time that a guest may take: `unless_told`, if nothing else is said.
     fn limit(&self, unless_told: Duration) -> Duration {
         self.deadline.map_or(unless_told, Duration::from_secs)
     }

@@ -1,6 +1,6 @@
-//! What a guest says on its console, and what that means.
+//! The output of a guest's console, and what it means.
 
-/// What begins a line of the guest's first program that is for xtask.
+/// The beginning of a line of the guest's first program that is for xtask.
 const MARK: &str = "aldis: ";
 /// Lines that are shown of a command that failed.
 const LAST_LINES: usize = 12;
@@ -8,7 +8,7 @@ const LAST_LINES: usize = 12;
 /// A command that a guest was given.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Ran {
-    /// What it said, without empty lines.
+    /// The lines that it said, without empty ones.
     pub(super) lines: Vec<String>,
     /// Its exit code, once it has ended.
     pub(super) code: Option<i32>,
@@ -21,18 +21,18 @@ impl Ran {
     }
 }
 
-/// One guest as its console shows it.
+/// A guest as its console shows it.
 #[derive(Debug, Default)]
 pub(super) struct Console {
-    /// What its kernel and its first program said.
+    /// The lines of its kernel and its first program.
     pub(super) asides: Vec<String>,
     /// The commands that were begun.
     pub(super) ran: Vec<Ran>,
     /// Why it gave up, if it did.
     failed: Option<String>,
-    /// Whether its watchdog ended it. What it says after that is the state of the machine.
+    /// True if its watchdog ended it. What it says after that is the state of the machine.
     barked: bool,
-    /// Whether it has run all commands.
+    /// True once it has run all commands.
     over: bool,
 }
 
@@ -63,7 +63,7 @@ impl Console {
         }
     }
 
-    /// What is wrong with it, if anything is. `commands` are those that it was given.
+    /// Returns what is wrong with it, if anything is. `commands` are those that it was given.
     pub(super) fn fault(&self, commands: &[String]) -> Option<String> {
         let failed = self.ran.iter().zip(commands).find(|(ran, _)| ran.code.is_some_and(|code| code != 0));
         if let Some((Ran { lines, code }, command)) = failed {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-/// What kind of file an entry is, and who may do what with it.
+/// The mode of an entry: its kind of file, and the permissions.
 const FOLDER: u32 = 0o040_755;
 const PROGRAM: u32 = 0o100_755;
 const LINK: u32 = 0o120_777;
@@ -12,7 +12,8 @@ const LINK: u32 = 0o120_777;
 #[derive(Debug, Default)]
 pub(super) struct Archive {
     bytes: Vec<u8>,
-    /// What is in it already: a folder comes before what is in it, and nothing comes twice.
+    /// The paths that are in it already: a folder comes before what is in it, and nothing comes
+    /// twice.
     paths: BTreeSet<String>,
 }
 
@@ -35,7 +36,7 @@ impl Archive {
         self.put(path, LINK, target.as_bytes());
     }
 
-    /// Whether there is something at this path.
+    /// Returns true if there is something at this path.
     pub(super) fn has(&self, path: &str) -> bool {
         self.paths.contains(path)
     }

@@ -1,4 +1,4 @@
-//! How a guest is started.
+//! The start of a guest.
 
 use core::time::Duration;
 use std::path::Path;
@@ -11,7 +11,7 @@ const MEMORY_MIB: u32 = 512;
 /// The device that all guests have, over a card of no network, or over the one that joins two
 /// guests.
 pub(super) const DEVICE: &str = "rxe0";
-/// Where in the device's table the address that a guest is given below stands.
+/// The place in the device's table of the address that a guest is given below.
 pub(super) const GID_INDEX: u32 = 1;
 
 /// The emulated machine.
@@ -22,11 +22,11 @@ pub(super) fn address(guest: usize) -> String {
     format!("10.0.0.{}", guest + 1)
 }
 
-/// One guest of a session.
+/// A guest of a session.
 #[derive(Debug)]
 pub(super) struct Guest<'a> {
     pub(super) number: usize,
-    /// Whether another one stands at the other end of a wire.
+    /// True if another one stands at the other end of a wire.
     pub(super) has_neighbour: bool,
     pub(super) kernel: &'a Path,
     pub(super) image: &'a Path,
@@ -37,7 +37,7 @@ pub(super) struct Guest<'a> {
     pub(super) limit: Duration,
 }
 
-/// What a guest's time is.
+/// The source of a guest's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Clock {
     /// That of this machine.

@@ -10,7 +10,7 @@ use super::libraries;
 use super::modules::{Modules, WANTED};
 use super::packages::Packages;
 
-/// What a guest runs first.
+/// The script that a guest runs first.
 const INIT: &str = include_str!("init.sh");
 /// A command for those who have to wait for somebody that listens.
 const RETRY: &str = include_str!("retry.sh");
@@ -23,12 +23,12 @@ const PROGRAMS: [&str; 5] = ["rdma", "ibv_devinfo", "ibv_rc_pingpong", "ibv_ud_p
 const PROVIDER: &str = "librxe-rdmav";
 const DRIVER: &str = "etc/libibverbs.d/rxe.driver";
 
-/// What is to be packed besides.
+/// The contents that are to be packed besides.
 #[derive(Debug)]
 pub(super) struct Contents<'a> {
     /// Programs of this machine, for `/usr/bin`.
     pub(super) programs: &'a [PathBuf],
-    /// What each guest runs, in the language of the shell.
+    /// The commands that each guest runs, in the language of the shell.
     pub(super) commands: &'a [Vec<String>],
 }
 

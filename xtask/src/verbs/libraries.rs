@@ -7,7 +7,7 @@ use object::elf::{DT_NEEDED, FileHeader64, PT_INTERP};
 use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind};
 
-/// Where Debian keeps libraries.
+/// The folder in which Debian keeps libraries.
 pub(super) const FOLDER: &str = "usr/lib/x86_64-linux-gnu";
 /// The same before `/lib` became a link to `/usr/lib`.
 const OLD_FOLDER: &str = "lib/x86_64-linux-gnu";

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// What is asked for; what these depend on comes before them. `rdma_rxe` computes its checksums
-/// with the first, which no dependency names; the second is the card of a guest without neighbours.
+/// The modules that are asked for; those that they depend on come before them. `rdma_rxe` computes
+/// its checksums with the first, which no dependency names; the second is the card of a guest
+/// without neighbours.
 pub(super) const WANTED: [&str; 6] =
     ["crc32_generic", "dummy", "virtio_pci", "virtio_net", "rdma_rxe", "rdma_ucm"];
 
@@ -64,8 +65,8 @@ fn collect(folder: &Path, files: &mut BTreeMap<String, PathBuf>) -> Result<()> {
     Ok(())
 }
 
-/// What a module says that it depends on: `depends=A,B` in its section `.modinfo`, a text that ends
-/// with a zero byte.
+/// Returns the modules that a module says it depends on: `depends=A,B` in its section `.modinfo`, a
+/// text that ends with a zero byte.
 fn depends(module: &[u8]) -> Option<Vec<String>> {
     const MARK: &[u8] = b"\0depends=";
     let start = module.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();

@@ -12,14 +12,14 @@ use crate::steps::Outcome;
 
 /// The metapackage that depends on the newest kernel. The kernel for clouds has no soft RoCE.
 const KERNEL: &str = "linux-image-amd64";
-/// What runs in a guest. The libraries that these depend on come with them.
+/// The packages of what runs in a guest. The libraries that these depend on come with them.
 const PROGRAMS: [&str; 4] = ["busybox-static", "iproute2", "ibverbs-utils", "ibverbs-providers"];
-/// What is used to fetch and unpack.
+/// The programs that fetch and unpack.
 const TOOLS: [&str; 3] = ["apt-cache", "apt-get", "dpkg-deb"];
-/// What has been unpacked is named in this file, which is written last.
+/// The file that names what has been unpacked; it is written last.
 const CONTENTS: &str = "contents";
 
-/// What is missing here, if anything is.
+/// Returns what is missing here, if anything is.
 pub(super) fn missing() -> Option<Outcome> {
     let tool = TOOLS.iter().find(|tool| !shell::has(tool))?;
     Some(Outcome::Skipped { why: format!("no {tool}"), enable: "a Debian machine".into() })
@@ -28,7 +28,7 @@ pub(super) fn missing() -> Option<Outcome> {
 /// The unpacked packages.
 #[derive(Debug)]
 pub(super) struct Packages {
-    /// What is `/` to them.
+    /// The folder that is `/` to them.
     pub(super) root: PathBuf,
 }
 
@@ -96,8 +96,8 @@ fn with_libraries(names: &[&str]) -> Result<Vec<String>> {
     Ok(wanted(&text, names))
 }
 
-/// What of a list of dependencies is to be unpacked: one line a package, indented lines for what it
-/// depends on.
+/// Returns what of a list of dependencies is to be unpacked: one line a package, indented lines for
+/// what it depends on.
 fn wanted(text: &str, names: &[&str]) -> Vec<String> {
     let is_library = |name: &str| name.starts_with("lib") || name.starts_with("zlib");
     let packages = text.lines().filter(|line| !line.starts_with([' ', '|', '<']) && !line.contains(':'));

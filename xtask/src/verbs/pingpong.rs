@@ -14,12 +14,12 @@ use crate::table::Table;
 /// base begins its first message before it takes the time: there are enough others.
 const SIZES: [(u32, u32); 5] = [(8, 500), (4096, 200), (32 << 10, 60), (1 << 20, 60), (4 << 20, 40)];
 
-/// What shows what the stack needs.
+/// The program that shows what the stack needs.
 const BASE: &str = "ibv_rc_pingpong";
-/// What Aldis needs.
+/// The name under which the figures of Aldis stand.
 const RANKS: &str = "aldis";
 
-/// Where the two sides are.
+/// The place of the two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// Two processes of one guest.
@@ -28,7 +28,7 @@ pub(super) enum Place {
     TwoGuests,
 }
 
-/// One line of the table.
+/// A line of the table.
 #[derive(Debug)]
 pub(super) struct Figure {
     program: &'static str,
@@ -53,7 +53,7 @@ impl Place {
     }
 }
 
-/// One side of the base.
+/// Returns the command of one side of the base.
 fn base((bytes, count): (u32, u32)) -> String {
     // It sleeps while it waits: on one processor who polls keeps the driver from running, until the
     // next tick of the clock.
@@ -68,8 +68,8 @@ pub(super) fn ranks(words: &str, limit: Duration) -> String {
     )
 }
 
-/// What one guest runs: the base at every size, and two ranks at all of them unless it is the
-/// `base_alone`.
+/// Returns the commands that one guest runs: the base at every size, and two ranks at all of them
+/// unless it is the `base_alone`.
 pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     let server = address(0);
     let both = |size| {
@@ -80,20 +80,21 @@ pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     SIZES.map(both).into_iter().chain(ranks).collect()
 }
 
-/// What they have said.
+/// Returns the figures from what they have said.
 pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
     figures(Place::OneGuest, ran, ran.get(SIZES.len()))
 }
 
-/// What two guests run: the base at every size, which the last of them begins. A wire takes its
-/// time: a quarter as often.
+/// Returns the commands that two guests run: the base at every size, which the last of them begins.
+/// A wire takes its time: a quarter as often.
 pub(super) fn in_two_guests() -> [Vec<String>; 2] {
     let sizes = SIZES.map(|(bytes, count)| (bytes, count / 4));
     let client = |size| format!("retry {} {}", base(size), address(0));
     [sizes.map(base).into(), sizes.map(client).into()]
 }
 
-/// What the base of the last guest has said, and two ranks if there were any.
+/// Returns the figures from what the base of the last guest has said, and two ranks if there were
+/// any.
 pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<Figure>> {
     figures(Place::TwoGuests, ran, ranks)
 }
@@ -146,7 +147,7 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
-/// How half a round trip of 8 bytes of two ranks in one guest stands to the base's.
+/// Returns the ratio of half a round trip of 8 bytes of two ranks in one guest to the base's.
 pub(super) fn short(figures: &[Figure]) -> Option<f64> {
     let is_it = |figure: &&Figure| {
         (figure.program, figure.place, figure.bytes) == (RANKS, Place::OneGuest, SIZES[0].0)

@@ -19,20 +19,20 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::Workspace;
 
-/// How long to wait for the next line of one guest before another one is heard.
+/// The time to wait for the next line of one guest before another one is heard.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a guest has after its own limit, to boot and to show what it was doing; an emulator on busy
-/// cores is slow.
+/// The time that a guest has after its own limit, to boot and to show what it was doing; an
+/// emulator on busy cores is slow.
 const GRACE: Duration = Duration::from_secs(60);
 /// Once one guest has failed, what the others may take: nobody answers them any more.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// What is missing here to start guests, if anything is.
+/// Returns what is missing here to start guests, if anything is.
 pub(super) fn missing() -> Option<Outcome> {
     guest::MACHINE.missing().or_else(packages::missing)
 }
 
-/// What the guests are made of, fetched unless it is here.
+/// Returns the packages that the guests are made of, fetched unless they are here.
 pub(super) fn packages() -> Result<Packages> {
     if let Some(Outcome::Skipped { why, enable }) = missing() {
         bail!("{why}; to enable: {enable}");
@@ -45,14 +45,14 @@ pub(super) fn packages() -> Result<Packages> {
 pub(super) struct Session {
     /// Programs of this machine that they run.
     pub(super) programs: Vec<PathBuf>,
-    /// What each guest runs, one command after the other; as many guests as there are lists, one or
-    /// two.
+    /// The commands that each guest runs, one command after the other; as many guests as there are
+    /// lists, one or two.
     pub(super) commands: Vec<Vec<String>>,
     /// Of two guests, which talk to each other, the wall's.
     pub(super) clock: Clock,
-    /// What all commands of a guest may take from its start.
+    /// The time that all commands of a guest may take from its start.
     pub(super) limit: Duration,
-    /// Whether what the guests say is shown on standard error while they run.
+    /// True if what the guests say is shown on standard error while they run.
     pub(super) loud: bool,
 }
 
@@ -103,8 +103,8 @@ impl Session {
         }
     }
 
-    /// One guest that failed makes others fail, which then do not end: those that did end are told
-    /// first.
+    /// Judges the guests. One that failed makes others fail, which then do not end: those that did
+    /// end are told first.
     fn judge(&self, guests: &[Running]) -> Result<()> {
         let faults = guests.iter().zip(&self.commands).filter_map(|(guest, commands)| {
             let fault = guest.console.fault(commands)?;
@@ -137,7 +137,7 @@ struct Running {
     /// Its console, and the emulator's errors.
     streams: Vec<Receiver<String>>,
     console: Console,
-    /// Whether both are at their end.
+    /// True once both are at their end.
     ended: bool,
 }
 

@@ -16,9 +16,9 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace;
 
-/// What the libraries' headers are found by.
+/// The files by which the libraries' headers are found.
 const HEADERS: [&str; 2] = ["/usr/include/infiniband/verbs.h", "/usr/include/rdma/rdma_cma.h"];
-/// What builds the transport.
+/// The command that installs what builds the transport.
 const PACKAGES: &str = "apt-get install libibverbs-dev librdmacm-dev libclang-dev";
 /// The tests that need a device; the others need that there is none.
 const MODULE: &str = "rxe::";
@@ -26,16 +26,16 @@ const MODULE: &str = "rxe::";
 /// The feature with which there is a transport over verbs.
 pub(crate) const FEATURE: &str = "verbs";
 
-/// Whether what the transport needs to build is here.
+/// Returns true if what the transport needs to build is here.
 pub(crate) fn can_build() -> bool {
     HEADERS.iter().all(|header| Path::new(header).exists())
 }
 
-/// What the guests of the tests may take, each: many times what they need alone.
+/// The time that each guest of the tests may take: many times what they need alone.
 pub(super) const LIMIT: Duration = Duration::from_secs(600);
 
-/// What cargo is to be told so that programs of these packages have the transport, where it can be
-/// built: steps that do so share what they build.
+/// Returns the arguments of cargo with which programs of these packages have the transport, where
+/// it can be built: steps that do so share what they build.
 pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     let features = packages.iter().filter(|_| can_build()).map(|package| format!("{package}/{FEATURE}"));
     features.flat_map(|feature| ["--features".into(), feature]).collect()
@@ -52,7 +52,7 @@ const RANKS: u32 = 4;
 const LONG: u32 = 256 << 10;
 const SHORT: u32 = 8 << 10;
 
-/// What has been found out.
+/// The findings of the tests.
 #[derive(Debug)]
 pub(super) struct Findings {
     /// Tests of the transport that are good, with each manager of connections.
@@ -103,7 +103,7 @@ fn allreduce(words: &str, most: u32, limit: Duration) -> String {
     format!("aldis-run -n {RANKS} {words} --timeout {limit} allreduce --max-bytes {most} --calls 2")
 }
 
-/// How many tests and how many runs of the suite were good.
+/// Returns the number of tests and of runs of the suite that were good.
 fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(usize, u64)> {
     let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
     let tests = names
@@ -133,7 +133,7 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(us
     Ok((good(tests)? + good(managed_tests)?, suites))
 }
 
-/// What two ranks of one guest need, beside the stack itself.
+/// Returns the figures of two ranks of one guest, beside the stack itself.
 fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figure>> {
     let (programs, clock) = (programs.to_vec(), Clock::Instructions);
     let commands = vec![pingpong::in_one_guest(false, limit)];
@@ -208,8 +208,8 @@ fn build() -> Result<Vec<PathBuf>> {
     Ok(text.lines().filter_map(|line| executable(line, &wanted)).collect())
 }
 
-/// How many runs of the suite were good: one JSON object a line. It has ended with an error if one
-/// was not.
+/// Returns the number of runs of the suite that were good: one JSON object a line. It has ended
+/// with an error if one was not.
 fn runs(ran: &Ran) -> Result<u64> {
     let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let runs = objects.filter_map(|object| object["runs"].as_u64()).sum();
@@ -219,7 +219,7 @@ fn runs(ran: &Ran) -> Result<u64> {
     Ok(runs)
 }
 
-/// How many tests passed, as their harness says in the end. None is no number.
+/// Returns the number of tests that passed, as their harness says in the end. None is no number.
 fn passed(said: &str) -> Option<usize> {
     let line = said.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
     line.split(' ').next()?.parse().ok().filter(|count| *count > 0)

@@ -17,7 +17,7 @@ const COUNTED: u32 = 512;
 /// Seconds that a run may take.
 const LIMIT: &str = "300";
 
-/// What is counted, and the program's name for it.
+/// The calls that are counted, and the program's name for each.
 const CALLS: [(&str, &str); 8] = [
     ("MPI_Send", "send"),
     ("MPI_Isend", "isend"),

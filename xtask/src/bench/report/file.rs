@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::posix_fallocate;
 use nix::sys::signal::{SigSet, Signal};
 
-/// What a report may take, in bytes, as reserved beforehand: plots and tables of a full run take a
-/// third of it.
+/// The room that a report may take, in bytes, as reserved beforehand: plots and tables of a full
+/// run take a third of it.
 const ROOM: u64 = 1 << 20;
 
 /// Why there is no report.
@@ -49,8 +49,8 @@ impl Error for ReportError {
 #[derive(Debug)]
 pub(crate) struct File {
     path: PathBuf,
-    /// Where it is written until it is complete; `None` for what is no file of a folder, such as a
-    /// device.
+    /// The file in which it is written until it is complete; `None` for what is no file of a
+    /// folder, such as a device.
     part: Option<PathBuf>,
     file: fs::File,
 }

@@ -1,4 +1,4 @@
-//! What was measured on and with: the machine, its state, and versions.
+//! The facts of what was measured on and with: the machine, its state, and versions.
 
 use std::fs::read_to_string;
 use std::process::Command;
