@@ -81,18 +81,18 @@ pub use self::choice::{Config, Manager, Mode, RoceVersion, VARIABLE};
 pub use self::error::VerbsError;
 pub use self::transport::VerbsSlot;
 
-/// What RoCE costs on an adapter of 100 Gbit/s: one way 1 us, 11 GB/s (Kalia, Kaminsky, Andersen:
+/// The cost of RoCE on an adapter of 100 Gbit/s: one way 1 us, 11 GB/s (Kalia, Kaminsky, Andersen:
 /// Design Guidelines for High Performance RDMA Systems, USENIX ATC 2016). Soft RoCE is slower than
 /// that by a factor of fifty.
 const COST: Cost = Cost { overhead_ns: 200, latency_ns: 800, per_kib_ns: 93 };
 
-/// What reading a peer's memory costs there. Most of it is the registration of the memory on both
+/// The cost of reading a peer's memory there. Most of it is the registration of the memory on both
 /// sides, some microseconds (Mietke et al.: Analysis of the Memory Registration Process in the
 /// Mellanox InfiniBand Software Stack, Euro-Par 2006); the bytes are not copied, as those of
 /// messages are.
 const READ_COST: Cost = Cost { overhead_ns: 2000, latency_ns: 1600, per_kib_ns: 90 };
 
-/// What writing there costs until the bytes can be seen: the same, and a read behind it.
+/// The cost of writing there until the bytes can be seen: the same, and a read behind it.
 const WRITE_COST: Cost = Cost { latency_ns: READ_COST.latency_ns + COST.latency_ns, ..READ_COST };
 
 /// Datagrams to each peer that can be under way.
@@ -102,7 +102,7 @@ const WINDOW: usize = 16;
 #[derive(Debug)]
 pub struct Verbs(Way);
 
-/// How its messages travel.
+/// The way in which its messages travel.
 #[derive(Debug)]
 enum Way {
     /// Not at all.
@@ -137,7 +137,7 @@ impl Verbs {
         }))
     }
 
-    /// Where it can be connected to, as its card tells
+    /// Returns the address at which it can be connected to, as its card tells
     /// ([`Card::address`](aldis_protocols::card::Card)); nothing if it is vacant.
     pub fn address(&self) -> Vec<u8> {
         match &self.0 {

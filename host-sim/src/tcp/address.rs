@@ -1,4 +1,4 @@
-//! Where a rank can be reached, as its card tells.
+//! The addresses at which a rank can be reached, as its card tells them.
 //!
 //! One byte for the number of addresses, then each: a byte 4 or 6, the port (little-endian), and
 //! the 4 or 16 bytes of the address. As many as the card has room for, the preferred one first.

@@ -1,12 +1,12 @@
-//! Where to look for what has come: at the one socket that is being talked over, straight, or by
-//! asking the system which of all are ready. Either costs a system call, so a poll should make one
-//! and not both.
+//! The choice of where to look for what has come: at the one socket that is being talked over,
+//! straight, or by asking the system which of all are ready. Either costs a system call, so a poll
+//! should make one and not both.
 
 use aldis_hal::Instant;
 
 /// Reads in a row on the same connection, without any other between, after which it is the one.
 const STREAK: u32 = 3;
-/// As many after which the system need not look after it at all.
+/// Reads in a row on it after which the system need not look after it at all.
 const LONG_STREAK: u32 = 64;
 /// Polls of the one without anything, after which it is none.
 const PATIENCE: u32 = 4096;
@@ -15,12 +15,12 @@ const ALERT: u32 = 1024;
 /// While all is quiet the system is asked every so many polls, so that other transports' polls stay
 /// cheap; and every so many while there is the one.
 const SPARSE: u32 = 32;
-/// As long as something waits to be sent.
+/// Polls for each one that asks the system, while something waits to be sent.
 const PRESSING: u32 = 4;
 /// Or when so much time has passed, if anybody tells it.
 const REST_NS: u64 = 10_000;
 
-/// What the next poll looks at. See the [module](self).
+/// The choice of what the next poll looks at. See the [module](self).
 #[derive(Debug)]
 pub(super) struct Attention {
     /// The connection that is read without asking.
@@ -51,7 +51,8 @@ impl Attention {
         self.one.filter(|_| self.streak >= LONG_STREAK)
     }
 
-    /// Whether this poll is to ask the system. `pressing`: something waits for room in a socket.
+    /// Returns true if this poll is to ask the system. `pressing`: something waits for room in a
+    /// socket.
     #[inline]
     pub(super) fn is_due(&mut self, now: Instant, pressing: bool) -> bool {
         self.polls = self.polls.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! What a job chooses.
+//! The settings that a job chooses.
 
 use core::ops::RangeInclusive;
 use core::time::Duration;
@@ -11,7 +11,7 @@ use super::tls::Files;
 /// The most links between two ranks.
 pub const LINKS_MAX: u8 = 16;
 
-/// How a rank listens and connects. The same on all ranks of a job, as far as
+/// The way a rank listens and connects. The same on all ranks of a job, as far as
 /// [`links`](Self::links) is concerned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
@@ -30,7 +30,7 @@ pub struct Config {
     /// Silence after which the system asks whether a peer's machine is still there, in whole
     /// seconds; it is given up 20 s later. `None`: never.
     pub keep_alive: Option<Duration>,
-    /// How long a peer may be unreachable before it is given up.
+    /// The time for which a peer may be unreachable before it is given up.
     pub connect_timeout: Duration,
     /// Certificates, if connections are to be encrypted: on all ranks or none.
     pub tls: Option<Files>,

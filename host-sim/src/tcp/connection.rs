@@ -9,7 +9,7 @@ use super::landing::Landing;
 use super::outgoing::Outgoing;
 use super::wire::{Moved, Wire};
 
-/// One connection.
+/// A connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) wire: Wire,
@@ -24,7 +24,7 @@ pub(super) struct Connection {
     /// The system has said that nothing more comes: the end is to be read even if there is less
     /// than room for.
     pub(super) at_end: bool,
-    /// It stands in the line of those to be read.
+    /// Set while it stands in the line of those to be read.
     pub(super) queued: bool,
     /// The last call of it that failed.
     pub(super) failed: Option<Failure>,
@@ -51,12 +51,12 @@ impl Denial {
     }
 }
 
-/// How far a connection has come.
+/// The progress of a connection.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Who is there is not settled.
+    /// The peer is not settled yet.
     Greeting(Box<Handshake>),
-    /// It carries messages.
+    /// The connection carries messages.
     Open(Link),
 }
 
@@ -169,7 +169,7 @@ impl Connections {
         self.places.get(slot as usize)?.as_ref()
     }
 
-    /// How many places there are.
+    /// Returns the number of places.
     pub(super) const fn slots(&self) -> u32 {
         self.places.len() as u32
     }

@@ -1,4 +1,4 @@
-//! What the transport has seen. Counts wrap.
+//! The counters of what the transport has seen. Counts wrap.
 
 use core::fmt;
 
@@ -50,7 +50,8 @@ pub struct Counters {
     pub refused: [u64; Refusal::ALL.len()],
 }
 
-/// What came and went, and why connections were refused, as words of `name=count` on one line.
+/// Writes what came and went, and why connections were refused, as words of `name=count` on one
+/// line.
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sent={} received={}", self.messages_sent, self.messages_received)?;

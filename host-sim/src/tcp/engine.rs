@@ -30,11 +30,11 @@ pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
 /// Answers of the system that one look takes.
 const EVENTS: usize = 64;
 
-/// How often connections are tried of which it is only assumed that there is nothing to do, in
-/// nanoseconds.
+/// The interval, in nanoseconds, at which connections are tried of which it is only assumed that
+/// there is nothing to do.
 const DOUBT_NS: u64 = 5_000_000;
 
-/// What the system names listeners by; connections have their place and key.
+/// The name by which the system knows listeners; connections have their place and key.
 const LISTENER: u64 = u64::MAX;
 
 /// Everything there is of a transport that is not vacant.
@@ -47,11 +47,11 @@ pub(super) struct Engine {
     pub(super) epoll: Epoll,
     events: Box<[EpollEvent; EVENTS]>,
     pub(super) listeners: Vec<TcpListener>,
-    /// Where they listen.
+    /// The addresses at which they listen.
     pub(super) addresses: Vec<SocketAddr>,
     /// The networks that this side is in.
     networks: Vec<Network>,
-    /// How connections are encrypted, if they are.
+    /// The settings by which connections are encrypted, if they are.
     pub(super) tls: Option<Tls>,
     pub(super) peers: Vec<Peer>,
     /// The handshake's view of the links, for each rank as many as there are.
@@ -70,7 +70,7 @@ pub(super) struct Engine {
     pub(super) news: VecDeque<PeerId>,
     /// Links with something to send that the socket has no room for.
     pub(super) blocked: u32,
-    /// What is posted waits for what follows.
+    /// True while what is posted waits for what follows.
     pub(super) corked: bool,
     /// Links with something that waits so.
     pub(super) held: Vec<u32>,
@@ -78,7 +78,7 @@ pub(super) struct Engine {
     pub(super) polls: u32,
     /// Memory that is lent to be sent from.
     pub(super) regions: Regions,
-    /// What has been sent from it and is to be told.
+    /// The pieces of it that have been sent and are to be told.
     pub(super) done: VecDeque<Token>,
     pub(super) attention: Attention,
     /// When connections were last [doubted](Self::doubt).
@@ -160,14 +160,14 @@ impl Engine {
         })
     }
 
-    /// Whether a peer that can be talked to has no connection.
+    /// Returns true if a peer that can be talked to has no connection.
     #[inline]
     pub(super) fn is_unconnected(&self, peer: PeerId) -> bool {
         let row = self.peers.get(peer.index());
         row.is_some_and(|row| row.links.first() == Some(&NONE) && row.presence == Presence::Known)
     }
 
-    /// What the handshakes share.
+    /// Returns what the handshakes share.
     pub(super) fn node(&mut self) -> Node<'_> {
         Node { setup: &self.setup, mac: &self.key, links: &mut self.ways }
     }
@@ -266,7 +266,7 @@ impl Engine {
         self.alone = alone;
     }
 
-    /// What has been found, each connection and peer in its turn.
+    /// Works on what has been found, each connection and peer in its turn.
     fn work<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut events = 0;
         while events < budget
@@ -407,7 +407,7 @@ impl Engine {
         Some(self.connections.insert(connection))
     }
 
-    /// Whether everything that was posted is with the system.
+    /// Returns true if everything that was posted is with the system.
     pub(super) fn is_idle(&self) -> bool {
         self.blocked == 0 && self.held.is_empty() && self.done.is_empty()
     }
@@ -442,7 +442,7 @@ fn watch(epoll: &Epoll, slot: u32, connection: &Connection) -> Result<(), Errno>
     epoll.add(connection.wire.socket(), EpollEvent::new(what, name))
 }
 
-/// What the transport can do. What is encrypted is copied anyway.
+/// Returns what the transport can do. What is encrypted is copied anyway.
 fn caps(encrypted: bool) -> Caps {
     let bytes = MESSAGE_BYTES_MAX as u32;
     let mut features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;

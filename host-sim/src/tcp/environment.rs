@@ -13,12 +13,12 @@ pub struct Unsound {
     pub name: &'static str,
     /// Its value.
     pub value: String,
-    /// What is wrong with it, and what would be right.
+    /// The fault in it, and what would be right.
     pub why: String,
 }
 
 impl Config {
-    /// What the variables say that stand for options of `aldis-run`: docs/environment.md.
+    /// Reads the variables that stand for options of `aldis-run`: docs/environment.md.
     ///
     /// # Errors
     /// The first that makes no sense.

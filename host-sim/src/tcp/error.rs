@@ -9,13 +9,13 @@ use super::interfaces::Rejected;
 use super::tls::TlsError;
 use crate::entropy::NoEntropy;
 
-/// What kept a rank from listening.
+/// The reason that kept a rank from listening.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TcpError {
     /// Every port of the range is taken, or not this user's to take.
     NoPort {
-        /// Where it was to listen.
+        /// The address at which it was to listen.
         ip: IpAddr,
         /// The first port that was tried.
         first: u16,
@@ -52,7 +52,7 @@ pub enum TcpError {
     System {
         /// Which.
         call: &'static str,
-        /// How.
+        /// The error of the call.
         errno: Errno,
     },
 }

@@ -1,6 +1,6 @@
-//! How messages follow each other in a stream: a head of eight bytes, then the message. The first
-//! four are those of [`stream::Frame`]; the others, little-endian, are the number of the message
-//! among all to this peer, over all links. It wraps.
+//! The frames in which messages follow each other in a stream: a head of eight bytes, then the
+//! message. The first four are those of [`stream::Frame`]; the others, little-endian, are the
+//! number of the message among all to this peer, over all links. It wraps.
 //!
 //! The number of a bye is that of the message that would come next: it is the last word once all
 //! before it have come, whichever link they took.

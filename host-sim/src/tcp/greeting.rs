@@ -1,5 +1,5 @@
-//! How connections come about and end: what the machines of [`stream`](aldis_protocols::stream) ask
-//! for, done with sockets.
+//! The making and ending of connections: what the machines of [`stream`](aldis_protocols::stream)
+//! ask for, done with sockets.
 
 use std::io::ErrorKind;
 
@@ -31,7 +31,7 @@ fn now() -> Instant {
     Instant(monotonic_ns())
 }
 
-/// What is wanted.
+/// Connections that are wanted.
 impl Engine {
     /// Somebody waits for a peer, or wants to send to it.
     #[cold]
@@ -130,7 +130,7 @@ impl Engine {
     }
 }
 
-/// What comes.
+/// Connections that come.
 impl Engine {
     /// Takes the connections that wait at the listeners.
     #[cold]
@@ -182,7 +182,7 @@ impl Engine {
     }
 }
 
-/// What becomes of them.
+/// Handshakes, and what becomes of connections.
 impl Engine {
     fn handshake(&self, slot: u32) -> Option<&Handshake> {
         match &self.connections.peek(slot)?.stage {

@@ -1,4 +1,4 @@
-//! What a link has read and not delivered yet.
+//! The bytes that a link has read and not delivered yet.
 
 use aldis_hal::cause::Malformed;
 
@@ -14,9 +14,9 @@ pub(super) const READ_BYTES: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Incoming {
     memory: Paged,
-    /// Where the next frame begins.
+    /// The start of the next frame.
     start: usize,
-    /// Where what has been read ends.
+    /// The end of what has been read.
     end: usize,
     message_bytes_max: usize,
 }
@@ -67,13 +67,13 @@ impl Incoming {
         }
     }
 
-    /// Whether the stream stands between two frames.
+    /// Returns true if the stream stands between two frames.
     pub(super) const fn is_empty(&self) -> bool {
         self.start == self.end
     }
 
-    /// Where to read to: never nothing, as long as the next frame has not come whole. `most` bytes,
-    /// or as many as that frame still has if those are more, or if it is long.
+    /// Returns the room to read to: never nothing, as long as the next frame has not come whole.
+    /// `most` bytes, or as many as that frame still has if those are more, or if it is long.
     #[inline]
     pub(super) fn room(&mut self, most: usize) -> &mut [u8] {
         let whole = match self.head() {

@@ -165,7 +165,7 @@ const fn is_link_local(ip: IpAddr) -> bool {
     }
 }
 
-/// Whether others can reach an address. Only the best that there is counts.
+/// The likelihood that others can reach an address. Only the best that there is counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likely {
     Now,

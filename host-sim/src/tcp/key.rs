@@ -1,4 +1,4 @@
-//! What the ranks of a job know and strangers do not.
+//! The key of a job, which its ranks know and strangers do not.
 
 use core::fmt;
 

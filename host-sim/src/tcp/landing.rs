@@ -21,14 +21,14 @@ pub(super) struct Landing {
     head: [u8; DATA_HEADER_BYTES],
     /// Bytes that follow them.
     length: usize,
-    /// How many of those are where they belong.
+    /// Bytes of those that are where they belong.
     landed: usize,
     /// Its receive has been let go of: the rest goes nowhere.
     is_dropped: bool,
 }
 
 impl Landing {
-    /// Whether all of it has come.
+    /// Returns true if all of it has come.
     const fn is_whole(&self) -> bool {
         self.landed == self.length
     }

@@ -12,10 +12,10 @@ use aldis_hal::{Cause, Handle, PeerId, RegionId, Resource, Token};
 /// Regions at a time. What finds no room is copied.
 const REGIONS_MAX: usize = 4096;
 
-/// What is sent in place of memory that has been let go of.
+/// Bytes that are sent in place of memory that has been let go of.
 static NOTHING: [u8; 64 << 10] = [0; 64 << 10];
 
-/// One region.
+/// The table's row of a region.
 #[derive(Debug)]
 struct Region {
     generation: u32,
@@ -34,7 +34,7 @@ pub(super) struct Regions {
 #[derive(Debug)]
 pub(super) struct Lent {
     region: RegionId,
-    /// Where what has not been sent begins; `None` once it has been let go of.
+    /// The start of what has not been sent; `None` once it has been let go of.
     start: Option<NonNull<u8>>,
     len: usize,
     token: Token,
@@ -102,7 +102,7 @@ impl Lent {
         self.len
     }
 
-    /// What is to be sent next of it, at least one byte.
+    /// Returns what is to be sent next of it, at least one byte.
     pub(super) fn bytes(&self) -> &[u8] {
         match self.start {
             // SAFETY: the region has not been taken back, or the piece would have been let go of;

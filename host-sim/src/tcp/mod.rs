@@ -74,8 +74,8 @@ pub use self::interfaces::{Family, Interfaces, Rejected, Rejection};
 pub use self::key::{JobKey, KEY_BYTES};
 pub use self::transport::TcpSlot;
 
-/// What TCP costs over the loopback of one machine: measured on two cores of an AMD EPYC (one
-/// way 4.5 to 5.7 us, 5 GB/s).
+/// The cost of TCP over the loopback of one machine: measured on two cores of an AMD EPYC (one way
+/// 4.5 to 5.7 us, 5 GB/s).
 const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 2_000, per_kib_ns: 200 };
 
 /// The transport over TCP of one rank. See the [module](self).
@@ -108,13 +108,13 @@ impl Tcp {
             .map(|engine| Self { me, engine: Some(Box::new(engine)) })
     }
 
-    /// Where it listens, as its card tells ([`Card::address`](aldis_protocols::Card)); nothing if
-    /// it is vacant.
+    /// Returns the addresses at which it listens, as its card tells
+    /// ([`Card::address`](aldis_protocols::Card)); nothing if it is vacant.
     pub fn address(&self) -> Vec<u8> {
         self.engine.as_ref().map(|engine| address::encode(&engine.addresses)).unwrap_or_default()
     }
 
-    /// Where it listens.
+    /// Returns the addresses at which it listens.
     pub fn listens_at(&self) -> &[SocketAddr] {
         self.engine.as_ref().map(|engine| &engine.addresses[..]).unwrap_or_default()
     }
@@ -136,7 +136,7 @@ impl Tcp {
         })
     }
 
-    /// What it has seen; `None` if it is vacant.
+    /// Returns the counters of what it has seen; `None` if it is vacant.
     pub fn counters(&self) -> Option<&Counters> {
         self.engine.as_ref().map(|engine| &engine.counters)
     }

@@ -1,4 +1,4 @@
-//! What a link could not send yet.
+//! The bytes that a link could not send yet.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -22,9 +22,9 @@ pub(super) const SLICES: usize = 2 * LENT_MAX + 1;
 #[derive(Debug)]
 pub(super) struct Outgoing {
     memory: Paged,
-    /// Where the bytes that wait begin.
+    /// The start of the bytes that wait.
     start: usize,
-    /// Where they end.
+    /// The end of the bytes that wait.
     end: usize,
     /// Lent memory, and how much of this memory stands before it.
     lent: VecDeque<(usize, Lent)>,
@@ -36,24 +36,24 @@ impl Outgoing {
         Self { memory: Paged::new(bytes), start: 0, end: 0, lent: VecDeque::new() }
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.start == self.end && self.lent.is_empty()
     }
 
-    /// Whether the frame of a message of `length` bytes has room.
+    /// Returns true if the frame of a message of `length` bytes has room.
     #[inline]
     pub(super) fn has_room(&self, length: usize) -> bool {
         self.memory.len() - self.end >= HEAD_BYTES + length
     }
 
-    /// Whether one of which all but a header of `length` bytes is lent has room.
+    /// Returns true if a frame of which all but a header of `length` bytes is lent has room.
     pub(super) fn has_room_for_lent(&self, length: usize) -> bool {
         self.has_room(length) && self.lent.len() < LENT_MAX
     }
 
-    /// Where the message of the next frame is to be written: nothing if there is no room for it.
+    /// Returns the room for the message of the next frame: nothing if there is none.
     #[inline]
     pub(super) fn room(&mut self, length: usize) -> &mut [u8] {
         let start = self.end + HEAD_BYTES;
@@ -74,14 +74,14 @@ impl Outgoing {
         self.lent.push_back((self.end, piece));
     }
 
-    /// What waits, if nothing of it is lent.
+    /// Returns what waits, if nothing of it is lent.
     #[inline]
     pub(super) fn plain(&self) -> Option<&[u8]> {
         let plain = self.lent.is_empty().then(|| self.memory.get(self.start..self.end));
         plain.map(Option::unwrap_or_default)
     }
 
-    /// What waits, piece by piece: how many there are.
+    /// Lists what waits, piece by piece; returns the number of pieces.
     pub(super) fn pieces<'a>(&'a self, list: &mut [IoSlice<'a>; SLICES]) -> usize {
         let (mut from, mut count) = (self.start, 0);
         let mut put = |bytes: &'a [u8]| {
@@ -113,8 +113,8 @@ impl Outgoing {
         }
     }
 
-    /// As [`taken`](Self::taken), as far as there is lent memory: how many bytes behind that have
-    /// been taken.
+    /// Does the work of [`taken`](Self::taken) as far as there is lent memory; returns the number
+    /// of bytes behind that which have been taken.
     fn lent_taken(&mut self, bytes: usize, done: &mut VecDeque<Token>) -> usize {
         let mut left = bytes;
         while let Some((before, piece)) = self.lent.front_mut() {

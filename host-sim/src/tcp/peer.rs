@@ -1,11 +1,11 @@
-//! What is known of a peer.
+//! The state that is kept of a peer.
 
 use core::net::SocketAddr;
 
 use aldis_hal::{Cause, Epoch};
 use aldis_sys::Failure;
 
-/// Whether a peer can be talked to.
+/// The presence of a peer: whether it can be talked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
     /// Not introduced.
@@ -24,13 +24,13 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) struct Peer {
     pub(super) presence: Presence,
     pub(super) epoch: Epoch,
-    /// Where it listens.
+    /// The addresses at which it listens.
     pub(super) addresses: Vec<SocketAddr>,
     /// Which of them is tried next.
     pub(super) next: usize,
     /// The last call for it that failed here.
     pub(super) failed: Option<Failure>,
-    /// How many in a row have said that it is not there.
+    /// The number of attempts in a row that were told that it is not there.
     pub(super) denied: usize,
     /// The connection of each link that is open, or [`NONE`].
     pub(super) links: Vec<u32>,
@@ -46,7 +46,7 @@ pub(super) struct Peer {
     pub(super) waiting: bool,
     /// Its loss is to be told.
     pub(super) lost: bool,
-    /// It stands in the line for the sink.
+    /// Set while it stands in the line for the sink.
     pub(super) in_line: bool,
 }
 
@@ -70,7 +70,7 @@ impl Peer {
         }
     }
 
-    /// What belonged to its connections is forgotten.
+    /// Forgets what belonged to its connections.
     pub(super) fn reset(&mut self) {
         self.links.fill(NONE);
         (self.next, self.denied, self.turn, self.sent, self.received, self.parked) = (0, 0, 0, 0, 0, 0);

@@ -19,17 +19,17 @@ enum Turn {
     Idle,
     /// There may be more.
     More,
-    /// What has come has to wait for messages of other links.
+    /// A message has come that has to wait for messages of other links.
     Parked,
     /// The peer has said its last word.
     Left,
     /// The stream is at its end, or broken.
     Ended { reset: bool },
-    /// What came is nothing that a peer says.
+    /// The bytes that came are nothing that a peer says.
     Malformed(Malformed),
 }
 
-/// Whether a message is the next one of its peer, and if not, what to do.
+/// Returns `Ok` if a message is the next one of its peer, and otherwise what to do.
 #[inline]
 fn in_turn(number: u32, next: u32, links: u8) -> Result<(), Turn> {
     let ahead = number.wrapping_sub(next).cast_signed();
@@ -41,8 +41,8 @@ fn in_turn(number: u32, next: u32, links: u8) -> Result<(), Turn> {
 }
 
 impl Engine {
-    /// One turn of a connection: delivers at most `budget` messages of it, or takes its handshake
-    /// further.
+    /// Gives a connection its turn: delivers at most `budget` messages of it, or takes its
+    /// handshake further.
     #[inline]
     pub(super) fn serve<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
         let Some(connection) = self.connections.get(slot) else { return 0 };

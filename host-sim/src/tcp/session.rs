@@ -144,7 +144,8 @@ fn failure(call: Call, error: io::Error) -> Option<Failure> {
     error.raw_os_error().map(|_| Failure { call, errno: errno_of(error) })
 }
 
-/// Whether the other side is not trusted or trusts not, or does not speak TLS.
+/// Returns the reason of an error: the other side is not trusted or trusts not, or does not speak
+/// TLS.
 const fn reason(error: &Error) -> Refusal {
     match error {
         Error::InvalidCertificate(_) | Error::NoCertificatesPresented | Error::AlertReceived(_) => {

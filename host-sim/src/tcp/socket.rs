@@ -21,7 +21,7 @@ const BACKLOG: i32 = 4096;
 const PROBE_SECONDS: u32 = 5;
 const PROBES: u32 = 4;
 
-/// What every socket of a transport is told.
+/// The options that every socket of a transport is told.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
     pub(super) send_buffer: Option<usize>,

@@ -15,18 +15,18 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 
 use super::{Config, Family, Interfaces, JobKey, Tcp};
 
-/// What a transport has delivered.
+/// The record of what a transport has delivered.
 #[derive(Debug, Default)]
 struct Log {
     messages: Vec<(u32, Vec<u8>)>,
     ready: Vec<u32>,
     lost: Vec<(u32, Cause)>,
     completed: Vec<Token>,
-    /// Where long messages land, if they are to.
+    /// The memory in which long messages land, if they are to.
     runway: Option<Vec<u8>>,
     /// Calls after which the receive is let go of.
     lends: Option<u32>,
-    /// How many have landed.
+    /// The number of messages that have landed.
     landed: u32,
 }
 

@@ -30,7 +30,7 @@ use super::session::Session;
 /// The name that certificates are made out for unless the job says another.
 pub const NAME: &str = "aldis";
 
-/// Where a rank's certificate is, and whom it trusts: files in PEM (RFC 7468).
+/// The files, in PEM (RFC 7468), of a rank's certificate and of those whom it trusts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Files {
     /// The certificate of this side, with those between it and the authority, in this order.
@@ -56,22 +56,22 @@ impl Files {
     }
 }
 
-/// What is wrong, and with which file.
+/// The fault in a file, and which file it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Read {
         /// The file.
         path: PathBuf,
         /// Why.
         kind: ErrorKind,
     },
-    /// It has nothing of the kind that is looked for.
+    /// The file has nothing of the kind that is looked for.
     Empty {
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The kind of content that it should have.
         what: &'static str,
     },
     /// Its key is encrypted.
@@ -79,7 +79,7 @@ pub enum TlsError {
         /// The file.
         path: PathBuf,
     },
-    /// What it has cannot be used.
+    /// The content of the file cannot be used.
     Unusable {
         /// The file.
         path: PathBuf,
@@ -238,8 +238,8 @@ fn refused(path: &Path, error: &Error) -> TlsError {
     TlsError::Refused { path: path.into(), why: error.to_string() }
 }
 
-/// Who dials has to show a certificate for the name too, which the library checks of who accepts
-/// alone.
+/// A verifier by which the side that dials has to show a certificate for the name too, which the
+/// library checks of the accepting side alone.
 #[derive(Debug)]
 struct Named {
     inner: Arc<dyn ClientCertVerifier>,

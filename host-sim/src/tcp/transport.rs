@@ -107,7 +107,7 @@ impl Transport for Tcp {
         }
     }
 
-    /// What waits to be sent of it goes out without a meaning.
+    /// Deregisters a region: what waits to be sent of it goes out without a meaning.
     fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
         self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
     }

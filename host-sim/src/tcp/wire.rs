@@ -12,14 +12,14 @@ use super::tls::Tls;
 /// Reads of a socket that is about to be closed.
 const LAST_READS: u32 = 64;
 
-/// Whether a failure says nothing of the connection: another attempt may succeed, as when the
-/// system has memory again.
+/// Returns true if a failure says nothing of the connection: another attempt may succeed, as when
+/// the system has memory again.
 pub(super) fn is_momentary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)
         || matches!(error.raw_os_error().map(Errno::from_raw), Some(Errno::ENOBUFS | Errno::ENOMEM))
 }
 
-/// What became of an attempt to move bytes.
+/// The outcome of an attempt to move bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Moved {
     /// So many bytes. None of a read means that the stream is at its end.
@@ -94,7 +94,7 @@ impl Wire {
         }
     }
 
-    /// As [`send`](Self::send), of two pieces by one call.
+    /// Sends two pieces by one call, like [`send`](Self::send).
     #[inline]
     pub(super) fn send_both(&mut self, head: &[u8], body: &[u8]) -> Moved {
         match self {
@@ -106,7 +106,7 @@ impl Wire {
         }
     }
 
-    /// As [`send`](Self::send), of several pieces by one call.
+    /// Sends several pieces by one call, like [`send`](Self::send).
     pub(super) fn send_all(&mut self, pieces: &[IoSlice<'_>]) -> Moved {
         match (self, pieces) {
             (Self::Plain(socket), _) => {
@@ -150,7 +150,7 @@ impl Wire {
         }
     }
 
-    /// As [`receive`](Self::receive), into two pieces by one call.
+    /// Reads into two pieces by one call, like [`receive`](Self::receive).
     #[inline]
     pub(super) fn receive_both(&mut self, room: &mut [u8], behind: &mut [u8]) -> Moved {
         match self {

@@ -1,4 +1,4 @@
-//! What a rank's card says of how to connect to it.
+//! The part of a rank's card that says how to connect to it.
 
 use core::net::IpAddr;
 

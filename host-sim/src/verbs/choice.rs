@@ -21,7 +21,7 @@ pub enum RoceVersion {
     V2,
 }
 
-/// Who makes connections.
+/// The party that makes connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Manager {
     /// The ranks themselves, out of band: by datagrams to the queue pair that each rank's card
@@ -32,13 +32,13 @@ pub enum Manager {
     Rdma,
 }
 
-/// How messages travel.
+/// The way in which messages travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
     /// Over connections (RC), which are made when they are needed: fastest, with 600 KiB of locked
     /// memory for each.
     Connected(Manager),
-    /// As datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however
+    /// By datagrams (UD) that are acknowledged and repeated: one queue pair for all peers, however
     /// many.
     Datagrams,
 }
@@ -49,8 +49,8 @@ impl Default for Mode {
     }
 }
 
-/// What the user asks for. Whatever is `None` is chosen: the first active port that fits, RoCE v2
-/// before v1, IPv4 before IPv6, and addresses of links last.
+/// The choices that the user makes. Whatever is `None` is chosen: the first active port that fits,
+/// RoCE v2 before v1, IPv4 before IPv6, and addresses of links last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Config {
     /// A device's name.
@@ -63,13 +63,13 @@ pub struct Config {
     pub version: Option<RoceVersion>,
     /// The largest packet, bytes: 256, 512, 1024, 2048 or 4096; no larger than the port's.
     pub mtu: Option<u16>,
-    /// How messages travel.
+    /// The way in which messages travel.
     pub mode: Mode,
-    /// How long, in seconds, a peer that is computing may owe an answer which only its polls give;
-    /// an hour, unless it is chosen. It is taken for dead then.
+    /// The time, in seconds, for which a peer that is computing may owe an answer which only its
+    /// polls give; an hour, unless it is chosen. It is taken for dead then.
     pub patience_s: Option<NonZeroU32>,
-    /// What a read of a peer's memory costs, registration with it: from which size on long messages
-    /// are read.
+    /// The cost of a read of a peer's memory, registration with it: it decides from which size on
+    /// long messages are read.
     pub read_cost: Option<Cost>,
     /// The same of a write into it until that can be seen there. Long messages are written where
     /// that is cheaper than reading.
@@ -77,7 +77,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// What [`VARIABLE`] says; everything is chosen without it.
+    /// Reads [`VARIABLE`]; everything is chosen without it.
     ///
     /// # Errors
     /// [`JoinError::Variable`] for what cannot be read.
@@ -117,14 +117,14 @@ impl Config {
     }
 }
 
-/// What an address is for.
+/// The protocol that an address is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     Infiniband,
     Roce(RoceVersion),
 }
 
-/// One address of a port.
+/// An address of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Gid {
     pub(super) index: u32,
@@ -163,7 +163,7 @@ pub(super) struct Description {
     pub(super) ports: Vec<Port>,
 }
 
-/// What was chosen.
+/// The choice that was made.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Choice {
     /// The place in the list of devices.

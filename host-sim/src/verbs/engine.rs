@@ -47,10 +47,10 @@ const BARE_MAX: u16 = 3;
 const MESSAGES: u32 = WINDOW as u32 + BARE_MAX as u32;
 /// Questions whether a peer lives that are under way with it.
 const PROBES: u32 = 1;
-/// What is told of what went to a peer: messages, questions, and the orders of a second connection,
-/// also of one that was cut off.
+/// Completions of what went to a peer: of messages, questions, and the orders of a second
+/// connection, also of one that was cut off.
 const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS * REQUESTS_OF_ORDER;
-/// How long nothing is asked after that.
+/// The least time between two looks at whether peers and the device live, in nanoseconds.
 pub(super) const PROBE_NS: u64 = 500_000_000;
 /// Words to a peer that can be under way, and the bytes of the longest.
 const WORDS: usize = 4;
@@ -64,7 +64,7 @@ const PACKET_MASK: u32 = 0xFF_FFFF;
 const DEPTH_MAX: u8 = 16;
 /// Bytes of one read or write at most: a gigabyte, where the device can do so many.
 const DIRECT_BYTES_MAX: u64 = 1 << 30;
-/// What a device does that updates words.
+/// The features of a device that updates words.
 const ATOMICS: Features = Features::ATOMIC_ADD.union(Features::ATOMIC_CAS);
 
 /// Everything there is of a rank's transport. The fields are dropped in this order, and each part
@@ -191,7 +191,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What may have changed of a peer.
+    /// Notes what may have changed of a peer.
     fn note(&mut self, peer: PeerId) {
         if let Some(row) = self.peers.get(peer.index()) {
             self.tools.note(peer, row);
@@ -288,7 +288,7 @@ impl Engine {
         }
     }
 
-    /// Whether everything that was posted has arrived.
+    /// Returns true if everything that was posted has arrived.
     pub(super) fn is_idle(&self) -> bool {
         self.peers.iter().all(|row| row.flying == 0 && row.direct.is_idle())
     }

@@ -4,7 +4,7 @@ use core::fmt;
 
 use aldis_sys::Errno;
 
-/// What kept a rank from its RDMA device.
+/// The reason that kept a rank from its RDMA device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum VerbsError {
@@ -30,16 +30,16 @@ pub enum VerbsError {
     Limit {
         /// Of what.
         what: &'static str,
-        /// How much is needed.
+        /// The amount that is needed.
         need: u64,
-        /// How much it can do.
+        /// The amount that the device can do.
         have: u64,
     },
     /// A call of the library failed.
     Call {
         /// Which.
         call: &'static str,
-        /// How.
+        /// The error of the call.
         errno: Errno,
     },
 }

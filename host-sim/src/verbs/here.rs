@@ -7,7 +7,7 @@ use super::choice::{self, Choice, Config};
 use super::error::VerbsError;
 use super::sys::{Channel, Device, Domain, Limits};
 
-/// How long a rank may compute without a poll, unless the user says so: an hour.
+/// The time for which a rank may compute without a poll, unless the user says so: an hour.
 const PATIENCE_S: u32 = 3600;
 
 /// An open device, what was chosen of it, and what the user wants besides.
@@ -29,7 +29,7 @@ impl Here {
         Ok(Rc::new(Self { domain, channel, choice, config: config.clone() }))
     }
 
-    /// What the device can do at its port.
+    /// Returns what the device can do at its port.
     pub(super) fn limits(&self) -> Result<Limits, VerbsError> {
         self.domain.device().limits(self.choice.port)
     }
@@ -47,7 +47,8 @@ impl Here {
         (self.domain.device().name(), self.choice.port, self.choice.gid.index)
     }
 
-    /// How long a peer may owe an answer before it is taken for dead, where only its polls answer.
+    /// Returns the time for which a peer may owe an answer before it is taken for dead, where only
+    /// its polls answer.
     pub(super) fn patience_ns(&self) -> u64 {
         u64::from(self.config.patience_s.map_or(PATIENCE_S, NonZeroU32::get)) * 1_000_000_000
     }

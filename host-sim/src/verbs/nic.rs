@@ -37,7 +37,7 @@ pub(super) struct DatagramNic {
     sends: usize,
     next: usize,
     routes: Vec<Option<(Rc<Way>, u32)>>,
-    /// What the device has said last.
+    /// The state of the link that the device has told last.
     link: Link,
     /// Slots that could not be lent to the device again; tried once more with each frame.
     owed: VecDeque<usize>,

@@ -33,7 +33,7 @@ impl Regions {
         Self { rows, free: (0..u32::from(REGIONS_MAX)).rev().collect() }
     }
 
-    /// Whether there is room for one more.
+    /// Checks that there is room for one more.
     pub(super) fn has_room(&self) -> Result<(), Cause> {
         if self.free.is_empty() { Err(Cause::Full(Resource::Regions)) } else { Ok(()) }
     }
@@ -83,7 +83,7 @@ impl Key {
         Ok(KEY_BYTES)
     }
 
-    /// What the device calls the byte at `offset`.
+    /// Returns the address by which the device knows the byte at `offset`.
     pub(super) const fn place(&self, offset: u64) -> u64 {
         offset.wrapping_add(self.base as u64)
     }

@@ -31,12 +31,12 @@ pub(super) use self::rdmacm::{Event, Events, LETTER_BYTES, Line, Offered, What};
 pub(super) use self::receives::Receives;
 pub(super) use self::region::{Key, Region};
 
-/// What a call that returns a pointer has said of its failure.
+/// Returns the error of a call that returns a pointer and has failed.
 fn failed(call: &'static str) -> VerbsError {
     VerbsError::Call { call, errno: Errno::last() }
 }
 
-/// What a call that returns a number has said of its failure.
+/// Returns the error of a call that returns its number, if it has failed.
 fn check(call: &'static str, code: i32) -> Result<(), VerbsError> {
     if code == 0 { Ok(()) } else { Err(VerbsError::Call { call, errno: Errno::from_raw(code.abs()) }) }
 }

@@ -45,7 +45,7 @@ impl Slot for VerbsSlot<'_> {
 }
 
 impl Verbs {
-    /// What reaches memory: connections alone.
+    /// Returns the engine of connections, which alone reach memory.
     const fn engine(&self) -> Option<&Engine> {
         match &self.0 {
             Way::Connected(engine) => Some(engine),

@@ -24,11 +24,11 @@ const WAITING_MAX: u32 = 1024;
 const SENDS: u32 = 64;
 /// Bytes that are asked for inline: what fits all that ranks say of how to connect.
 const INLINE_BYTES: u32 = 128;
-/// How long what found no answer waits to be said again, at most. A peer that computes for long
-/// does not answer.
+/// The longest time for which what found no answer waits to be said again. A peer that computes for
+/// long does not answer.
 const RETRY_NS_MAX: u64 = 50_000_000;
 
-/// Who a rank is.
+/// The identity of a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Identity {
     pub(super) me: PeerId,
@@ -36,7 +36,7 @@ pub(super) struct Identity {
     pub(super) ranks: u32,
 }
 
-/// How much a wire carries.
+/// The mode of a wire, and how much it carries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     pub(super) mode: Mode,
@@ -100,7 +100,7 @@ impl Wire {
         })
     }
 
-    /// Where this rank is.
+    /// Returns the address of this rank.
     pub(super) fn address(&self) -> Address {
         let (choice, mode) = (&self.here.choice, self.mode);
         let number = self.ethernet.nic().number();

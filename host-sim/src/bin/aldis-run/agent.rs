@@ -15,7 +15,7 @@ use crate::signals::{Signals, ends_a_job};
 use crate::supervise::timeout_until;
 use crate::talk::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
 
-/// What a polled descriptor is.
+/// The kind of a polled descriptor.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,

@@ -10,7 +10,7 @@ pub(crate) fn in_order() -> Vec<usize> {
     cores
 }
 
-/// How many hardware threads of the same physical core come before this one.
+/// Returns the number of hardware threads of the same physical core that come before this one.
 fn turn(core: usize) -> usize {
     let path = format!("/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list");
     let list = read_to_string(path).unwrap_or_default();

@@ -16,7 +16,7 @@ use crate::relay::Relay;
 use crate::remote::{Agent, Ways};
 use crate::talk::{FromNode, Kind, Order, Refusal, ToNode, VERSION};
 
-/// How long the reason of an agent's end may take to show after its pipe has ended.
+/// The time that the reason of an agent's end may take to show after its pipe has ended.
 const REASON_LIMIT: Duration = Duration::from_millis(500);
 
 /// Why a host takes no part, or no longer.
@@ -50,7 +50,7 @@ impl fmt::Display for HostFault {
     }
 }
 
-/// Who runs the ranks of a host.
+/// The process that runs the ranks of a host.
 #[derive(Debug)]
 enum Seat {
     /// The launcher itself, once they are to start.
@@ -61,7 +61,7 @@ enum Seat {
     Gone,
 }
 
-/// What of a host is ready.
+/// A part of a host that can be ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ready {
     /// A part of the launcher's own node.
@@ -75,14 +75,14 @@ pub(crate) enum Ready {
 /// A host and its ranks.
 #[derive(Debug)]
 pub(crate) struct Host {
-    /// Where it is.
+    /// The place of the host, and its ranks.
     pub(crate) share: Share,
     seat: Seat,
-    /// Whether it can be given its order.
+    /// True while it can be given its order.
     pub(crate) ready: bool,
-    /// Whether all that it has to tell is told.
+    /// True once all that it has to tell is told.
     pub(crate) over: bool,
-    /// What is wrong with it.
+    /// The fault that was found with it.
     pub(crate) fault: Option<HostFault>,
     /// When its link ended before its time.
     closed: Option<Instant>,
@@ -104,7 +104,7 @@ impl Host {
         Self { share, seat, ready, over, fault, closed: None, owed: 0 }
     }
 
-    /// Whether the launcher itself runs its ranks.
+    /// Returns true if the launcher itself runs its ranks.
     pub(crate) fn is_here(&self) -> bool {
         self.share.place == Place::Here
     }
@@ -137,7 +137,7 @@ impl Host {
         }
     }
 
-    /// Whether there is more to do without waiting for anything.
+    /// Returns true if there is more to do without waiting for anything.
     pub(crate) fn hurries(&self, relay: &Relay) -> bool {
         let room = relay.has_room(Kind::Out) && relay.has_room(Kind::Err);
         matches!(&self.seat, Seat::Here(Some(node)) if room && node.hurries())
@@ -251,7 +251,7 @@ impl Host {
         self.lose(if spoken { HostFault::Lost { why } } else { HostFault::Unreachable { why } });
     }
 
-    /// It takes no part from here on.
+    /// Gives the host up: it takes no part from here on.
     pub(crate) fn lose(&mut self, fault: HostFault) {
         self.fault.get_or_insert(fault);
         self.dismiss();

@@ -8,7 +8,7 @@ use aldis_sys::Errno;
 /// The launcher's own failures; those of ranks and hosts are verdicts.
 #[derive(Debug)]
 pub(crate) enum LaunchError {
-    /// It does not know how to start agents.
+    /// The launcher does not know how to start agents.
     Ways(String),
     /// An agent was told something that it does not understand.
     Nonsense,

@@ -20,13 +20,13 @@ const READ_BYTES_MAX: usize = 64 << 10;
 pub(crate) enum LinkError {
     /// The other side has ended.
     Closed,
-    /// What came is no message.
+    /// The bytes that came are no message.
     Malformed,
     /// The system refused, or has nobody to pass it on to (`EPIPE`).
     System { call: &'static str, errno: Errno },
 }
 
-/// One end. Hears messages of `I`, says any.
+/// An end of the link. Hears messages of `I`, says any.
 #[derive(Debug)]
 pub(crate) struct Link<I> {
     input: OwnedFd,
@@ -45,12 +45,12 @@ impl<I: DeserializeOwned> Link<I> {
         Ok(Self { input, output, heard: Vec::new(), unsaid: Vec::new(), kind: PhantomData })
     }
 
-    /// Where messages come from.
+    /// Returns the descriptor that messages come from.
     pub(crate) fn input(&self) -> BorrowedFd<'_> {
         self.input.as_fd()
     }
 
-    /// Where messages go, if some wait.
+    /// Returns the descriptor that messages go to, if some wait.
     pub(crate) fn output(&self) -> Option<BorrowedFd<'_>> {
         (!self.unsaid.is_empty()).then(|| self.output.as_fd())
     }

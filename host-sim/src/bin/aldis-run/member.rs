@@ -1,10 +1,10 @@
-//! One rank as the launcher sees it, wherever it runs.
+//! A rank as the launcher sees it, wherever it runs.
 
 use crate::report::Snapshot;
 use crate::standing::Standing;
 use crate::talk::{Moment, Note};
 
-/// How a rank stood at some moment, and what it was doing.
+/// The standing of a rank at some moment, and what it was doing.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     standing: Option<Standing>,
@@ -18,7 +18,7 @@ pub(crate) struct Member {
     pub(crate) rank: u32,
     /// The host that it runs on, by place.
     pub(crate) host: usize,
-    /// How far it has come; `None` before it was started.
+    /// Its progress; `None` before it was started.
     pub(crate) standing: Option<Standing>,
     /// Its card, until it is passed on.
     pub(crate) card: Option<Vec<u8>>,
@@ -51,7 +51,7 @@ impl Member {
         self.seen(moment).note = Some(note);
     }
 
-    /// What there is to tell of that moment; `None` of a rank that had not been started.
+    /// Returns what there is to tell of that moment; `None` of a rank that had not been started.
     pub(crate) fn snapshot(&self, moment: Moment, host: Option<String>) -> Option<Snapshot> {
         let [interrupted, condemned, ended] = &self.seen;
         let (seen, standing) = match moment {

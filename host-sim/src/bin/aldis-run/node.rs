@@ -25,7 +25,7 @@ use crate::wire::{Conversation, Job};
 /// From the polite end (SIGTERM) to the certain one (SIGKILL).
 pub(crate) const GRACE: Duration = Duration::from_millis(300);
 
-/// What of a node can be ready.
+/// A part of a node that can be ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// A rank's wire-up socket: all are looked at whenever anything happens.
@@ -34,7 +34,7 @@ pub(crate) enum Part {
     Pipe(usize),
 }
 
-/// How far a node is.
+/// The progress of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Phase {
     /// Ranks run.
@@ -54,7 +54,7 @@ pub(crate) struct Node {
     phase: Phase,
     /// When those who are still there are killed.
     kill_at: Option<Instant>,
-    /// What the launcher is to be told.
+    /// Events that the launcher is to be told.
     events: Vec<FromNode>,
 }
 
@@ -250,7 +250,7 @@ impl Node {
         }
     }
 
-    /// Whether there is more to do without waiting for anything.
+    /// Returns true if there is more to do without waiting for anything.
     pub(crate) fn hurries(&self) -> bool {
         self.phase == Phase::Draining
     }
@@ -259,7 +259,7 @@ impl Node {
         self.events.push(FromNode::Notes(moment, self.ranks.iter().map(Rank::note).collect()));
     }
 
-    /// What there is to tell since it was last asked.
+    /// Takes what there is to tell since it was last asked.
     pub(crate) fn events(&mut self) -> Vec<FromNode> {
         core::mem::take(&mut self.events)
     }

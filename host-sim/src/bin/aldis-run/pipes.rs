@@ -1,4 +1,4 @@
-//! What a node's ranks print, as it comes through their pipes.
+//! The output of a node's ranks, as it comes through their pipes.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -10,7 +10,7 @@ use crate::talk::Kind;
 /// Bytes read at a time.
 pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
 
-/// One pipe from a rank.
+/// A pipe from a rank.
 #[derive(Debug)]
 struct Pipe {
     rank: u32,
@@ -19,7 +19,7 @@ struct Pipe {
     file: Option<OwnedFd>,
 }
 
-/// What came of a read.
+/// The outcome of a read.
 #[derive(Debug)]
 pub(crate) enum Came {
     /// Output, or, empty, its end.

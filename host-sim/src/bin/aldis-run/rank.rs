@@ -1,4 +1,4 @@
-//! One rank as its node sees it: its process, its status board, its conversation.
+//! A rank as its node sees it: its process, its status board, its conversation.
 
 use aldis_host_sim::platform::monotonic_ns;
 use aldis_host_sim::segment::BoardView;
@@ -21,9 +21,9 @@ pub(crate) struct Rank {
     pid: Pid,
     /// The wire-up.
     pub(crate) talk: Conversation,
-    /// How far it has come.
+    /// Its progress.
     pub(crate) standing: Standing,
-    /// What the launcher knows of that.
+    /// Its progress as the launcher knows it.
     told: Option<Standing>,
 }
 
@@ -73,7 +73,7 @@ impl Rank {
         };
     }
 
-    /// How far it has come, if that has not been told yet.
+    /// Returns its progress, if that has not been told yet.
     pub(crate) fn news(&mut self) -> Option<Standing> {
         if self.told.as_ref() == Some(&self.standing) {
             return None;
@@ -82,7 +82,7 @@ impl Rank {
         self.told.clone()
     }
 
-    /// What it is doing now.
+    /// Returns what it is doing now.
     pub(crate) fn note(&self) -> Note {
         let state = self.board.board().read(monotonic_ns());
         Note { doing: state.to_string(), waits: state.waits, yields: state.yields }

@@ -21,7 +21,7 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 /// Bytes that a pipe takes without blocking once it polls writable (POSIX, `PIPE_BUF`).
 const WRITE_BYTES_MAX: usize = 4096;
 
-/// What one rank says on one output.
+/// The text that one rank writes to one output.
 #[derive(Debug)]
 struct Stream {
     rank: u32,
@@ -64,11 +64,11 @@ impl Stream {
     }
 }
 
-/// One of the launcher's outputs.
+/// An output of the launcher.
 #[derive(Debug)]
 struct Outlet {
     pending: Vec<u8>,
-    /// It could not be written before the job began.
+    /// The error, if it could not be written even before the job began.
     absent: Option<Errno>,
     /// Why it can be written no more.
     fault: Option<Errno>,
@@ -129,7 +129,7 @@ impl Relay {
         Self { mode, streams, out: outlet(1), err: outlet(2), missed: Vec::new() }
     }
 
-    /// Whether more of this kind is welcome now.
+    /// Returns true if more of this kind is welcome now.
     pub(crate) fn has_room(&self, kind: Kind) -> bool {
         self.outlet(kind).pending.len() < PENDING_BYTES_MAX
     }

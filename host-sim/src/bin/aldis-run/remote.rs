@@ -25,10 +25,10 @@ pub(crate) const AGENT: &str = "--agent-of-aldis-run";
 /// Bytes of an agent's errors that are kept for the report.
 const SAID_BYTES_MAX: usize = 4096;
 
-/// How long an agent may take to end once its pipe is closed, before it is killed.
+/// The time that an agent may take to end once its pipe is closed, before it is killed.
 const FAREWELL_MS: u16 = 500;
 
-/// How agents are started.
+/// The way in which agents are started.
 #[derive(Clone, Debug)]
 pub(crate) struct Ways {
     /// The command before the name of a machine.
@@ -68,7 +68,7 @@ pub(crate) struct Agent {
     errors: Option<ChildStderr>,
     /// The end of what it has printed and nobody has seen.
     said: Vec<u8>,
-    /// What was started, for errors.
+    /// The program that was started, for errors.
     program: String,
 }
 
@@ -149,7 +149,7 @@ impl Agent {
         String::from_utf8_lossy(&lines).lines().map(str::to_owned).collect()
     }
 
-    /// How its process has ended, if it has, and what it printed last.
+    /// Returns how its process has ended, if it has, and what it printed last.
     pub(crate) fn ended(&mut self) -> Option<String> {
         let exit = match try_wait(&mut self.child) {
             Ok(status) => exit_of(status?),

@@ -1,4 +1,4 @@
-//! How a job ended, in words and in JSON.
+//! The report of how a job ended, in words and in JSON.
 
 use core::fmt;
 use core::time::Duration;
@@ -25,23 +25,23 @@ pub(crate) enum Cause {
     Interrupted(Signal),
 }
 
-/// What a rank was doing when the job was ended.
+/// The activity of a rank when the job was ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) rank: u32,
     pub(crate) pid: u32,
-    /// Where it ran, if there are several hosts.
+    /// The host on which it ran, if there are several hosts.
     pub(crate) host: Option<String>,
-    /// What its board said.
+    /// The content of its board.
     pub(crate) note: Note,
-    /// How its process had ended by then.
+    /// The end of its process, if that had come by then.
     pub(crate) exit: Option<Exit>,
-    /// What was wrong with it by then.
+    /// The fault that was found with it by then.
     pub(crate) fault: Option<String>,
 }
 
 impl Snapshot {
-    /// Whether there is something to tell of it.
+    /// Returns true if there is something to tell of it.
     const fn is_notable(&self) -> bool {
         self.exit.is_none() || self.fault.is_some()
     }

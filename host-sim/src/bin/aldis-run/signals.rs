@@ -9,11 +9,11 @@ use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
 use crate::error::{LaunchError, system};
 use crate::spawn;
 
-/// What is passed on to the ranks as it is.
+/// Signals that are passed on to the ranks as they are.
 const FORWARDED: [Signal; 6] =
     [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGUSR1, Signal::SIGUSR2];
 
-/// What stops and continues the job as a whole.
+/// Signals that stop and continue the job as a whole.
 const JOB_CONTROL: [Signal; 2] = [Signal::SIGTSTP, Signal::SIGCONT];
 
 /// Signals that ask for the job's end.

@@ -31,7 +31,7 @@ pub(crate) struct Spawned {
 pub(crate) enum SpawnError {
     /// There is no such program.
     NotFound { program: OsString, hint: Option<String> },
-    /// It is there and cannot be executed.
+    /// The program is there and cannot be executed.
     NotExecutable { program: OsString, why: &'static str },
     /// The system refused.
     System { program: OsString, call: &'static str, error: io::Error },
@@ -102,7 +102,8 @@ impl fmt::Display for SpawnError {
     }
 }
 
-/// What a user can do about a limit that keeps a rank from being started; empty if it is no limit.
+/// Returns what a user can do about a limit that keeps a rank from being started; empty if it is no
+/// limit.
 pub(crate) const fn remedy(errno: Errno) -> &'static str {
     match errno {
         Errno::EMFILE | Errno::ENFILE => "; try fewer ranks, or ulimit -n 1024",
@@ -119,10 +120,10 @@ pub(crate) fn keep_ends() -> Result<(), Errno> {
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)
 }
 
-/// How a rank is to be started.
+/// The way in which a rank is to be started.
 #[derive(Debug)]
 pub(crate) struct Plan<'a> {
-    /// What all ranks of the node have in common.
+    /// The order, which all ranks of the node have in common.
     pub(crate) order: &'a Order,
     pub(crate) rank: u32,
     /// The rank's end of its wire-up socket.

@@ -1,45 +1,45 @@
-//! How far a rank has come, and what is wrong with it: what its node tells the launcher whenever it
-//! changes.
+//! The progress of a rank, and what is wrong with it: its node tells the launcher of these whenever
+//! they change.
 
 use core::fmt;
 
 use aldis_sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 
-/// How far a rank has come.
+/// The progress of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub(crate) enum Stage {
     /// The process was started.
     Started,
-    /// It has said hello.
+    /// The rank has said hello.
     Greeted,
     /// Its card has come.
     Introduced,
-    /// It knows its peers.
+    /// The rank knows its peers.
     Joined,
-    /// It has said its last word.
+    /// The rank has said its last word.
     Done,
 }
 
 /// A rank's last word.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum LastWord {
-    /// It left in order; the calls that had failed for its peers, in words.
+    /// The rank left in order; the calls that had failed for its peers, in words.
     Left { failures: String },
-    /// It ends the job.
+    /// The rank ends the job.
     Aborted { code: i32, text: String },
     /// Its program failed.
     Failed { text: String, consequence: bool },
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Exit {
     /// By itself.
     Code(i32),
     /// By the signal of this number.
     Signal(i32),
-    /// It has ended, and the system does not say how: somebody else was told.
+    /// The process has ended, and the system does not say how: another caller was told.
     Unknown,
 }
 
@@ -53,7 +53,7 @@ impl Exit {
         }
     }
 
-    /// Whether this signal ended it.
+    /// Returns true if this signal ended it.
     pub(crate) fn is_by(self, signal: Signal) -> bool {
         self == Self::Signal(signal as i32)
     }
@@ -72,20 +72,20 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What a rank did wrong.
+/// The fault of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     /// Its process ended by a signal or with a code.
     Ended(Exit),
-    /// It ended well, but before it had joined.
+    /// The rank ended well, but before it had joined.
     NeverJoined(Exit),
-    /// It ended with code 0 and without leaving.
+    /// The rank ended with code 0 and without leaving.
     NeverLeft,
-    /// It ended the job on purpose.
+    /// The rank ended the job on purpose.
     Aborted { code: i32, text: String },
     /// Its program returned an error or panicked.
     Failed { text: String },
-    /// It broke the wire-up protocol.
+    /// The rank broke the wire-up protocol.
     Wire { text: String },
     /// Ended by itself, before it had joined or without leaving, and a call to talk to it had
     /// failed.
@@ -110,17 +110,17 @@ impl fmt::Display for Fault {
 /// All that the launcher knows of a rank while it runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Standing {
-    /// How far it has come.
+    /// Its progress.
     pub(crate) stage: Stage,
     /// The process that speaks, which need not be the one that was started; 0 before there is any.
     pub(crate) pid: u32,
     /// Its last word.
     pub(crate) word: Option<LastWord>,
-    /// What it did wrong in its wire-up.
+    /// The error that it made in its wire-up.
     pub(crate) error: Option<String>,
     /// The call by which it was found that it neither hears nor says any more.
     pub(crate) cut: Option<String>,
-    /// How its process ended.
+    /// The end of its process, once that has come.
     pub(crate) exit: Option<Exit>,
 }
 
@@ -130,7 +130,7 @@ impl Standing {
         Self { stage: Stage::Started, pid, word: None, error: None, cut: None, exit: None }
     }
 
-    /// What may have cost a peer a message, of a rank that is all right itself.
+    /// Returns what may have cost a peer a message, of a rank that is all right itself.
     pub(crate) fn failures(&self) -> Option<&str> {
         match &self.word {
             Some(LastWord::Left { failures }) if !failures.is_empty() => Some(failures),
@@ -138,7 +138,7 @@ impl Standing {
         }
     }
 
-    /// What is wrong with it, and whether that only came of another rank's failure.
+    /// Returns what is wrong with it, and true if that only came of another rank's failure.
     pub(crate) fn fault(&self) -> Option<(Fault, bool)> {
         let primary = |fault| Some((fault, false));
         match &self.word {

@@ -23,13 +23,13 @@ use crate::signals::{Signals, ends_a_job};
 use crate::standing::{Exit, Fault, Stage};
 use crate::talk::{FromNode, Kind, Moment, ToNode};
 
-/// How long an error that came of another rank's failure waits for that failure to show.
+/// The time for which an error that came of another rank's failure waits for that failure to show.
 const SETTLING: Duration = Duration::from_millis(100);
 
 /// The same when that failure may have to be told by another machine.
 const SETTLING_AFAR: Duration = Duration::from_millis(400);
 
-/// How long a host may take to tell of the end of its ranks after the grace.
+/// The time that a host may take to tell of the end of its ranks after the grace.
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// The exit code of `--timeout`, as of timeout(1).
@@ -51,10 +51,10 @@ pub(crate) fn run(options: &Options) -> Result<u8, LaunchError> {
     Ok(supervisor.close())
 }
 
-/// How long poll waits at most: a child's end must not depend on a signal alone.
+/// The longest time for which poll waits: a child's end must not depend on a signal alone.
 const ROUND: Duration = Duration::from_secs(1);
 
-/// How long poll may wait until `deadline`.
+/// Returns the time for which poll may wait until `deadline`.
 pub(crate) fn timeout_until(deadline: Option<Instant>, hurries: bool) -> PollTimeout {
     if hurries {
         return PollTimeout::ZERO;
@@ -73,12 +73,13 @@ struct Supervisor<'a> {
     hosts: Vec<Host>,
     members: Vec<Member>,
     relay: Relay,
-    /// Whether the ranks were told to start.
+    /// True once the ranks were told to start.
     ordered: bool,
-    /// Whether all ranks have been given all cards.
+    /// True once all ranks have been given all cards.
     introduced: bool,
     verdict: Option<Verdict>,
-    /// How long a fault that seems to be another's consequence may wait for the other to show.
+    /// The time until which a fault that seems to be another's consequence waits for the other to
+    /// show.
     settling: Option<Instant>,
     /// When hosts that still have ranks are let go.
     end_by: Option<Instant>,
@@ -86,7 +87,7 @@ struct Supervisor<'a> {
     interrupted: Option<(Signal, Instant)>,
 }
 
-/// What a polled descriptor is.
+/// The kind of a polled descriptor.
 #[derive(Clone, Copy)]
 enum Source {
     Signals,
@@ -125,7 +126,7 @@ impl<'a> Supervisor<'a> {
         })
     }
 
-    /// Whether the last host has told of its end.
+    /// Returns true if the last host has told of its end.
     fn is_over(&self) -> bool {
         self.hosts.iter().all(|host| host.over)
     }
@@ -385,12 +386,12 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Whether nobody need join: the program may be any, and no rank has said a word.
+    /// Returns true if no rank need join: the program may be any, and no rank has said a word.
     fn is_excused(&self) -> bool {
         self.options.any_program && self.members.iter().all(|member| stage(member) == Stage::Started)
     }
 
-    /// Who has not joined yet, and how far it has come.
+    /// Returns the ranks that have not joined yet, and the progress of each.
     fn missing(&self) -> Vec<(u32, Stage)> {
         let missing = self.members.iter().filter(|member| stage(member) < Stage::Joined);
         missing.map(|member| (member.rank, stage(member))).collect()
@@ -495,7 +496,7 @@ fn complain(line: &dyn Display) -> io::Result<()> {
     writeln!(io::stderr(), "{line}")
 }
 
-/// How far a rank has come.
+/// Returns the progress of a rank.
 fn stage(member: &Member) -> Stage {
     member.standing.as_ref().map_or(Stage::Started, |one| one.stage)
 }

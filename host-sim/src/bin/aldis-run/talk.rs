@@ -1,5 +1,5 @@
-//! What the launcher and its nodes say to each other. A node on this machine hears and tells the
-//! same things by calls that one on another tells its agent's standard input and output.
+//! Messages between the launcher and its nodes. A node on this machine hears and tells the same
+//! things by calls that one on another tells its agent's standard input and output.
 
 use std::ffi::OsString;
 
@@ -22,13 +22,13 @@ pub(crate) enum Kind {
     Err,
 }
 
-/// Where the first rank of a job reads.
+/// The input of the first rank of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum Input {
     /// Nothing.
     #[default]
     Empty,
-    /// What the launcher reads: it is on the same machine.
+    /// The launcher's own input: it is on the same machine.
     Inherited,
 }
 
@@ -41,25 +41,26 @@ pub(crate) struct Order {
     pub(crate) size: u32,
     /// The first rank of this node.
     pub(crate) first: u32,
-    /// How many follow it, itself included.
+    /// The number of ranks from the first on, itself included.
     pub(crate) ranks: u32,
-    /// Whether the node's ranks exchange messages through shared memory.
+    /// True if the node's ranks exchange messages through shared memory.
     pub(crate) shares_memory: bool,
     /// Bytes of each rank's arena.
     pub(crate) arena_bytes: u64,
-    /// How long all ranks of the job may take to join, in ms.
+    /// The time that all ranks of the job may take to join, in ms.
     pub(crate) join_ms: u32,
-    /// Whether each rank is pinned to a core.
+    /// True if each rank is pinned to a core.
     pub(crate) binds: bool,
-    /// Whether the ranks' output comes to the launcher.
+    /// True if the ranks' output comes to the launcher.
     pub(crate) pipes: bool,
-    /// What rank 0 reads.
+    /// The input of rank 0.
     pub(crate) input: Input,
-    /// What the ranks of the job run, in their order.
+    /// The programs that the ranks of the job run, in their order.
     pub(crate) programs: Vec<Program>,
     /// The folder in which paths begin.
     pub(crate) folder: Option<OsString>,
-    /// How the ranks with whom no memory is shared are reached; `None` if there are none.
+    /// The terms on which the ranks with whom no memory is shared are reached; `None` if there are
+    /// none.
     pub(crate) tcp: Option<Box<TcpTerms>>,
 }
 
@@ -74,7 +75,7 @@ impl Order {
     }
 }
 
-/// What the launcher says.
+/// A message of the launcher.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     /// Start these ranks.
@@ -97,12 +98,12 @@ pub(crate) enum ToNode {
     Shut(Kind),
 }
 
-/// What a node says.
+/// A message of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum FromNode {
     /// An agent's first word.
     Hello {
-        /// What it speaks.
+        /// The version of the protocol that it speaks.
         version: u16,
     },
     /// All ranks have been started.
@@ -112,7 +113,7 @@ pub(crate) enum FromNode {
     },
     /// The ranks cannot be started; none is running.
     Refused(Refusal),
-    /// Where a rank stands now.
+    /// The standing of a rank now.
     Rank {
         /// Which.
         rank: u32,
@@ -126,13 +127,13 @@ pub(crate) enum FromNode {
         /// The card as the rank sent it.
         bytes: Vec<u8>,
     },
-    /// What a rank has printed; nothing at the end.
+    /// Output that a rank has printed; nothing at the end.
     Output {
-        /// Who.
+        /// The rank that has printed it.
         rank: u32,
-        /// Where to.
+        /// The output to which it goes.
         kind: Kind,
-        /// What.
+        /// The bytes that were printed.
         bytes: Vec<u8>,
     },
     /// Something that a rank has printed is lost.
@@ -157,10 +158,10 @@ pub(crate) enum Moment {
     Ended,
 }
 
-/// What a rank's status board says.
+/// The content of a rank's status board.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Note {
-    /// What it is doing, in words.
+    /// Its activity now, in words.
     pub(crate) doing: String,
     /// Waits noted so far.
     pub(crate) waits: u64,
@@ -171,7 +172,7 @@ pub(crate) struct Note {
 /// Why the ranks of a node cannot be started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Refusal {
-    /// What the user is told.
+    /// The text that the user is told.
     pub(crate) text: String,
     /// The launcher's exit code.
     pub(crate) code: u8,

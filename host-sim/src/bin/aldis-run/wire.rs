@@ -11,7 +11,7 @@ use aldis_host_sim::wireup::{
 
 use crate::standing::{LastWord, Stage, Standing};
 
-/// What is the same for all ranks of the node.
+/// The part of the wire-up that is the same for all ranks of the node.
 #[derive(Debug)]
 pub(crate) struct Job {
     /// The job's random number.
@@ -20,13 +20,13 @@ pub(crate) struct Job {
     pub(crate) size: u32,
     /// The ranks of this node.
     pub(crate) node: Node,
-    /// How inboxes are divided.
+    /// The plan by which inboxes are divided.
     pub(crate) plan: Plan,
     /// When every rank must have joined.
     pub(crate) join_deadline: Instant,
     /// The node's segments, by rank; given up once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
-    /// How the ranks with whom no memory is shared are reached.
+    /// The terms on which the ranks with whom no memory is shared are reached.
     pub(crate) tcp: Option<Box<TcpTerms>>,
     /// Everybody's cards, by rank of the job, once they have come.
     pub(crate) cards: Vec<Vec<u8>>,

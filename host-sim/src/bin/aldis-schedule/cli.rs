@@ -1,4 +1,4 @@
-//! What the user types.
+//! The options that the user types.
 
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "BYTES")]
     pub(crate) scratch: Option<u64>,
 
-    /// What messages cost
+    /// The prices of messages
     #[arg(long, value_enum, default_value = "shared-memory")]
     pub(crate) prices: PriceList,
 

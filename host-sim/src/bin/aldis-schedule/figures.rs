@@ -1,4 +1,4 @@
-//! What a schedule costs.
+//! The cost of a schedule.
 
 use core::fmt;
 
@@ -110,7 +110,7 @@ impl Figures {
     }
 }
 
-/// Whether the path goes from this act to another rank, which was waiting for it.
+/// Returns true if the path goes from this act to another rank, which was waiting for it.
 fn leaves(pair: &[Act]) -> bool {
     let [sends, next] = pair else { return false };
     matches!(sends.what, What::Sends { .. }) && next.rank != sends.rank

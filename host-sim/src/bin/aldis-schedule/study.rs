@@ -12,7 +12,7 @@ use crate::cli::Options;
 
 /// A schedule and what happens when it is simulated.
 pub(crate) struct Study {
-    /// What the user called it, which for a v-variant is not the algorithm's own.
+    /// The operation as the user called it, which for a v-variant is not the algorithm's own.
     pub(crate) operation: Operation,
     pub(crate) candidate: Candidate,
     pub(crate) run: Run,

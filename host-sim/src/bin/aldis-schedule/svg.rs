@@ -85,7 +85,7 @@ fn chart(svg: &mut String, study: &Study, messages: &[Message]) -> Drawn {
     Ok(())
 }
 
-/// What a processor does.
+/// Draws what a processor does.
 fn bar(chart: &mut Chart<'_, '_>, act: &Act) -> Drawn {
     let (colour, half) = if act.what == What::Works { (LOCAL, 0.16) } else { (OVERHEAD, 0.09) };
     let corners = [(us(act.start_ps), place(act.rank) - half), (us(act.end_ps), place(act.rank) + half)];

@@ -10,7 +10,7 @@ use crate::study::Study;
 const RANKS_MAX: u32 = 64;
 const ROUNDS_MAX: u32 = 256;
 
-/// What a round looks like.
+/// The picture of a round.
 #[derive(Debug, PartialEq, Eq)]
 struct Column {
     title: String,
@@ -97,7 +97,7 @@ fn lanes(arrows: &[Arrow]) -> Vec<Vec<Arrow>> {
     lanes
 }
 
-/// How a rank's line looks where a lane crosses it.
+/// Returns the look of a rank's line where a lane crosses it.
 fn crossing(lane: &[Arrow], rank: u32) -> char {
     let here = lane.iter().find(|(from, to)| (*from.min(to)..=*from.max(to)).contains(&rank));
     match here {

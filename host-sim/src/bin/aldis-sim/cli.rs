@@ -1,4 +1,4 @@
-//! What the user types.
+//! The options that the user types.
 
 use core::num::NonZeroUsize;
 use core::ops::{Range, RangeInclusive};
@@ -26,7 +26,7 @@ pub(crate) struct Options {
     pub(crate) command: Command,
 }
 
-/// What to run.
+/// The command to run.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run one seed and say how it went
@@ -41,10 +41,10 @@ pub(crate) enum Command {
     },
 }
 
-/// One seed.
+/// A single seed.
 #[derive(Debug, Args)]
 pub(crate) struct One {
-    /// What everything is drawn from
+    /// The seed that everything is drawn from
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 
@@ -96,7 +96,7 @@ pub(crate) struct Many {
     #[arg(long, default_value_t = 0)]
     pub(crate) from: u64,
 
-    /// How many [default: 200, or with --minutes as many as there is time for]
+    /// The number of seeds [default: 200, or with --minutes as many as there is time for]
     #[arg(long)]
     count: Option<u64>,
 
@@ -104,7 +104,7 @@ pub(crate) struct Many {
     #[arg(long, value_name = "M", value_parser = minutes)]
     pub(crate) minutes: Option<Duration>,
 
-    /// How many at a time, each on a thread [default: one a core]
+    /// The number of seeds run at a time, each on a thread [default: one a core]
     #[arg(long, value_name = "J")]
     jobs: Option<NonZeroUsize>,
 
@@ -137,17 +137,18 @@ pub(crate) struct Job {
     #[arg(long, value_name = "N", default_value = "8", value_parser = ranks)]
     ranks: RangeInclusive<u32>,
 
-    /// How the nodes are wired; each seed draws one if this is left out
+    /// The wiring of the nodes; each seed draws one if this is left out
     #[arg(long, long_help = topologies())]
     topology: Option<Topology>,
 
-    /// What they talk over: messages, as over shared memory, or frames, which get lost, doubled,
-    /// damaged and overtaken under the Ethernet transport; each seed draws one if this is left out
+    /// The wire they talk over: messages, as over shared memory, or frames, which get lost,
+    /// doubled, damaged and overtaken under the Ethernet transport; each seed draws one if this is
+    /// left out
     #[arg(long)]
     wire: Option<Wire>,
 
-    /// What is done to them: calm (nothing), swarm (clogged links, slow and pausing nodes), crash
-    /// (and one dies) or restart (and one dies and boots again)
+    /// The faults that are done to them: calm (nothing), swarm (clogged links, slow and pausing
+    /// nodes), crash (and one dies) or restart (and one dies and boots again)
     #[arg(long, value_name = "PROFILE", default_value_t = Profile::Swarm)]
     faults: Profile,
 
@@ -155,7 +156,7 @@ pub(crate) struct Job {
     #[arg(long)]
     fast: bool,
 
-    /// How long after the last fault has healed everything must be over, virtual ms
+    /// The time after the last fault has healed by which everything must be over, virtual ms
     #[arg(long, value_name = "MS", default_value_t = Config::new(0, 1).patience_ns / 1_000_000)]
     patience: u64,
 
@@ -167,7 +168,7 @@ pub(crate) struct Job {
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// What the ranks do; `aldis-sim list` tells of each
+    /// The work of the ranks; `aldis-sim list` tells of each
     #[arg(value_parser = workload)]
     pub(crate) workload: Workload,
 }

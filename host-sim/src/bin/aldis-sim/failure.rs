@@ -12,7 +12,7 @@ use crate::show;
 /// Runs that looking for a smaller one takes at most.
 const TRIALS_MAX: u32 = 400;
 
-/// What there is to tell of a run; nothing if it went well.
+/// Returns what there is to tell of a run; nothing if it went well.
 pub(crate) fn find(report: &Report, job: &Job, smaller: bool) -> io::Result<Option<Finding>> {
     if report.failure.is_none() || !smaller {
         return Finding::of(report, 0, |config| job.simulate(config));

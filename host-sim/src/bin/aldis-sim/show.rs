@@ -1,4 +1,4 @@
-//! What is printed: sums over seeds, speed, JSON, a progress bar.
+//! The printed output: sums over seeds, speed, JSON, a progress bar.
 
 use core::fmt;
 use core::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) fn say(text: impl fmt::Display) -> io::Result<()> {
     Ok(output::print(format_args!("{text}\n"))?)
 }
 
-/// What all runs together did.
+/// The sum of what all runs did.
 #[derive(Default)]
 pub(crate) struct Sum {
     runs: u64,
@@ -61,7 +61,8 @@ fn peak_bytes() -> u64 {
     getrusage(UsageWho::RUSAGE_SELF).map_or(0, |usage| usage.max_rss() as u64 * 1024)
 }
 
-/// How fast a run went and how much memory it took: of this machine, and no part of any history.
+/// Returns how fast a run went and how much memory it took: of this machine, and no part of any
+/// history.
 pub(crate) fn run_speed(report: &Report, took: Duration) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     format!(
@@ -73,7 +74,7 @@ pub(crate) fn run_speed(report: &Report, took: Duration) -> String {
     )
 }
 
-/// How fast seeds went.
+/// Returns how fast seeds went.
 pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     let each = |count: u64| count as f64 / seconds;
@@ -84,7 +85,7 @@ pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
     )
 }
 
-/// One run in one line.
+/// Returns a run as one line of JSON.
 pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Option<&Finding>) -> String {
     let (seconds, ranks) = (took.as_secs_f64(), report.config.ranks);
     json!({

@@ -1,4 +1,4 @@
-//! What the user types.
+//! The options that the user types.
 
 use core::str::FromStr;
 use core::time::Duration;
@@ -15,7 +15,7 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "aldis-switch", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
-    /// Where the sockets stand
+    /// The folder in which the sockets stand
     #[arg(value_name = "FOLDER")]
     pub(crate) folder: PathBuf,
 
@@ -56,8 +56,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "PERCENT", default_value = "0")]
     malformed: Rate,
 
-    /// What all faults are drawn from: the n-th frame in a direction meets the same fate with the
-    /// same seed
+    /// The seed that all faults are drawn from: the n-th frame in a direction meets the same fate
+    /// with the same seed
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 

@@ -45,8 +45,8 @@ fn run(options: &Options) -> io::Result<()> {
     show::statistics(&switch.statistics(), options.json)
 }
 
-/// What asks for the end comes as something to read, so that the last frames and figures are
-/// written in peace.
+/// Has the signals that ask for the end come as something to read, so that the last frames and
+/// figures are written in peace.
 fn take_over_signals() -> io::Result<SignalFd> {
     let mask: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
     pthread_sigmask(SigmaskHow::SIG_BLOCK, &mask)?;
@@ -59,7 +59,7 @@ fn is_over(signals: &SignalFd, until_eof: bool, until: Option<u64>) -> io::Resul
     Ok(signalled || late || (until_eof && input_is_over()?))
 }
 
-/// Whether standard input has ended. What it says is read and not looked at.
+/// Returns true if standard input has ended. What it says is read and not looked at.
 fn input_is_over() -> io::Result<bool> {
     let input = io::stdin();
     let mut polled = [PollFd::new(input.as_fd(), PollFlags::POLLIN)];

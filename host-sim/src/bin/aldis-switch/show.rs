@@ -1,4 +1,4 @@
-//! What is printed.
+//! The printed output.
 
 use std::io::{self, ErrorKind};
 

@@ -1,4 +1,4 @@
-//! What the user types.
+//! The options that the user types.
 
 use std::path::PathBuf;
 
@@ -82,7 +82,7 @@ pub(crate) struct Options {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Network")]
 pub(crate) struct NetworkOptions {
-    /// How the nodes are connected
+    /// The topology that connects the nodes
     #[arg(long, long_help = topologies(), default_value = "crossbar")]
     pub(crate) topology: Topology,
 
@@ -90,7 +90,7 @@ pub(crate) struct NetworkOptions {
     #[arg(long, value_name = "NS", allow_negative_numbers = true, default_value = "900", value_parser = nanoseconds)]
     pub(crate) latency_ns: u64,
 
-    /// What each further switch or node on the way adds to L
+    /// The time that each further switch or node on the way adds to L
     #[arg(long, value_name = "NS", allow_negative_numbers = true, default_value = "100", value_parser = nanoseconds)]
     pub(crate) hop_ns: u64,
 
@@ -139,7 +139,7 @@ impl NetworkOptions {
 }
 
 impl Options {
-    /// What a plot is called.
+    /// Returns the title of a plot.
     pub(crate) fn title(&self) -> String {
         let shared = if self.network.contention { ", shared links" } else { "" };
         format!("Predicted time on a {}{shared}", self.network.topology)

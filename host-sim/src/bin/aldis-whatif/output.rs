@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct File {
     path: PathBuf,
     file: fs::File,
-    /// It was not there before and holds no result yet.
+    /// True if the file was not there before and holds no result yet.
     fresh: bool,
 }
 

@@ -44,7 +44,7 @@ fn cells(point: &Point) -> [String; HEAD.len()] {
     ]
 }
 
-/// One line a point under a line of names; empty where there is no number.
+/// Returns a line for each point under a line of names; empty where there is no number.
 pub(crate) fn csv(points: &[Point]) -> String {
     let mut text = String::from("operation,algorithm,ranks,bytes,time_ns,messages,sent_bytes,fastest\n");
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::cli::{Options, scheduled};
 
-/// One predicted time.
+/// A predicted time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Point {
     pub(crate) operation: String,
@@ -112,13 +112,13 @@ impl Plan {
         }
     }
 
-    /// What a run will take; nothing if it will be refused.
+    /// Returns the work that a run will take; zero if it will be refused.
     fn work(&self, run: &Run) -> u64 {
         run.work(&self.network).ok().filter(|work| *work <= run.work_max).unwrap_or(0)
     }
 }
 
-/// How fast the simulation was.
+/// The speed of the simulation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Speed {
     messages: u64,

@@ -1,4 +1,4 @@
-//! What goes wrong.
+//! Tests of what goes wrong.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;

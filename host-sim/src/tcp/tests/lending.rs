@@ -60,7 +60,8 @@ fn lent_memory_arrives_in_order_with_short_messages_between() {
     }
 }
 
-/// It is sent no more, the stream goes on behind it, and nobody is told that it was sent.
+/// Memory that was taken back is sent no more, the stream goes on behind it, and its sender is not
+/// told that it was sent.
 #[test]
 fn memory_that_was_taken_back_is_touched_no_more() {
     let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };

@@ -148,8 +148,8 @@ fn a_budget_of_one_is_kept_and_shared() {
     assert!((10..=50).contains(&first), "neither is starved: {first} of 60");
 }
 
-/// As on a real wire: one call to send a message, one to receive it, and the system is seldom asked
-/// what is ready.
+/// Calls are counted as on a real wire: one call to send a message, one to receive it, and the
+/// system is seldom asked what is ready.
 #[test]
 fn a_small_message_costs_one_call_on_each_side() {
     let mut ranks = job(2, &config(Family::V4));

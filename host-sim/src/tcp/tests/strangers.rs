@@ -12,7 +12,7 @@ use super::*;
 
 const RANKS: u32 = 3;
 
-/// What a rank of another job, or a thief of greetings, would say first to rank 0.
+/// Returns what a rank of another job, or a thief of greetings, would say first to rank 0.
 fn greeting(key: &JobKey, job: u64) -> Vec<u8> {
     let setup = Setup { job, ranks: RANKS, rank: PeerId(1), epoch: epoch(1), ..Setup::DEFAULT };
     let mut links = [Link::NONE; RANKS as usize];

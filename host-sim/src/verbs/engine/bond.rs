@@ -1,4 +1,4 @@
-//! One connection with a peer: how it is made when it is needed, and how it ends.
+//! A connection with a peer: how it is made when it is needed, and how it ends.
 //!
 //! ```text
 //! who needs it                           the other
@@ -25,10 +25,10 @@ use super::word::{Kind, Lane, Word};
 
 /// This side's end of a connection: a queue pair. Dropped, it touches no memory any more.
 pub(super) trait End: Sized {
-    /// What it is made from.
+    /// The resources that it is made from.
     type Maker<'a>;
 
-    /// One that is connected to nobody, or why the device cannot.
+    /// Makes an end that is connected to no peer, or says why the device cannot.
     fn make(maker: &Self::Maker<'_>) -> Result<Self, Cause>;
     /// Its number, and how many reads it can have under way.
     fn number(&self, maker: &Self::Maker<'_>) -> (u32, u8);
@@ -46,11 +46,11 @@ pub(super) enum State {
     Refused,
 }
 
-/// What has come of a word.
+/// The news that a word has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum News<E> {
     Nothing,
-    /// It can be used.
+    /// The connection can be used.
     Opened,
     /// The connection that there was is over: its end here.
     Ended(E),
@@ -58,16 +58,16 @@ pub(super) enum News<E> {
     Refused(Cause),
 }
 
-/// One side of a connection.
+/// A side of a connection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Bond<E> {
     lane: Lane,
-    /// Whether this is the side of the lower rank.
+    /// True if this is the side of the lower rank.
     is_lower: bool,
     state: State,
     end: Option<E>,
     serial: u16,
-    /// What the peer is to be told next. A later word says all that an earlier one did.
+    /// The word that the peer is to be told next. A later word says all that an earlier one did.
     say: Option<Word>,
 }
 
@@ -99,12 +99,12 @@ impl<E: End> Bond<E> {
         self.say.get_or_insert(word);
     }
 
-    /// Whether a word is still to be said.
+    /// Returns true if no word is still to be said.
     pub(super) const fn is_silent(&self) -> bool {
         self.say.is_none()
     }
 
-    /// It is needed: offers one to the peer, if there is none.
+    /// Offers a connection, which is needed, to the peer, if there is none.
     pub(super) fn need(&mut self, maker: &E::Maker<'_>) -> Result<(), Cause> {
         if self.state == State::Closed {
             self.serial = self.serial.wrapping_add(1);

@@ -22,11 +22,12 @@ pub(super) struct Direct {
     pub(super) bond: Bond<DirectPair>,
     /// A post was refused since the sink last heard that the peer is ready.
     waiting: bool,
-    /// What was cut off, to be told. At most [`ORDERS`]: nothing is posted before all are told.
+    /// Orders that were cut off, to be told. At most [`ORDERS`]: nothing is posted before all are
+    /// told.
     pub(super) cut_off: Vec<Token>,
 }
 
-/// What became of an attempt to post.
+/// The outcome of an attempt to post.
 pub(super) enum Attempt {
     Posted,
     NoRoom,
@@ -39,17 +40,17 @@ impl Direct {
         Self { bond: Bond::new(Lane::Memory, is_lower), waiting: false, cut_off: Vec::new() }
     }
 
-    /// What is at work, with a piece of `region` or with any.
+    /// Returns the tokens of what is at work, with a piece of `region` or with any.
     pub(super) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
         self.bond.end().into_iter().flat_map(move |pair| pair.tokens(region))
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.cut_off.is_empty() && self.tokens(None).next().is_none()
     }
 
-    /// Whether a post that was refused can be tried again; asked once for each.
+    /// Returns true if a post that was refused can be tried again; asked once for each.
     pub(super) fn is_ready(&mut self) -> bool {
         let can_post = self.cut_off.is_empty()
             && match self.bond.state() {

@@ -13,7 +13,7 @@ use super::memory::cause_of;
 use super::word::Word;
 use super::{INLINE_BYTES, MESSAGES, PACKET_MASK, PROBES, Place, SLOT_BYTES, WINDOW};
 
-/// What they are made from.
+/// The resources that queue pairs are made from.
 pub(super) struct Maker<'a> {
     pub(super) manager: &'a dyn Manager,
     pub(super) peer: PeerId,
@@ -22,7 +22,7 @@ pub(super) struct Maker<'a> {
     pub(super) queues: (&'a Rc<Completions>, &'a Rc<Completions>),
     pub(super) choice: &'a Choice,
     pub(super) flush: &'a Flush,
-    /// Where the peer is.
+    /// The place of the peer's device.
     pub(super) place: Place,
     /// The lives of the peer and of this rank.
     pub(super) epochs: (Epoch, Epoch),

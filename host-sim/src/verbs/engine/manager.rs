@@ -1,5 +1,5 @@
-//! Who carries what ranks say to each other of connections: a small contract, and those who keep
-//! it.
+//! The carriers of what ranks say to each other of connections: a small contract, and those who
+//! keep it.
 //!
 //! [`Wire`] does it out of band, by datagrams to the queue pair that a rank's card tells. [`Rdma`]
 //! has it done by the system's connection manager (rdma_cm), by the address and the port that the
@@ -21,22 +21,23 @@ use super::word::{Lane, Word};
 
 pub(super) use self::rdma::Rdma;
 
-/// What has come of a peer.
+/// An event of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
     Word(Word),
-    /// What was answered by this side in the connection of this number has not reached the peer,
-    /// which has given it up.
+    /// The answer of this side in the connection of this number has not reached the peer, which has
+    /// given it up.
     Lapsed(Lane, u16),
     Lost(Cause),
 }
 
-/// What has come, in order.
+/// The events that have come, in order.
 pub(super) type News = VecDeque<(PeerId, Heard)>;
 
 /// Carries words between the lives of ranks: in order, each once, or the peer is lost.
 pub(super) trait Manager {
-    /// What a card says of this rank, so that others reach it; nothing of how memory is flushed.
+    /// Returns what a card says of this rank, so that others reach it; nothing of how memory is
+    /// flushed.
     fn address(&self) -> Address;
 
     /// This life of `peer`, at this address, is the one to talk to from here on.
@@ -45,7 +46,7 @@ pub(super) trait Manager {
     /// Tells it a word, now or soon.
     fn say(&mut self, peer: PeerId, word: &Word) -> Post;
 
-    /// What peers say, in about so many events.
+    /// Hears what peers say, in about so many events.
     fn listen(&mut self, budget: u32, now: Instant, heard: &mut News);
 
     /// All that a peer has said was heard, and answered if there was an answer.
@@ -59,8 +60,8 @@ pub(super) trait Manager {
         None
     }
 
-    /// What knows how a queue pair gets to the other end that `word` names; `None` if the peer's
-    /// card tells that.
+    /// Returns the line that knows how a queue pair gets to the other end that `word` names; `None`
+    /// if the peer's card tells that.
     fn line(&self, _peer: PeerId, _word: &Word) -> Option<&Line> {
         None
     }
@@ -75,7 +76,7 @@ impl Sink for Ears<'_> {
         self.0.push_back((from, heard));
     }
     fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
-    /// Who has something to say tries with each poll.
+    /// Does nothing: what there is to say is tried with each poll.
     fn ready(&mut self, _peer: PeerId) {}
     fn lost(&mut self, peer: PeerId, cause: Cause) {
         self.0.push_back((peer, Heard::Lost(cause)));

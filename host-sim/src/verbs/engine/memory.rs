@@ -121,8 +121,8 @@ impl Engine {
     }
 }
 
-/// Whether a device with such capabilities can do it between a piece here and a `place` there; what
-/// it does here then.
+/// Returns the access that `act` takes to memory here; fails if a device with such capabilities
+/// cannot do it between a piece here and a `place` there.
 fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Cause> {
     let (len, max) = (local.len as u64, caps.limits.direct_bytes_max);
     let word = WORD_BYTES as u64;

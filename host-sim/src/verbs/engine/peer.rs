@@ -14,7 +14,7 @@ use super::{BARE_MAX, Done, Ending, Pair, Sent, WINDOW};
 /// The bit of an immediate value that says that there is a message; the low half is a limit.
 pub(super) const IS_MESSAGE: u32 = 1 << 16;
 
-/// Where a peer's device is.
+/// The place of a peer's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Place {
     pub(super) gid: [u8; 16],
@@ -40,7 +40,7 @@ pub(super) struct Peer {
     bare: u16,
     /// Something is expected of it: it is asked now and then whether it lives.
     pub(super) expected: bool,
-    /// It is being asked.
+    /// Set while it is being asked.
     probed: bool,
     /// A post was refused since the sink last heard that the peer is ready.
     pub(super) waiting: bool,
@@ -48,17 +48,17 @@ pub(super) struct Peer {
     pub(super) lost: bool,
 }
 
-/// Whether a peer can be talked to.
+/// The state of a peer: whether it can be talked to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Unknown,
-    /// It has been introduced; a connection is made when it is needed.
+    /// The peer has been introduced; a connection is made when it is needed.
     Known,
     Gone(Cause),
 }
 
 impl Peer {
-    /// One of which nothing is known. `is_lower` if this rank is lower than its.
+    /// Returns a peer of which nothing is known. `is_lower` if this rank is lower than its.
     pub(super) fn new(is_lower: bool) -> Self {
         Self {
             state: State::Unknown,
@@ -78,13 +78,13 @@ impl Peer {
         }
     }
 
-    /// Whether messages can be sent.
+    /// Returns true if messages can be sent.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
         self.bond.state() == Bonded::Open
     }
 
-    /// Whether there is to be a connection, and is none.
+    /// Returns true if there is to be a connection, and is none.
     pub(super) fn needs_connection(&self) -> bool {
         (self.waiting || self.expected) && self.state == State::Known && self.bond.state() == Bonded::Closed
     }
@@ -114,7 +114,7 @@ impl Peer {
         }
     }
 
-    /// What was answered has not reached the peer.
+    /// Notes that what was answered has not reached the peer.
     pub(super) fn lapse(&mut self, lane: Lane, serial: u16) {
         match lane {
             Lane::Messages => self.bond.lapse(serial),
@@ -122,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Whether it has nothing to say of its connections.
+    /// Returns true if it has nothing to say of its connections.
     pub(super) const fn is_silent(&self) -> bool {
         self.bond.is_silent() && self.direct.bond.is_silent()
     }
@@ -198,7 +198,7 @@ impl Peer {
         }
     }
 
-    /// Whether there is anything to say or to tell.
+    /// Returns true if there is nothing to say or to tell.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_silent()
             && !self.needs_connection()

@@ -1,4 +1,4 @@
-//! What a poll does.
+//! The work of a poll.
 
 use aldis_hal::{Cause, Instant, PeerId, Resource, Sink};
 

@@ -1,4 +1,4 @@
-//! What connections are made from, and whose they are.
+//! The resources that connections are made from, and the owners of queue pairs.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -75,7 +75,8 @@ impl Tools {
         }
     }
 
-    /// Whether a new queue pair is told from all that there have been: numbers come again.
+    /// Returns true if a new queue pair can be told from all that there have been: numbers come
+    /// again.
     pub(super) const fn is_clean(&self) -> bool {
         self.sent.stale == 0 && self.received.stale == 0
     }

@@ -1,4 +1,4 @@
-//! What ranks say to each other of their connections.
+//! The words that ranks say to each other of their connections.
 
 use aldis_hal::cause::Malformed;
 
@@ -14,7 +14,7 @@ pub(super) enum Lane {
     Memory = 1,
 }
 
-/// What is said of it.
+/// The kind of a word: what is said of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Kind {
     /// Here is a queue pair for it.
@@ -23,13 +23,13 @@ pub(super) enum Kind {
     Answer = 2,
     /// Both are connected.
     Go = 3,
-    /// It is closed.
+    /// The connection is closed.
     Close = 4,
     /// There will be none: the device of the one who was offered it cannot.
     Refuse = 5,
 }
 
-/// One thing that a peer is told.
+/// A word that a peer is told of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Word {
     pub(super) lane: Lane,
@@ -43,7 +43,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// One that names no queue pair.
+    /// Returns a word that names no queue pair.
     pub(super) const fn bare(lane: Lane, kind: Kind, serial: u16) -> Self {
         Self { lane, kind, serial, depth: 0, number: 0 }
     }

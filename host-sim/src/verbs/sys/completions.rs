@@ -14,7 +14,7 @@ use crate::verbs::error::VerbsError;
 /// Completions taken by one call.
 pub(in crate::verbs) const BATCH: usize = 16;
 
-/// Where the device tells what it has done.
+/// The queue in which the device tells what it has done.
 #[derive(Debug)]
 pub(in crate::verbs) struct Completions {
     pub(super) queue: *mut ffi::ibv_cq,
@@ -22,15 +22,15 @@ pub(in crate::verbs) struct Completions {
     _device: Rc<Device>,
 }
 
-/// How a work request has ended.
+/// The way in which a work request has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::verbs) enum Ending {
     Good,
     /// The other side did not answer, however often it was asked.
     NoAnswer,
-    /// It had no receive.
+    /// The peer had no receive.
     NotReady,
-    /// It does not let us touch that memory.
+    /// The peer does not let us touch that memory.
     Refused,
     /// The queue pair had failed before.
     Flushed,
@@ -38,14 +38,14 @@ pub(in crate::verbs) enum Ending {
     Failed,
 }
 
-/// One work request that is over.
+/// A work request that is over.
 #[derive(Debug)]
 pub(in crate::verbs) struct Done {
     pub(super) request: u64,
     /// The number of the queue pair here.
     pub(in crate::verbs) pair: u32,
     pub(in crate::verbs) ending: Ending,
-    /// What came, in bytes, and the immediate value; of receives alone.
+    /// The length of what came, in bytes, and the immediate value; of receives alone.
     pub(in crate::verbs) len: usize,
     pub(in crate::verbs) immediate: u32,
 }

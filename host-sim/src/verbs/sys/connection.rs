@@ -14,18 +14,19 @@ use super::{check, failed};
 use crate::verbs::choice::Choice;
 use crate::verbs::error::VerbsError;
 
-/// How long the device waits for an answer: 4.096 us times 2 to the power of this, 0.5 s.
+/// The exponent of the time for which the device waits for an answer: 4.096 us times 2 to the power
+/// of this, 0.5 s.
 const TIMEOUT: u8 = 17;
-/// How often it asks again. The largest number, 7, means for ever to soft RoCE.
+/// The number of times that it asks again. The largest number, 7, means for ever to soft RoCE.
 const RETRIES: u8 = 6;
-/// How often it asks one that has no receive; credits see to it that it has one.
+/// The number of times that it asks a peer that has no receive; credits see to it that it has one.
 const NOT_READY_RETRIES: u8 = 6;
-/// What it is to wait then: 0.64 ms.
+/// The code of the time that it is to wait then: 0.64 ms.
 const NOT_READY_TIMER: u8 = 12;
 /// Routers that a packet may pass.
 const HOPS: u8 = 64;
 
-/// Where the other end of a connection is.
+/// The other end of a connection.
 #[derive(Debug)]
 pub(in crate::verbs) struct Remote {
     pub(in crate::verbs) gid: [u8; 16],
@@ -38,10 +39,10 @@ pub(in crate::verbs) struct Remote {
     pub(in crate::verbs) depth: u8,
 }
 
-/// Who may send datagrams to a queue pair: whoever names this, as all of this program do.
+/// The key that permits datagrams to a queue pair: all senders of this program name it.
 pub(super) const DATAGRAM_KEY: u32 = 0xA1D1_5000;
 
-/// What a queue pair is, and is to have room for.
+/// The kind of a queue pair, and what it is to have room for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// [`IBV_QPT_RC`](ffi::ibv_qp_type::IBV_QPT_RC), or
@@ -64,7 +65,8 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// One that is connected to nobody, and the bytes that it takes inline.
+    /// Creates a queue pair that is connected to no peer; returns it and the bytes that it takes
+    /// inline.
     pub(super) fn new(
         domain: &Domain,
         receives: &Receives,
@@ -242,7 +244,8 @@ impl Drop for Connection {
     }
 }
 
-/// What a peer may do to memory here by a connection on which it can have so many reads under way.
+/// Returns what a peer may do to memory here by a connection on which it can have so many reads
+/// under way.
 fn access(depth: u8) -> ffi::ibv_access_flags {
     use ffi::ibv_access_flags as access;
     match depth {

@@ -32,7 +32,7 @@ pub(in crate::verbs) struct Datagrams {
     received: Rc<Completions>,
 }
 
-/// What its slots are to be.
+/// The numbers and sizes of its slots.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::verbs) struct Slots {
     /// Datagrams that can be under way.
@@ -77,7 +77,7 @@ impl Drop for Way {
 }
 
 impl Datagrams {
-    /// One that receives.
+    /// Creates a queue pair for datagrams, which receives.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         channel: &Rc<Channel>,
@@ -148,7 +148,7 @@ impl Datagrams {
         })
     }
 
-    /// Whether the device still sends from a slot.
+    /// Returns true if the device still sends from a slot.
     pub(in crate::verbs) fn is_lent(&self, slot: usize) -> bool {
         self.sends.place(slot, 0).is_none()
     }
@@ -165,7 +165,7 @@ impl Datagrams {
         Ok(taken)
     }
 
-    /// What came.
+    /// Returns the bytes that came.
     pub(in crate::verbs) fn bytes(&self, slot: usize, len: usize) -> &[u8] {
         self.receives.bytes(slot, ROUTE_BYTES + len).get(ROUTE_BYTES..).unwrap_or_default()
     }

@@ -16,7 +16,7 @@ use crate::verbs::error::VerbsError;
 /// The addresses of a port that are looked at.
 const GIDS: usize = 256;
 
-/// How often a device is looked for, after its port has changed.
+/// The number of times that a device is looked for, after its port has changed.
 const DOUBTS: u32 = 8;
 
 /// An open device.
@@ -24,17 +24,17 @@ const DOUBTS: u32 = 8;
 pub(in crate::verbs) struct Device {
     pub(super) context: *mut ffi::ibv_context,
     name: String,
-    /// How often it is still looked for.
+    /// The number of times that it is still looked for.
     doubts: Cell<u32>,
 }
 
-/// What soft RoCE calls its vendor (Linux, drivers/infiniband/sw/rxe/rxe_param.h).
+/// The number by which soft RoCE calls its vendor (Linux, drivers/infiniband/sw/rxe/rxe_param.h).
 const SOFT_VENDOR: u32 = 0xFF_FFFF;
-/// It answers a read with all packets at once, of which the card below it keeps a thousand (its
-/// `txqueuelen`): more are lost.
+/// The most bytes of an order to soft RoCE, which answers a read with all packets at once, of which
+/// the card below it keeps a thousand (its `txqueuelen`): more are lost.
 const SOFT_BYTES: u64 = 1 << 20;
 
-/// What of a device's limits matters here.
+/// The limits of a device that matter here.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::verbs) struct Limits {
     pub(in crate::verbs) pairs: u64,
@@ -45,7 +45,7 @@ pub(in crate::verbs) struct Limits {
     pub(in crate::verbs) bytes: u64,
     /// Reads and atomics under way, of a queue pair.
     pub(in crate::verbs) reads: u8,
-    /// Whether it updates words.
+    /// True if it updates words.
     pub(in crate::verbs) has_atomics: bool,
 }
 
@@ -71,8 +71,8 @@ impl Device {
         unsafe { BorrowedFd::borrow_raw((*self.context).async_fd) }
     }
 
-    /// Whether it has failed by now, or is gone. A device tells that; of a soft one the kernel says
-    /// that addresses of its port have changed, and then knows it no more.
+    /// Returns true if it has failed by now, or is gone. A device tells that; of a soft one the
+    /// kernel says that addresses of its port have changed, and then knows it no more.
     pub(in crate::verbs) fn has_failed(&self) -> bool {
         let mut has_failed = false;
         loop {
@@ -119,7 +119,7 @@ impl Device {
         Ok(Description { name: self.name.clone(), ports })
     }
 
-    /// What it can do, at most, at a port.
+    /// Returns what it can do, at most, at a port.
     pub(in crate::verbs) fn limits(&self, port: u8) -> Result<Limits, VerbsError> {
         let (attributes, port) = (self.attributes()?, self.port(port)?);
         let reads = attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom);

@@ -28,11 +28,11 @@ const BEFORE_FLUSH: u64 = 1 << 32;
 pub(in crate::verbs) struct DirectPair {
     // Before the regions that it uses.
     connection: Connection,
-    /// What is under way, each with the memory here.
+    /// The orders under way, each with the memory here.
     orders: Vec<Option<(Token, Rc<Region>)>>,
 }
 
-/// What is to be done.
+/// The operation that is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::verbs) enum Act {
     Read,
@@ -52,7 +52,7 @@ pub(in crate::verbs) struct Span {
 }
 
 impl DirectPair {
-    /// One with room for so many orders.
+    /// Creates a queue pair with room for so many orders.
     pub(in crate::verbs) fn new(
         domain: &Domain,
         receives: &Receives,
@@ -80,12 +80,12 @@ impl DirectPair {
         self.connection.connect_by(line, mtu, depth)
     }
 
-    /// Whether there is room for one more.
+    /// Returns true if there is room for one more.
     pub(in crate::verbs) fn has_room(&self) -> bool {
         self.orders.iter().any(Option::is_none)
     }
 
-    /// What is under way with a piece of `region`, or with any.
+    /// Returns the tokens of what is under way with a piece of `region`, or with any.
     pub(in crate::verbs) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
         let is_of = move |of: &Rc<Region>| region.is_none_or(|region| Rc::ptr_eq(of, region));
         self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)

@@ -45,7 +45,7 @@ impl Flush {
         FlushKey { key, base }
     }
 
-    /// Where to put what is read.
+    /// Returns the place for what is read.
     pub(super) fn place(&self) -> Option<ffi::ibv_sge> {
         self.0.place(BYTES, BYTES)
     }

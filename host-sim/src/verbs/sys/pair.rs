@@ -13,11 +13,12 @@ use super::slab::Slab;
 use crate::verbs::choice::Choice;
 use crate::verbs::error::VerbsError;
 
-/// What stands for a slot in the request of a message without one, and of a write of nothing.
+/// The number that stands for a slot in the request of a message without one, and of a write of
+/// nothing.
 const BARE: u32 = u32::MAX;
 const PROBE: u32 = u32::MAX - 1;
 
-/// What a send was that is over.
+/// The kind of a send that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::verbs) enum Sent {
     /// Of a slot, which is free again.
@@ -36,7 +37,7 @@ pub(in crate::verbs) struct Pair {
 }
 
 impl Pair {
-    /// One with so many slots to send from, and room for so many orders under way.
+    /// Creates a queue pair with so many slots to send from, and room for so many orders under way.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         receives: &Receives,
@@ -108,7 +109,7 @@ impl Pair {
         self.connection.stop()
     }
 
-    /// What it was that is over.
+    /// Returns the kind of the send that is over, and frees its slot.
     pub(in crate::verbs) fn take(&mut self, done: &Done) -> Sent {
         match done.request as u32 {
             BARE => Sent::Bare,

@@ -32,17 +32,17 @@ mod ffi {
 pub(in crate::verbs) const LETTER_BYTES: usize = 56;
 /// Requests that can wait to be looked at.
 const BACKLOG: i32 = 1024;
-/// How long to look for the way to an address at a time, ms.
+/// The time for which the way to an address is looked for at a time, ms.
 const RESOLVE_MS: i32 = 2000;
-/// How often a device asks again, and asks one that has no receive; a queue pair gets its own
-/// numbers.
+/// The number of times that a device asks again, and asks a peer that has no receive; a queue pair
+/// gets its own numbers.
 const RETRIES: u8 = 6;
 
-/// Where events come from.
+/// The channel that events come from.
 #[derive(Debug)]
 pub(in crate::verbs) struct Events(*mut ffi::rdma_event_channel);
 
-/// What has happened to one of the connections.
+/// An event of one of the connections.
 #[derive(Debug)]
 pub(in crate::verbs) struct Event {
     /// The [mark](Line::mark) of the connection.
@@ -52,7 +52,7 @@ pub(in crate::verbs) struct Event {
     pub(in crate::verbs) what: What,
 }
 
-/// What it was.
+/// The kind of an event.
 #[derive(Debug)]
 pub(in crate::verbs) enum What {
     /// Somebody wants to be connected, and says this.
@@ -67,7 +67,7 @@ pub(in crate::verbs) enum What {
         is_there: bool,
         letter: [u8; LETTER_BYTES],
     },
-    /// It was not found, or did not answer.
+    /// The peer was not found, or did not answer.
     Unreachable,
     /// The connection is over.
     Over,
@@ -147,7 +147,7 @@ impl Events {
 /// (InfiniBand Architecture Specification 1.4, volume 1, table 117).
 const NOBODY_LISTENS: i32 = 8;
 
-/// What was said with an event; zeros behind it.
+/// Returns what was said with an event; zeros behind it.
 ///
 /// # Safety
 /// The event has not been acknowledged.
@@ -187,7 +187,7 @@ pub(in crate::verbs) struct Offered {
 }
 
 impl Line {
-    /// One that nothing has been done with.
+    /// Creates a line that nothing has been done with.
     pub(in crate::verbs) fn new(events: &Rc<Events>, mark: usize) -> Result<Self, VerbsError> {
         let mut line = ptr::null_mut();
         let context = mark as *mut c_void;
@@ -202,7 +202,7 @@ impl Line {
         self.line as usize
     }
 
-    /// What its events are told by from here on.
+    /// Sets the mark by which its events are told from here on.
     pub(in crate::verbs) fn mark(&mut self, mark: usize) {
         // SAFETY: it is open, and the context is the user's.
         unsafe { (*self.line).context = mark as *mut c_void };
@@ -267,7 +267,7 @@ impl Line {
         unsafe { ffi::rdma_disconnect(self.line) };
     }
 
-    /// What a queue pair is to be told so that it reaches this state.
+    /// Returns what a queue pair is to be told so that it reaches this state.
     pub(super) fn attributes(
         &self,
         qp_state: verbs::ibv_qp_state::Type,
@@ -306,7 +306,7 @@ fn pointer(address: &mut SockaddrStorage) -> *mut nix::libc::sockaddr {
     address.as_ptr().cast_mut()
 }
 
-/// What a call has said, which leaves the error where C does.
+/// Returns the error of a call, which leaves it where C does, if it has failed.
 fn done(call: &'static str, code: i32) -> Result<(), VerbsError> {
     if code == 0 { Ok(()) } else { Err(failed(call)) }
 }

@@ -95,7 +95,7 @@ impl Receives {
         slot
     }
 
-    /// What came.
+    /// Returns the bytes that came.
     pub(in crate::verbs) fn bytes(&self, slot: usize, len: usize) -> &[u8] {
         let slots = self.shape.0 as usize;
         self.slabs.get(slot / slots).map_or(&[], |slab| slab.bytes(slot % slots, len))

@@ -64,7 +64,7 @@ impl Region {
         Ok(Self { region, base, len: memory.len as u64, access, _domain: Rc::clone(domain) })
     }
 
-    /// What the transport and peers may do there.
+    /// Returns what the transport and peers may do there.
     pub(in crate::verbs) fn access(&self) -> Access {
         self.access
     }

@@ -13,7 +13,7 @@ use super::device::Domain;
 use super::failed;
 use crate::verbs::error::VerbsError;
 
-/// Where memory of a slab begins: at a page.
+/// The boundary at which memory of a slab begins: a page.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 /// Registered memory in slots of one size. A slot is either ours or lent to the device.

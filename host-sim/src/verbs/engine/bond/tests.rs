@@ -33,7 +33,7 @@ impl End for Fake {
     }
 }
 
-/// One side: its bond, what is on its way to it, and how often it may still need one, and end it.
+/// A side: its bond, what is on its way to it, and how often it may still need one, and end it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Side {
     bond: Bond<Fake>,

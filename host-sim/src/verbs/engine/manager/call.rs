@@ -1,4 +1,4 @@
-//! One connection with a peer in the hands of rdma_cm.
+//! A connection with a peer in the hands of rdma_cm.
 //!
 //! ```text
 //! who needs it                                      the other
@@ -28,15 +28,15 @@ use super::super::word::{Kind, Word};
 use super::Heard;
 use super::letter::Letter;
 
-/// How long an answer surely waits to be read: Linux repeats it 16 times, every 4.3 s
+/// The time for which an answer surely waits to be read: Linux repeats it 16 times, every 4.3 s
 /// (`CMA_MAX_CM_RETRIES` and `CMA_CM_RESPONSE_TIMEOUT` of its drivers/infiniband/core/cma.c).
 const ANSWER_NS: u64 = Duration::from_secs(64).as_nanos() as u64;
-/// How long what could not be asked waits to be asked again.
+/// The time after which what could not be asked is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
 /// A connection as the system makes it; dropped, the other side hears of it.
 pub(super) trait Connecting: Sized {
-    /// What a new one needs to know.
+    /// The data that a new connection needs.
     type To;
 
     /// Begins to look for the way to a peer.
@@ -62,9 +62,9 @@ pub(super) struct Parties<'a, L: Connecting> {
     pub(super) epochs: (Epoch, Epoch),
     pub(super) to: &'a L::To,
     pub(super) now: Instant,
-    /// How long a peer may not answer.
+    /// The time for which a peer may not answer.
     pub(super) patience_ns: u64,
-    /// How long nothing was heard here before this.
+    /// The time before `now` for which nothing was heard here.
     pub(super) deaf_ns: u64,
 }
 
@@ -75,7 +75,7 @@ enum Stage {
     Routing,
     Asked,
     Later(Instant),
-    /// It has been answered, and the bond has heard so.
+    /// The peer has answered this side's request, and the bond has heard so.
     Replied,
     /// The peer has asked, and the bond has heard so.
     Asking,
@@ -88,7 +88,7 @@ enum Stage {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Call<L> {
     now: Option<Current<L>>,
-    /// One that is being ended.
+    /// A line that is being ended.
     parting: Option<L>,
 }
 
@@ -192,13 +192,13 @@ impl<L: Connecting> Call<L> {
         }
     }
 
-    /// What knows the way for a queue pair to the other end that a word names.
+    /// Returns the line that knows the way for a queue pair to the other end that a word names.
     pub(super) fn line(&self, word: &Word) -> Option<&L> {
         let now = self.now.as_ref().filter(|now| now.word.serial == word.serial);
         now.filter(|now| matches!(now.stage, Stage::Replied | Stage::Asking))?.line.as_ref()
     }
 
-    /// Whether there is something to be asked again, or will be.
+    /// Returns true if there is something to be asked again, or will be.
     pub(super) fn is_put_off(&self) -> bool {
         matches!(self.now, Some(Current { stage: Stage::Later(_), .. }))
     }
@@ -291,8 +291,8 @@ impl<L: Connecting> Current<L> {
         }
     }
 
-    /// Whether the answer that is read now may have been given up by who has said it: it was said
-    /// long ago perhaps, and could not be read before.
+    /// Returns true if the answer that is read now may have been given up by the peer that said it:
+    /// it was said long ago perhaps, and could not be read before.
     fn may_have_lapsed(&self, parties: &Parties<'_, L>) -> bool {
         parties.deaf_ns >= ANSWER_NS / 2 && parties.now.since(self.asked) >= ANSWER_NS
     }
@@ -314,8 +314,8 @@ impl<L: Connecting> Parties<'_, L> {
         Letter { from: self.ranks.0, epochs: self.epochs, word: *word }
     }
 
-    /// What the peer says of the connection that `of` is about; `None` if that is nothing of this
-    /// life of it.
+    /// Returns what the peer says of the connection that `of` is about; `None` if that is nothing
+    /// of this life of it.
     fn read(&self, bytes: &[u8; LETTER_BYTES], of: &Word) -> Option<Word> {
         let Letter { from, epochs, word } = Letter::decode(bytes)?;
         let is_its = (from, epochs) == (self.ranks.1, (self.epochs.1, self.epochs.0));

@@ -1,12 +1,12 @@
-//! What is said with each step of a connection that rdma_cm makes: a word, from which life to
-//! which.
+//! The letter that goes with each step of a connection that rdma_cm makes: a word, from which life
+//! to which.
 
 use aldis_hal::{Epoch, PeerId};
 
 use super::super::super::sys::LETTER_BYTES;
 use super::super::word::{WORD_BYTES, Word};
 
-/// What each begins with: that it is one, and of which form.
+/// The mark at the beginning of each letter: that it is one, and of which form.
 const MARK: u32 = 0xA1D1_5C01;
 /// Bytes of it.
 const BYTES: usize = 4 + 4 + 4 + 4 + WORD_BYTES;

@@ -21,7 +21,7 @@ use super::{Heard, Manager, News};
 
 /// The mark of what listens. That of a call tells its peer and lane.
 const LISTENER: usize = usize::MAX;
-/// How long events are not looked for after they were: each look is a call of the system.
+/// The time for which events are not looked for after they were: each look is a call of the system.
 const LOOK_NS: u64 = 20_000;
 const LANES: [Lane; 2] = [Lane::Messages, Lane::Memory];
 
@@ -39,7 +39,7 @@ pub(in super::super) struct Rdma {
     heard: News,
     /// When events were last looked for.
     now: Instant,
-    /// How long nothing was looked for before that.
+    /// The time before that for which nothing was looked for.
     deaf_ns: u64,
     /// Calls that are to be made again at some time.
     put_off: bool,
@@ -57,7 +57,7 @@ struct Row {
     early: [Option<(Line, Letter)>; 2],
 }
 
-/// What a call of this side needs.
+/// The data that a call of this side needs.
 pub(in super::super) struct To {
     events: Rc<Events>,
     mark: usize,

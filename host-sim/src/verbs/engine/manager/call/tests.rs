@@ -12,7 +12,7 @@ use super::*;
 #[derive(PartialEq, Eq, Hash, Debug)]
 struct Fake(u16);
 
-/// What was asked of the system about one.
+/// A request to the system about a connection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Act {
     Ask(Word),
@@ -104,7 +104,7 @@ impl End for Queues {
     }
 }
 
-/// What a side has still to hear, about the connection of that number.
+/// A thing that a side has still to hear, about the connection of that number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Told {
     Request(Word),
@@ -115,7 +115,7 @@ enum Told {
     Over,
 }
 
-/// How far an end of a connection is, in the system.
+/// The progress of an end of a connection, in the system.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum System {
     None,
@@ -135,7 +135,7 @@ struct Pair {
     is_late: bool,
 }
 
-/// What is on its way, to the end of that number of a pair.
+/// A packet on its way, to the end of that number of a pair.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Packet {
     Request(Word),
@@ -161,7 +161,7 @@ struct World {
     packets: Vec<(usize, usize, Packet)>,
     made: u32,
     next: u16,
-    /// How often something may find no answer in time that would have been answered.
+    /// The number of times that something may find no answer in time that would have been answered.
     delays: u8,
 }
 
