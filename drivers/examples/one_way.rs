@@ -52,7 +52,7 @@ fn region((start, len): (usize, usize)) -> Region<'static> {
     unsafe { Region::new(start, len) }
 }
 
-/// One batch of round trips over the raw lines; ns one way.
+/// Returns the time one way, ns, in a batch of round trips over the raw lines.
 fn raw(rank: usize, sequence: &mut u64) -> f64 {
     let (out, back) = (&LINES[rank], &LINES[1 - rank]);
     let start = Instant::now();
@@ -73,7 +73,7 @@ fn raw(rank: usize, sequence: &mut u64) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(ROUNDS) / 2.0
 }
 
-/// One batch of round trips of `len` bytes over the transport; ns one way.
+/// Returns the time one way, ns, in a batch of round trips of `len` bytes over the transport.
 fn shm(shm: &mut Shm<'_>, rank: u32, len: usize) -> f64 {
     let peer = PeerId(1 - rank);
     let mut sink = Count::default();
@@ -94,7 +94,8 @@ fn shm(shm: &mut Shm<'_>, rank: u32, len: usize) -> f64 {
     start.elapsed().as_nanos() as f64 / f64::from(ROUNDS) / 2.0
 }
 
-/// One batch of 8-byte messages in one direction, as fast as they go; ns a message.
+/// Returns the time of a message, ns, in a batch of 8-byte messages in one direction, as fast as
+/// they go.
 fn stream(shm: &mut Shm<'_>, rank: u32) -> f64 {
     let mut sink = Count::default();
     let start = Instant::now();

@@ -68,7 +68,7 @@ pub use transport::Direct;
 use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, PeerId};
 
-/// What copies bytes between this process and others.
+/// An engine that copies bytes between this process and others.
 ///
 /// # Implementation safety
 ///
@@ -78,33 +78,33 @@ use aldis_hal::{Cause, PeerId};
 /// [`await_end`](Self::await_end) returns without its condition, only if the thread cannot be
 /// between having looked at a place and having written there.
 pub unsafe trait CopyEngine {
-    /// Whether memory of `peer` can be read, some of it at least.
+    /// Checks that memory of `peer` can be read, some of it at least.
     ///
     /// # Errors
     /// Why not.
     fn reads(&self, peer: PeerId) -> Result<(), &'static str>;
 
-    /// Whether any memory of `peer` can be read, not only what is mapped here.
+    /// Returns true if any memory of `peer` can be read, not only what is mapped here.
     fn reads_all(&self, peer: PeerId) -> bool {
         self.reads(peer).is_ok()
     }
 
-    /// Whether some memory of `peer` is mapped here, and some of ours there.
+    /// Returns true if some memory of `peer` is mapped here, and some of ours there.
     fn maps(&self, _peer: PeerId) -> bool {
         false
     }
 
-    /// Whether `peer` has this memory of ours mapped.
+    /// Returns true if `peer` has this memory of ours mapped.
     fn is_mapped(&self, _peer: PeerId, _memory: Memory) -> bool {
         false
     }
 
-    /// Whether `peer` can be expected to read this memory of ours: what it cannot is not shown to
-    /// it.
+    /// Returns true if `peer` can be expected to read this memory of ours: what it cannot is not
+    /// shown to it.
     fn shows(&self, peer: PeerId, memory: Memory) -> bool;
 
-    /// What users are told of reading memory of `peer`, if it is more than [`reads`](Self::reads)
-    /// says.
+    /// Returns what users are told of reading memory of `peer`, if it is more than
+    /// [`reads`](Self::reads) says.
     fn remark(&self, peer: PeerId) -> Option<&'static str> {
         self.reads(peer).err()
     }
@@ -116,12 +116,12 @@ pub unsafe trait CopyEngine {
         None
     }
 
-    /// Whether memory of `peer` can be written.
+    /// Returns true if memory of `peer` can be written.
     fn writes(&self, peer: PeerId) -> bool;
 
-    /// Whether an owner is to write a part of what a reader wants of its memory at `from`, which is
-    /// not mapped, to `into` in that reader's. Not where writing is so slow that the reader had
-    /// better do all of it.
+    /// Returns true if an owner is to write a part of what a reader wants of its memory at `from`,
+    /// which is not mapped, to `into` in that reader's. False where writing is so slow that the
+    /// reader had better do all of it.
     fn shares(&self, peer: PeerId, from: u64, into: u64) -> bool {
         let _ = (from, into);
         self.writes(peer)
@@ -150,8 +150,8 @@ pub unsafe trait CopyEngine {
     /// This thread, for [`is_within`](Self::is_within).
     fn thread(&self) -> u32;
 
-    /// Whether that thread of `peer` may be within a [`write`](Self::write) that has looked at its
-    /// place already.
+    /// Returns true if that thread of `peer` may be within a [`write`](Self::write) that has looked
+    /// at its place already.
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool;
 
     /// Returns once `is_over`, or once that thread of `peer` cannot be within a

@@ -124,7 +124,9 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// The rank of `setup` on its device; an entry of the caller's memory for each rank of the job.
     ///
     /// # Errors
-    /// As [`Roster::new`]; [`Cause::TooBig`] for a device whose frames do not hold a message.
+    /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank
+    /// outside the job, [`Cause::TooBig`] for a device whose frames do not hold a message; the rest
+    /// as [`Roster::new`].
     pub fn new(nic: N, setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
         let roster = Roster::new(setup, entries)?;
         let (here, offload) = (Framing::Ethernet.station(nic.mac()), nic.offload());
@@ -227,7 +229,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
         self.roster.poll_timeout().unwrap_or(Instant::NEVER)
     }
 
-    /// What was seen and refused.
+    /// Returns the counters of what was seen and refused.
     pub const fn counters(&self) -> &Counters {
         self.roster.counters()
     }
@@ -255,7 +257,7 @@ impl<N> fmt::Debug for Discovery<'_, N> {
     }
 }
 
-/// Whether a frame is one of discovery's; if so, it has been taken.
+/// Takes a frame if it is one of discovery's. Returns true if so.
 fn heard(roster: &mut Roster<'_>, framing: Framing, here: Station, offload: Offload, bytes: &[u8]) -> bool {
     match framing.parse(DISCOVERY_SUBTYPE, bytes, here, true, offload) {
         Ok((from, message)) => {

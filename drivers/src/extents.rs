@@ -14,7 +14,7 @@ use core::fmt;
 pub struct Extent {
     /// The first byte.
     pub offset: usize,
-    /// How many.
+    /// The number of bytes.
     pub len: usize,
 }
 
@@ -37,14 +37,14 @@ pub enum ExtentError {
         /// Bytes free altogether.
         free: usize,
     },
-    /// As many extents are in use as the table bears.
+    /// The table is full: as many extents are in use as it bears.
     TooMany {
         /// So many.
         max: usize,
     },
     /// An alignment that is no power of two.
     Alignment {
-        /// What was asked for.
+        /// The alignment that was asked for.
         align: usize,
     },
 }
@@ -66,8 +66,8 @@ impl fmt::Display for ExtentError {
 
 impl core::error::Error for ExtentError {}
 
-/// What is free of a stretch of memory, with at most `MAX` holes, and so at most `MAX - 1` extents
-/// in use.
+/// The free parts of a stretch of memory, with at most `MAX` holes, and so at most `MAX - 1`
+/// extents in use.
 #[derive(Clone, Debug)]
 pub struct Extents<const MAX: usize> {
     holes: [Extent; MAX],

@@ -76,7 +76,9 @@ impl Shared {
     /// asks. Whoever else has the memory uses it as this driver does.
     ///
     /// # Errors
-    /// As [`pci::enable`] and [`pci::memory`].
+    /// [`Cause::Device`] for a device whose base addresses make no sense or that has no such
+    /// memory, [`Cause::Full`] if the window has no room or the memory no address; see
+    /// [`pci::enable`] and [`pci::memory`].
     pub unsafe fn find<C: ConfigurationAccess>(
         root: &mut PciRoot<C>,
         buses: u8,
@@ -125,9 +127,9 @@ impl Shared {
     /// ```
     ///
     /// # Errors
-    /// As [`Geometry::check`]; [`Cause::RankOutOfRange`]; [`Cause::TooBig`] if the memory does not
-    /// hold all inboxes, with what is needed and what there is; [`Cause::Unaligned`] for memory
-    /// that does not begin at a page.
+    /// [`Cause::RankOutOfRange`] for a rank outside the geometry; [`Cause::TooBig`] if the memory
+    /// does not hold all inboxes, with what is needed and what there is; [`Cause::Unaligned`] for
+    /// memory that does not begin at a page; the rest as [`Geometry::check`].
     pub unsafe fn inbox(&self, geometry: &Geometry, rank: PeerId) -> Result<Region<'static>, Cause> {
         geometry.check()?;
         if rank.0 >= geometry.peers {
@@ -175,7 +177,7 @@ impl Shared {
         self.place(rank)?.read::<Exact>(job, buffer)
     }
 
-    /// Where the card of a rank is.
+    /// Returns the place of a rank's card.
     fn place(&self, rank: PeerId) -> Option<&Place> {
         let end = rank.index().checked_add(1)?.checked_mul(size_of::<Place>())?;
         let place = self.start.cast::<Place>();
@@ -188,7 +190,8 @@ impl Shared {
     }
 }
 
-/// Where the inbox of `rank` begins, behind the cards and the inboxes of lower ranks.
+/// Returns the offset at which the inbox of `rank` begins, behind the cards and the inboxes of
+/// lower ranks.
 const fn inbox_at(geometry: &Geometry, rank: u32) -> usize {
     let cards = pages((geometry.peers as usize).saturating_mul(size_of::<Place>()));
     cards.saturating_add(pages(geometry.inbox_bytes()).saturating_mul(rank as usize))

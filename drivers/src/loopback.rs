@@ -9,7 +9,7 @@ use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Pos
 /// Bytes before each message: its length, padded so that messages start 8-byte aligned.
 const HEAD_BYTES: usize = 8;
 
-/// What a message to oneself costs: two copies within the cache at some 10 GB/s each and no wire.
+/// The cost of a message to oneself: two copies within the cache at some 10 GB/s each and no wire.
 const COST: Cost = Cost { overhead_ns: 10, latency_ns: 0, per_kib_ns: 200 };
 
 /// The transport that reaches only its own rank: a ring of frames of one size, in the caller's
@@ -69,7 +69,7 @@ impl<'m> Loopback<'m> {
         })
     }
 
-    /// Whether the next frame can take `len` bytes for `peer`.
+    /// Checks that the next frame can take `len` bytes for `peer`.
     #[inline]
     fn admit(&mut self, peer: PeerId, len: usize) -> Result<(), Refusal> {
         let max = self.caps.limits.bcopy_bytes_max;

@@ -1,4 +1,4 @@
-//! What a transport can do, how much of it, and at what price.
+//! Capabilities of a transport: what it can do, how much of it, and at what price.
 
 use bitflags::bitflags;
 
@@ -12,9 +12,9 @@ bitflags! {
         const BCOPY = 1 << 1;
         /// Gather lists sent from the user's memory, completed by token.
         const ZCOPY = 1 << 2;
-        /// One-sided write.
+        /// A one-sided write.
         const PUT = 1 << 3;
-        /// One-sided read, of any memory.
+        /// A one-sided read, of any memory.
         const GET = 1 << 4;
         /// Fetch-and-add on 64-bit words.
         const ATOMIC_ADD = 1 << 5;
@@ -31,7 +31,7 @@ bitflags! {
         const MAPPABLE = 1 << 11;
         /// The transport matches tags itself.
         const HARDWARE_TAGS = 1 << 12;
-        /// One post can reach several peers.
+        /// A post can reach several peers.
         const MULTICAST = 1 << 13;
         /// A sleeping poller can be woken by an arrival.
         const WAKE_UP = 1 << 14;
@@ -95,9 +95,9 @@ impl Cost {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Caps {
-    /// What it can do.
+    /// The features that it has.
     pub features: Features,
-    /// How much.
+    /// The limits of what it can do.
     pub limits: Limits,
     /// At what price.
     pub cost: Cost,

@@ -72,7 +72,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// What is wrong with bytes that came from the wire.
+/// The defect of bytes that came from the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -196,7 +196,7 @@ pub enum Cause {
     PartitionOutOfRange {
         /// The partition.
         partition: u32,
-        /// How many there are.
+        /// The number of partitions that there are.
         partitions: u32,
     },
     /// A partition that was made ready before in this round.
@@ -280,7 +280,7 @@ pub enum Cause {
     Unrepresentable {
         /// Its magnitude.
         magnitude: u64,
-        /// Whether it is below zero.
+        /// True if it is below zero.
         negative: bool,
         /// Bytes of the form that is too narrow.
         bytes: u8,
@@ -324,15 +324,15 @@ pub enum Cause {
     /// Ranks of a communicator have made unlike collective calls, where all must make the same ones
     /// in the same order.
     UnlikeCall {
-        /// What this rank has called.
+        /// The call that this rank has made.
         own: Operation,
         /// With this root, modulo 32; zero where there is none.
         own_root: u8,
-        /// What the peer has called instead.
+        /// The call that the peer has made instead.
         theirs: Operation,
         /// With this root, modulo 32; zero where there is none.
         their_root: u8,
-        /// Whether there are so few ranks that roots are told exactly.
+        /// True if there are so few ranks that roots are told exactly.
         is_exact: bool,
     },
     /// Ranks of a communicator have made the same collective call with unlike counts, types,

@@ -10,8 +10,8 @@
 /// Bytes that a `memcpy` moves without a string move: fewer than 2,112.
 const PIECE_BYTES: usize = 2048;
 
-/// How far behind the source, within pages, a target of a slow string move is less than: of one of
-/// up to a page, and of a longer one or one of Linux's.
+/// The bytes behind the source, within pages, below which a target makes a string move slow: one of
+/// up to a page, and a longer one or one of Linux's.
 const SLOW_BYTES: usize = 64;
 const SLOW_LONG_BYTES: usize = 32;
 
@@ -21,14 +21,14 @@ pub const fn behind(to: usize, from: usize) -> usize {
     to.wrapping_sub(from) % 4096
 }
 
-/// Whether Linux is slow to move bytes between these addresses of any processes.
+/// Returns true if Linux is slow to move bytes between these addresses of any processes.
 #[inline]
 pub const fn is_slow_in_linux(to: usize, from: usize) -> bool {
     is_slow(to, from, SLOW_LONG_BYTES)
 }
 
-/// Whether the target is behind the source by less than so many bytes, and string moves may be
-/// taken.
+/// Returns true if the target is behind the source by less than so many bytes, and string moves may
+/// be taken.
 #[inline]
 const fn is_slow(to: usize, from: usize, below: usize) -> bool {
     cfg!(target_arch = "x86_64") && behind(to, from).wrapping_sub(1) < below - 1

@@ -1,4 +1,4 @@
-//! One log shim for every no_std crate: `defmt` on a board, `log` on a host, nothing otherwise.
+//! The log shim of every no_std crate: `defmt` on a board, `log` on a host, nothing otherwise.
 
 /// Logs at debug level through whichever of the features `defmt` and `log` is on; both off, it is
 /// nothing.

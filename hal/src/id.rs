@@ -55,7 +55,8 @@ impl fmt::Display for Handle {
     }
 }
 
-/// What a queued post is completed by: the kernel's own request handle, opaque to the transport.
+/// The token by which a queued post is completed: the kernel's own request handle, opaque to the
+/// transport.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Token(pub Handle);

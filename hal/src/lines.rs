@@ -28,7 +28,7 @@
 use crate::cause::Cause;
 use crate::id::PeerId;
 
-/// How many lines there are, and how large. The same on all ranks of a job.
+/// The number of lines, and their sizes. The same on all ranks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct LinesShape {
@@ -45,7 +45,7 @@ pub struct LinesShape {
     pub chunk_bytes: u32,
 }
 
-/// What a rank says of its part in a collective.
+/// A rank's note on its part in a collective.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Note {
@@ -57,17 +57,17 @@ pub struct Note {
     pub bytes: u64,
 }
 
-/// What another rank has said. Its numbers are that rank's, and not to be trusted.
+/// A note that another rank has given. Its numbers are that rank's, and not to be trusted.
 #[derive(Clone, Copy, Debug)]
 pub struct Notice<'a> {
-    /// What it says.
+    /// The note itself.
     pub note: Note,
-    /// What stands in its line: as many bytes as it says it contributes, or of more than a line
+    /// The contents of its line: as many bytes as it says it contributes, or of more than a line
     /// holds [`START_BYTES`].
     pub payload: &'a [u8],
 }
 
-/// How far a rank has come, or several have.
+/// The progress of a rank, or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Progress {
@@ -77,8 +77,8 @@ pub struct Progress {
     pub done: u32,
 }
 
-/// Whether one of these numbers is earlier than another. They count from an arbitrary start and are
-/// not far from each other.
+/// Returns true if one of these numbers is earlier than another. They count from an arbitrary start
+/// and are not far from each other.
 pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
@@ -93,10 +93,10 @@ pub const START_BYTES: usize = 4;
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
 /// and wrap around.
 pub trait Lines {
-    /// How many there are.
+    /// Returns the number of lines, and their sizes.
     fn shape(&self) -> LinesShape;
 
-    /// Whether the lines of `peer` can be read here.
+    /// Checks that the lines of `peer` can be read here.
     ///
     /// # Errors
     /// Why not.
@@ -113,8 +113,8 @@ pub trait Lines {
     /// Starts the next collective: its number.
     fn begin(&mut self, set: u32) -> u32;
 
-    /// Whether a collective has a line: false while one so far before it is not finished on this
-    /// rank that they share it.
+    /// Returns true if a collective has a line: false while one so far before it is not finished on
+    /// this rank that they share it.
     fn admits(&self, set: u32, number: u32) -> bool;
 
     /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while
@@ -125,8 +125,8 @@ pub trait Lines {
     /// [`Cause::TooBig`] for a payload that does not fit into a line.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
-    /// What stands in this rank's line of a collective, all of it, to be written before it is
-    /// [told](Self::tell); `None` as [`publish`](Self::publish) is false.
+    /// Returns the payload of this rank's line of a collective, all of it, to be written before it
+    /// is [told](Self::tell); `None` where [`publish`](Self::publish) would return false.
     fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
     /// Lets everybody read this rank's line of a collective, which was there to be written.
@@ -143,7 +143,7 @@ pub trait Lines {
     /// This rank reads no line and no chunk of this collective any more, and writes none.
     fn finish(&mut self, set: u32, number: u32);
 
-    /// As [`finish`](Self::finish), of every collective that was begun, in all sets.
+    /// Does what [`finish`](Self::finish) does, for every collective that was begun, in all sets.
     fn abandon(&mut self);
 
     /// Gives the stream of chunks to a collective: its next position. `None` while another of this
@@ -166,17 +166,19 @@ pub trait Lines {
     /// with; `None` if it is not filled yet.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it
+    /// cannot be read, like [`look`](Self::look).
     fn chunk(&self, set: u32, position: u32, peer: PeerId) -> Result<Option<&[u8]>, Cause>;
 
     /// This rank is done with everybody's chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
-    /// How far `peer` has come, which may be this rank itself; all the way, once its set is another
-    /// communicator's.
+    /// Returns how far `peer` has come, which may be this rank itself; all the way, once its set is
+    /// another communicator's.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it
+    /// cannot be read, like [`look`](Self::look).
     fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause>;
 
     /// All others of the communicator have come so far: what is before is free to be written again.

@@ -8,7 +8,7 @@ use bitflags::bitflags;
 use crate::id::RegionId;
 
 bitflags! {
-    /// What peers and devices may do with a registered region.
+    /// The rights of peers and devices to a registered region.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub struct Access: u8 {
         /// This side's transport reads it (a send buffer).
@@ -79,7 +79,7 @@ impl<'a> Mapped<'a> {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no bytes.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -92,9 +92,9 @@ impl<'a> Mapped<'a> {
 /// The memory from `start` for `len` bytes must be valid for reads and writes as long as the value
 /// lives, must not be reachable by any other owner, and must stand at `bus_address` for the device.
 pub unsafe trait DmaMemory {
-    /// Where the processor sees it.
+    /// Returns the memory as the processor sees it.
     fn memory(&self) -> Memory;
-    /// Where the device sees it.
+    /// Returns the address at which the device sees it.
     fn bus_address(&self) -> u64;
     /// Makes the processor's writes visible to the device. Nothing to do on coherent machines.
     fn flush(&self, _offset: usize, _len: usize) {}

@@ -13,7 +13,7 @@ use bitflags::bitflags;
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Mac(pub [u8; 6]);
 
-/// Whether frames can pass.
+/// The state of a link: whether frames can pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Link {

@@ -187,13 +187,13 @@ const fn of_blocks(operation: Operation) -> &'static str {
     }
 }
 
-/// Where there are none, they have no names.
+/// Returns the same name for all: where there are none, they have no names.
 #[cfg(feature = "compact")]
 const fn of_blocks(_operation: Operation) -> &'static str {
     "collective"
 }
 
-/// What a rank is doing, for whoever has to explain why it hangs or where it died.
+/// The activity of a rank, to explain why it hangs or where it died.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Activity {
@@ -214,7 +214,7 @@ impl Activity {
     pub const NONE: Self = Self { operation: Operation::None, peer: None, tag: None, context: 0, bytes: 0 };
 }
 
-/// What the kernel needs from the machine it runs on.
+/// The services that the kernel needs from the machine it runs on.
 pub trait Platform {
     /// Monotonic time. Needs no common origin with other ranks.
     fn now(&self) -> Instant;

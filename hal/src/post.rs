@@ -29,7 +29,7 @@ impl fmt::Display for Again {
     }
 }
 
-/// What became of a post.
+/// The outcome of a post.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "a post that was not taken must be tried again or failed"]

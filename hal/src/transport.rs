@@ -39,7 +39,7 @@ pub trait Slot {
     fn commit(self);
 }
 
-/// What a transport delivers to while it is polled. Implemented by the kernel's engine.
+/// A receiver of what a transport delivers while it is polled. Implemented by the kernel's engine.
 pub trait Sink {
     /// A whole active message from `from`, in the transport's own memory.
     fn arrived(&mut self, from: PeerId, message: &[u8]);
@@ -109,14 +109,14 @@ pub enum Atomic {
     },
 }
 
-/// One transport's answer for one peer, for [`Transport::survey`].
+/// A transport's answer for one peer, for [`Transport::survey`].
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
     /// The transport's name.
     pub transport: &'static str,
     /// Its capabilities towards the peer, or why it cannot reach it.
     pub caps: Result<&'a Caps, Cause>,
-    /// What is to be said of reading the peer's memory: why it does not, if it could in principle,
+    /// A remark on reading the peer's memory: why the transport does not, if it could in principle,
     /// or which of it.
     pub remark: Option<&'static str>,
 }
@@ -132,11 +132,11 @@ pub trait Transport {
     where
         Self: 'a;
 
-    /// Whether it ever touches registered memory: gathers from it, places messages in it, reads and
+    /// True if it ever touches registered memory: gathers from it, places messages in it, reads and
     /// writes it one-sided. For a transport that never does the kernel has no code for that.
     const DIRECT: bool = false;
 
-    /// Whether [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
+    /// True if [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
     /// this is false.
     const HAS_LINES: bool = false;
 
@@ -170,11 +170,11 @@ pub trait Transport {
     /// noticed anyway.
     fn expect(&mut self, _peer: PeerId) {}
 
-    /// What is posted from here on may wait for [`uncork`](Self::uncork), to leave together: no
+    /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no
     /// poll comes before that.
     fn cork(&mut self) {}
 
-    /// What has waited since [`cork`](Self::cork) leaves. If there is `more` to come, and a poll
+    /// Sends what has waited since [`cork`](Self::cork). If there is `more` to come, and a poll
     /// before anything can come of it, what is not the first to its peer since the last poll may
     /// wait for the next one, or for the next post.
     fn uncork(&mut self, _more: bool) {}
@@ -221,7 +221,8 @@ pub trait Transport {
         Err(Cause::Unsupported)
     }
 
-    /// Whether `peer` has this memory of ours mapped, so that it reads there without a call.
+    /// Returns true if `peer` has this memory of ours mapped, so that it reads there without a
+    /// call.
     fn is_mapped(&self, _peer: PeerId, _memory: Memory) -> bool {
         false
     }
@@ -292,18 +293,18 @@ pub trait Transport {
     /// few microseconds old unless the transport declares [`Features::TIMED`].
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
 
-    /// Whether a poll may find a message of `peer`: a look that takes nothing and costs next to
-    /// nothing, for whoever waits for that one. True where only a poll can tell. What it does not
-    /// see - other peers, room for what waits to be sent, a loss - is found by polling now and then
-    /// all the same.
+    /// Returns true if a poll may find a message of `peer`: a look that takes nothing and costs
+    /// next to nothing, for a caller that waits for that message. True where only a poll can tell.
+    /// What it does not see - other peers, room for what waits to be sent, a loss - is found by
+    /// polling now and then all the same.
     #[inline]
     fn has_news(&self, _peer: PeerId) -> bool {
         true
     }
 
-    /// Whether everything that was posted has arrived, as far as this side can know, and nothing is
-    /// owed in return. A transport that repeats what is lost must be polled until then; what it
-    /// still holds when polling ends is lost.
+    /// Returns true if everything that was posted has arrived, as far as this side can know, and
+    /// nothing is owed in return. A transport that repeats what is lost must be polled until then;
+    /// what it still holds when polling ends is lost.
     fn is_idle(&self) -> bool {
         true
     }

@@ -43,8 +43,8 @@ enum Without {
 struct Shared {
     entry: Entry,
     cells: Vec<UnsafeCell<u32>>,
-    /// Whether the owner is in its call of the system, between having looked at a place and having
-    /// written there.
+    /// Set while the owner is in its call of the system, between having looked at a place and
+    /// having written there.
     within: AtomicU32,
     without: Without,
 }
@@ -150,7 +150,7 @@ impl Shared {
         self.cells[..2].iter().for_each(|cell| cell.with_mut(|cell| unsafe { *cell = 99 }));
     }
 
-    /// One read: when the reader has all, everything is there, once.
+    /// Reads once: when the reader has all, everything is there, once.
     fn read(&self) {
         assert!(self.entry.take_help());
         self.entry.offer(&offered(1), 0);

@@ -23,7 +23,7 @@ const SHARED_CHUNK_BYTES_MAX: u32 = 128 << 10;
 const SHARED_BYTES_MIN: usize = 2 * SHARED_CHUNK_BYTES_MIN as usize;
 const MAPPED_SHARED_BYTES_MIN: usize = 1 << 20;
 
-/// As many chunks at least has a shared read that is a plain copy: the reader does several while
+/// The least number of chunks of a shared read that is a plain copy: the reader does several while
 /// the owner does one.
 const MAPPED_CHUNKS_MIN: u64 = 16;
 
@@ -59,7 +59,7 @@ pub(super) struct Read {
     waited: u32,
 }
 
-/// What a key names: an entry of the owner's, and what its generation must be.
+/// The target of a key: an entry of the owner's, and what its generation must be.
 pub(super) struct Named {
     entry: u32,
     generation: u32,
@@ -93,7 +93,7 @@ impl Read {
     };
 }
 
-/// What a step of a read came to.
+/// The outcome of a step of a read.
 pub(super) enum Step {
     /// There is more.
     On,
@@ -103,9 +103,9 @@ pub(super) enum Step {
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// One chunk: of a read under way, which goes on until it is over or waits for the owner, or,
-    /// if there is none to be copied, of one that others have under way here. Two that read from
-    /// each other so leave each other alone: each would pay for the other's calls.
+    /// Copies one chunk: of a read under way, which goes on until it is over or waits for the
+    /// owner, or, if there is none to be copied, of one that others have under way here. Two that
+    /// read from each other so leave each other alone: each would pay for the other's calls.
     #[inline(never)]
     pub(super) fn copy<S: Sink>(&mut self, sink: &mut S) -> u32 {
         let left = self.reading.rotate_right(self.turn);
@@ -134,7 +134,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self.peers.get(peer.index())?.as_ref()?.entry(index)
     }
 
-    /// One chunk of the read into region `index`.
+    /// Copies one chunk of the read into region `index`.
     pub(super) fn step(&mut self, index: u32) -> Step {
         let Some(&slot) = self.slots.0.get(reader(index)) else { return Step::Over(Err(Cause::Stale)) };
         let Slot { peer, memory, mut read, .. } = slot;
@@ -297,7 +297,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         self.serial
     }
 
-    /// What a read is, if both sides' memory is there.
+    /// Plans a read, if both sides' memory is there.
     pub(super) fn plan(
         &mut self,
         peer: PeerId,
@@ -376,7 +376,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if at_once { self.step(index) } else { Step::On }
     }
 
-    /// Whether anything is shown to a peer.
+    /// Returns true if anything is shown to a peer.
     fn shows_to(&self, peer: PeerId) -> bool {
         let is_shown = |(index, slot): (u32, &Slot)| self.shown & bit(index) != 0 && slot.peer == peer;
         self.shown != 0 && (0..ENTRIES).zip(&self.slots.0).any(is_shown)

@@ -12,7 +12,7 @@ use super::table::ENTRIES;
 /// Regions that are registered at a time: the first half can be shown, the other is read into.
 pub(super) const REGIONS: usize = 2 * ENTRIES as usize;
 
-/// What is registered; a row of the caller's memory.
+/// The registered regions; a row of the caller's memory.
 #[derive(Debug)]
 pub struct Slots(pub(super) [Slot; REGIONS]);
 
@@ -21,7 +21,7 @@ impl Slots {
     pub const EMPTY: Self = Self([Slot::EMPTY; REGIONS]);
 }
 
-/// One region.
+/// A slot for one region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Slot {
     /// Odd while it is registered.
@@ -49,7 +49,7 @@ impl Slot {
         self.generation & 1 == 1
     }
 
-    /// Whether a piece is inside.
+    /// Returns true if a piece is inside.
     pub(super) fn holds(&self, offset: usize, len: usize) -> bool {
         offset.checked_add(len).is_some_and(|end| end <= self.memory.len)
     }

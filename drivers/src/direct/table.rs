@@ -52,7 +52,7 @@ impl Long {
     }
 }
 
-/// Where a chunk belongs in the reader's memory: address and length, as `struct iovec` of a 64-bit
+/// The place of a chunk in the reader's memory: address and length, as `struct iovec` of a 64-bit
 /// system.
 #[repr(C, align(16))]
 pub struct Place {
@@ -74,7 +74,7 @@ impl Place {
     }
 }
 
-/// One region that is shown, and the read of it that is under way.
+/// A region that is shown, and the read of it that is under way.
 #[repr(C, align(64))]
 pub(super) struct Entry {
     shown: Shown,
@@ -104,7 +104,7 @@ struct Offer {
     /// The generation of the region that it reads: an offer outlives a region whose reader has not
     /// noticed its end.
     generation: Word,
-    /// Where in the region it begins.
+    /// The offset in the region at which it begins.
     first: Long,
     len: Long,
 }
@@ -112,15 +112,15 @@ struct Offer {
 /// Of both.
 #[repr(C, align(64))]
 struct Shared {
-    /// Who has taken what; see [`Claims`].
+    /// The chunks that are taken, and by which side; see [`Claims`].
     claims: AtomicU32,
-    /// One while a reader has the help of the owner: one reader at a time writes the offer and the
-    /// places.
+    /// Set to one while a reader has the help of the owner: one reader at a time writes the offer
+    /// and the places.
     help: AtomicU32,
     /// Chunks that the owner has written whole, by their bits; the owner writes it while it is
     /// engaged, and the reader before it offers.
     written: Word,
-    /// One while the owner may take a chunk or write one; written by the owner.
+    /// Set to one while the owner may take a chunk or write one; written by the owner.
     engaged: Word,
 }
 
@@ -138,7 +138,7 @@ impl Claims {
     }
 }
 
-/// What a reader or an owner that asks for a chunk gets.
+/// The answer to a reader or an owner that asks for a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Chunk {
     /// This one is the asker's alone.
@@ -224,7 +224,7 @@ impl Entry {
         if here && self.is_shown(generation) { Ok(found) } else { Err(Cause::Stale) }
     }
 
-    /// Whether what was read before this call was shown all the while.
+    /// Returns true if what was read before this call was shown all the while.
     pub(super) fn is_shown(&self, generation: u32) -> bool {
         fence(Ordering::Acquire);
         self.shown.generation.load(Ordering::Relaxed) == generation
@@ -309,8 +309,8 @@ impl Entry {
         self.shared.engaged.store(0, Ordering::Release);
     }
 
-    /// Whether the owner may still write to places of this entry. By the reader that has the help;
-    /// lasting only once its offer is closed, or all chunks are taken.
+    /// Returns true if the owner may still write to places of this entry. By the reader that has
+    /// the help; lasting only once its offer is closed, or all chunks are taken.
     pub(super) fn is_engaged(&self) -> bool {
         self.shared.engaged.load(Ordering::Acquire) != 0
     }
@@ -350,7 +350,7 @@ impl Entry {
         self.take(serial, chunks, true)
     }
 
-    /// Where that chunk belongs. By the owner.
+    /// Returns the place of that chunk in the reader's memory. By the owner.
     pub(super) fn place(&self, index: u32) -> Option<&Place> {
         self.places.get(index as usize)
     }

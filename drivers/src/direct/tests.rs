@@ -55,12 +55,12 @@ impl Transport for Nothing {
     }
 }
 
-/// What both engines know of each other's threads.
+/// The knowledge that both engines have of each other's threads.
 #[derive(Default)]
 struct Moments {
     /// A writer is to stop before it looks at its place.
     stop: AtomicBool,
-    /// It has stopped there.
+    /// The writer has stopped there.
     stopped: AtomicBool,
     /// Writers between looking and having written.
     within: AtomicU32,

@@ -148,7 +148,7 @@ fn meet(stack: &mut Stack) {
     }
 }
 
-/// What a program does between its calls.
+/// Does what a program does between its calls.
 fn step(hub: &Hub, stacks: &mut [Stack; 2]) -> [Log; 2] {
     hub.advance(50_000);
     stacks.each_mut().map(|stack| {

@@ -1,11 +1,11 @@
-//! What the user chooses besides the storage's sizes.
+//! Settings that the user chooses besides the storage's sizes.
 
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_protocols::{connect, reliable};
 
 use super::Framing;
 
-/// Who a rank is, the times of its handshakes and connections, and what a message costs.
+/// The identity of a rank, the times of its handshakes and connections, and the cost of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Config {
@@ -16,7 +16,7 @@ pub struct Config {
     pub link: reliable::Config,
     /// Measured or assumed: protocols are selected by it.
     pub cost: Cost,
-    /// What frames carry messages in: an EtherType of their own, or UDP.
+    /// The framing of messages: an EtherType of their own, or UDP.
     pub framing: Framing,
 }
 

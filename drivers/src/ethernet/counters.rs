@@ -1,4 +1,4 @@
-//! What the transport has seen, by kind. Counts wrap.
+//! Counters of the transport, by kind. Counts wrap.
 
 use core::fmt;
 
@@ -43,7 +43,7 @@ pub struct Counters {
     pub malformed: u64,
 }
 
-/// What came and went, and why frames were refused, as words of `name=count` on one line.
+/// Writes what came and went, and why frames were refused, as words of `name=count` on one line.
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "received={} sent={}", self.frames_received, self.frames_sent)?;

@@ -24,7 +24,7 @@ pub(super) struct Engine<'m> {
     pub(super) framing: Framing,
     /// Checksums that the device takes over.
     pub(super) offload: Offload,
-    /// Where this rank is.
+    /// The station of this rank.
     pub(super) here: Station,
     pub(super) rows: &'m mut [Row],
     pub(super) outgoing: Slots<'m>,
@@ -135,8 +135,8 @@ impl<'m> Engine<'m> {
         Ok(())
     }
 
-    /// Whether a message of `len` bytes can be taken for `peer`: the row and the slot that it is to
-    /// be written to.
+    /// Returns the row and the slot that a message of `len` bytes for `peer` is to be written to,
+    /// if it can be taken.
     #[inline]
     pub(super) fn admit(&mut self, peer: PeerId, len: usize) -> Result<(usize, usize), Refusal> {
         self.reach(peer).map_err(Refusal::Never)?;
@@ -213,7 +213,7 @@ impl<'m> Engine<'m> {
         budget - left
     }
 
-    /// What there is to tell of one row. At least one event of the budget is there.
+    /// Reports what there is to tell of one row. At least one event of the budget is there.
     fn tell_of<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
         let peer = self.peer(index);
         let Some(row) = self.rows.get_mut(index) else { return 0 };

@@ -1,5 +1,4 @@
-//! What stands in front of the reliable protocol's frame: an EtherType of its own, or UDP over
-//! IPv4.
+//! Headers in front of the reliable protocol's frame: an EtherType of its own, or UDP over IPv4.
 
 use core::fmt;
 use core::ops::Deref;
@@ -23,7 +22,7 @@ impl fmt::Display for Ipv4 {
     }
 }
 
-/// How messages travel in UDP: where this rank is, and the port that all ranks of a job use.
+/// The use of UDP for messages: where this rank is, and the port that all ranks of a job use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Udp {
@@ -51,7 +50,7 @@ impl Udp {
     }
 }
 
-/// What a frame carries messages in. All ranks of a job choose the same.
+/// The framing of messages. All ranks of a job choose the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Framing {
@@ -116,7 +115,8 @@ impl Framing {
         Address { bytes, len }
     }
 
-    /// What goes in front of `parts`, in a frame of this subtype from one station to another.
+    /// Returns the headers in front of `parts`, in a frame of this subtype from one station to
+    /// another.
     #[inline]
     pub(crate) fn heading(
         &self,
@@ -139,8 +139,8 @@ impl Framing {
         heading
     }
 
-    /// Who sent the frame of this subtype to `me`, or to all if `all` are meant too, and what is
-    /// behind the headers.
+    /// Returns the sender of the frame of this subtype to `me`, or to all if `all` are meant too,
+    /// and what is behind the headers.
     #[inline]
     pub(crate) fn parse<'b>(
         &self,
@@ -169,13 +169,13 @@ impl Framing {
     }
 }
 
-/// Whether it is the address of one host: not the unspecified one, not a group, not all.
+/// Returns true if it is the address of one host: not the unspecified one, not a group, not all.
 const fn is_host(ip: [u8; 4]) -> bool {
     let [first, ..] = ip;
     u32::from_be_bytes(ip) != 0 && first < 224
 }
 
-/// Where a rank is.
+/// The addresses of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Station {
     pub(crate) mac: Mac,
@@ -208,7 +208,8 @@ impl Deref for Heading {
 /// A MAC and an IPv4 address.
 const ADDRESS_BYTES_MAX: usize = 10;
 
-/// What a rank's card says of where it is: the MAC, and with UDP the IPv4 address behind it.
+/// The part of a rank's card that says where it is: the MAC, and with UDP the IPv4 address behind
+/// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
     bytes: [u8; ADDRESS_BYTES_MAX],

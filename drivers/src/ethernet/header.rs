@@ -1,4 +1,4 @@
-//! What stands in front of every frame of the reliable protocol on an Ethernet: 16 bytes, network
+//! The header in front of every frame of the reliable protocol on an Ethernet: 16 bytes, network
 //! byte order.
 //!
 //! ```text
@@ -68,8 +68,8 @@ impl EthernetHeader {
         }
     }
 
-    /// Who sent the frame of this subtype to a station that `takes` its destination, and what is
-    /// behind the header.
+    /// Returns the sender of the frame of this subtype to a station that `takes` its destination,
+    /// and what is behind the header.
     pub(crate) fn parse(
         wanted: u8,
         bytes: &[u8],

@@ -1,4 +1,4 @@
-//! What the transport keeps for each peer.
+//! The state that the transport keeps for each peer.
 
 use core::fmt;
 
@@ -9,23 +9,23 @@ use aldis_protocols::reliable::Link;
 use super::framing::Station;
 use super::queue::{Line, Place};
 
-/// What is known of a peer.
+/// The transport's knowledge of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
-    /// It has not been introduced.
+    /// The peer has not been introduced.
     Unknown = 0,
-    /// It can be talked to; a connection is made when there is something to say.
+    /// The peer can be talked to; a connection is made when there is something to say.
     Known,
-    /// It was lost, or let go of.
+    /// The peer was lost, or let go of.
     Gone,
 }
 
-/// One peer's state. The memory is the caller's; its contents are the transport's.
+/// A peer's state. The memory is the caller's; its contents are the transport's.
 #[derive(Clone)]
 pub struct Row {
     pub(super) link: Link,
     pub(super) connect: Connect,
-    /// Where it lives.
+    /// The peer's station.
     pub(super) station: Station,
     pub(super) presence: Presence,
     /// A post was refused since the sink last heard that the peer is ready.

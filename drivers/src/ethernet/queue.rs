@@ -25,7 +25,7 @@ pub(super) enum Line {
     Posted,
 }
 
-/// One queue; a row stands in it once at most.
+/// A queue of rows; a row stands in it once at most.
 #[derive(Debug)]
 pub(super) struct Queue {
     line: Line,

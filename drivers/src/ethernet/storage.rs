@@ -47,12 +47,12 @@ pub const fn bytes_per_peer(window: usize, message_bytes: usize) -> usize {
     size_of::<Row>() + 2 * window * (message_bytes + size_of::<u16>())
 }
 
-/// Whether a window is a power of two, and no larger than an acknowledgement describes.
+/// Returns true if a window is a power of two, and no larger than an acknowledgement describes.
 const fn is_window(window: usize) -> bool {
     window.is_power_of_two() && window <= WINDOW_MAX as usize
 }
 
-/// Whether messages can be that long.
+/// Returns true if messages can be that long.
 const fn is_message(bytes: usize) -> bool {
     bytes > 0 && bytes < 1 << 16 && bytes.is_multiple_of(8)
 }
@@ -173,7 +173,7 @@ impl fmt::Debug for Memory<'_> {
     }
 }
 
-/// One ring of message slots for each row. Reading or writing outside of it gives nothing.
+/// A ring of message slots for each row. Reading or writing outside of it gives nothing.
 pub(super) struct Slots<'m> {
     bytes: &'m mut [u8],
     lengths: &'m mut [u16],

@@ -12,9 +12,9 @@ use super::framing::Station;
 use super::header::SUBTYPE;
 use super::transport::Ethernet;
 
-/// What came of a row's turn.
+/// The outcome of a row's turn.
 enum Turn {
-    /// One frame is with the device.
+    /// A frame is with the device.
     Sent,
     /// There was nothing to send.
     Idle,
@@ -22,7 +22,7 @@ enum Turn {
     NoDescriptor,
 }
 
-/// What a row has to send.
+/// The handshake message or frame that a row has to send.
 enum Due {
     Handshake(Message),
     Frame(Transmit),
@@ -91,7 +91,7 @@ pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS])
 }
 
 impl Engine<'_> {
-    /// What a row has to send, and to whom. This changes nothing.
+    /// Returns what a row has to send, and to which station. This changes nothing.
     #[inline]
     fn due(&self, index: usize) -> Option<(Station, Due)> {
         let row = self.rows.get(index)?;

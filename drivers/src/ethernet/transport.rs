@@ -47,7 +47,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         self.engine.framing.address(self.engine.here)
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub fn counters(&self) -> Counters {
         self.engine.counters
     }
@@ -159,8 +159,8 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         }
     }
 
-    /// One event is a frame received, a message that had waited for an earlier one, or something
-    /// told of a peer. At most `budget` frames are sent, besides.
+    /// Polls the device. An event is a frame received, a message that had waited for an earlier
+    /// one, or something told of a peer. At most `budget` frames are sent, besides.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let Self { nic, engine } = self;
         engine.tell_the_time(now);

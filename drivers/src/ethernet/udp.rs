@@ -76,7 +76,7 @@ struct UdpHeader {
 const _: () = assert!(size_of::<Headers>() == UDP_HEADER_BYTES && align_of::<Headers>() == 1);
 const _: () = assert!(size_of::<Ipv4Header>() == IPV4_BYTES);
 
-/// What the headers say.
+/// The contents of the headers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Datagram {
     pub(super) subtype: u8,

@@ -5,10 +5,10 @@ use core::ptr::NonNull;
 use aldis_hal::mmio::Mmio;
 use virtio_drivers::transport::pci::bus::{ConfigurationAccess, DeviceFunction};
 
-/// What reads where there is nothing.
+/// The value that is read where there is nothing.
 const NOTHING: u32 = u32::MAX;
 
-/// How a configuration space lies in memory.
+/// The layout of a configuration space in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Layout {

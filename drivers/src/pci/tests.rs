@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::*;
 
-/// One function: its identity, and each base address register with the bits that can be written.
+/// A function: its identity, and each base address register with the bits that can be written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Function {
     pub(crate) identity: u32,

@@ -21,9 +21,10 @@ const EVENT_BIT_SHIFT: u32 = 4;
 const EVENT_BIT_MAX: u32 = 15;
 const EVENT_FIELDS: u64 = EVENTS_ON | (1 << 3) | (0xF << EVENT_BIT_SHIFT);
 
-/// Where ID_AA64ISAR0_EL1 says whether the core has random numbers (FEAT_RNG); zero is no.
+/// The place in ID_AA64ISAR0_EL1 that says whether the core has random numbers (FEAT_RNG); zero is
+/// no.
 const RNDR_SHIFT: u32 = 60;
-/// How often a generator that has none for now is asked again.
+/// The number of times that a generator that has none for now is asked again.
 const RNDR_TRIES: u32 = 10;
 
 /// The generic timer as a platform.

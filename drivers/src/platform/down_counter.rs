@@ -39,7 +39,7 @@ mod tests {
 
     use super::*;
 
-    /// What the counter shows after so many ticks.
+    /// Returns what the counter shows after so many ticks.
     fn shown(ticks: u64) -> u32 {
         (u64::from(PERIOD) - ticks % u64::from(PERIOD)) as u32 % PERIOD
     }

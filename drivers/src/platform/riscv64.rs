@@ -21,12 +21,13 @@ const NAP_NS: u64 = 50_000;
 /// In `mie`: the machine timer's interrupt.
 const TIMER: usize = 1 << 7;
 
-/// What the `seed` CSR says of itself in its two highest bits, of which one value comes with 16
-/// bits of entropy, and one says that none will come any more.
+/// The place of the state of the `seed` CSR, in its two highest bits: one value comes with 16 bits
+/// of entropy, and one says that none will come any more.
 const STATE_SHIFT: u32 = 30;
 const ES16: u32 = 0b10;
 const DEAD: u32 = 0b11;
-/// How often an entropy source that is busy or tests itself is asked again for its next 16 bits.
+/// The number of times that an entropy source that is busy or tests itself is asked again for its
+/// next 16 bits.
 const SEED_TRIES: u32 = 1000;
 
 /// The time of a hart in machine mode as a platform.

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// As in exact arithmetic with the same scale.
+        /// Compares with exact arithmetic at the same scale.
         #[test]
         fn nothing_overflows_on_the_way(ticks: u64, hz in 1..=10_000_000_000_u64) {
             let scale = Scale::of_hz(hz).unwrap();

@@ -21,7 +21,7 @@ const SPAN_TICKS: u16 = 5966;
 /// Counts until one is precise enough, at most; then the most precise of them is taken. An emulator
 /// that is interrupted makes a count too long or too short, and it shows.
 const MEASUREMENTS: u32 = 16;
-/// What may be wrong with a count that is precise enough: this part of it.
+/// The error that is allowed in a count that is precise enough: this part of it.
 const DOUBT_PART: u64 = 200;
 /// Looks at the PIT before it is taken for absent: seconds, where a look at a port takes a
 /// microsecond.
@@ -42,7 +42,8 @@ const COMMANDED: u8 = 0b0011_1111;
 
 /// CPUID leaf 1, ECX: `rdrand` is there.
 const HAS_RDRAND: u32 = 1 << 30;
-/// How often an empty random number generator is asked again: Intel SDM volume 1, 7.3.17.1.
+/// The number of times that an empty random number generator is asked again: Intel SDM volume 1,
+/// 7.3.17.1.
 const RDRAND_TRIES: u32 = 10;
 
 /// The time-stamp counter as a platform.
@@ -89,7 +90,7 @@ impl Platform for Tsc {
     }
 }
 
-/// How long something took, in ticks of the counter.
+/// The time that something took, in ticks of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Count {
     ticks_min: u64,

@@ -24,7 +24,7 @@
 
 use core::fmt;
 
-/// What stands between frames.
+/// The byte that stands between frames.
 pub const DELIMITER: u8 = 0;
 
 /// Most bytes of a frame in one group.
@@ -49,12 +49,12 @@ pub fn encode(frame: &[u8], into: &mut [u8]) -> Option<usize> {
     Some(len)
 }
 
-/// What the next byte of a frame on its way out is.
+/// The kind of the next byte of a frame on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Next {
     #[default]
     Code,
-    /// One of the frame, and so many of the group after it; `full`: no zero stands behind the
+    /// A byte of the frame, and so many of the group after it; `full`: no zero stands behind the
     /// group.
     Data {
         after: u8,
@@ -108,7 +108,7 @@ impl Encoder {
         }
     }
 
-    /// What follows a group. The zero behind it is in its code.
+    /// Returns what follows a group. The zero behind it is in its code.
     fn behind_group(&mut self, frame: &[u8], full: bool) -> Next {
         if self.at >= frame.len() {
             return Next::Delimiter;

@@ -50,7 +50,7 @@ pub struct Memory<'m> {
     pub outgoing: &'m mut [u8],
 }
 
-/// What a line has seen. Counts wrap.
+/// Counters of a line. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -120,7 +120,7 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
         }
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub const fn counters(&self) -> Counters {
         self.counters
     }
@@ -147,7 +147,7 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
         }
     }
 
-    /// Whether there is something to write, after a look for more.
+    /// Returns true if there is something to write, after a look for more.
     fn refill(&mut self) -> bool {
         if !self.unwritten.is_empty() {
             return true;
@@ -241,7 +241,8 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> Nic for SerialNic<'m, S> {
         free.then_some(SerialTx { nic: self, len })
     }
 
-    /// What the smaller of the two buffers holds behind the addresses and the EtherType.
+    /// Returns the bytes that the smaller of the two buffers holds behind the addresses and the
+    /// EtherType.
     fn mtu(&self) -> usize {
         self.memory.incoming.len().min(self.memory.outgoing.len()).saturating_sub(MAC_HEADER_BYTES)
     }

@@ -40,7 +40,7 @@ impl Orders for CollectRelaxed {
     const COLLECT: Ordering = Ordering::Relaxed;
 }
 
-/// What is asked, what is sent behind it, and what is answered.
+/// The question, the message sent behind it, and the answer.
 const QUESTION: u32 = 1;
 const MORE: u32 = 2;
 const ANSWER: u32 = 3;
@@ -144,7 +144,7 @@ fn explore(spawned: fn(&Both), own: fn(&Both)) {
     });
 }
 
-/// Whether a model fails both ways round.
+/// Returns true if a model fails both ways round.
 fn fails<O: Orders>() -> bool {
     [(ask::<O> as fn(&Both), answer::<O> as fn(&Both)), (answer::<O>, ask::<O>)]
         .into_iter()

@@ -64,8 +64,8 @@ impl<'m> Cores<'m> {
     /// others. All have the boot id `epoch`: they boot together.
     ///
     /// # Errors
-    /// As [`format`]; [`Cause::TooBig`] for too little memory, [`Cause::TooSmall`] for too few
-    /// lanes.
+    /// [`Cause::TooBig`] for too little memory, [`Cause::TooSmall`] for too few lanes,
+    /// [`Cause::Incompatible`] for an epoch of zero; the rest as [`format`].
     pub fn new(
         memory: &'m mut [u8],
         lanes: &'m mut [Lane],

@@ -1,13 +1,14 @@
-//! Where the messages of a lane stand, one after the other: in its ring or in its home slots; see
-//! [`ring`](super::ring).
+//! Cursors over the messages of a lane, which stand one after the other: in its ring or in its home
+//! slots; see [`ring`](super::ring).
 
 use super::geometry::HOME_SLOTS;
 
-/// How many messages ahead a receiver asks for a slot's line. On two cores of an AMD EPYC with a
-/// cache in common a message of a window costs 45.3 ns with one to four, and 46.3 without.
+/// The number of messages ahead at which a receiver asks for a slot's line. On two cores of an AMD
+/// EPYC with a cache in common a message of a window costs 45.3 ns with one to four, and 46.3
+/// without.
 const AHEAD: u16 = 2;
 
-/// Where the next message of a lane stands. Each end has its own, and the heads of the messages
+/// The place of the next message of a lane. Each end has its own, and the heads of the messages
 /// keep them alike.
 #[derive(Clone, Copy)]
 pub(super) struct Cursor {

@@ -1,4 +1,4 @@
-//! How an inbox is divided, in numbers alone: sizes, limits, offsets.
+//! The division of an inbox, in numbers alone: sizes, limits, offsets.
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
@@ -61,7 +61,7 @@ impl Geometry {
     /// Chunks of a set.
     pub const CHUNKS: u32 = 8;
 
-    /// Whether an inbox can be divided like this.
+    /// Checks that an inbox can be divided like this.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a number above its limit or an inbox beyond the address space,
@@ -179,13 +179,13 @@ pub struct Identity {
     pub epoch: Epoch,
 }
 
-/// Where `sender` writes in the inbox of `owner`: nobody sends to itself here, so the owner's place
-/// is left out.
+/// Returns the place at which `sender` writes in the inbox of `owner`: no rank sends to itself
+/// here, so the owner's place is left out.
 pub(super) const fn place_of(owner: PeerId, sender: PeerId) -> u32 {
     if sender.0 < owner.0 { sender.0 } else { sender.0.saturating_sub(1) }
 }
 
-/// Who writes at `place` in the inbox of `owner`.
+/// Returns the rank that writes at `place` in the inbox of `owner`.
 pub(super) const fn sender_at(owner: PeerId, place: u32) -> PeerId {
     PeerId(if place < owner.0 { place } else { place + 1 })
 }

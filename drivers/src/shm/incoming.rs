@@ -12,7 +12,7 @@ use super::outgoing::GOES_HOME;
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Ordering;
 
-/// What the receiver finds at its position.
+/// The message at the receiver's position, if there is one.
 pub(super) enum Next<'a> {
     /// Nothing yet.
     Empty,
@@ -31,7 +31,7 @@ pub(super) enum Next<'a> {
 pub(super) struct Incoming<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
-    /// Where the next message stands. Without slots while closed: nothing arrives then and no
+    /// The place of the next message. Without slots while closed: nothing arrives then and no
     /// pointer is followed.
     next: Cursor,
     /// The position last published as credit.
@@ -91,7 +91,7 @@ impl<O: Orders> Incoming<O> {
         self.next.position()
     }
 
-    /// Whether a doorbell says that messages stand here.
+    /// Returns true if a doorbell says that messages stand here.
     ///
     /// A sender's doorbell is its tail position, stored after each message and never cleared: there
     /// is no clearing that a ring could be lost to.
@@ -150,8 +150,8 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Whether the next message stands in its slot. A look and no more: [`next`](Self::next) reads
-    /// it.
+    /// Returns true if the next message stands in its slot. A look and no more:
+    /// [`next`](Self::next) reads it.
     #[inline(always)]
     pub(super) fn is_there(&self) -> bool {
         if self.next.size == 0 {

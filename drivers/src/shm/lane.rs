@@ -1,5 +1,5 @@
-//! What a rank keeps for each peer, and the two lists that poll walks: lanes to look at, and lanes
-//! that wait.
+//! The state that a rank keeps for each peer, and the two lists that poll walks: lanes to look at,
+//! and lanes that wait.
 
 use core::{fmt, ptr};
 
@@ -8,7 +8,7 @@ use aldis_hal::cause::Malformed;
 use super::geometry::BELLS_A_LINE;
 use super::ring::{Incoming, Outgoing};
 
-/// What can be done over a lane.
+/// The state of a lane: what can be done over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     /// No peer was attached.
@@ -34,9 +34,9 @@ pub struct Lane {
     wait_next: u32,
     pub(super) state: State,
     pub(super) waiting: bool,
-    /// Whether it is a block, besides a slot, that is waited for.
+    /// True if it is a block, besides a slot, that is waited for.
     pub(super) wants_block: bool,
-    /// Whether poll looks at the ring.
+    /// True while poll looks at the ring.
     hot: bool,
     /// The first set of control lines in the peer's inbox; null while closed.
     pub(super) sets: *const u8,
@@ -74,7 +74,7 @@ impl Lane {
         heard: Heard([0; BELLS_A_LINE as usize]),
     };
 
-    /// Whether there is what is waited for.
+    /// Returns true if there is what is waited for.
     pub(super) fn has_room(&self) -> bool {
         self.outgoing.has_slot() && (!self.wants_block || self.outgoing.free_block().is_some())
     }
@@ -82,7 +82,7 @@ impl Lane {
     /// Reads the credit line. After that the peer may be told of what is held here by any message.
     ///
     /// # Errors
-    /// As [`Outgoing::refresh`].
+    /// [`Malformed::Credit`] if the receiver returns what it never got.
     pub(super) fn refresh(&mut self) -> Result<(), Malformed> {
         self.incoming.let_go();
         self.outgoing.refresh()

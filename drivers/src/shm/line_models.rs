@@ -151,7 +151,7 @@ impl<O: LineOrders> Rank<'_, O> {
     }
 }
 
-/// One side of a model.
+/// The code of one side of a model.
 type Role = fn(&Shared);
 
 /// Explores two roles, the first on a spawned thread, with at most two preemptions, which is enough
@@ -173,7 +173,7 @@ fn explore(shared: fn() -> Shared, one: Role, other: Role) {
     explore_as(shared, other, one);
 }
 
-/// Whether a model fails both ways round, as a mutated twin must.
+/// Returns true if a model fails both ways round, as a mutated twin must.
 fn fails(shared: fn() -> Shared, one: Role, other: Role) -> bool {
     [(one, other), (other, one)]
         .into_iter()

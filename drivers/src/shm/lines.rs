@@ -46,7 +46,7 @@ pub(super) struct Line {
     payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
 }
 
-/// How far the owner of a set has come.
+/// The progress of the owner of a set.
 #[repr(C, align(64))]
 pub(super) struct Control {
     /// The communicator that the other words are about.
@@ -104,7 +104,7 @@ pub(super) trait LineOrders {
 pub(super) struct Exact;
 impl LineOrders for Exact {}
 
-/// Where a set lies, and its sizes.
+/// The place of a set, and its sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) control: *const Control,
@@ -128,7 +128,7 @@ impl Place {
     }
 }
 
-/// How far `to` is behind `from`, if it is at most `most`.
+/// Returns how far `to` is ahead of `from`, if it is at most `most`.
 fn ahead(to: u32, from: u32, most: u32) -> Option<u32> {
     Some(to.wrapping_sub(from)).filter(|ahead| *ahead <= most)
 }
@@ -208,9 +208,9 @@ impl<O: LineOrders> Theirs<O> {
         }))
     }
 
-    /// What its owner has finished and is done with; as little as can be before it has opened any
-    /// set there. One whose set is of another communicator has finished all: ranks open the set of
-    /// a communicator when it is made, before any uses it.
+    /// Returns what its owner has finished and is done with; as little as can be before it has
+    /// opened any set there. An owner whose set is of another communicator has finished all: ranks
+    /// open the set of a communicator when it is made, before any uses it.
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
@@ -311,12 +311,12 @@ impl<O: LineOrders> Own<O> {
         number
     }
 
-    /// Whether a collective shares its line with none that is unfinished here.
+    /// Returns true if a collective shares its line with none that is unfinished here.
     pub(super) fn admits(&self, number: u32) -> bool {
         number.wrapping_sub(self.floor) < self.place.size
     }
 
-    /// Whether a collective was begun and is not finished here.
+    /// Returns true if a collective was begun and is not finished here.
     fn is_open(&self, number: u32) -> bool {
         let (after, begun) = (number.wrapping_sub(self.floor), self.next.wrapping_sub(self.floor));
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
@@ -347,8 +347,8 @@ impl<O: LineOrders> Own<O> {
         Ok(true)
     }
 
-    /// What stands in the line of a collective that is admitted, to be written; `None` while it is
-    /// not free.
+    /// Returns the payload of the line of a collective that is admitted, to be written; `None`
+    /// while it is not free.
     pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
         let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
         // SAFETY: nobody reads it, all of it has been initialised, and the borrow keeps this value

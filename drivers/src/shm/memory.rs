@@ -17,18 +17,19 @@ use crate::sync::{UnsafeCell, Word};
 pub(super) struct Slot {
     /// The cursor of this slot's ring once it had passed the message that stands here; stored last.
     pub(super) sequence: Word,
-    /// What stands here, and what comes next.
+    /// The head: what stands here, and what comes next.
     head: UnsafeCell<u32>,
     /// The message if it is short, 8-byte aligned; the length of one in a block.
     payload: UnsafeCell<[u64; SHORT_BYTES as usize / 8]>,
 }
 
-/// What the receiver tells a sender. Written by the receiver alone, in a line of its own.
+/// The credit line: what the receiver tells a sender. Written by the receiver alone, in a line of
+/// its own.
 #[repr(C, align(64))]
 pub(super) struct Credit {
     /// The position up to which slots are free again.
     pub(super) consumed: Word,
-    /// One bit a block, toggled when the block is free again.
+    /// A bit for each block, toggled when the block is free again.
     pub(super) released: Word,
     /// Answers that the receiver has sent in blocks of this lane, modulo 2^32.
     pub(super) lends: Word,
@@ -155,7 +156,7 @@ impl Slot {
 #[derive(Clone, Copy)]
 pub(super) struct Head(u32);
 
-/// What came, taken out of a head. Not yet held against what was granted.
+/// The message that came, taken out of a head. Not yet held against what was granted.
 pub(super) enum Announced {
     /// A message in the slot, of this length.
     Short(u32),
@@ -163,7 +164,7 @@ pub(super) enum Announced {
     Block(u32),
     /// The same, of the opposite lane.
     Lent(u32),
-    /// What cannot be.
+    /// A head that cannot be.
     Nonsense,
 }
 
@@ -171,7 +172,7 @@ impl Head {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;
-    /// What may stand above the number; where there are no home slots, blocks alone.
+    /// The flags that may stand above the number; where there are no home slots, blocks alone.
     const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
@@ -213,7 +214,7 @@ impl Head {
         }
     }
 
-    /// Whether the next message will stand in a home slot.
+    /// Returns true if the next message will stand in a home slot.
     #[inline(always)]
     pub(super) const fn is_before_home(self) -> bool {
         HOME_SLOTS != 0 && self.0 & Self::HOME != 0

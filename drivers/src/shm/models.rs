@@ -43,14 +43,14 @@ impl Orders for Hasty {
 /// Blocks of a modelled lane.
 const BLOCKS: u32 = 2;
 
-/// What lies in shared memory for one lane.
+/// The contents of shared memory for one lane.
 pub(super) struct Shared {
     slots: Vec<Slot>,
     credit: Credit,
     bell: Word,
     blocks: Vec<UnsafeCell<u32>>,
     start: u32,
-    /// Whether the lane has a doorbell.
+    /// True if the lane has a doorbell.
     rings: bool,
 }
 
@@ -110,7 +110,7 @@ impl Shared {
     }
 }
 
-/// One side of a model.
+/// The code of one side of a model.
 type Role = fn(&Shared);
 
 /// Explores two roles over one lane, the first on a spawned thread. At most four preemptions, which
@@ -133,7 +133,7 @@ fn explore(shared: fn() -> Shared, send: Role, receive: Role) {
     explore_as(shared, receive, send);
 }
 
-/// Whether a model fails both ways round, as a mutated twin must.
+/// Returns true if a model fails both ways round, as a mutated twin must.
 fn fails(shared: fn() -> Shared, send: Role, receive: Role) -> bool {
     [(send, receive), (receive, send)]
         .into_iter()

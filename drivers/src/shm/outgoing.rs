@@ -11,15 +11,15 @@ use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
 
-/// How much older a head may be than the credit line for its 16 bits to be told from news, of which
-/// there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
+/// The most positions by which a head may be older than the credit line for its 16 bits to be told
+/// from news, of which there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
 const AHEAD_MAX: u32 = 1 << 15;
 
 /// Lines that a sender takes at a time. A message of a window costs 60-85 ns instead of 150 on two
 /// cores of an AMD EPYC that have no cache in common; with 4 or 16 it is much the same.
 const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// Whether senders go home at all, and hear what heads tell. A 32-bit core does not, and does not
+/// True if senders go home at all, and hear what heads tell. A 32-bit core does not, and does not
 /// hold the code: the way between caches is not what its messages take long for.
 pub(super) const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
@@ -29,7 +29,7 @@ pub(super) struct Outgoing<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
     bell: *const Word,
-    /// Where the next message stands. Without slots while closed: there is no room then and no
+    /// The place of the next message. Without slots while closed: there is no room then and no
     /// pointer is followed.
     next: Cursor,
     /// The receiver's position as last told.
@@ -99,7 +99,7 @@ impl<O: Orders> Outgoing<O> {
         self.next.position().wrapping_sub(self.consumed)
     }
 
-    /// Whether the next slot is free, as far as is known here.
+    /// Returns true if the next slot is free, as far as is known here.
     #[inline(always)]
     pub(super) fn has_slot(&self) -> bool {
         self.under_way() < self.next.size.into()
@@ -163,7 +163,7 @@ impl<O: Orders> Outgoing<O> {
     /// bits are not mistaken.
     ///
     /// # Errors
-    /// As [`refresh`](Self::refresh).
+    /// [`Malformed::Credit`] if the receiver returns what it never got.
     #[inline(always)]
     pub(super) fn hear(&mut self, head: Head) -> Result<(), Malformed> {
         if !GOES_HOME {

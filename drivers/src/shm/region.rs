@@ -15,7 +15,7 @@ use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, Outgoing, Place, hear};
 use crate::sync::{Ordering, Word};
 
-/// One rank's inbox, mapped into this process. Nothing is known of its contents until they are
+/// A rank's inbox, mapped into this process. Nothing is known of its contents until they are
 /// inspected.
 pub struct Region<'m> {
     start: NonNull<u8>,
@@ -63,9 +63,9 @@ impl fmt::Debug for Region<'_> {
 /// Called once by the owner, before any peer attaches. The blocks are left as they are.
 ///
 /// # Errors
-/// As [`Geometry::check`]; [`Cause::RankOutOfRange`] for an owner outside the geometry,
-/// [`Cause::Incompatible`] for an epoch of zero, [`Cause::BadRegion`] for a region that is too
-/// short or not aligned to 64 bytes.
+/// [`Cause::RankOutOfRange`] for an owner outside the geometry, [`Cause::Incompatible`] for an
+/// epoch of zero, [`Cause::BadRegion`] for a region that is too short or not aligned to 64 bytes;
+/// the rest as [`Geometry::check`].
 pub fn format(region: &Region<'_>, geometry: Geometry, identity: Identity) -> Result<(), Cause> {
     format_at(region, geometry, identity, 0)
 }
@@ -117,14 +117,16 @@ impl<'m> Inbox<'m> {
     /// Inspects `region`.
     ///
     /// # Errors
-    /// As [`inspect`].
+    /// [`Cause::BadRegion`] for a region that is not aligned, not formatted (yet), foreign,
+    /// truncated or self-contradictory, [`Cause::Incompatible`] for one of another version.
     #[inline(never)]
     pub(super) fn open(region: Region<'m>) -> Result<Self, Cause> {
         let (geometry, identity, start) = region.header()?.read::<header::Exact>(region.len)?;
         Ok(Self { region, geometry, identity, start })
     }
 
-    /// Where `sender`'s lane lies. `sender` is a rank of the geometry other than the owner.
+    /// Returns the place of `sender`'s lane. `sender` is a rank of the geometry other than the
+    /// owner.
     fn lane(&self, sender: PeerId) -> Place {
         let place = place_of(self.identity.owner, sender);
         let memory = self.memory();
@@ -188,7 +190,7 @@ impl<'m> Inbox<'m> {
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// Where a set lies in an inbox of this geometry whose first one is at `sets`.
+    /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
     #[inline]
     fn set(&self, sets: *const u8, set: u32) -> Option<lines::Place> {
         place_of_set(self.geometry, sets, set)
@@ -288,7 +290,7 @@ impl Memory {
     }
 }
 
-/// Where a set of control lines lies in an inbox whose first one is at `sets`.
+/// Returns the place of a set of control lines in an inbox whose first one is at `sets`.
 #[inline]
 fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::Place> {
     if set >= geometry.sets {

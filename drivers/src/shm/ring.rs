@@ -89,9 +89,9 @@ pub(super) trait Orders {
     const RING: Ordering = Ordering::Release;
     /// The receiver's load of a doorbell.
     const HEAR: Ordering = Ordering::Acquire;
-    /// Whether a sender goes home only when all before are consumed.
+    /// True if a sender goes home only when all before are consumed.
     const PATIENT: bool = true;
-    /// Whether a sender leaves credit alone that is ahead of answers in its blocks.
+    /// True if a sender leaves credit alone that is ahead of answers in its blocks.
     const HEEDS: bool = true;
 }
 
@@ -99,7 +99,7 @@ pub(super) trait Orders {
 pub(super) struct Exact;
 impl Orders for Exact {}
 
-/// Where a lane lies in memory, and its sizes.
+/// The place of a lane in memory, and its sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The ring's first slot; the home slots follow the last one.

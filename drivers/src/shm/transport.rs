@@ -22,17 +22,18 @@ use super::ring::{Claim, Incoming, Next};
 /// bounded time.
 const BURST: u32 = 16;
 
-/// Whether doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and
+/// True if doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and
 /// does not hold the code: there are too few for it to matter.
 const HEARS: bool = cfg!(target_pointer_width = "64");
 
-/// Whether a single ring is looked at for whoever waits for its next message. A 32-bit core polls
-/// all, as it does anyway.
+/// True if a single ring is looked at for a receiver that waits for its next message. A 32-bit core
+/// polls all, as it does anyway.
 const PEEKS: bool = HEARS;
 
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
-    /// One a rank of the job, by rank. This rank's own stays vacant, and so do those below `first`.
+    /// The lanes, one for each rank of the job, by rank. This rank's own stays vacant, and so do
+    /// those below `first`.
     pub(super) lanes: &'m mut [Lane],
     /// The rank of the job that the inboxes count as their number 0.
     pub(super) first: u32,
@@ -45,7 +46,7 @@ pub struct Shm<'m> {
     pub(super) bell_lines: u32,
     /// The doorbell line to look at next.
     pub(super) bell_turn: u32,
-    /// Whether waiting lanes get the larger half of this poll's budget.
+    /// True if waiting lanes get the larger half of this poll's budget.
     senders_turn: bool,
     caps: Caps,
     pub(super) sets: [Option<Own>; Geometry::SETS_MAX as usize],
@@ -62,8 +63,9 @@ impl<'m> Shm<'m> {
     /// machine.
     ///
     /// # Errors
-    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is somebody else's;
-    /// [`Cause::TooSmall`] for too few lanes.
+    /// [`Cause::BadRegion`] if the inbox is another rank's, [`Cause::TooSmall`] for too few lanes,
+    /// [`Cause::Incompatible`] for an inbox of another version; the rest as
+    /// [`inspect`](super::inspect).
     pub fn new(
         identity: Identity,
         inbox: Region<'m>,
@@ -73,13 +75,14 @@ impl<'m> Shm<'m> {
         Self::of_node(PeerId(0), identity, inbox, lanes, cost)
     }
 
-    /// As [`new`](Self::new) where only some of the job's ranks share memory, those of one node:
-    /// `first` and as many that follow it as the geometry has. Inboxes, and whose they are, count
-    /// from `first`; peers are ranks of the job as ever. `lanes` has an entry for every rank up to
-    /// the node's last, so that a post looks for none but its own.
+    /// Like [`new`](Self::new), but where only some of the job's ranks share memory, those of one
+    /// node: `first` and as many that follow it as the geometry has. Inboxes, and whose they are,
+    /// count from `first`; peers are ranks of the job as ever. `lanes` has an entry for every rank
+    /// up to the node's last, so that a post looks for none but its own.
     ///
     /// # Errors
-    /// As [`new`](Self::new).
+    /// [`Cause::BadRegion`] if the inbox is another rank's, [`Cause::TooSmall`] for too few lanes;
+    /// the rest as [`new`](Self::new).
     #[inline(never)]
     pub fn of_node(
         first: PeerId,
@@ -124,10 +127,10 @@ impl<'m> Shm<'m> {
     /// from the next poll on.
     ///
     /// # Errors
-    /// As [`inspect`](super::inspect); [`Cause::BadRegion`] if the inbox is not the expected peer's
-    /// of this job; [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this
-    /// rank itself or one beyond the geometry; [`Cause::Stale`] for a peer that is or was attached
-    /// already.
+    /// [`Cause::BadRegion`] if the inbox is not the expected peer's of this job;
+    /// [`Cause::Incompatible`] for another geometry; [`Cause::Unreachable`] for this rank itself or
+    /// one beyond the geometry; [`Cause::Stale`] for a peer that is or was attached already; the
+    /// rest as [`inspect`](super::inspect).
     #[inline(never)]
     pub fn attach(&mut self, peer: PeerId, inbox: Region<'m>, expect: Identity) -> Result<(), Cause> {
         let me = self.inbox.identity;
@@ -158,7 +161,7 @@ impl<'m> Shm<'m> {
         Ok(())
     }
 
-    /// How the job's inboxes are divided.
+    /// Returns the geometry by which the job's inboxes are divided.
     pub fn geometry(&self) -> Geometry {
         self.inbox.geometry
     }

@@ -11,8 +11,8 @@ pub const HEADER_BYTES: usize = size_of::<BlockHeader>();
 
 const _: () = assert!(HEADER_BYTES == 8);
 
-/// What precedes the piece in a block; little-endian. Behind the piece a block is filled with
-/// anything.
+/// The header in front of the piece in a block; little-endian. Behind the piece a block is filled
+/// with anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub struct BlockHeader {
@@ -58,7 +58,7 @@ impl BlockHeader {
         whole.then_some((header, piece))
     }
 
-    /// Whether the piece has this mark.
+    /// Returns true if the piece has this mark.
     pub(super) const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
     }

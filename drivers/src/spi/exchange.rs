@@ -3,7 +3,7 @@
 use super::block::{BlockHeader, HEADER_BYTES};
 use aldis_hal::copy::copy;
 
-/// What a side has seen. Counts wrap.
+/// Counters of a side. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -44,14 +44,14 @@ struct Outgoing {
     /// Bytes of it that are out.
     at: usize,
     len: usize,
-    /// Where the piece ends that was prepared and is not known to be out.
+    /// The end of the piece that was prepared and is not known to be out.
     end: Option<usize>,
 }
 
-/// What a block was that came.
+/// The kind of a block that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Came {
-    /// One that had not come before.
+    /// A block that had not come before.
     New,
     /// The last one again.
     Again,
@@ -93,12 +93,12 @@ impl<'m> Exchange<'m> {
         }
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub(super) const fn counters(&self) -> Counters {
         self.counters
     }
 
-    /// Whether there is something to exchange: a frame goes, or has come in part.
+    /// Returns true if there is something to exchange: a frame goes, or has come in part.
     pub(super) const fn wants(&self) -> bool {
         self.outgoing.is_some() || matches!(self.incoming, Incoming::Part(_))
     }
@@ -195,7 +195,7 @@ impl<'m> Exchange<'m> {
         }
     }
 
-    /// Whether a frame waits to be handed up.
+    /// Returns true if a frame waits to be handed up.
     pub(super) const fn has_frame(&self) -> bool {
         matches!(self.incoming, Incoming::Whole(_))
     }
@@ -213,7 +213,7 @@ impl<'m> Exchange<'m> {
         if self.outgoing.is_some() { None } else { self.from.get_mut(..len) }
     }
 
-    /// What is in that memory goes.
+    /// Sends what is in that memory.
     pub(super) fn send(&mut self, len: usize) {
         self.outgoing = Some(Outgoing { at: 0, len, end: None });
     }

@@ -81,7 +81,7 @@ impl<'m, S: Side> SpiNic<'m, S> {
         Ok(Self { side, exchange: Exchange::new(incoming, outgoing), block, blocks_max, mac })
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub const fn counters(&self) -> Counters {
         self.exchange.counters()
     }
@@ -120,7 +120,8 @@ impl<'m, S: Side> Nic for SpiNic<'m, S> {
         self.exchange.vacancy(len).is_some().then_some(SpiTx { nic: self, len })
     }
 
-    /// What the smaller of the two frames holds behind the addresses and the EtherType.
+    /// Returns the bytes that the smaller of the two frames holds behind the addresses and the
+    /// EtherType.
     fn mtu(&self) -> usize {
         self.exchange.frame_bytes_max().saturating_sub(MAC_HEADER_BYTES)
     }

@@ -80,9 +80,9 @@ impl<D: SpiDevice, A: InputPin> Side for Controller<D, A> {
     }
 }
 
-/// What a board has of an SPI unit in peripheral mode: a block is loaded, and the controller clocks
-/// it out against its own whenever it likes. Usually a DMA channel each way and the interrupt of
-/// the select line's rising edge.
+/// An SPI unit of a board in peripheral mode: a block is loaded, and the controller clocks it out
+/// against its own whenever it likes. Usually a DMA channel each way and the interrupt of the
+/// select line's rising edge.
 pub trait BlockPort {
     /// If the loaded block has been exchanged: the other side's goes to `block`, once.
     fn take(&mut self, block: &mut [u8]) -> bool;

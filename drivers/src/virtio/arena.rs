@@ -81,7 +81,8 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Cause> {
     DEVICE_MEMORY.take(bytes, 64).ok_or(Cause::Full(Resource::DeviceMemory))
 }
 
-/// What `virtio-drivers` asks of a machine: memory from what was [lent](lend), mapped one to one.
+/// The machine that `virtio-drivers` asks for memory: gives it from what was [lent](lend), mapped
+/// one to one.
 #[derive(Debug)]
 pub struct Lent;
 

@@ -11,15 +11,15 @@ use virtio_drivers::transport::{DeviceType, Transport};
 use super::arena::Lent;
 use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
 
-/// Where a board has the registers of virtio devices (VIRTIO 1.2, 4.2): slots of equal length, some
-/// without a device.
+/// The slots in which a board has the registers of virtio devices (VIRTIO 1.2, 4.2): of equal
+/// length, some without a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slots {
     /// Address of the first.
     pub base: usize,
     /// Bytes from one to the next; 512 at least.
     pub stride: usize,
-    /// How many.
+    /// The number of slots.
     pub count: usize,
 }
 
@@ -43,7 +43,8 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
 /// get addresses from `window` if no firmware has given it any. `Ok(None)`: there is none.
 ///
 /// # Errors
-/// As [`pci::enable`]; [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it.
+/// [`Cause::Device`] for a device that is not as VIRTIO 1.2, 4.1, wants it or whose base addresses
+/// make no sense, [`Cause::Full`] if the window has no room; the rest as [`pci::enable`].
 ///
 /// # Safety
 /// Where the devices say that their registers are, and what `window` has, there are such registers,

@@ -27,12 +27,12 @@ pub(super) const fn stride(frame_bytes: usize) -> usize {
     (8 + HEADER_BYTES + frame_bytes).next_multiple_of(LINE_BYTES)
 }
 
-/// As many buffers as the queue has descriptors.
+/// The buffers of a queue: as many as it has descriptors.
 pub(super) struct Frames<const QUEUE: usize> {
     start: NonNull<u8>,
     /// Bytes from one buffer to the next.
     stride: usize,
-    /// Where in a buffer the header begins.
+    /// The offset in a buffer at which the header begins.
     shift: usize,
     header_bytes: usize,
     frame_bytes: usize,
@@ -88,8 +88,8 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         self.held.get(usize::from(token)).copied().filter(|buffer| *buffer != NONE)
     }
 
-    /// Where a buffer's header begins, and the bytes from there to the end of a frame of `len`
-    /// bytes, which is cut to what there is room for. `None`: there is no such buffer.
+    /// Returns the address of a buffer's header, and the bytes from there to the end of a frame of
+    /// `len` bytes, which is cut to what there is room for. `None`: there is no such buffer.
     fn place(&self, buffer: u16, len: usize) -> Option<(*mut u8, usize)> {
         let index = usize::from(buffer);
         let at = self.start.as_ptr().wrapping_add(index * self.stride + self.shift);

@@ -32,12 +32,12 @@ bitflags! {
         const MAC = 1 << 5;
         /// The device tells the state of the link.
         const STATUS = 1 << 16;
-        /// It is no legacy device.
+        /// The device is no legacy device.
         const VERSION_1 = 1 << 32;
     }
 }
 
-/// Where the device's configuration has its fields (5.1.4), all little-endian.
+/// The offsets of the fields of the device's configuration (5.1.4), all little-endian.
 const MAC_AT: usize = 0;
 const STATUS_AT: usize = 6;
 const MTU_AT: usize = 10;
@@ -61,7 +61,7 @@ pub const fn bytes_needed(queue: usize, frame_bytes: usize) -> usize {
     2 * (queue_bytes(queue) + queue * stride(frame_bytes)) + 2 * PAGE_SIZE
 }
 
-/// What a card has seen. Counts wrap.
+/// Counters of a card. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -139,7 +139,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
         Ok(net)
     }
 
-    /// What it has seen.
+    /// Returns the counters.
     pub const fn counters(&self) -> &Counters {
         &self.counters
     }
@@ -162,7 +162,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
         None
     }
 
-    /// What the device has given back, if it keeps to the rules.
+    /// Returns what the device has given back, if it keeps to the rules.
     fn judge(&mut self, taken: Result<Option<(u16, u32)>, Cause>) -> Option<(u16, u32)> {
         if taken.is_err() {
             self.broken = true;

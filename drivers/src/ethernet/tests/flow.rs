@@ -1,4 +1,4 @@
-//! What a transport promises, on a wire that does no harm.
+//! Tests of what a transport promises, on a wire that does no harm.
 
 use std::vec;
 

@@ -28,7 +28,7 @@ fn genuine(net: &mut Net) -> (Vec<u8>, Frame) {
     (bytes, frame)
 }
 
-/// What rank 1 counts for a frame, which has no other effect.
+/// Returns what rank 1 counts for a frame, which has no other effect.
 fn counted(net: &mut Net, bytes: &[u8], counter: fn(&Counters) -> u64) -> u64 {
     let before = counter(&net.nodes[1].ethernet.counters());
     net.hub.inject(station(1), bytes);

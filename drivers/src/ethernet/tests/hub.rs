@@ -9,21 +9,21 @@ use std::vec::Vec;
 use aldis_hal::Instant;
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 
-/// What becomes of a frame.
+/// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     Deliver,
     Lose,
     Duplicate,
-    /// One bit is flipped.
+    /// A bit is flipped.
     Corrupt,
     /// Only the first half arrives.
     Cut,
-    /// It arrives so much later, ns.
+    /// The frame arrives so much later, ns.
     Delay(u64),
 }
 
-/// How a hub treats frames that no script speaks of. Chances are in thousandths.
+/// The treatment of frames that no script speaks of. Chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
     pub(crate) lose: u64,
@@ -133,7 +133,7 @@ impl Hub {
         }
     }
 
-    /// Whether what the stations with this address send gets lost.
+    /// Sets whether what the stations with this address send gets lost.
     pub(crate) fn mute(&self, number: u8, mute: bool) {
         for station in self.state().stations.iter_mut().filter(|station| station.mac == mac(number)) {
             station.mute = mute;
@@ -176,7 +176,7 @@ impl Hub {
         state.arrive(mac(number), due, bytes.to_vec());
     }
 
-    /// What waits for a station, oldest first; it stays.
+    /// Returns the frames that wait for a station, oldest first; they stay.
     pub(crate) fn waiting(&self, number: u8) -> Vec<Vec<u8>> {
         let state = self.state();
         let of = state.stations.iter().filter(|station| station.mac == mac(number));

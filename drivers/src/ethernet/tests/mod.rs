@@ -23,7 +23,7 @@ const WINDOW: usize = 8;
 const OTHERS: usize = 4;
 const JOB: u64 = 7;
 
-/// What a rank was told, in order.
+/// The events that a rank was told, in order.
 #[derive(Default)]
 struct Log {
     arrived: Vec<(u32, Vec<u8>)>,
@@ -52,7 +52,7 @@ impl Log {
     }
 }
 
-/// One rank: its transport, and everything it has been told since the last look.
+/// A rank: its transport, and everything it has been told since the last look.
 struct Node {
     ethernet: Ethernet<'static, HubNic>,
     log: Log,
@@ -147,7 +147,7 @@ impl Net {
         Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: Log::default() }
     }
 
-    /// One poll; the number of events.
+    /// Polls once; returns the number of events.
     fn poll(&mut self, rank: u32, budget: u32) -> u32 {
         let node = &mut self.nodes[rank as usize];
         let before = node.log.events();

@@ -6,7 +6,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 use super::hub::Faults;
 use super::*;
 
-/// How much of what goes to whom.
+/// The messages to be sent, and those sent and seen so far.
 struct Traffic {
     /// Messages of each pair.
     count: u32,

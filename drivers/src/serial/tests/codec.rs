@@ -9,7 +9,7 @@ use proptest::prelude::{
 
 use super::super::cobs::{DELIMITER, Damage, Decoder, Encoder, encode, encoded_bytes_max};
 
-/// What a decoder makes of a stream, with room for frames of `room` bytes.
+/// Returns what a decoder makes of a stream, with room for frames of `room` bytes.
 fn decoded(wire: &[u8], room: usize) -> Vec<Result<Vec<u8>, Damage>> {
     let (mut decoder, mut frame, mut ends) = (Decoder::new(), vec![0xEE; room], Vec::new());
     for byte in wire {

@@ -17,13 +17,13 @@ use super::super::{Counters, SerialNic, SerialStorage, cobs};
 #[derive(Default)]
 struct Queue {
     bytes: VecDeque<u8>,
-    /// How many it holds.
+    /// The number of bytes that it holds.
     room: usize,
-    /// What the next look at either end fails with.
+    /// The error with which the next look at either end fails.
     error: Option<ErrorKind>,
 }
 
-/// One end of a line.
+/// An end of a line.
 struct End {
     into: Rc<RefCell<Queue>>,
     from: Rc<RefCell<Queue>>,

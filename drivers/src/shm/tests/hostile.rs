@@ -11,7 +11,7 @@ use crate::shm::Geometry;
 
 const SEQUENCE: usize = 0;
 const HEAD: usize = 4;
-/// Where a message in a block has its length.
+/// The offset in a slot of the length of a message in a block.
 const LENGTH: usize = 8;
 
 /// The head of a message in a block.

@@ -29,7 +29,7 @@ fn word() -> impl Strategy<Value = u32> {
     prop_oneof![any::<u32>(), 0..40u32, (0..40u32).prop_map(u32::wrapping_neg)]
 }
 
-/// Whether bytes lie in a rank's inbox.
+/// Returns true if bytes lie in a rank's inbox.
 fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
     let (start, inbox_bytes) = world.inboxes[rank];
     let first = at.addr().checked_sub(start.as_ptr().addr());

@@ -41,7 +41,7 @@ pub(super) fn identity(rank: u32) -> Identity {
     Identity { job: 0xA1D1_5000_0000_0001, owner: PeerId(rank), epoch: Epoch(100 + rank) }
 }
 
-/// What a rank was told, in order.
+/// The events that a rank was told, in order.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) arrived: Vec<(u32, Vec<u8>)>,
@@ -143,7 +143,7 @@ impl World {
         }
     }
 
-    /// One poll; what it delivered.
+    /// Polls once; returns what was delivered.
     pub(super) fn poll(&mut self, rank: u32, budget: u32) -> Log {
         let mut log = Log::default();
         let events = self.ranks[rank as usize].poll(budget, Instant(0), &mut log);

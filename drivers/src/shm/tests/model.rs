@@ -19,7 +19,7 @@ enum Step {
         to: u32,
         len: usize,
     },
-    /// As many messages in a row as go, up to a number.
+    /// Sends as many messages in a row as go, up to a number.
     Reserve {
         from: u32,
         to: u32,
@@ -69,7 +69,7 @@ fn start() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), u32::MAX - 40..u32::MAX, any::<u32>()]
 }
 
-/// What every lane holds, and which senders were promised to be told of room.
+/// The contents of every lane, and the senders that were promised to be told of room.
 #[derive(Default)]
 struct Model {
     lanes: BTreeMap<(u32, u32), VecDeque<Vec<u8>>>,

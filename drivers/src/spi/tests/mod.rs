@@ -18,7 +18,7 @@ use super::{
     BlockHeader, BlockPort, Controller, Counters, HEADER_BYTES, Memory, NoPin, Peripheral, SpiNic, SpiStorage,
 };
 
-/// What becomes of an exchange.
+/// The fate of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Whole,
@@ -36,7 +36,7 @@ enum Fate {
 struct Wire {
     loaded: Option<Vec<u8>>,
     came: Option<Vec<u8>>,
-    /// What the peripheral's shift register holds when nothing is loaded.
+    /// The contents of the peripheral's shift register when nothing is loaded.
     stale: Vec<u8>,
     pin: bool,
     fates: Vec<Fate>,
@@ -203,7 +203,7 @@ fn send<N: Nic>(nic: &mut N, frame: &[u8]) -> bool {
     true
 }
 
-/// Whether `some` are among `all`, in order and each once.
+/// Returns true if `some` are among `all`, in order and each once.
 fn in_order(some: &[Vec<u8>], all: &[Vec<u8>]) -> bool {
     let mut all = all.iter();
     some.iter().all(|one| all.any(|other| other == one))

@@ -52,7 +52,7 @@ const MTU: u64 = 1 << 3;
 const MAC: u64 = 1 << 5;
 const STATUS: u64 = 1 << 16;
 const VERSION_1: u64 = 1 << 32;
-/// What this driver does not know must not be accepted: checksums, merged buffers, indirect
+/// Features that this driver does not know and must not accept: checksums, merged buffers, indirect
 /// descriptors, event indices.
 const OTHERS: u64 = 1 | 1 << 15 | 1 << 28 | 1 << 29;
 
@@ -121,7 +121,7 @@ impl Device {
         self.state().status
     }
 
-    /// Whether frames that are to be sent are left in the queue.
+    /// Sets whether frames that are to be sent are left in the queue.
     pub(super) fn hold(&self, hold: bool) {
         let mut state = self.state();
         state.hold = hold;
