@@ -304,13 +304,13 @@ impl Engine<'_> {
     }
 }
 
-/// What a message is matched by.
+/// Returns the key that a message is matched by.
 #[inline]
 pub(crate) const fn key(header: &Header) -> Key {
     Key { context: header.context, source: header.source, tag: header.tag }
 }
 
-/// What is kept of an unexpected message.
+/// The part of an unexpected message that is kept.
 pub(crate) enum Keep<'a> {
     Payload(&'a [u8]),
     Token(Announcement),

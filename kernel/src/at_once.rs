@@ -19,7 +19,7 @@ use crate::rank::{Rank, Status, Tag, WILD};
 use crate::request::{InScope, Key, State};
 use crate::typed::Plain;
 
-/// Whether there are short ways. Without them every message passes the general functions, which do
+/// True if there are short ways. Without them every message passes the general functions, which do
 /// the same in more steps and take 2 KB less of an image.
 pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 
@@ -29,17 +29,17 @@ pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited {
     Nobody,
-    /// It waits for the message with this key, which `peer` sends.
+    /// The receive waits for the message with this key, which `peer` sends.
     Waits {
         key: Key,
         peer: PeerId,
         buffer: Buffer,
-        /// What is to be there, if it is a typed receive.
+        /// The elements that are to be there, if it is a typed receive.
         elements: Option<Plain>,
     },
     /// A message of so many bytes has come for it.
     Here(u64),
-    /// It has been posted like any other.
+    /// The receive has been posted like any other.
     Posted(Handle),
 }
 

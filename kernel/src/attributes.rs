@@ -31,11 +31,11 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::rank::{Tag, WILD};
 
-/// What is called when a communicator is duplicated: with the old one and the value there. Returns
-/// the value for the new one, if it is to have any (MPI_Comm_copy_attr_function).
+/// The function that is called when a communicator is duplicated: with the old one and the value
+/// there. Returns the value for the new one, if it is to have any (MPI_Comm_copy_attr_function).
 pub type AttributeCopy = fn(&Comm, u64) -> Option<u64>;
 
-/// What is called when an attribute is deleted: with its communicator and value
+/// The function that is called when an attribute is deleted: with its communicator and value
 /// (MPI_Comm_delete_attr_function). Neither gets an endpoint, so neither can re-enter.
 pub type AttributeDelete = fn(&Comm, u64);
 
@@ -55,9 +55,9 @@ enum Kind {
 impl Keyval {
     /// The largest tag (MPI_TAG_UB), on every communicator.
     pub const TAG_UPPER_BOUND: Self = Self(Kind::TagUpperBound);
-    /// How many processes the job has (MPI_UNIVERSE_SIZE), on every communicator.
+    /// The number of processes of the job (MPI_UNIVERSE_SIZE), on every communicator.
     pub const UNIVERSE_SIZE: Self = Self(Kind::UniverseSize);
-    /// Whether the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every
+    /// True if the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every
     /// communicator: 0, since platforms need not.
     pub const CLOCK_IS_GLOBAL: Self = Self(Kind::ClockIsGlobal);
 

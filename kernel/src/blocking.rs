@@ -127,7 +127,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// What a call that may have failed comes to for its caller.
+    /// Returns the result of a call that may have failed for its caller: with the kept error in
+    /// place of its marker.
     #[inline]
     pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
         self.endpoint.engine.told(result)
@@ -146,7 +147,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::send`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why the peer cannot be sent to.
     #[inline(always)]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
@@ -209,7 +211,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::recv`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Truncated`] for a message longer than the
+    /// buffer; the rest as [`Endpoint::recv`].
     #[inline]
     pub fn recv<E>(
         &mut self,
@@ -300,7 +303,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::sendrecv`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Truncated`] for a message longer than the
+    /// buffer; the rest as [`Endpoint::sendrecv`].
     #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
     pub fn sendrecv<E, F>(
         &mut self,
@@ -360,7 +364,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
     pub fn scope<'env, R>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
@@ -371,7 +376,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::enter`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
     pub fn enter<'env, R, E: Failure>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
@@ -381,7 +387,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 }
 
 impl Engine<'_> {
-    /// What a rank that waits for a request is doing.
+    /// Returns what a rank that waits for a request is doing.
     pub(crate) fn activity(&mut self, handle: Handle) -> Activity {
         self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
     }

@@ -168,7 +168,7 @@ pub struct Message<'s> {
 unsafe impl Send for Message<'_> {}
 
 impl Message<'_> {
-    /// Where the message came from, its tag and length.
+    /// Returns the source of the message, its tag and its length.
     pub const fn status(&self) -> Status {
         self.status
     }

@@ -40,7 +40,7 @@ impl Buffer {
         Self { start: None, len }
     }
 
-    /// Whether it is of a typed message, or none at all.
+    /// Returns true if it is of a typed message, or none at all.
     #[inline]
     pub(crate) const fn is_scattered(&self) -> bool {
         self.start.is_none()
@@ -67,7 +67,7 @@ impl Buffer {
         self.start.map_or(0, |start| start.as_ptr() as usize)
     }
 
-    /// Where it is, for a transport that is lent it.
+    /// Returns the memory, for a transport that is lent it; `None` if it is scattered.
     pub(crate) fn memory(&self) -> Option<Memory> {
         self.start.map(|start| Memory { start, len: self.len })
     }
@@ -290,7 +290,7 @@ impl<'scope> Loan<'scope> {
         self.buffer.len
     }
 
-    /// Whether nothing was lent.
+    /// Returns true if nothing was lent.
     pub const fn is_empty(&self) -> bool {
         self.buffer.len == 0
     }
@@ -362,7 +362,7 @@ impl<'scope> Sample<'scope> {
         self.buffer.len
     }
 
-    /// Whether nothing was lent.
+    /// Returns true if nothing was lent.
     pub const fn is_empty(&self) -> bool {
         self.buffer.len == 0
     }
@@ -405,7 +405,7 @@ pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [
     }
 }
 
-/// Whether two buffers share a byte.
+/// Returns true if two buffers share a byte.
 pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
     one.len > 0
         && other.len > 0

@@ -105,14 +105,14 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.forever().flush_comm_buffer(comm)
     }
 
-    /// Whether every message in the endpoint's memory has been received, after one poll
+    /// Returns true if every message in the endpoint's memory has been received, after one poll
     /// (MPI_Buffer_iflush with MPI_Test).
     pub fn is_buffer_flushed(&mut self) -> bool {
         self.poll(BUDGET);
         self.engine.buffered.messages.at().is_none()
     }
 
-    /// Whether every message in a communicator's memory has been received, after one poll
+    /// Returns true if every message in a communicator's memory has been received, after one poll
     /// (MPI_Comm_iflush_buffer with MPI_Test).
     ///
     /// # Errors
@@ -126,8 +126,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::Full`] when the memory attached to the
-    /// communicator, or to the endpoint if none is, has no room for it.
+    /// [`Cause::Full`] when the memory attached to the communicator, or to the endpoint if none is,
+    /// has no room for the message; the rest as [`send`](Self::send).
     pub fn bsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -147,7 +147,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// copied to the memory that is attached for buffered sends. Returns the status of the receive.
     ///
     /// # Errors
-    /// As for [`bsend`](Self::bsend) and [`recv`](Self::recv).
+    /// [`Cause::Full`] when the attached memory has no room for the copy, [`Cause::Truncated`] for
+    /// a message longer than the buffer; the rest as [`bsend`](Self::bsend) and
+    /// [`recv`](Self::recv).
     pub fn sendrecv_replace<E>(
         &mut self,
         comm: &Comm,
@@ -168,7 +170,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::sendrecv_replace`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] for the receive: the send goes on.
+    /// [`Cause::TimedOut`] for the receive, while the send goes on; [`Cause::Full`] when the
+    /// attached memory has no room for the copy, [`Cause::Truncated`] for a message longer than the
+    /// buffer; the rest as [`Endpoint::sendrecv_replace`].
     pub fn sendrecv_replace<E>(
         &mut self,
         comm: &Comm,
@@ -203,8 +207,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::detach_comm_buffer`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] while some message is not received; the memory stays
-    /// attached.
+    /// [`Cause::TimedOut`] while some message is not received, when the memory stays attached;
+    /// [`Cause::Stale`] for a freed communicator.
     pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
         self.flush_comm_buffer(comm)?;
         let endpoint = &mut *self.endpoint;
@@ -229,7 +233,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::flush_comm_buffer`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] while some message is not received.
+    /// [`Cause::TimedOut`] while some message is not received, [`Cause::Stale`] for a freed
+    /// communicator.
     pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
         let known = self.endpoint.engine.messages_of(comm).map(drop);
         known.map_err(|cause| self.endpoint.raised(about(comm, cause)))?;

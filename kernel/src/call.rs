@@ -16,7 +16,7 @@ use crate::request::{InScope, Key};
 /// Events that one poll of a blocking call handles at most.
 pub(crate) const BUDGET: u32 = 64;
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Call {
     operation: Operation,
@@ -38,13 +38,14 @@ impl Call {
         Self { operation, context: comm.context(), rank, tag }
     }
 
-    /// Whether it was refused because its other side is [`Rank::NULL`], which is nobody in any
-    /// communicator. The rank is looked at first: it is at hand where the cause is not.
+    /// Returns true if it was refused because its other side is [`Rank::NULL`], which is no process
+    /// in any communicator. The rank is looked at first: it is at hand where the cause is not.
     pub(crate) const fn is_null(self, cause: Cause) -> bool {
         self.rank == Rank::NULL.0 && matches!(cause, Cause::RankOutOfRange { .. })
     }
 
-    /// How it ends, if it names its other side and takes so many bytes from it.
+    /// Returns the status that it ends with, if it names its other side and takes so many bytes
+    /// from it.
     #[inline]
     pub(crate) const fn status(self, bytes: u64) -> Status {
         Status { source: Rank(self.rank), tag: Tag(self.tag), bytes }
@@ -217,7 +218,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
     }
 
-    /// What a receive or a probe takes. The transport is told whom it waits for.
+    /// Returns the key of the messages that a receive or a probe takes, and the peer if it names
+    /// one. The transport is told which peer it waits for.
     #[inline]
     pub(crate) fn pattern(
         &mut self,

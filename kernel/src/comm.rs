@@ -49,14 +49,14 @@ const fn slot(context: u32) -> u32 {
     context & ((1 << SLOT_BITS) - 1)
 }
 
-/// Whether a context without the sender in it is of a communicator that has been freed. World and
-/// self never are.
+/// Returns true if a context without the sender in it is of a communicator that has been freed.
+/// World and self never are.
 #[inline]
 pub(crate) const fn is_freed(context: u32) -> bool {
     slot(context) >= PREDEFINED as u32
 }
 
-/// Whether a tag is one that messages in a context have; of announced ones there are more.
+/// Returns true if a tag is one that messages in a context have; of announced ones there are more.
 #[inline]
 pub(crate) const fn is_tag(context: u32, tag: u32, is_announced: bool) -> bool {
     tag & PARTITIONED == 0 || (is_announced && context & PLANE != 0 && tag != WILD)
@@ -114,18 +114,18 @@ impl Comm {
         Rank(self.rank)
     }
 
-    /// How many ranks it has; of an intercommunicator, how many the local group has.
+    /// Returns the number of its ranks; of an intercommunicator, of those in the local group.
     pub const fn size(&self) -> u32 {
         self.size
     }
 
-    /// How many ranks the remote group has (MPI_Comm_remote_size); none unless it is an
+    /// Returns the number of ranks in the remote group (MPI_Comm_remote_size); zero unless it is an
     /// intercommunicator.
     pub const fn remote_size(&self) -> u32 {
         self.remote
     }
 
-    /// Whether it has two groups (MPI_Comm_test_inter).
+    /// Returns true if it has two groups (MPI_Comm_test_inter).
     pub const fn is_inter(&self) -> bool {
         self.remote > 0
     }
@@ -140,7 +140,7 @@ impl Comm {
         slot(self.context)
     }
 
-    /// Whether a context is on the plane of collectives.
+    /// Returns true if a context is on the plane of collectives.
     pub(crate) const fn is_collective(context: u32) -> bool {
         context & PLANE != 0
     }

@@ -32,13 +32,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Some(result.inspect_err(|failed| self.within.endpoint.raise_kept(failed)))
     }
 
-    /// As [`take`](Self::take), for the caller.
+    /// Takes a result like [`take`](Self::take), but with the error itself, for the caller.
     fn take_told(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
         self.take(request).map(|result| self.within.told(result))
     }
 
-    /// Whether a request is over, after one poll; if so, its result, and the request is null from
-    /// then on (MPI_Test). A null request has no result.
+    /// Returns a request's result if it is over, after one poll; the request is null from then on
+    /// (MPI_Test). A null request has no result.
     ///
     /// # Errors
     /// Why the operation failed.
@@ -49,7 +49,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take_told(request).transpose()
     }
 
-    /// Whether a request is over, without a poll; otherwise as [`test`](Self::test).
+    /// Returns a request's result if it is over, like [`test`](Self::test), but without a poll.
     ///
     /// # Errors
     /// Why the operation failed.
@@ -60,7 +60,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// [`result`](Self::result) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// [`Failed`] if the operation failed, whose error is kept.
     pub fn outcome(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Failed> {
         self.take(request).transpose()
     }
@@ -85,7 +85,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// [`wait_until`](Self::wait_until) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// The failure that `check` returns; [`Failed`] for [`Cause::TimedOut`] after the scope's
+    /// deadline.
     pub fn drive_until<R>(
         &mut self,
         activity: &Activity,
@@ -129,11 +130,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.wait_for(&mut request)
     }
 
-    /// As [`wait`](Self::wait), for a request that is used again: a persistent one can be started
-    /// anew.
+    /// Waits like [`wait`](Self::wait), but for a request that is used again: a persistent one can
+    /// be started anew.
     ///
     /// # Errors
-    /// As for [`wait`](Self::wait).
+    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it
+    /// goes on until the scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
         match self.take_at_once(request) {
@@ -235,7 +237,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         true
     }
 
-    /// Whether a request is a receive that no message has met yet: one that may never end.
+    /// Returns true if a request is a receive that no message has met yet: one that may never end.
     pub fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
@@ -271,7 +273,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         engine.detached.push_back(&mut engine.requests, handle.slot);
     }
 
-    /// Whether one of the requests is over, after one poll (MPI_Testany): as
+    /// Returns the index and result of a request that is over, after one poll (MPI_Testany): like
     /// [`wait_any`](Self::wait_any), but `None` also if none is.
     ///
     /// # Errors
@@ -281,7 +283,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take_any(requests).transpose()
     }
 
-    /// Whether all requests are over, after one poll (MPI_Testall). Nothing is taken:
+    /// Returns true if all requests are over, after one poll (MPI_Testall). Nothing is taken:
     /// [`wait_all`](Self::wait_all) takes the results then, without waiting.
     pub fn test_all(&mut self, requests: &[Request<'scope>]) -> bool {
         self.poll(BUDGET);
@@ -306,8 +308,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         count
     }
 
-    /// As [`test_some`](Self::test_some), but waits until at least one is over (MPI_Waitsome). Zero
-    /// if all are null.
+    /// Takes requests like [`test_some`](Self::test_some), but waits until at least one is over
+    /// (MPI_Waitsome). Zero if all are null.
     ///
     /// # Errors
     /// [`Cause::TimedOut`].
@@ -331,7 +333,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         })
     }
 
-    /// Whether a request's result waits to be taken.
+    /// Returns true if a request's result waits to be taken.
     fn ended(&mut self, request: &Request<'scope>) -> bool {
         !request.is_null() && self.is_over(request)
     }

@@ -1,5 +1,5 @@
-//! What two ranks owe each other: a look at the credits, for status displays and for whoever checks
-//! that none is lost.
+//! The credits of two ranks for each other: a look at them, for status displays and for checks that
+//! none is lost.
 
 use core::fmt;
 
@@ -22,7 +22,7 @@ pub struct Account {
     pub room_there: u16,
     /// Messages received from the peer.
     pub received: u16,
-    /// How many of them have left their places again.
+    /// The number of them that have left their places again.
     pub freed: u16,
     /// Of how many of those the peer has been told.
     pub told: u16,

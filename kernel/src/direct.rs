@@ -41,7 +41,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 }
 
-/// Whether there is code for memory in the transport's hands.
+/// Returns true if there is code for memory in the transport's hands.
 pub(crate) const fn lends<T: Transport>() -> bool {
     LENDS && T::DIRECT
 }
@@ -81,7 +81,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the transport has memory of a request's.
+    /// Returns true if the transport has memory of a request's.
     pub(crate) fn has_lent(&mut self) -> bool {
         (0..self.requests.used_end())
             .any(|index| self.requests.at(index).is_some_and(|request| request.region != NO_REGION))
@@ -114,15 +114,15 @@ fn close<T: Transport>(transport: &mut T, region: RegionId) {
     let _ = transport.deregister(region);
 }
 
-/// What `peer` can be reached by, if that has one of the features.
+/// Returns the capabilities by which `peer` is reached, if they have one of the features.
 fn caps_with<T: Transport>(transport: &T, peer: PeerId, features: Features) -> Option<&Caps> {
     transport.reach(peer).ok().filter(|caps| lends::<T>() && caps.features.intersects(features))
 }
 
 /// The sender.
 impl Engine<'_> {
-    /// Whether the send in slot `index` is to be announced with a key by which its data can be
-    /// read.
+    /// Returns true if the send in slot `index` is to be announced with a key by which its data can
+    /// be read.
     #[inline]
     pub(crate) fn is_exposed<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
         if !lends::<T>() {
@@ -241,7 +241,7 @@ impl Engine<'_> {
 
 /// The receiver.
 impl Engine<'_> {
-    /// One step of a receive that reads its message.
+    /// Takes one step of a receive that reads its message.
     #[inline]
     pub(crate) fn step_reader<T: Transport>(
         &mut self,
@@ -263,7 +263,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether the receive in slot `index` leaves its message where it is, to be looked at there.
+    /// Leaves the message of the receive in slot `index` where it is, to be looked at there; false
+    /// if the receive is not one that does so.
     fn holds(&mut self, index: u32) -> bool {
         let Some(request) = self.requests.at(index).filter(|request| request.mode == Mode::Viewed) else {
             return false;
@@ -309,7 +310,7 @@ impl Engine<'_> {
         Turn::Sent
     }
 
-    /// What cannot be read is asked for.
+    /// Asks the sender for data that cannot be read.
     fn ask_instead(&mut self, index: u32) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         if let Machine::Read(reader) = request.machine {
@@ -346,8 +347,8 @@ impl Engine<'_> {
         turn
     }
 
-    /// Where the `length` bytes of the fragment that begins with `head` belong; `None` if it is to
-    /// be delivered whole.
+    /// Returns where the `length` bytes of the fragment that begins with `head` belong; `None` if
+    /// it is to be delivered whole.
     pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<Buffer> {
         let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
         let peer = self.peers.get(from.index())?;
@@ -386,7 +387,7 @@ impl Engine<'_> {
 
 /// Both.
 impl Engine<'_> {
-    /// What was queued with `token` is over.
+    /// Accounts for the end of what was queued with `token`.
     pub(crate) fn moved(&mut self, Token(handle): Token, result: Result<(), Cause>) {
         let Some(request) = self.requests.get(handle) else {
             count(&mut self.counters.stale_handles);

@@ -30,7 +30,7 @@ use crate::request::Key;
 use crate::scope::Scope;
 use crate::storage::Memory;
 
-/// Who this process is.
+/// The identity of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Config {
@@ -42,7 +42,7 @@ pub struct Config {
     pub epoch: Epoch,
 }
 
-/// One process's end of all its communication: storage, transport and platform together.
+/// A process's end of all its communication: storage, transport and platform together.
 ///
 /// Blocking calls poll until they are done; [`within`](Self::within) gives them a deadline.
 /// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between
@@ -57,7 +57,7 @@ pub struct Endpoint<'s, T, P> {
     timed: bool,
     world: Comm,
     itself: Comm,
-    /// What is done about an error, once some communicator has a policy.
+    /// The function that does what an error leads to, once some communicator has a policy.
     pub(crate) carry_out: Option<fn(&mut Self, &Error)>,
 }
 
@@ -135,7 +135,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         made
     }
 
-    /// What this process tells its peers before the first message.
+    /// Returns what this process tells its peers before the first message.
     pub fn card(&self) -> Card {
         Card::new(self.engine.me, self.engine.epoch, self.engine.room)
     }
@@ -231,7 +231,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Receives a message into `buffer` (MPI_Recv).
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::Truncated`] for a message longer than the buffer.
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why no message can come.
     #[cfg_attr(not(feature = "compact"), inline)]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn recv<E>(
@@ -251,7 +252,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// (MPI_Sendrecv). Returns the status of the receive.
     ///
     /// # Errors
-    /// As for [`send`](Self::send) and [`recv`](Self::recv).
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why a peer cannot be reached.
     #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
     pub fn sendrecv<E, F>(
         &mut self,
@@ -274,7 +276,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// user needs no buffer, and a message that has arrived already is not copied again.
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv), and [`Cause::Full`] while all pooled blocks are held.
+    /// [`Cause::Full`] while all pooled blocks are held, [`Cause::Truncated`] for a message longer
+    /// than a block; the rest as [`recv`](Self::recv).
     pub fn recv_pooled(
         &mut self,
         comm: &Comm,
@@ -299,7 +302,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// be [word](crate::Failed) of a failure.
     ///
     /// # Errors
-    /// As there.
+    /// The failure that `body` returns, or the first one of a request that it did not wait for.
     pub fn enter<'env, R, E: Failure>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
@@ -312,7 +315,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.engine.failure
     }
 
-    /// What has happened so far.
+    /// Returns the counts of what has happened so far.
     pub const fn counters(&self) -> &Counters {
         &self.engine.counters
     }
@@ -354,7 +357,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &mut self.transport
     }
 
-    /// As [`transport_mut`](Self::transport_mut), of any transport.
+    /// Gives access to the transport like [`transport_mut`](Self::transport_mut), but to any
+    /// transport.
     ///
     /// # Errors
     /// [`Cause::Busy`] while the transport has memory of a message that is under way.

@@ -58,16 +58,16 @@ pub(crate) struct Engine<'s> {
     pub(crate) marked: Fifo<'s>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
-    /// What the layers above are tuned by on all communicators.
+    /// The tuning of the layers above on all communicators.
     #[cfg(not(feature = "compact"))]
     pub(crate) tuning: Option<crate::tuning::Tuning>,
-    /// What hints change, once some communicator has been given any.
+    /// The rules that hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
-    /// What works with channels, once some has been set up.
+    /// The functions that work with channels, once one has been set up.
     pub(crate) channels: Option<&'static dyn Channels>,
     /// Requests of the scope there is that nobody waits for.
     pub(crate) detached: List<InScope>,
-    /// What frees their slots, once there has been one.
+    /// The function that frees their slots, once there has been one.
     pub(crate) reclaim: Option<fn(&mut Self)>,
     /// Requests that are over but for their memory, which is to be taken back from the transport.
     pub(crate) closing: List<Queue>,
@@ -78,13 +78,13 @@ pub(crate) struct Engine<'s> {
     pub(crate) awaited: Awaited,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
-    /// What copies of buffered sends are kept in.
+    /// Memory for copies of buffered sends.
     pub(crate) attached: Option<Buffer>,
-    /// What communicators have been given to keep.
+    /// The attributes that communicators have been given to keep.
     pub(crate) attributes: &'s mut [Attribute],
     /// Which rank has aborted the job, and with which code.
     pub(crate) aborted: Option<(PeerId, i32)>,
-    /// How many polls there had been when the probe that goes on found what it holds.
+    /// The number of polls there had been when the probe that goes on found what it holds.
     pub(crate) held_since: u64,
     /// The clock as last read.
     pub(crate) now: Instant,
@@ -103,11 +103,11 @@ pub(crate) struct Target {
     pub(crate) key: Key,
 }
 
-/// What starting an operation led to.
+/// The outcome of starting an operation.
 pub(crate) enum Started {
-    /// It is over, and well.
+    /// The operation is over, and well.
     Done(Status),
-    /// It goes on under this handle.
+    /// The operation goes on under this handle.
     Pending(Handle),
 }
 
@@ -117,7 +117,7 @@ impl Engine<'_> {
         self.peers.get_mut(peer.index())
     }
 
-    /// Whether `peer` can be sent to; the cause if not.
+    /// Checks that `peer` can be sent to; fails with the cause if not.
     pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
         match self.peers.get(peer.index()).map(|row| row.presence) {
             Some(Presence::Connected) => Ok(()),
@@ -195,7 +195,7 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// As [`request`](Self::request), in the slot of one that nobody waits for and that is over.
+    /// Takes a slot like [`request`](Self::request), but that of a detached request that is over.
     #[cold]
     #[inline(never)]
     fn request_for_detached(
@@ -311,7 +311,8 @@ impl Engine<'_> {
         })
     }
 
-    /// What a call that may have failed comes to for its caller.
+    /// Returns the result of a call that may have failed for its caller: with the kept error in
+    /// place of its marker.
     #[inline]
     pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
         result.map_err(|Failed| self.failure)
@@ -327,7 +328,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether anything is left that this side owes a peer.
+    /// Returns true if nothing is left that this side owes a peer.
     pub(crate) fn is_settled(&mut self) -> bool {
         let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
         connected.all(|row| row.ordered.is_empty() && row.owed.is_empty()) && !self.is_buffering()

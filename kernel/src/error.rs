@@ -22,7 +22,7 @@ pub struct Error {
     tag: u32,
     /// Context id of the communicator; zero if the operation has none.
     pub context: u32,
-    /// What failed.
+    /// The operation that failed.
     pub operation: Operation,
 }
 
@@ -92,7 +92,7 @@ impl Error {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed;
 
-/// What a call fails with: its error, or [word](Failed) that it is kept.
+/// The failure of a call: its error, or [word](Failed) that it is kept.
 pub trait Failure {
     /// The failure whose error is `kept`.
     fn of(kept: &Error) -> Self;

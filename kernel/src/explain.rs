@@ -28,11 +28,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.explained(rank, len, None)
     }
 
-    /// As [`explain`](Self::explain), for this very buffer: also whether it is in memory that the
-    /// peer has mapped.
+    /// Explains like [`explain`](Self::explain), but for this very buffer: also tells whether it is
+    /// in memory that the peer has mapped.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::RankOutOfRange`].
     pub fn explain_buffer<E: IntoBytes + Immutable>(
         &mut self,
         rank: Rank,
@@ -53,7 +53,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 }
 
-/// One transport's answer.
+/// The answer of one transport.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 struct Way {

@@ -100,8 +100,8 @@ pub(crate) use sending::Send;
 pub use sending::Sending;
 pub(crate) use ticket::{Begun, Operate};
 
-/// Who is to be woken when a request can go on. A [`Futures`] needs one for each request slot of
-/// the storage.
+/// The task that is to be woken when a request can go on. A [`Futures`] needs one for each request
+/// slot of the storage.
 #[derive(Debug)]
 pub struct Sleeper {
     handle: Handle,
@@ -208,9 +208,9 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         Probing::new(self, comm, from.into(), tag.into())
     }
 
-    /// As [`Endpoint::poll`]: handles at most `budget` events and returns how many; then wakes who
-    /// can go on. For a program that drives the endpoint by a timer or an interrupt instead of
-    /// [`drive`](Self::drive). Nothing is done from within a call of the endpoint.
+    /// Handles at most `budget` events and returns how many, like [`Endpoint::poll`]; then wakes
+    /// the tasks that can go on. For a program that drives the endpoint by a timer or an interrupt
+    /// instead of [`drive`](Self::drive). Nothing is done from within a call of the endpoint.
     pub fn poll(&self, budget: u32) -> u32 {
         let events = match self.core.try_borrow_mut() {
             Ok(mut core) => core.turn(budget),
@@ -301,8 +301,8 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
 }
 
 impl<T, P> Core<'_, '_, T, P> {
-    /// What is waited for: anybody's message, if it is among that, else what the first one waits
-    /// for.
+    /// Returns what is waited for: a message of any rank, if it is among that, else what the first
+    /// sleeper waits for.
     fn activity(&mut self) -> Activity {
         let Self { endpoint, sleepers, .. } = self;
         let waiting = sleepers.iter().filter(|sleeper| sleeper.waker.is_some());

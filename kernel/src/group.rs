@@ -85,7 +85,7 @@ impl<'m> Group<'m> {
         &self.form
     }
 
-    /// How many processes it has (MPI_Group_size).
+    /// Returns the number of its processes (MPI_Group_size).
     #[inline]
     pub const fn size(&self) -> u32 {
         self.size
@@ -109,7 +109,7 @@ impl<'m> Group<'m> {
         self.form.rank_of(process.0, self.size).map(Rank)
     }
 
-    /// Whether the process is a member.
+    /// Returns true if the process is a member.
     pub fn contains(&self, process: PeerId) -> bool {
         self.rank_of(process).is_some()
     }

@@ -35,7 +35,8 @@ use crate::rank::WILD;
 use crate::request::Key;
 
 bitflags! {
-    /// What this process promises of a communicator; none by default. See `Endpoint::set_hints`.
+    /// The promises of this process about a communicator; none by default. See
+    /// `Endpoint::set_hints`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Hints: u8 {
         /// No receive or probe will name any source (`mpi_assert_no_any_source`).
@@ -62,10 +63,10 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(())
     }
 
-    /// What is promised of a communicator (MPI_Comm_get_info).
+    /// Returns what is promised of a communicator (MPI_Comm_get_info).
     ///
     /// # Errors
-    /// As [`set_hints`](Self::set_hints).
+    /// [`Cause::Stale`] for a freed communicator.
     pub fn hints(&self, comm: &Comm) -> Result<Hints, Error> {
         let settings = self.engine.comms.settings(comm.context());
         settings.map(|settings| settings.hints).ok_or(Cause::Stale).map_err(about(comm))
@@ -77,15 +78,15 @@ fn about(comm: &Comm) -> impl Fn(Cause) -> Error {
     move |cause| Error::about(Operation::Group, cause, WILD, context, WILD)
 }
 
-/// What hints change, reached through the engine only once some communicator has been given any: a
-/// program without them does not hold the code.
+/// The rules that hints change, reached through the engine only once some communicator has been
+/// given any: a program without them does not hold the code.
 pub(crate) struct Rules {
-    /// What is promised against a receive that leaves its source or tag open.
+    /// Returns what is promised against a receive that leaves its source or tag open.
     against: fn(&Comms<'_>, &Key) -> Hints,
-    /// Whether a message in this context must be as long as its buffer.
+    /// Returns true if a message in this context must be as long as its buffer.
     must_fit: fn(&Comms<'_>, u32) -> bool,
-    /// Whether a message in this context may be sent before others to the same peer that wait
-    /// already.
+    /// Returns true if a message in this context may be sent before others to the same peer that
+    /// wait already.
     may_overtake: fn(&Comms<'_>, u32) -> bool,
 }
 
@@ -99,7 +100,7 @@ static RULES: Rules = Rules {
     may_overtake: |comms, context| promised(comms, context).contains(Hints::ALLOW_OVERTAKING),
 };
 
-/// What was promised of the messages of a context; nothing of those of collectives.
+/// Returns what was promised of the messages of a context; nothing of those of collectives.
 fn promised(comms: &Comms<'_>, context: u32) -> Hints {
     let settings = comms.settings(context).filter(|_| !Comm::is_collective(context));
     settings.map_or(Hints::empty(), |settings| settings.hints)
@@ -116,14 +117,15 @@ impl Engine<'_> {
         Err(if against.contains(Hints::NO_ANY_SOURCE) { Cause::NoAnySource } else { Cause::NoAnyTag })
     }
 
-    /// Whether a message in this context must be as long as its buffer.
+    /// Returns true if a message in this context must be as long as its buffer.
     #[cold]
     #[inline(never)]
     pub(crate) fn must_fit(&self, context: u32) -> bool {
         self.rules.is_some_and(|rules| (rules.must_fit)(&self.comms, context))
     }
 
-    /// What comes of a message of `length` bytes that met a buffer of another length, `room`.
+    /// Returns why a message of `length` bytes fails that met a buffer of another length, `room`;
+    /// `None` if it does not.
     #[cold]
     pub(crate) fn misfit(&self, context: u32, length: u64, room: u64) -> Option<Cause> {
         if length > room {
@@ -132,8 +134,8 @@ impl Engine<'_> {
         self.must_fit(context).then_some(Cause::NotExact { sent: length, room })
     }
 
-    /// Whether a message in this context may be sent before others to the same peer that wait
-    /// already.
+    /// Returns true if a message in this context may be sent before others to the same peer that
+    /// wait already.
     #[cold]
     #[inline(never)]
     pub(crate) fn may_overtake(&self, context: u32) -> bool {

@@ -24,13 +24,13 @@ use crate::request::{Key, Machine, State};
 /// Events that a send without credit looks at before it waits or defers.
 const CREDIT_LOOK: u32 = 16;
 
-/// What became of a message at the head of its peer's order.
+/// The outcome for a message at the head of its peer's order.
 pub(crate) enum Injected {
-    /// It is sent, its memory reusable.
+    /// The message is sent, its memory reusable.
     Sent,
-    /// It is announced.
+    /// The message is announced.
     Announced,
-    /// It must be announced, for which it needs a request slot.
+    /// The message must be announced, for which it needs a request slot.
     NeedsRequest,
     /// The peer has granted no envelope; it is looked at again when it has.
     NoCredit,
@@ -38,13 +38,13 @@ pub(crate) enum Injected {
     NoRoom,
 }
 
-/// What is sent to a peer, in turns.
+/// The kinds of messages that are sent to a peer, in turns.
 #[derive(Clone, Copy)]
 enum Lane {
     Credit,
     Owed,
     Ordered,
-    /// What is matched without credit.
+    /// Messages that are matched without credit.
     Overflow,
 }
 
@@ -61,7 +61,7 @@ impl Lane {
     }
 }
 
-/// What a lane's turn came to.
+/// The outcome of a lane's turn.
 pub(crate) enum Turn {
     /// Something was sent.
     Sent,
@@ -107,8 +107,8 @@ impl Engine<'_> {
         self.mark(id);
     }
 
-    /// Whether a message could be sent without a request slot, since nothing is ahead of it that it
-    /// must stay behind. If so, nobody keeps its buffer; if not, nothing has been done.
+    /// Returns true if a message could be sent without a request slot, since nothing is ahead of it
+    /// that it must stay behind. If so, its buffer is not kept; if not, nothing has been done.
     pub(crate) fn sent_now<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -121,7 +121,7 @@ impl Engine<'_> {
         Ok(is_first && self.sent_before_others(transport, to, buffer)?)
     }
 
-    /// Whether a message to whom nothing is ahead could be sent without a request slot.
+    /// Returns true if a message with nothing ahead of it could be sent without a request slot.
     fn sent_before_others<T: Transport>(
         &mut self,
         transport: &mut T,
@@ -135,8 +135,8 @@ impl Engine<'_> {
         }
     }
 
-    /// As [`sent_before_others`](Self::sent_before_others), after a look at what has arrived: a
-    /// rank that only sends finds its credits there, and its eager messages stay eager.
+    /// Sends like [`sent_before_others`](Self::sent_before_others), but after a look at what has
+    /// arrived: a rank that only sends finds its credits there, and its eager messages stay eager.
     #[cold]
     fn sent_with_new_credit<T: Transport>(
         &mut self,
@@ -331,7 +331,7 @@ impl Engine<'_> {
         self.injected(id, Kind::Eager, false, len, post)
     }
 
-    /// As [`inject`](Self::inject), for a message of any size; there is an envelope for it.
+    /// Sends like [`inject`](Self::inject), but a message of any size; there is an envelope for it.
     #[inline(never)]
     fn inject_any<T: Transport>(
         &mut self,
@@ -460,7 +460,7 @@ pub(crate) trait Wire {
     /// See [`Transport::short`].
     fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
 
-    /// Whether a short message may be so long.
+    /// Returns true if a short message may be so long.
     fn passes(&self, peer: PeerId, len: usize) -> bool;
 
     /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so

@@ -1,6 +1,7 @@
-//! Where messages lie in attached memory: a ring of their requests by address for each memory, so
-//! that messages cost their bytes alone, a send looks no further than the first gap that is large
-//! enough, and what is received leaves at a cost that does not depend on how many others there are.
+//! The places of messages in attached memory: a ring of their requests by address for each memory,
+//! so that messages cost their bytes alone, a send looks no further than the first gap that is
+//! large enough, and what is received leaves at a cost that does not depend on how many others
+//! there are.
 
 use crate::buffer::{Buffer, overlap};
 use crate::comm::Comms;
@@ -15,7 +16,7 @@ use crate::request::{InScope, Request, Requests};
 pub(crate) struct Buffered<'s> {
     /// Those in the endpoint's memory.
     pub(super) messages: Ring<InScope>,
-    /// How many lie in any memory.
+    /// The number of messages in any memory.
     pub(super) count: u32,
     /// Takes out a message that is over, once there has been one: what sends none does not link it.
     release: Option<fn(&mut Engine<'s>, u32)>,
@@ -26,7 +27,7 @@ impl Buffered<'_> {
 }
 
 impl Request {
-    /// Whether it is a buffered send: one whose owner has let go, but which has its memory.
+    /// Returns true if it is a buffered send: one whose owner has let go, but which has its memory.
     const fn is_buffered(&self) -> bool {
         self.orphan && self.buffer.len() > 0 && matches!(self.mode, Mode::Standard)
     }
@@ -93,7 +94,7 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Whether a buffered send is under way.
+    /// Returns true if a buffered send is under way.
     pub(crate) const fn is_buffering(&self) -> bool {
         self.buffered.count > 0
     }
@@ -105,8 +106,8 @@ fn own_memory<'c>(comms: &'c mut Comms<'_>, context: u32) -> Option<(Buffer, &'c
     Some((settings.attached, &mut settings.buffered))
 }
 
-/// Where `len` bytes are free in `memory`, from the message on that the ring is at; it is at the
-/// one in front of them then.
+/// Returns where `len` bytes are free in `memory`, from the message on that the ring is at; the
+/// ring is at the message in front of them then.
 fn find_gap(
     requests: &mut Requests<'_>,
     memory: Buffer,

@@ -1,4 +1,4 @@
-//! What an endpoint can tell of its communicators, and the local steps of making and freeing one.
+//! Queries of an endpoint about its communicators, and the local steps of making and freeing one.
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::card::ByteOrder;
@@ -24,12 +24,12 @@ pub struct ContextOffer {
     pub more: bool,
 }
 
-/// Who is in a communicator that is to be made.
+/// The members of a communicator that is to be made.
 #[derive(Clone, Debug)]
 pub enum Members<I> {
     /// The ranks that are addressed in another communicator, in the same order.
     Of(Comm),
-    /// As many of the first ranks of another communicator, in the same order.
+    /// The first so many ranks of another communicator, in the same order.
     First(Comm, u32),
     /// The ranks of both groups of an intercommunicator.
     Both {
@@ -81,7 +81,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         None
     }
 
-    /// As [`unlike`](Self::unlike), of a group.
+    /// Finds the same as [`unlike`](Self::unlike), of a group.
     #[cold]
     pub fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
         let is_unlike = |row: &Peer| row.presence != Presence::Unknown && row.order != ByteOrder::NATIVE;
@@ -95,7 +95,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// groups, and are unequal to communicators of one group (MPI 4.1 section 7.6.1).
     ///
     /// # Errors
-    /// As [`group`](Self::group).
+    /// [`Cause::Stale`] if one of them was freed.
     pub fn compare(&self, one: &Comm, other: &Comm) -> Result<Comparison, Error> {
         let local = self.group(one)?.compare(&self.group(other)?);
         let remote = match (one.is_inter(), other.is_inter()) {
@@ -127,7 +127,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// which belongs to it and goes with it.
     ///
     /// # Errors
-    /// As [`remote_group`](Self::remote_group).
+    /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
+    /// one.
     pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
         self.engine.comms.companion(inter).map_err(about(inter, Operation::Group))
     }
@@ -140,7 +141,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// A communicator's name (MPI_Comm_get_name); empty if it was given none.
     ///
     /// # Errors
-    /// As [`group`](Self::group).
+    /// [`Cause::Stale`] for a freed communicator.
     pub fn name(&self, comm: &Comm) -> Result<&'static str, Error> {
         self.engine.comms.name(comm).map_err(about(comm, Operation::Group))
     }
@@ -148,7 +149,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Names a communicator on this rank (MPI_Comm_set_name).
     ///
     /// # Errors
-    /// As [`group`](Self::group).
+    /// [`Cause::Stale`] for a freed communicator.
     pub fn set_name(&mut self, comm: &Comm, name: &'static str) -> Result<(), Error> {
         self.engine.comms.set_name(comm, name).map_err(about(comm, Operation::Group))
     }
@@ -245,7 +246,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// has no process in common with that and at least one.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`] if there are too few pieces,
+    /// [`Cause::Stale`]; the rest as [`install`](Self::install).
     pub fn install_inter<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
@@ -265,7 +267,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// are for the caller to know.
     ///
     /// # Errors
-    /// As [`discard`](Self::discard).
+    /// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for a freed communicator.
     pub fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
         let companion = self.engine.comms.companion(comm).ok();
         let mut both = [Some(*comm), companion].into_iter().flatten();

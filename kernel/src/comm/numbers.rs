@@ -1,5 +1,5 @@
-//! How the collectives of a communicator are numbered, and whether any two of them can have one
-//! number.
+//! The numbers of a communicator's collectives, and the check whether any two can have the same
+//! one.
 
 /// Collective calls of a communicator are numbered below this, then from zero again. What of a tag
 /// is above is for what else it tells, and for calls that name their own.
@@ -79,14 +79,15 @@ impl Numbers {
         if before == 0 { None } else { Some(before) }
     }
 
-    /// One that has begun ends.
+    /// Accounts for the end of a collective that has begun.
     #[inline]
     pub(super) const fn end(&mut self) {
         self.under_way = self.under_way.saturating_sub(1);
     }
 
-    /// Whether no collective that is under way here can have the number of another one, or of what
-    /// a rank has called that is [ahead](AHEAD_MAX). One that was dropped is under way for good.
+    /// Returns true if no collective that is under way here can have the number of another one, or
+    /// of what a rank has called that is [ahead](AHEAD_MAX). One that was dropped is under way for
+    /// good.
     #[inline]
     pub(super) const fn are_distinct(&self) -> bool {
         self.under_way == 0 || self.calls.wrapping_sub(self.since) < COLLECTIVES_MAX - AHEAD_MAX

@@ -1,5 +1,5 @@
-//! What is kept of a communicator besides its groups: what this process was told about it. A column
-//! of the communicator table.
+//! Settings of a communicator, kept besides its groups: what this process was told about it. A
+//! column of the communicator table.
 
 use aldis_hal::{Cause, PeerId};
 
@@ -13,15 +13,15 @@ use crate::request::InScope;
 /// All-zero is a communicator of which nothing was said.
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// What an error on it leads to.
+    /// The policy for errors on it.
     pub(crate) policy: Policy,
-    /// What was promised of it.
+    /// The promises made of it.
     pub(crate) hints: Hints,
-    /// What copies of the buffered sends on it are kept in, lent for the life of the table.
+    /// Memory for copies of the buffered sends on it, lent for the life of the table.
     pub(crate) attached: Buffer,
     /// The messages in it.
     pub(crate) buffered: Ring<InScope>,
-    /// What the layers above are tuned by on it.
+    /// The tuning of the layers above on it.
     #[cfg(not(feature = "compact"))]
     pub(crate) tuning: Option<crate::tuning::Tuning>,
 }
@@ -38,7 +38,7 @@ impl Settings {
 }
 
 impl Comms<'_> {
-    /// What was said of a communicator, on either plane.
+    /// Returns the settings of a communicator, by its context on either plane.
     pub(crate) fn settings(&self, context: u32) -> Option<&Settings> {
         self.row(context).map(|row| &row.settings)
     }
@@ -74,7 +74,7 @@ impl Comms<'_> {
         self.row(context)?.peer(rank, self.pieces)
     }
 
-    /// Whether a process is in a communicator, in either group.
+    /// Returns true if a process is in a communicator, in either group.
     pub(crate) fn has(&self, comm: &Comm, process: PeerId) -> bool {
         let remote = self.row(comm.context).is_some_and(|row| row.group(self.pieces).contains(process));
         remote || self.group(comm).is_ok_and(|group| group.contains(process))

@@ -53,8 +53,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a request of this rank, its owner's or none's, still needs a communicator: every one
-    /// but those that are over. Walks over the request table until it has met all that are in use.
+    /// Returns true if a request of this rank, with an owner or without, still needs a
+    /// communicator: every one but those that are over. Walks over the request table until it has
+    /// met all that are in use.
     pub(crate) fn is_used(&mut self, comm: &Comm) -> bool {
         let mut left = self.requests.in_use();
         for index in 0..self.requests.used_end() {

@@ -9,8 +9,8 @@ use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
-/// Whether a communicator has control lines. Decided once, so that all its ranks keep to the same.
-/// All-zero is not yet.
+/// The answer to whether a communicator has control lines. Decided once, so that all its ranks keep
+/// to the same. All-zero is not yet decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum Lining {
@@ -35,7 +35,7 @@ pub(crate) struct Row {
     stride: u32,
     strided: u32,
     size: u32,
-    /// Where the group's pieces are, and how many; none if it is a single stride.
+    /// The place of the group's pieces, and their number; zero if it is a single stride.
     pieces_at: u32,
     pieces: u32,
     /// This process's rank.
@@ -49,7 +49,7 @@ pub(crate) struct Row {
     generation: u16,
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
-    /// Whether its collectives can use control lines, once that has been asked.
+    /// The answer to whether its collectives can use control lines, once that has been asked.
     pub(crate) lining: Lining,
     name: Option<&'static str>,
     pub(super) settings: Settings,
@@ -178,12 +178,12 @@ impl<'s> Comms<'s> {
         }
     }
 
-    /// Whether the communicator has not been freed.
+    /// Checks that the communicator has not been freed.
     pub(crate) fn check(&self, comm: &Comm) -> Result<(), Cause> {
         self.row(comm.context).map(|_| ()).ok_or(Cause::Stale)
     }
 
-    /// Whether `context` is of a communicator in which `peer` is `rank`.
+    /// Returns true if `context` is of a communicator in which `peer` is `rank`.
     #[inline]
     pub(crate) fn admits(&self, context: u32, rank: u32, peer: PeerId) -> bool {
         self.row(context).is_some_and(|row| row.peer(rank, self.pieces) == Some(peer))
@@ -205,7 +205,8 @@ impl<'s> Comms<'s> {
         }
     }
 
-    /// As [`next_collective`](Self::next_collective), of persistent collectives, and without end.
+    /// Takes a number like [`next_collective`](Self::next_collective), but of persistent
+    /// collectives, counted without end.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn next_persistent(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
         self.numbers(comm, is_inter).map(Numbers::take_persistent)
@@ -226,7 +227,7 @@ impl<'s> Comms<'s> {
         self.row_mut(comm).ok()?.numbers.begin(tag)
     }
 
-    /// One that has begun ends.
+    /// Accounts for the end of a collective that has begun.
     #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn end_collective(&mut self, comm: &Comm) {
@@ -298,7 +299,7 @@ impl<'s> Comms<'s> {
         context(slot, self.generation(slot))
     }
 
-    /// Whether there are pieces for a communicator of these members.
+    /// Checks that there are enough pieces for a communicator of these members.
     pub(crate) fn check_pieces<I: Iterator<Item = PeerId> + Clone>(
         &self,
         members: &Members<I>,

@@ -1,4 +1,4 @@
-//! Who makes a communicator next, where several calls of one process do so at a time.
+//! The order in which calls of one process make communicators, where several do so at a time.
 //!
 //! The members of a new communicator agree on a slot that is free on all of them. Two calls that
 //! offered the same slots could be promised the same one; so a process offers slots for one call at

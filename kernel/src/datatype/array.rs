@@ -10,7 +10,7 @@ use super::node::{Dimension, Dimensions, Node};
 use super::table::Writer;
 use super::{Combiner, DIMENSIONS_MAX, Datatype, Types};
 
-/// How an array of several dimensions lies in memory.
+/// The order of an array's elements in memory, if it has several dimensions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Order {
@@ -20,7 +20,7 @@ pub enum Order {
     Fortran,
 }
 
-/// One dimension of a subarray.
+/// A dimension of a subarray.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Slice {
@@ -32,26 +32,26 @@ pub struct Slice {
     pub start: u64,
 }
 
-/// How one dimension of an array is spread over processes.
+/// The distribution of one dimension of an array over processes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Distribution {
     /// Not at all: one process in this dimension (`MPI_DISTRIBUTE_NONE`).
     None,
-    /// One block of this many elements to each process, which must suffice; `None` is as even as
-    /// can be (`MPI_DISTRIBUTE_BLOCK`).
+    /// A block of this many elements to each process, which must suffice; `None` is as even as can
+    /// be (`MPI_DISTRIBUTE_BLOCK`).
     Block(Option<u64>),
     /// Blocks of this many elements dealt in turn; `None` is one (`MPI_DISTRIBUTE_CYCLIC`).
     Cyclic(Option<u64>),
 }
 
-/// One dimension of a distributed array.
+/// A dimension of a distributed array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Spread {
     /// Elements of the whole array.
     pub size: u64,
-    /// How they are dealt.
+    /// The way in which they are dealt.
     pub distribution: Distribution,
     /// Processes in this dimension of the process grid.
     pub processes: u64,
@@ -204,7 +204,7 @@ impl Types<'_> {
     }
 }
 
-/// Where `rank` stands in the grid of processes.
+/// Returns the place of `rank` in the grid of processes.
 fn places(rank: u32, spreads: &[Spread]) -> Result<[u64; DIMENSIONS_MAX], Cause> {
     let mut places = [0; DIMENSIONS_MAX];
     let mut left = u64::from(rank);

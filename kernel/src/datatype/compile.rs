@@ -73,8 +73,8 @@ fn unfold(
     (dimensions, origin, child)
 }
 
-/// Whether the structure shows that `count` elements in a row do not overlap, nor the pieces of one
-/// of them.
+/// Returns true if the structure shows that `count` elements in a row do not overlap, nor the
+/// pieces of one of them.
 pub(super) fn keep_clear(view: View<'_>, child: Child, count: u64) -> bool {
     let row = Dimensions::one(Dimension::plain(count, view.extent(child)));
     let (dimensions, _, child) = unfold(view, row.simplified(), 0, child);
@@ -99,7 +99,7 @@ fn deeper(depth: u8) -> Result<u8, Cause> {
 pub(super) struct List<'v, 'w, 'b> {
     view: View<'v>,
     writer: &'b mut Writer<'w>,
-    /// Where the items begin.
+    /// The place at which the items begin.
     start: usize,
     sum: Sum,
     last: Option<(Item, u64)>,
@@ -215,7 +215,7 @@ fn regularity(view: View<'_>, items: &[[i64; ITEM]]) -> Option<(Item, Dimension)
     Some((first, Dimension { count, block: first.count, cycle, stride }))
 }
 
-/// Whether the items are one run of bytes, in order.
+/// Returns true if the items are one run of bytes, in order.
 fn abut(view: View<'_>, items: &[[i64; ITEM]]) -> bool {
     let mut end = None;
     items.iter().all(|words| {

@@ -34,7 +34,7 @@ pub struct Field {
 }
 
 impl Field {
-    /// One element.
+    /// Describes a single element.
     pub fn new(displacement: usize, datatype: impl Into<Datatype>) -> Self {
         Self::array(displacement, 1, datatype)
     }

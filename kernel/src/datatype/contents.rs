@@ -1,4 +1,4 @@
-//! What a type was made of (MPI 4.1, 5.1.13: decoding a datatype).
+//! The constructor and arguments of a type (MPI 4.1, 5.1.13: decoding a datatype).
 
 use aldis_hal::Cause;
 
@@ -37,7 +37,7 @@ pub enum Combiner {
     Resized,
 }
 
-/// How a type was made and how much there is to tell (`MPI_TYPE_GET_ENVELOPE`).
+/// The constructor of a type and how much there is to tell (`MPI_TYPE_GET_ENVELOPE`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Envelope {
@@ -58,7 +58,7 @@ pub enum Contents<'t> {
     Dup,
     /// Elements in a row.
     Contiguous {
-        /// How many.
+        /// Number of the elements.
         count: u64,
     },
     /// Blocks at a regular distance, as [`Combiner::Vector`] in extents, as [`Combiner::Hvector`]
@@ -78,7 +78,7 @@ pub enum Contents<'t> {
     IndexedBlock {
         /// Elements of each.
         length: u64,
-        /// Where they begin.
+        /// The places where they begin.
         displacements: &'t [i64],
     },
     /// Fields: their lengths and displacements in bytes. Their types are the components, in the
@@ -86,7 +86,7 @@ pub enum Contents<'t> {
     Struct(Blocks<'t>),
     /// A box of an array.
     Subarray {
-        /// How the array lies in memory.
+        /// The order of the array's elements in memory.
         order: Order,
         /// Its dimensions.
         slices: Slices<'t>,
@@ -95,7 +95,7 @@ pub enum Contents<'t> {
     Darray {
         /// The process.
         rank: u32,
-        /// How the array lies in memory.
+        /// The order of the array's elements in memory.
         order: Order,
         /// Its dimensions.
         spreads: Spreads<'t>,
@@ -146,7 +146,7 @@ impl Spreads<'_> {
 }
 
 impl Types<'_> {
-    /// How a type was made.
+    /// Returns the envelope of a type: how it was made.
     pub fn envelope(&self, datatype: impl Into<Datatype>) -> Result<Envelope, Cause> {
         Ok(match self.view().child(datatype.into())? {
             Child::Basic(_) => Envelope { combiner: Combiner::Named, components: 0 },

@@ -171,8 +171,8 @@ impl Convertor {
     }
 }
 
-/// Where data begins and ends that reaches from `lowest` to `highest` around its origin. Refused if
-/// it begins before the memory.
+/// Returns where data begins and ends that reaches from `lowest` to `highest` around its origin.
+/// Refused if it begins before the memory.
 pub(crate) fn addresses(origin: isize, (lowest, highest): (i64, i64)) -> Result<(u64, u64), Cause> {
     let before = Cause::TooBig { len: lowest.unsigned_abs(), max: origin.max(0) as u64 };
     let start = (origin as i64).checked_add(lowest).and_then(|start| u64::try_from(start).ok());

@@ -43,7 +43,7 @@ impl Form {
         if is_narrower(words) { Self::Narrow } else { Self::Native }
     }
 
-    /// Whether the first byte of a converted number is its highest one.
+    /// Returns true if the first byte of a converted number is its highest one.
     const fn begins_high(self) -> bool {
         match self {
             Self::External32 => true,
@@ -53,7 +53,7 @@ impl Form {
     }
 }
 
-/// Whether words are narrower than here.
+/// Returns true if words are narrower than here.
 fn is_narrower(words: WordWidth) -> bool {
     (words, WordWidth::NATIVE) == (WordWidth::Four, WordWidth::Eight)
 }
@@ -61,7 +61,7 @@ fn is_narrower(words: WordWidth) -> bool {
 /// The most bytes that an element has in either form.
 pub(super) const ELEMENT_MAX: usize = 8;
 
-/// How the bytes of an element map between two widths: the byte of a significance lies elsewhere;
+/// The mapping of an element's bytes between two widths: the byte of a significance lies elsewhere;
 /// bytes that only one form has must be what extends the value.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
@@ -80,19 +80,20 @@ impl Element {
         Self { native: basic.size(), external: basic.packed(form), signed, begins_high }
     }
 
-    /// Whether its bytes in the stream are others than in memory.
+    /// Returns true if its bytes in the stream are others than in memory.
     #[inline]
     pub(super) const fn is_converted(&self) -> bool {
         self.native != self.external
             || (self.native > 1 && self.begins_high == cfg!(target_endian = "little"))
     }
 
-    /// How significant the byte at a place of the external form is, or the other way round.
+    /// Returns the significance of the byte at a place of the external form, or the place of the
+    /// byte of a significance.
     const fn significance(&self, index: usize) -> usize {
         if self.begins_high { self.external.wrapping_sub(index).wrapping_sub(1) } else { index }
     }
 
-    /// Where in memory the byte of a significance lies.
+    /// Returns the place in memory of the byte of a significance.
     const fn place(&self, significance: usize) -> usize {
         if cfg!(target_endian = "little") {
             significance

@@ -59,8 +59,8 @@ impl From<Committed> for Datatype {
     }
 }
 
-/// What a type is made of: a basic type, or the slot of another one, which is kept alive by the
-/// reference.
+/// A part that a type is made of: a basic type, or the slot of another one, which is kept alive by
+/// the reference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Child {
     Basic(Basic),
@@ -68,7 +68,7 @@ pub(super) enum Child {
 }
 
 impl Child {
-    /// As a word of the table: slots from zero up, basic types below zero.
+    /// Returns it as a word of the table: slots from zero up, basic types below zero.
     pub(super) fn word(self) -> i64 {
         match self {
             Self::Basic(basic) => -i64::from(basic.code()),

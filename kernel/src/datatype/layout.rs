@@ -1,5 +1,5 @@
-//! What is known of a type without walking it: bounds, sizes, signature; and how those follow from
-//! its parts.
+//! Properties of a type that are known without walking it: bounds, sizes, signature; and how those
+//! follow from its parts.
 
 use aldis_hal::Cause;
 
@@ -27,14 +27,14 @@ pub(super) struct Layout {
     pub(super) alignment: u8,
     /// Compiled levels below this one and itself; a basic type has none.
     pub(super) depth: u8,
-    /// Whether bounds were set by hand (or by a part whose bounds were): then only such bounds
+    /// True if bounds were set by hand (or by a part whose bounds were): then only such bounds
     /// count.
     pub(super) marked: bool,
-    /// Whether the data is one run of bytes, in order.
+    /// True if the data is one run of bytes, in order.
     pub(super) dense: bool,
-    /// Whether the structure shows that no two pieces of data overlap.
+    /// True if the structure shows that no two pieces of data overlap.
     pub(super) disjoint: bool,
-    /// Whether some of its basic types have another width in external32.
+    /// True if some of its basic types have another width in external32.
     pub(super) unlike: bool,
 }
 
@@ -108,7 +108,7 @@ impl Layout {
         }
     }
 
-    /// Whether some of its basic types have another width in this form.
+    /// Returns true if some of its basic types have another width in this form.
     pub(super) const fn changes_widths(&self, form: Form) -> bool {
         match form {
             Form::Native | Form::Swapped => false,
@@ -117,7 +117,7 @@ impl Layout {
         }
     }
 
-    /// Whether copies of this, `spacing` bytes apart, are one run of bytes.
+    /// Returns true if copies of this, `spacing` bytes apart, are one run of bytes.
     pub(super) fn abuts(&self, count: u64, spacing: i64) -> bool {
         self.dense && (count == 1 || u64::try_from(spacing) == Ok(self.size))
     }

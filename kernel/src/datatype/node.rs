@@ -27,9 +27,9 @@ pub(super) const DIMENSION: usize = 4;
 /// Words of an item.
 pub(super) const ITEM: usize = 4;
 
-/// One loop of a grid: `count` steps, in blocks of `block`. Step i is at `(i / block) * cycle + (i
-/// % block) * stride`, in bytes. So a vector is one dimension, and so is a block-cyclic
-/// distribution, whose last block may be shorter.
+/// A loop of a grid: `count` steps, in blocks of `block`. Step i is at `(i / block) * cycle + (i %
+/// block) * stride`, in bytes. So a vector is one dimension, and so is a block-cyclic distribution,
+/// whose last block may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Dimension {
     pub(super) count: u64,
@@ -147,7 +147,7 @@ impl Dimensions {
         self.all.get(..self.len).unwrap_or_default()
     }
 
-    /// As few dimensions as the rules of [`Dimension::around`] lead to.
+    /// Returns as few dimensions as the rules of [`Dimension::around`] lead to.
     pub(super) fn simplified(&self) -> Self {
         let mut inner_first = Self::NONE;
         for dimension in self.as_slice().iter().rev().map(|dimension| dimension.canonical()) {
@@ -186,7 +186,7 @@ impl Dimensions {
         Ok((lowest, highest))
     }
 
-    /// Whether pieces of `span` bytes at all steps are seen to keep clear of each other: whether
+    /// Returns true if pieces of `span` bytes at all steps are seen to keep clear of each other: if
     /// every loop, from the smallest stride to the largest, steps over all that the smaller ones
     /// cover.
     pub(super) fn keep_clear(&self, mut span: u64) -> bool {
@@ -212,7 +212,7 @@ impl Dimensions {
 }
 
 impl Item {
-    /// As words, with the bytes of packed data that come before it.
+    /// Returns it as words, with the bytes of packed data that come before it.
     pub(super) fn words(&self, before: u64) -> Result<[i64; ITEM], Cause> {
         Ok([self.displacement, word(self.count)?, self.child.word(), word(before)?])
     }
@@ -266,8 +266,8 @@ mod tests {
             prop_assert_eq!(dimensions.count(), Some(all.len() as u64));
         }
 
-        /// What is said to keep clear does. (Not the other way round: pieces can mesh in ways that
-        /// this misses.)
+        /// Pieces that are said to keep clear do. (Not the other way round: pieces can mesh in ways
+        /// that this misses.)
         #[test]
         fn what_keeps_clear_does_not_overlap(dimensions in dimensions(), span in 1u64..4) {
             let mut all = offsets(&dimensions);

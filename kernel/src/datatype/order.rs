@@ -8,7 +8,7 @@
 use super::Types;
 use crate::list::Link;
 
-/// Where the words of all types are. All-zero is nowhere.
+/// The places of the words of all types. All-zero is nowhere.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Order {
     first: Link,
@@ -40,7 +40,7 @@ impl Order {
         self.end.wrapping_sub(self.used)
     }
 
-    /// Whether closing the gaps costs less than what has been freed since they were closed.
+    /// Returns true if closing the gaps costs less than what has been freed since they were closed.
     pub(super) const fn has_many_gaps(&self) -> bool {
         self.gaps() > self.used.saturating_add(GAPS)
     }
@@ -120,8 +120,8 @@ mod tests {
         (0..count).map(|index| Block { length: 1, displacement: (index * index) as i64 }).collect()
     }
 
-    /// How many words were moved while `types` were made and freed in this order: so many of them
-    /// live at a time.
+    /// Returns the number of words that were moved while `types` were made and freed in this order:
+    /// so many of them live at a time.
     fn moved(types: &mut Types<'_>, alive: usize, newest_first: bool) -> u64 {
         let blocks = blocks(20);
         let mut made = VecDeque::new();

@@ -1,4 +1,4 @@
-//! What can be asked of a type.
+//! Queries about a type.
 
 use aldis_hal::Cause;
 
@@ -11,7 +11,7 @@ use super::table::View;
 use super::walk::{Run, Walk};
 use super::{Basic, Datatype, Signature, Types};
 
-/// Where something begins, in bytes from the origin of the type, and how many bytes it is long.
+/// The place of something, in bytes from the origin of the type, and its length in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Extent {
@@ -21,17 +21,17 @@ pub struct Extent {
     pub extent: i64,
 }
 
-/// One entry of a type map.
+/// An entry of a type map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Placed {
     /// Bytes from the origin of the type.
     pub displacement: i64,
-    /// What is there.
+    /// The basic type there.
     pub basic: Basic,
 }
 
-/// One piece of data for [`Types::overlaps`] to sort.
+/// A piece of data for [`Types::overlaps`] to sort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
@@ -64,7 +64,7 @@ impl Types<'_> {
         Ok(self.layout(datatype)?.signature.repeat(count))
     }
 
-    /// How many basic elements there are in `count` elements.
+    /// Returns the number of basic elements in `count` elements.
     pub(super) fn basic_elements(&self, datatype: Datatype, count: u64) -> Result<u64, Cause> {
         self.layout(datatype)?.signature.elements().checked_mul(count).ok_or(OVERFLOW)
     }
@@ -84,8 +84,8 @@ impl Types<'_> {
         Ok(TypeMap { walk, rest: None })
     }
 
-    /// Whether two pieces of the data of `count` elements overlap: such a type can be sent, but
-    /// nothing may be received into it (MPI 4.1, 5.1.11).
+    /// Returns true if two pieces of the data of `count` elements overlap: such a type can be sent,
+    /// but nothing may be received into it (MPI 4.1, 5.1.11).
     ///
     /// Most types show by their structure that they do not. The others are looked at piece by piece
     /// in `scratch`, which must hold one span for each; if it is too short, that is the error.
@@ -136,7 +136,8 @@ impl Types<'_> {
         Ok(self.prefix_of(self.view().child(datatype.into())?, form, bytes)?.signature.elements())
     }
 
-    /// What `bytes` of a type's packed stream hold; refused as by [`elements`](Self::elements).
+    /// Returns what `bytes` of a type's packed stream hold; refused as by
+    /// [`elements`](Self::elements).
     pub(super) fn prefix_of(&self, child: Child, form: Form, bytes: u64) -> Result<Prefix, Cause> {
         let row = Item { displacement: 0, count: u64::MAX, child };
         let (mut prefix, mut inside) = (Prefix::EMPTY, pass(self.view(), row, form, bytes));
@@ -156,7 +157,7 @@ impl Types<'_> {
         }
     }
 
-    /// What of a type `bytes` of its packed stream, fewer than it has, take up.
+    /// Returns what of a type `bytes` of its packed stream, fewer than it has, take up.
     fn passed(&self, slot: u32, form: Form, mut bytes: u64) -> Option<Passed> {
         let view = self.view();
         let entry = view.entry(slot)?;
@@ -186,7 +187,7 @@ impl Types<'_> {
     }
 }
 
-/// What some bytes of a packed stream hold.
+/// The contents of some bytes of a packed stream.
 #[derive(Clone, Copy)]
 pub(crate) struct Prefix {
     pub(crate) signature: Signature,
@@ -204,14 +205,14 @@ impl Prefix {
     }
 }
 
-/// Where some bytes of a packed stream end.
+/// The place where some bytes of a packed stream end.
 struct Passed {
     /// The whole children before.
     prefix: Prefix,
     /// Bytes of the child that they end in, or behind the stretch.
     rest: u64,
     child: Child,
-    /// Whether they end before the stretch does.
+    /// True if they end before the stretch does.
     is_inside: bool,
 }
 
@@ -233,7 +234,7 @@ pub struct TypeMap<'t> {
     rest: Option<Rest>,
 }
 
-/// What is left of a run: the elements from one of a block on.
+/// The rest of a run: the elements from one of a block on.
 #[derive(Clone, Copy)]
 struct Rest {
     run: Run,

@@ -65,7 +65,7 @@ impl Signature {
         }
     }
 
-    /// What [`folded`](Self::folded) is of `count` such sequences.
+    /// Returns what [`folded`](Self::folded) is of `count` such sequences.
     #[cfg(not(feature = "compact"))]
     pub(super) fn repeated(&self, count: u64) -> u32 {
         match self.uniform {

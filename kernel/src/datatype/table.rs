@@ -15,15 +15,15 @@ const NO_SLOT: Cause = Cause::Full(Resource::Datatypes);
 /// The words are used up.
 pub(super) const NO_WORDS: Cause = Cause::Full(Resource::DatatypeWords);
 
-/// One descriptor. All-zero is free: nobody names it.
+/// A descriptor. All-zero is free: no handle names it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
     generation: u32,
-    /// How often the user holds it: creation, `retain`, `component`.
+    /// The number of times that the user holds it: creation, `retain`, `component`.
     users: u32,
-    /// How often other types are made of it.
+    /// The number of times that other types are made of it.
     parents: u32,
-    /// Whether a message may be of it: set when one is, and looked into once nothing else holds the
+    /// True if a message may be of it: set when one is, and looked into once nothing else holds the
     /// type.
     pending: bool,
     /// Its words: first the `children` that it was made of, then the arguments, then the compiled
@@ -66,8 +66,9 @@ impl Entry {
     }
 }
 
-/// Where the free slots and words of a table are; all-zero is an empty table. Slots and words that
-/// were never used are not touched, so a table can be far larger than what a program needs of it.
+/// The places of the free slots and words of a table; all-zero is an empty table. Slots and words
+/// that were never used are not touched, so a table can be far larger than what a program needs of
+/// it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads {
     /// Slots that were given back.
@@ -143,7 +144,7 @@ pub struct Types<'t> {
     pub(super) words: &'t mut [i64],
 }
 
-/// What a constructor has put together.
+/// The type that a constructor has put together.
 pub(super) struct Draft {
     pub(super) combiner: Combiner,
     pub(super) children: u32,
@@ -182,7 +183,7 @@ impl Types<'_> {
         }
     }
 
-    /// What `make` puts together, and how many words it has written.
+    /// Returns what `make` puts together, and how many words it has written.
     fn draft(
         &mut self,
         make: &impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
@@ -276,9 +277,9 @@ impl Types<'_> {
         }
     }
 
-    /// Whether it is time to tell what messages hold, `steps` being what it takes to find out: at
-    /// once while that is little, or the table is half full; else as often as calls have paid for
-    /// it.
+    /// Returns true if it is time to tell what messages hold, `steps` being what it takes to find
+    /// out: at once while that is little, or the table is half full; else as often as calls have
+    /// paid for it.
     pub(crate) fn is_due(&mut self, steps: u32) -> bool {
         let heads = &mut *self.heads;
         heads.credit = heads.credit.saturating_add(CREDIT);
@@ -381,7 +382,7 @@ pub(super) struct View<'v> {
 }
 
 impl<'v> View<'v> {
-    /// What a handle names, unless that was freed.
+    /// Returns what a handle names, unless that was freed.
     pub(super) fn child(&self, datatype: Datatype) -> Result<Child, Cause> {
         if let Some(basic) = datatype.basic() {
             return Ok(Child::Basic(basic));
@@ -449,7 +450,7 @@ impl Writer<'_> {
         words.into_iter().try_for_each(|word| self.push(word))
     }
 
-    /// What was written from word `start` on.
+    /// Returns what was written from word `start` on.
     pub(super) fn since(&mut self, start: usize) -> &mut [i64] {
         self.words.get_mut(start..self.len).unwrap_or_default()
     }

@@ -12,7 +12,7 @@ use super::walk::{Run, Walk};
 /// never seen.
 const OUTSIDE: Cause = Cause::BadRegion;
 
-/// One direction of the way between memory and stream. Addresses are offsets in the memory; the
+/// A direction of the way between memory and stream. Addresses are offsets in the memory; the
 /// stream is used from its front to its end.
 pub(super) trait Transfer {
     /// Bytes of the stream that are left.

@@ -15,8 +15,8 @@ pub(super) struct Run {
     pub(super) bytes: u64,
     pub(super) blocks: u64,
     pub(super) stride: i64,
-    /// What the blocks consist of. In native form it may be that a block is of several types: then
-    /// of bytes.
+    /// The type that the blocks consist of. In native form a block may be of several types: bytes
+    /// then.
     pub(super) basic: Basic,
     /// Packed bytes of the block that come before the position; only ever in a run of one block.
     pub(super) skip: u64,

@@ -17,7 +17,8 @@ use crate::request::{Key, Machine, State};
 
 /// The sender.
 impl Engine<'_> {
-    /// Whether the data of the send in slot `index` is to be written into the receiver's memory.
+    /// Returns true if the data of the send in slot `index` is to be written into the receiver's
+    /// memory.
     #[inline]
     pub(crate) fn is_to_be_written<T: Transport>(&mut self, id: PeerId, index: u32) -> bool {
         if !lends::<T>() {
@@ -52,7 +53,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// One step of a send that writes its message.
+    /// Takes one step of a send that writes its message.
     #[inline]
     pub(crate) fn step_writer<T: Transport>(
         &mut self,
@@ -117,7 +118,7 @@ impl Engine<'_> {
         Turn::Sent
     }
 
-    /// What cannot be written is sent in fragments.
+    /// Sends data that cannot be written in fragments instead.
     pub(super) fn send_instead(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         if let Machine::Write(writer) = request.machine {

@@ -26,7 +26,7 @@ pub struct Probing<'a, 'e, 's, T, P> {
     call: Probe,
 }
 
-/// What the call was given.
+/// The arguments of the call.
 pub(crate) struct Probe {
     pub(crate) comm: Comm,
     pub(crate) from: Source,

@@ -28,7 +28,7 @@ pub struct Receiving<'a, 'e, 's, T, P> {
     call: Receive<'a>,
 }
 
-/// What the call was given.
+/// The arguments of the call.
 pub(crate) struct Receive<'a> {
     pub(crate) comm: Comm,
     pub(crate) buffer: &'a mut [u8],
@@ -109,7 +109,7 @@ fn fill(buffer: &mut [u8], start: u64, bytes: &[u8]) {
 }
 
 impl Engine<'_> {
-    /// As much of a block as a buffer of `room` bytes needs.
+    /// Returns as much of a block as a buffer of `room` bytes needs.
     fn landing(&self, block: &Block, room: usize) -> Buffer {
         let whole = self.blocks.buffer(block);
         whole.part(0..room.min(whole.len())).unwrap_or(whole)

@@ -27,7 +27,7 @@ pub struct Sending<'a, 'e, 's, T, P> {
     call: Send<'a>,
 }
 
-/// What the call was given.
+/// The arguments of the call.
 pub(crate) struct Send<'a> {
     pub(crate) comm: Comm,
     pub(crate) data: &'a [u8],
@@ -88,8 +88,8 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Whether a message could go out at once. If not, nothing has been done, and what is wrong
-    /// with it is found by putting it in line.
+    /// Returns true if a message could go out at once. If not, nothing has been done, and what is
+    /// wrong with it is found by putting it in line.
     fn sent_now(&mut self, comm: &Comm, data: &[u8], to: Rank, tag: Tag) -> bool {
         let Self { engine, transport, .. } = self;
         let Ok(target) = engine.target(comm, to, tag) else { return false };

@@ -1,4 +1,4 @@
-//! What all futures have in common: a request slot, a deadline, and a sleeper.
+//! The parts that all futures have in common: a request slot, a deadline, and a sleeper.
 
 use core::mem;
 use core::task::{Context, Poll};
@@ -15,14 +15,14 @@ use crate::error::Error;
 use crate::rank::{Status, WILD};
 use crate::request::{Machine, State};
 
-/// Where a future stands.
+/// The state of a future.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// It has not been polled.
+    /// The future has not been polled.
     New,
     /// Its request is under way.
     Started,
-    /// It is over.
+    /// The future is over.
     Over,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Ticket<'a, 'e, 's, T, P> {
     deadline: Instant,
 }
 
-/// What one kind of future does, each time with the endpoint at hand. No pointer stays in the
+/// The steps of one kind of future, each time with the endpoint at hand. No pointer stays in the
 /// endpoint in between.
 pub(crate) trait Operate<'s, T, P> {
     /// Starts it: over at once, or under way with this handle.
@@ -47,7 +47,7 @@ pub(crate) trait Operate<'s, T, P> {
     fn go_on(&mut self, endpoint: &mut Endpoint<'s, T, P>, handle: Handle) -> Option<Result<Status, Error>>;
 }
 
-/// What starting led to.
+/// The outcome of starting.
 pub(crate) enum Begun {
     Over(Status),
     UnderWay(Handle),
@@ -65,7 +65,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         self.limit = Some(limit);
     }
 
-    /// One poll of the future that does `operation`: with a poll of the endpoint if it cannot go on
+    /// Polls the future that does `operation`: with a poll of the endpoint if it cannot go on
     /// without.
     pub(super) fn poll(
         &mut self,
@@ -167,7 +167,7 @@ impl<T, P> Drop for Ticket<'_, '_, '_, T, P> {
 }
 
 impl Engine<'_> {
-    /// Whether the future of this request has something to do.
+    /// Returns true if the future of this request has something to do.
     pub(super) fn can_go_on(&mut self, handle: Handle) -> bool {
         let Some(request) = self.requests.get(handle) else { return true };
         let (key, peer) = (request.key, request.peer);

@@ -1,4 +1,4 @@
-//! How a group is written down: nothing, strides, or words of a bitmap.
+//! The forms in which a group is written down: nothing, strides, or words of a bitmap.
 
 use core::iter::Peekable;
 
@@ -32,7 +32,7 @@ pub(crate) enum Form<'m> {
     Bitmap(&'m [Piece]),
 }
 
-/// What writing a group down takes.
+/// The form in which a group is written down, and the pieces that it takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     pub(crate) size: u32,

@@ -1,4 +1,4 @@
-//! What groups are made of each other: MPI 4.1 section 7.3.2. Every result lives in memory that the
+//! Groups that are made of others: MPI 4.1 section 7.3.2. Every result lives in memory that the
 //! caller lends.
 
 use aldis_hal::{Cause, PeerId};
@@ -6,7 +6,7 @@ use aldis_hal::{Cause, PeerId};
 use super::{Group, Piece};
 use crate::rank::Rank;
 
-/// How two groups or communicators compare (MPI 4.1 sections 7.3.1 and 7.4.1).
+/// The result of comparing two groups or communicators (MPI 4.1 sections 7.3.1 and 7.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Comparison {
@@ -34,7 +34,7 @@ pub struct RankRange {
 }
 
 impl RankRange {
-    /// How many ranks it has in a group of `size`.
+    /// Returns the number of its ranks in a group of `size`.
     fn len(&self, size: u32) -> Result<u32, Cause> {
         if let Some(&rank) = [self.first.0, self.last.0].iter().find(|&&rank| rank >= size) {
             return Err(Cause::RankOutOfRange { rank, size });
@@ -108,7 +108,7 @@ impl Group<'_> {
     /// (MPI_Group_intersection).
     ///
     /// # Errors
-    /// As [`union`](Self::union).
+    /// [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
     pub fn intersection<'m>(&self, other: &Group<'_>, memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
         Group::collect(self.members().filter(|&process| other.contains(PeerId(process))), memory)
     }
@@ -116,7 +116,7 @@ impl Group<'_> {
     /// The processes of this group that are not in `other` (MPI_Group_difference).
     ///
     /// # Errors
-    /// As [`union`](Self::union).
+    /// [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
     pub fn difference<'m>(&self, other: &Group<'_>, memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
         Group::collect(self.members().filter(|&process| !other.contains(PeerId(process))), memory)
     }
@@ -136,7 +136,8 @@ impl Group<'_> {
     /// proportional to the product of both sizes.
     ///
     /// # Errors
-    /// As [`incl`](Self::incl).
+    /// [`Cause::RankOutOfRange`], [`Cause::DuplicateRank`], or [`Cause::TooSmall`] if `memory` has
+    /// too few pieces.
     pub fn excl<'m>(&self, ranks: &[Rank], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
         for (position, &rank) in ranks.iter().enumerate() {
             self.member(rank)?;
@@ -161,7 +162,8 @@ impl Group<'_> {
     /// (MPI_Group_range_excl).
     ///
     /// # Errors
-    /// As [`range_incl`](Self::range_incl).
+    /// [`Cause::BadStride`], [`Cause::RankOutOfRange`], [`Cause::DuplicateRank`], or
+    /// [`Cause::TooSmall`] if `memory` has too few pieces.
     pub fn range_excl<'m>(&self, ranges: &[RankRange], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
         self.check_ranges(ranges)?;
         let size = self.size();
@@ -195,7 +197,7 @@ impl Group<'_> {
         ranges.iter().flat_map(move |range| range.ranks(range.len(size).unwrap_or(0)))
     }
 
-    /// Whether the ranges are ranges, and no rank is in two of them.
+    /// Checks that the ranges are ranges, and that no rank is in two of them.
     fn check_ranges(&self, ranges: &[RankRange]) -> Result<(), Cause> {
         for (position, range) in ranges.iter().enumerate() {
             let len = range.len(self.size())?;
