@@ -63,8 +63,8 @@ impl<'m> Shm<'m> {
     /// machine.
     ///
     /// # Errors
-    /// [`Cause::BadRegion`] if the inbox is another rank's, [`Cause::TooSmall`] for too few lanes,
-    /// [`Cause::Incompatible`] for an inbox of another version; the rest as
+    /// [`Cause::BadRegion`] if the inbox is not that of `identity`, [`Cause::TooSmall`] for too few
+    /// lanes, [`Cause::Incompatible`] for an inbox of another version; the rest as
     /// [`inspect`](super::inspect).
     pub fn new(
         identity: Identity,
@@ -81,8 +81,8 @@ impl<'m> Shm<'m> {
     /// up to the node's last, so that a post looks for none but its own.
     ///
     /// # Errors
-    /// [`Cause::BadRegion`] if the inbox is another rank's, [`Cause::TooSmall`] for too few lanes;
-    /// the rest as [`new`](Self::new).
+    /// [`Cause::BadRegion`] if the inbox is not that of `identity`, [`Cause::TooSmall`] for too few
+    /// lanes; the rest as [`new`](Self::new).
     #[inline(never)]
     pub fn of_node(
         first: PeerId,

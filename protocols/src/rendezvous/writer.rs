@@ -107,7 +107,7 @@ impl Writer {
         self.phase = Phase::Withdrawn;
     }
 
-    /// Sends what is left in fragments: it cannot be written after all.
+    /// Sends the data in fragments instead: it cannot be written after all.
     pub fn send_instead(&self) -> Sender {
         let &Self { receiver, end, .. } = self;
         Sender { end, length: end, receiver, phase: SenderPhase::Streaming, ..Sender::default() }
