@@ -62,7 +62,8 @@ pub fn allgather<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`allgather`] (MPI_Iallgather). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`allgather`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; the rest as [`allgather`].
 pub fn iallgather<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -91,7 +92,9 @@ pub fn allgatherv<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`allgatherv`] (MPI_Iallgatherv). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`allgatherv`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`allgatherv`].
 pub fn iallgatherv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -105,8 +108,10 @@ impl Options {
     /// [`allgather`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not
+    /// for this; the rest as [`Collective::wait`].
     pub fn allgather<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -119,7 +124,10 @@ impl Options {
     /// [`iallgather`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::allgather`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::allgather`].
     pub fn iallgather<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -132,8 +140,10 @@ impl Options {
     /// [`allgatherv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is
+    /// not for this; the rest as [`Collective::wait`].
     pub fn allgatherv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -148,7 +158,10 @@ impl Options {
     /// [`iallgatherv`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::allgatherv`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::allgatherv`].
     pub fn iallgatherv<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

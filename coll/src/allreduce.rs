@@ -98,7 +98,8 @@ pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 /// ```
 ///
 /// # Errors
-/// As [`allreduce`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; the rest as
+/// [`allreduce`].
 pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -113,9 +114,10 @@ impl Options {
     /// [`allreduce`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation, or one that does not keep rank order when the reduction does not
-    /// commute.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, or one that does not keep rank order when the reduction does not commute; the
+    /// rest as [`Collective::wait`].
     #[inline(always)]
     pub fn allreduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
@@ -139,7 +141,9 @@ impl Options {
     /// [`iallreduce`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::allreduce`].
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::allreduce`].
     #[inline]
     pub fn iallreduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,

@@ -59,7 +59,8 @@ pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`alltoall`] (MPI_Ialltoall). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`alltoall`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; the rest as [`alltoall`].
 pub fn ialltoall<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -92,7 +93,9 @@ pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`alltoallv`] (MPI_Ialltoallv). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`alltoallv`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallv`].
 pub fn ialltoallv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -127,7 +130,9 @@ pub fn alltoall_in_place<'s, E: Element, T: Transport, P: Platform>(
 /// over.
 ///
 /// # Errors
-/// As [`alltoall_in_place`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; the rest as [`alltoall_in_place`].
 pub fn ialltoall_in_place<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -141,8 +146,10 @@ impl Options {
     /// [`alltoall`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not
+    /// for this; the rest as [`Collective::wait`].
     pub fn alltoall<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -161,7 +168,10 @@ impl Options {
     /// [`ialltoall`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::alltoall`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::alltoall`].
     pub fn ialltoall<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -180,7 +190,9 @@ impl Options {
     /// [`ialltoall_in_place`] with these options, whatever algorithm they name.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise; the rest as there.
     pub fn ialltoall_in_place<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -195,8 +207,10 @@ impl Options {
     /// [`alltoallv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is
+    /// not for this; the rest as [`Collective::wait`].
     pub fn alltoallv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -216,7 +230,10 @@ impl Options {
     /// [`ialltoallv`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::alltoallv`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::alltoallv`].
     pub fn ialltoallv<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -39,7 +39,8 @@ pub static ALGORITHMS: [Candidate; 8] = [
 /// Waits until every rank of `comm` has called it (MPI_Barrier).
 ///
 /// # Errors
-/// As [`Collective::wait`].
+/// [`Cause::UnlikeCall`](aldis_kernel::hal::Cause::UnlikeCall) if a rank has called another
+/// operation; the rest as [`Collective::wait`].
 pub fn barrier<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -50,7 +51,8 @@ pub fn barrier<'s, T: Transport, P: Platform>(
 /// Starts a barrier (MPI_Ibarrier): complete once every rank of `comm` has started it.
 ///
 /// # Errors
-/// As [`Collective::test`].
+/// [`Cause::Full`](aldis_kernel::hal::Cause::Full) when the request pool is full; the rest as
+/// [`Collective::test`].
 pub fn ibarrier<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -62,8 +64,8 @@ impl Options {
     /// [`barrier`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::UnlikeCall`](aldis_kernel::hal::Cause::UnlikeCall) if a rank has called another
+    /// operation; the rest as [`Collective::wait`].
     pub fn barrier<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -79,7 +81,8 @@ impl Options {
     /// [`ibarrier`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::barrier`].
+    /// [`Cause::Full`](aldis_kernel::hal::Cause::Full) when the request pool is full; the rest as
+    /// [`Collective::test`].
     #[inline]
     pub fn ibarrier<'scope, T: Transport, P: Platform>(
         &self,

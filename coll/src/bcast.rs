@@ -60,7 +60,8 @@ pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
 /// Starts a broadcast (MPI_Ibcast). The data can be read again when the scope is over.
 ///
 /// # Errors
-/// As [`bcast`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root; the rest as
+/// [`bcast`].
 pub fn ibcast<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -74,8 +75,9 @@ impl Options {
     /// [`bcast`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn bcast<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -96,7 +98,9 @@ impl Options {
     /// [`ibcast`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::bcast`].
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::bcast`].
     #[inline]
     pub fn ibcast<'scope, E: Element, T: Transport, P: Platform>(
         &self,

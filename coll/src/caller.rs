@@ -12,7 +12,8 @@ pub trait Caller<'s, T: Transport, P: Platform> {
     /// Runs `body` in a scope.
     ///
     /// # Errors
-    /// As [`Endpoint::scope`].
+    /// The error of `body`, or the first failure of a request that it did not wait for, as
+    /// [`Endpoint::scope`].
     fn enter<'env, R, E: Failure>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,

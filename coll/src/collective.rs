@@ -406,8 +406,9 @@ impl<'scope> Collective<'scope> {
     /// ranks may wait for in another order.
     ///
     /// # Errors
-    /// As [`test`](Self::test), and [`Cause::TimedOut`] after the scope's deadline, naming a rank
-    /// that is missing.
+    /// [`Cause::TimedOut`] after the scope's deadline, naming a rank that is missing;
+    /// [`Cause::UnlikeCall`] and [`Cause::UnlikeLength`] if ranks have made unlike calls; the rest
+    /// as [`test`](Self::test).
     pub fn wait<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -112,7 +112,8 @@ pub fn dup<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`dup`].
+/// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
+/// for the group or slots for attributes; the rest as [`dup`].
 pub async fn idup<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
@@ -129,7 +130,8 @@ pub async fn idup<'s, T: Transport, P: Platform>(
 /// promises for itself.
 ///
 /// # Errors
-/// As [`dup`].
+/// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
+/// for the group or slots for attributes; the rest as [`dup`].
 pub fn dup_with_hints<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -141,7 +143,8 @@ pub fn dup_with_hints<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`dup_with_hints`].
+/// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
+/// for the group or slots for attributes; the rest as [`dup_with_hints`].
 pub async fn idup_with_hints<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
@@ -170,7 +173,8 @@ pub fn create<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`create`].
+/// [`Cause::RankOutOfRange`] for a process that is not in `comm`, [`Cause::Declined`] on the other
+/// ranks then; [`Cause::Full`] and the rest as [`create`].
 pub async fn icreate<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
@@ -188,8 +192,8 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
 /// at a time.
 ///
 /// # Errors
-/// As [`dup`]; [`Cause::TagOutOfRange`]; and [`Cause::RankOutOfRange`] for a process that is not in
-/// `comm`, or if this one is not in `group`.
+/// [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is not in `group`;
+/// [`Cause::TagOutOfRange`]; [`Cause::Full`] and the rest as [`dup`].
 pub fn create_group<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -202,7 +206,8 @@ pub fn create_group<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`create_group`].
+/// [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is not in `group`;
+/// [`Cause::TagOutOfRange`]; the rest as [`create_group`].
 pub async fn icreate_group<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
@@ -231,7 +236,8 @@ pub fn free<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`free`].
+/// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for one that is freed; the rest as
+/// [`free`].
 pub async fn ifree<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: Comm,

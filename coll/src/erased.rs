@@ -74,9 +74,9 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// As of those, [`Cause::LengthMismatch`] for bytes that are no whole elements,
-    /// [`Cause::Unsupported`] for an operation that is no reduction; what the kernel says,
-    /// [`Cause::Unaligned`] for one.
+    /// [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unsupported`] for
+    /// an operation that is no reduction, [`Cause::Unaligned`] or another cause that the kernel
+    /// gives; the rest as those functions.
     pub fn reduce_by<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -98,7 +98,8 @@ impl Options {
     /// Starts [`reduce_by`](Self::reduce_by). The data can be read again when the scope is over.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unsupported`] for
+    /// an operation that is no reduction; the rest as [`reduce_by`](Self::reduce_by).
     pub fn ireduce_by<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -53,7 +53,8 @@ pub fn exscan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 /// Starts an exclusive scan (MPI_Iexscan). The data can be read again when the scope is over.
 ///
 /// # Errors
-/// As [`exscan`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; the rest as
+/// [`exscan`].
 pub fn iexscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -68,8 +69,9 @@ impl Options {
     /// [`exscan`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn exscan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -93,7 +95,9 @@ impl Options {
     /// [`iexscan`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::exscan`].
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::exscan`].
     pub fn iexscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -79,7 +79,7 @@ pub(crate) const NAME: &str = "two_level";
 /// node, as for [`split_type`](crate::comm::split_type).
 ///
 /// # Errors
-/// As [`allreduce`].
+/// [`Cause::Stale`] for a freed communicator; the rest as [`allreduce`].
 pub fn ranks_per_node<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,

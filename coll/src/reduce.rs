@@ -60,7 +60,9 @@ pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 /// Starts a reduction to one rank (MPI_Ireduce). The data can be read again when the scope is over.
 ///
 /// # Errors
-/// As [`reduce`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; the rest as
+/// [`reduce`].
 pub fn ireduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -76,9 +78,11 @@ impl Options {
     /// [`reduce`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation, or one that does not keep rank order when the reduction does not
-    /// commute.
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, or one that does not keep rank order when the reduction does not commute; the
+    /// rest as [`Collective::wait`].
     pub fn reduce<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -102,7 +106,10 @@ impl Options {
     /// [`ireduce`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce`].
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce`].
     pub fn ireduce<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

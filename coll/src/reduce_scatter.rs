@@ -78,7 +78,9 @@ pub fn reduce_scatter_block<'s, R: Reduce<E>, E: Element, T: Transport, P: Platf
 /// the scope is over.
 ///
 /// # Errors
-/// As [`reduce_scatter_block`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an input that is no
+/// whole blocks of the length of `data`; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall)
+/// for too little scratch; the rest as [`reduce_scatter_block`].
 pub fn ireduce_scatter_block<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -95,7 +97,9 @@ pub fn ireduce_scatter_block<'scope, R: Reduce<E>, E: Element, T: Transport, P: 
 /// are.
 ///
 /// # Errors
-/// As [`reduce_scatter_block`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; the rest
+/// as [`reduce_scatter_block`].
 pub fn reduce_scatter_block_in_place<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -109,7 +113,9 @@ pub fn reduce_scatter_block_in_place<'s, R: Reduce<E>, E: Element, T: Transport,
 /// Starts [`reduce_scatter_block_in_place`]. The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`reduce_scatter_block`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; the rest
+/// as [`reduce_scatter_block`].
 pub fn ireduce_scatter_block_in_place<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -146,7 +152,11 @@ pub fn reduce_scatter<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 /// over.
 ///
 /// # Errors
-/// As [`reduce_scatter`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, and data are as long as this rank's;
+/// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the input;
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; the rest as
+/// [`reduce_scatter`].
 pub fn ireduce_scatter<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -162,7 +172,10 @@ pub fn ireduce_scatter<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platfo
 /// its result, where it stands.
 ///
 /// # Errors
-/// As [`reduce_scatter`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; the rest as
+/// [`reduce_scatter`].
 pub fn reduce_scatter_in_place<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -176,7 +189,10 @@ pub fn reduce_scatter_in_place<'s, R: Reduce<E>, E: Element, T: Transport, P: Pl
 /// Starts [`reduce_scatter_in_place`]. The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`reduce_scatter`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch; the rest as
+/// [`reduce_scatter`].
 pub fn ireduce_scatter_in_place<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -207,9 +223,12 @@ impl Options {
     /// [`reduce_scatter_block`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation, or one that does not keep rank order when the reduction does not
-    /// commute.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an input that is no
+    /// whole blocks of the length of `data`;
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, or one that does not keep rank order when the reduction does not commute; the
+    /// rest as [`Collective::wait`].
     pub fn reduce_scatter_block<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -226,7 +245,11 @@ impl Options {
     /// [`ireduce_scatter_block`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for an input that is no
+    /// whole blocks of the length of `data`;
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn ireduce_scatter_block<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -243,7 +266,10 @@ impl Options {
     /// [`reduce_scatter_block_in_place`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little
+    /// scratch; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn reduce_scatter_block_in_place<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -258,7 +284,10 @@ impl Options {
     /// [`ireduce_scatter_block_in_place`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little
+    /// scratch; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn ireduce_scatter_block_in_place<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -273,7 +302,12 @@ impl Options {
     /// [`reduce_scatter`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, and data are as long as this rank's;
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the input;
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn reduce_scatter<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -290,7 +324,12 @@ impl Options {
     /// [`ireduce_scatter`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, and data are as long as this rank's;
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the input;
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn ireduce_scatter<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -307,7 +346,11 @@ impl Options {
     /// [`reduce_scatter_in_place`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn reduce_scatter_in_place<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -323,7 +366,11 @@ impl Options {
     /// [`ireduce_scatter_in_place`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::reduce_scatter_block`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for too little scratch;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::reduce_scatter_block`].
     pub fn ireduce_scatter_in_place<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -54,7 +54,8 @@ pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
 /// Starts a scan (MPI_Iscan). The data can be read again when the scope is over.
 ///
 /// # Errors
-/// As [`scan`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; the rest as
+/// [`scan`].
 pub fn iscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -69,8 +70,9 @@ impl Options {
     /// [`scan`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -94,7 +96,9 @@ impl Options {
     /// [`iscan`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::scan`].
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::scan`].
     pub fn iscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

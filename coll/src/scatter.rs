@@ -47,7 +47,9 @@ pub fn scatter<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`scatter`] (MPI_Iscatter). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`scatter`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
+/// blocks, or that another rank divides otherwise; the rest as [`scatter`].
 pub fn iscatter<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -80,7 +82,10 @@ pub fn scatterv<'s, E: Element, T: Transport, P: Platform>(
 /// Starts [`scatterv`] (MPI_Iscatterv). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`scatterv`].
+/// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`scatterv`].
 pub fn iscatterv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -95,8 +100,11 @@ impl Options {
     /// [`scatter`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is not
+    /// for this; the rest as [`Collective::wait`].
     pub fn scatter<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -112,7 +120,11 @@ impl Options {
     /// [`iscatter`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::scatter`].
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no
+    /// whole blocks, or that another rank divides otherwise;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::scatter`].
     pub fn iscatter<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -128,8 +140,11 @@ impl Options {
     /// [`scatterv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is
+    /// not for this; the rest as [`Collective::wait`].
     pub fn scatterv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -145,7 +160,11 @@ impl Options {
     /// [`iscatterv`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::scatterv`].
+    /// [`Cause::RankOutOfRange`](aldis_kernel::hal::Cause::RankOutOfRange) for the root,
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::scatterv`].
     pub fn iscatterv<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

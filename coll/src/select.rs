@@ -441,9 +441,9 @@ impl Call {
     /// The plan by the option's algorithm, or the cheapest one.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan); for [`Choice::Auto`] the last candidate's refusal when all are
-    /// refused; [`Cause::Irreproducible`] for a named algorithm of which the options ask for the
-    /// bits of others.
+    /// [`Cause::Unsupported`] and [`Cause::TooSmall`] as [`plan`](Self::plan); for [`Choice::Auto`]
+    /// the last candidate's refusal when all are refused; [`Cause::Irreproducible`] for a named
+    /// algorithm of which the options ask for the bits of others.
     #[inline(always)]
     pub fn select(&self, candidates: &[Candidate], options: &Options) -> Result<Selected, Cause> {
         match options.choice {
@@ -484,7 +484,8 @@ impl Call {
     /// used only by what the caller names.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes,
+    /// [`Cause::TooSmall`] for no scratch where it needs some; the rest as [`plan`](Self::plan).
     pub fn price(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
         let scratch = if on_blocks(self.operation) { self.scratch } else { self.scratch.min(self.count) };
         Self { scratch, ..*self }.priced(candidate, options)

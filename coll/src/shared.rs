@@ -250,7 +250,8 @@ pub(crate) trait Role: Copy {
     /// Writes this rank's line.
     ///
     /// # Errors
-    /// As [`Lines::publish`].
+    /// The rank that has not finished with what stands in this rank's line, or the cause of
+    /// failure, as [`Lines::publish`].
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
 
     /// Returns true if it must hear of another rank, whose line says all.
@@ -410,7 +411,7 @@ impl<R: Role> Meeting<R> {
     /// none of this.
     ///
     /// # Errors
-    /// As [`Role::run`].
+    /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
     pub(crate) fn new(role: R, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
         let Some(_here) = HERE else { return Ok(None) };
         let is_idle = role.task().is_idle();

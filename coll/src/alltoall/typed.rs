@@ -70,7 +70,10 @@ pub fn alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
 /// over; types must be there until the call is complete.
 ///
 /// # Errors
-/// As [`alltoallw_typed`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of its
+/// buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed; the
+/// rest as [`alltoallw_typed`].
 pub fn ialltoallw_typed<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -97,8 +100,11 @@ impl Options {
     /// [`alltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of
+    /// its buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was
+    /// freed; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that
+    /// is not for this; the rest as [`Collective::wait`].
     pub fn alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -114,7 +120,11 @@ impl Options {
     /// [`ialltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::alltoallw_typed`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of
+    /// its buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was
+    /// freed; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::alltoallw_typed`].
     pub fn ialltoallw_typed<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

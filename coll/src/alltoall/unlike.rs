@@ -33,7 +33,10 @@ pub fn alltoallv_in_place<'s, E: Element, T: Transport, P: Platform>(
 /// over.
 ///
 /// # Errors
-/// As [`alltoallv_in_place`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallv_in_place`].
 pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -62,7 +65,9 @@ pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
 /// ```
 ///
 /// # Errors
-/// As [`alltoallv`](super::alltoallv()).
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallv`](super::alltoallv()).
 pub fn alltoallw<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -77,7 +82,9 @@ pub fn alltoallw<'s, T: Transport, P: Platform>(
 /// Starts [`alltoallw`] (MPI_Ialltoallw). The memory can be used again when the scope is over.
 ///
 /// # Errors
-/// As [`alltoallw`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallw`].
 pub fn ialltoallw<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -93,7 +100,10 @@ pub fn ialltoallw<'scope, T: Transport, P: Platform>(
 /// one, which is as long, for every r (MPI_Alltoallw with MPI_IN_PLACE).
 ///
 /// # Errors
-/// As [`alltoallv_in_place`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallv_in_place`].
 pub fn alltoallw_in_place<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -107,7 +117,10 @@ pub fn alltoallw_in_place<'s, T: Transport, P: Platform>(
 /// over.
 ///
 /// # Errors
-/// As [`alltoallv_in_place`].
+/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data; the
+/// rest as [`alltoallv_in_place`].
 pub fn ialltoallw_in_place<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     comm: &Comm,
@@ -129,8 +142,10 @@ impl Options {
     /// [`alltoallw`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// that is not for this.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm that is
+    /// not for this; the rest as [`Collective::wait`].
     pub fn alltoallw<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -150,7 +165,10 @@ impl Options {
     /// [`ialltoallw`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::alltoallw`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::alltoallw`].
     pub fn ialltoallw<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -170,7 +188,10 @@ impl Options {
     /// [`ialltoallv_in_place`] with these options, whatever algorithm they name.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; the rest as there.
     pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -185,7 +206,10 @@ impl Options {
     /// [`ialltoallw_in_place`] with these options, whatever algorithm they name.
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for every rank, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; the rest as there.
     pub fn ialltoallw_in_place<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

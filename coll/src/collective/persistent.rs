@@ -112,7 +112,8 @@ impl<'scope> Collective<'scope> {
     /// Like [`edit`](Self::edit), but for its [`Input`](super::Input).
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`] unless there is one that was lent.
+    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] unless there is an input that
+    /// was lent; the rest as [`edit`](Self::edit).
     pub fn edit_input<E: Element, R, T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -151,7 +152,8 @@ impl<'scope> Collective<'scope> {
 /// Starts all of them (MPI_Startall).
 ///
 /// # Errors
-/// As [`Collective::start`]; those before the one that fails are started.
+/// [`Cause::Busy`] for one that is under way, [`Cause::Unsupported`] for one by control lines; the
+/// rest as [`Collective::start`]. Those before the one that fails are started.
 pub fn start_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],

@@ -8,7 +8,8 @@ use super::{Collective, Progress};
 /// Waits until all of them are complete, in whatever order other ranks wait for theirs.
 ///
 /// # Errors
-/// As [`Collective::wait`]; the first failure ends the wait, the others go on when driven again.
+/// The first failure, with the causes of [`Collective::wait`]; it ends the wait, and the others go
+/// on when driven again.
 pub fn wait_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],
@@ -20,7 +21,8 @@ pub fn wait_all<'scope, T: Transport, P: Platform>(
 /// meanwhile: MPI's rule that any order of waiting is right.
 ///
 /// # Errors
-/// As [`wait_all`].
+/// The first failure of any of them, with the causes of [`Collective::wait`]; the others go on when
+/// driven again, as in [`wait_all`].
 pub fn wait_for<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     set: &mut [Collective<'scope>],

@@ -47,7 +47,10 @@ impl<'g> Graph<'g> {
     /// The same for a [`Messenger`].
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise
+    /// to the number of edges, [`Cause::RankOutOfRange`] for an edge to a rank that is not in the
+    /// graph, [`Cause::Disagreement`] if the ranks' lists differ; the rest as
+    /// [`create`](Self::create).
     pub async fn icreate<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
@@ -70,7 +73,9 @@ impl<'g> Graph<'g> {
     /// (MPI_Graph_map).
     ///
     /// # Errors
-    /// As [`create`](Self::create), without communication.
+    /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise
+    /// to the number of edges, [`Cause::RankOutOfRange`] for an edge to a rank that is not in the
+    /// graph.
     pub fn map(comm: &Comm, index: &[u32], edges: &[u32]) -> Result<Option<Rank>, Cause> {
         check(comm, index, edges)?;
         Ok(Some(comm.rank()).filter(|rank| (rank.0 as usize) < index.len()))
@@ -197,7 +202,8 @@ impl<'g> DistributedGraph<'g> {
     /// The same for a [`Messenger`].
     ///
     /// # Errors
-    /// As [`create_adjacent`](Self::create_adjacent).
+    /// [`Cause::RankOutOfRange`] for a neighbour that is not there; the rest as
+    /// [`create_adjacent`](Self::create_adjacent).
     pub async fn icreate_adjacent<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
@@ -239,7 +245,8 @@ impl<'g> DistributedGraph<'g> {
     /// The same for a [`Messenger`].
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// [`Cause::RankOutOfRange`] for an edge between ranks that are not there, [`Cause::Full`] on
+    /// all ranks if any has too little memory; the rest as [`create`](Self::create).
     pub async fn icreate<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,

@@ -59,7 +59,8 @@ impl<'d> Grid<'d> {
     /// The same for a [`Messenger`].
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; the rest
+    /// as [`create`](Self::create).
     pub async fn icreate<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
         comm: &Comm,
@@ -75,7 +76,7 @@ impl<'d> Grid<'d> {
     /// (MPI_Cart_map).
     ///
     /// # Errors
-    /// As [`create`](Self::create), without communication.
+    /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks.
     pub fn map(comm: &Comm, dimensions: &[Dimension]) -> Result<Option<Rank>, Cause> {
         let places = check_places(comm, dimensions)?;
         Ok(Some(comm.rank()).filter(|rank| rank.0 < places))
@@ -162,7 +163,8 @@ impl<'d> Grid<'d> {
     /// The same for a [`Messenger`].
     ///
     /// # Errors
-    /// As [`sub`](Self::sub).
+    /// [`Cause::LengthMismatch`] if `keep` has another length than the dimensions,
+    /// [`Cause::TooSmall`] if `kept` is too short; the rest as [`sub`](Self::sub).
     pub async fn isub<'s, 'k, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,

@@ -104,7 +104,9 @@ pub fn create<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`create`].
+/// [`Cause::Overlap`] on all ranks of both groups if a process is in both, [`Cause::Full`] if any
+/// has too little scratch, too few pieces or no free slots; [`Cause::RankOutOfRange`] for `leader`;
+/// the rest as [`create`].
 pub async fn icreate<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     local: &Comm,
@@ -213,7 +215,8 @@ pub fn merge<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`merge`].
+/// [`Cause::Disagreement`] on all ranks if ranks of a group give different values;
+/// [`Cause::Intracommunicator`]; the rest as [`merge`].
 pub async fn imerge<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
@@ -252,7 +255,8 @@ pub fn dup<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`dup`].
+/// [`Cause::Intracommunicator`]; [`Cause::Full`] if there is no free slot in common; the rest as
+/// [`dup`].
 pub async fn idup<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
@@ -288,7 +292,8 @@ pub fn split<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`split`](split()).
+/// [`Cause::Intracommunicator`]; [`Cause::Full`] on all ranks if any has too little scratch, too
+/// few pieces or no free slot in common; the rest as [`split`](split()).
 pub async fn isplit<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
@@ -321,7 +326,8 @@ pub fn subset<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`subset`].
+/// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on
+/// the other ranks); the rest as [`subset`].
 pub async fn isubset<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
@@ -342,7 +348,8 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
 /// this. What was sent in it and not received is dropped and counted.
 ///
 /// # Errors
-/// As [`super::free`], and [`Cause::Intracommunicator`].
+/// [`Cause::Intracommunicator`]; [`Cause::Stale`] for one that is freed; the rest as
+/// [`super::free`].
 pub fn free<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: Comm,
@@ -353,7 +360,7 @@ pub fn free<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`free`].
+/// [`Cause::Intracommunicator`]; [`Cause::Stale`] for one that is freed; the rest as [`free`].
 pub async fn ifree<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: Comm,

@@ -72,7 +72,8 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
     /// that is [`Cause::Declined`].
     ///
     /// # Errors
-    /// As sends and receives have them, and [`Cause::Declined`].
+    /// The errors of sends and receives, and [`Cause::Declined`] once the refusal of the receiver
+    /// of `mine` has come.
     fn exchange(
         &mut self,
         exchange: &Exchange,

@@ -69,7 +69,8 @@ pub fn split<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`split`](split()).
+/// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
+/// common with the others; the rest as [`split`](split()).
 pub async fn isplit<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
@@ -96,7 +97,8 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
 /// all ranks of a group in both directions.
 ///
 /// # Errors
-/// As [`split`].
+/// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
+/// common with the others; the rest as [`split`].
 pub fn split_type<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -110,7 +112,8 @@ pub fn split_type<'s, T: Transport, P: Platform>(
 /// The same for a [`Messenger`].
 ///
 /// # Errors
-/// As [`split_type`].
+/// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
+/// common with the others; the rest as [`split_type`].
 pub async fn isplit_type<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,

@@ -61,7 +61,9 @@ impl<'m> Crossing<'m> {
     /// Starts it. The memory can be used again when the scope is over.
     ///
     /// # Errors
-    /// As [`run`](Self::run).
+    /// [`Cause::Intracommunicator`], [`Cause::RankOutOfRange`] for the root;
+    /// [`Cause::LengthMismatch`] and [`Cause::TooBig`] for data that are not divided into a block
+    /// for each rank of the other group; the rest as [`run`](Self::run).
     pub fn start<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,

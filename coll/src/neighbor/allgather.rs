@@ -31,7 +31,8 @@ pub fn neighbor_allgather<'s, E: Element, T: Transport, P: Platform>(
 /// scope is over.
 ///
 /// # Errors
-/// As [`neighbor_allgather`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are not a
+/// block as long as the input for each source; the rest as [`neighbor_allgather`].
 pub fn ineighbor_allgather<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -62,7 +63,9 @@ pub fn neighbor_allgatherv<'s, E: Element, T: Transport, P: Platform>(
 /// scope is over.
 ///
 /// # Errors
-/// As [`neighbor_allgatherv`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the data;
+/// the rest as [`neighbor_allgatherv`].
 pub fn ineighbor_allgatherv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -102,8 +105,10 @@ impl Options {
     /// [`neighbor_allgather`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are not a
+    /// block as long as the input for each source;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn neighbor_allgather<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -117,7 +122,10 @@ impl Options {
     /// [`ineighbor_allgather`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_allgather`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are not a
+    /// block as long as the input for each source;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_allgather`].
     pub fn ineighbor_allgather<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -131,8 +139,10 @@ impl Options {
     /// [`neighbor_allgatherv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of
+    /// another operation; the rest as [`Collective::wait`].
     pub fn neighbor_allgatherv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -147,7 +157,10 @@ impl Options {
     /// [`ineighbor_allgatherv`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_allgatherv`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside of the
+    /// data; [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_allgatherv`].
     pub fn ineighbor_allgatherv<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

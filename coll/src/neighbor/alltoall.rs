@@ -31,7 +31,8 @@ pub fn neighbor_alltoall<'s, E: Element, T: Transport, P: Platform>(
 /// scope is over.
 ///
 /// # Errors
-/// As [`neighbor_alltoall`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data or input that are
+/// no whole blocks, of one length in both; the rest as [`neighbor_alltoall`].
 pub fn ineighbor_alltoall<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -64,7 +65,9 @@ pub fn neighbor_alltoallv<'s, E: Element, T: Transport, P: Platform>(
 /// scope is over.
 ///
 /// # Errors
-/// As [`neighbor_alltoallv`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for
+/// one outside; the rest as [`neighbor_alltoallv`].
 pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -83,7 +86,9 @@ pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
 /// [`neighbor_alltoallw_typed`](super::neighbor_alltoallw_typed).
 ///
 /// # Errors
-/// As [`neighbor_alltoallv`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for
+/// one outside; the rest as [`neighbor_alltoallv`].
 pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -99,7 +104,9 @@ pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
 /// scope is over.
 ///
 /// # Errors
-/// As [`neighbor_alltoallw`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source, [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for
+/// one outside; the rest as [`neighbor_alltoallw`].
 pub fn ineighbor_alltoallw<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -134,8 +141,10 @@ impl Options {
     /// [`neighbor_alltoall`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data or input that
+    /// are no whole blocks, of one length in both;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn neighbor_alltoall<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -149,7 +158,10 @@ impl Options {
     /// [`ineighbor_alltoall`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_alltoall`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data or input that
+    /// are no whole blocks, of one length in both;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_alltoall`].
     pub fn ineighbor_alltoall<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -163,8 +175,11 @@ impl Options {
     /// [`neighbor_alltoallv`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source,
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn neighbor_alltoallv<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -180,7 +195,11 @@ impl Options {
     /// [`ineighbor_alltoallv`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_alltoallv`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source,
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_alltoallv`].
     pub fn ineighbor_alltoallv<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
@@ -196,8 +215,11 @@ impl Options {
     /// [`neighbor_alltoallw`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source,
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`Collective::wait`].
     pub fn neighbor_alltoallw<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -213,7 +235,11 @@ impl Options {
     /// [`ineighbor_alltoallw`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_alltoallw`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source,
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for one outside;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_alltoallw`].
     pub fn ineighbor_alltoallw<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

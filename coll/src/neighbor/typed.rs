@@ -18,7 +18,10 @@ use crate::select::Options;
 /// into the neighbour's halo as it stands.
 ///
 /// # Errors
-/// As there, for a block of each destination and of each source.
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a
+/// block outside of its buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type
+/// that was freed; the rest as [`alltoallw_typed`](crate::alltoallw_typed).
 pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     around: &Neighbourhood<'_>,
@@ -34,7 +37,10 @@ pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
 /// the scope is over; types must be there until the call is complete.
 ///
 /// # Errors
-/// As [`neighbor_alltoallw_typed`].
+/// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for
+/// each destination and for each source; [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a
+/// block outside of its buffer, [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type
+/// that was freed; the rest as [`neighbor_alltoallw_typed`].
 pub fn ineighbor_alltoallw_typed<'scope, E: Element, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     around: &'scope Neighbourhood<'scope>,
@@ -63,8 +69,11 @@ impl Options {
     /// [`neighbor_alltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there, and [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm
-    /// of another operation.
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source;
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of its buffer,
+    /// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed; the rest
+    /// as [`alltoallw_typed`](crate::alltoallw_typed).
     pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -80,7 +89,12 @@ impl Options {
     /// [`ineighbor_alltoallw_typed`] with these options.
     ///
     /// # Errors
-    /// As there and at [`Options::neighbor_alltoallw_typed`].
+    /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
+    /// for each destination and for each source;
+    /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of its buffer,
+    /// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
+    /// [`Options::neighbor_alltoallw_typed`].
     pub fn ineighbor_alltoallw_typed<'scope, E: Element, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -45,7 +45,8 @@ impl Call {
     /// Nor are those of neighbours, who may have unlike numbers of them.
     ///
     /// # Errors
-    /// As [`plan`](Self::plan).
+    /// [`Cause::Unsupported`] if it is an algorithm for something else or for other sizes,
+    /// [`Cause::TooSmall`] for no scratch where it needs some; the rest as [`plan`](Self::plan).
     fn cut(&self, algorithm: Algorithm, segment: usize) -> Result<Plan, Cause> {
         if alike(self.operation) != self.operation || is_among_neighbors(self.operation) {
             return self.plan(algorithm);

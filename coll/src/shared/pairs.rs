@@ -51,13 +51,13 @@ pub(super) trait Pair {
     /// Takes a part of what is handed to it from a chunk.
     ///
     /// # Errors
-    /// As [`hand`](Self::hand).
+    /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause>;
 
     /// Everything is taken.
     ///
     /// # Errors
-    /// As [`hand`](Self::hand).
+    /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
     fn end(&self, data: &mut [u8]) -> Result<(), Cause>;
 
     /// Before the first segment of what it hands over.
