@@ -1,4 +1,4 @@
-//! Writes what follows from the tables in Rust: constants, functions that nobody carries out yet,
+//! Writes what follows from the tables in Rust: constants, functions that are not supported yet,
 //! those that are made of their variants of large counts, and a check that each function written by
 //! hand has the parameters of the table. Tells the linker what to export.
 

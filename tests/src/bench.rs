@@ -25,7 +25,7 @@ pub const TOKEN_BYTES: usize = 8;
 
 /// The work of a turn.
 ///
-/// Whoever sends a long message writes it anew before every send, outside the measured time: a
+/// The sender of a long message writes it anew before every send, outside the measured time: a
 /// buffer that is sent again untouched lies in the receiver's cache already, and its bandwidth
 /// would be that cache's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -203,7 +203,7 @@ impl Control {
     /// Pins this process to its core and reports for duty.
     ///
     /// # Errors
-    /// The core does not exist, or nobody listens at the socket.
+    /// The core does not exist, or no process listens at the socket.
     pub fn join(setup: &Setup, rank: usize) -> io::Result<Self> {
         let core = *setup.cores.get(rank).ok_or_else(|| io::Error::other("more ranks than cores named"))?;
         pin(core)?;

@@ -1,5 +1,5 @@
 //! Futures on embassy-executor, as in a firmware: two cores, each with an executor, tasks, and an
-//! endpoint of its own, joined by shared-memory rings. Whoever is not woken never ends: the
+//! endpoint of its own, joined by shared-memory rings. A task that is not woken never ends: the
 //! deadlines tell.
 
 use core::cell::Cell;

@@ -292,7 +292,7 @@ fn generations_begin_again() {
 
 /// A few hundred thousand communicators in a table of ten rows, past every generation of a slot
 /// several times; then past the last generation on two ranks, where each is used and has a message
-/// in it that nobody receives.
+/// in it that is not received.
 #[test]
 fn contexts_are_used_again_however_many_communicators_there_have_been() {
     run(1, |endpoint| {

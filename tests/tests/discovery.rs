@@ -1,4 +1,4 @@
-//! Endpoints that find each other: nobody carries cards, each rank knows the job's key and size and
+//! Endpoints that find each other: no cards are carried, each rank knows the job's key and size and
 //! its own number.
 
 use core::time::Duration;

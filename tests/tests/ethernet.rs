@@ -43,7 +43,7 @@ impl Platform for Board {
 type End = Endpoint<'static, Ethernet<'static, HubNic>, Board>;
 type Part<'scope, 'env> = Scope<'scope, 'env, 'static, Ethernet<'static, HubNic>, Board>;
 
-/// A rank's endpoint that knows nobody yet.
+/// A rank's endpoint that knows no peer yet.
 fn end(hub: &Hub, rank: u32, epoch: u32) -> End {
     type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), Epoch(epoch));

@@ -106,7 +106,7 @@ fn flood(ep: &mut ThreadEndpoint<'_, '_>, to: Rank, count: u32, len: usize) -> R
     Ok(())
 }
 
-/// Receives `count` messages of each of the others from anybody, each one's in order.
+/// Receives `count` messages of each of the others from any source, each sender's in order.
 fn drain(ep: &mut ThreadEndpoint<'_, '_>, senders: u32, count: u32) -> Result<(), Error> {
     let world = ep.world();
     let (mut next, mut buffer) = ([0; 10], [0_u8; 1024]);

@@ -402,7 +402,7 @@ fn generations_begin_again() {
     });
 }
 
-/// A receive from anybody waits for the remote group: it fails when all of that are gone, though
+/// A receive from any source waits for the remote group: it fails when all of that are gone, though
 /// the local one is there.
 #[test]
 fn a_wildcard_depends_on_the_remote_group() {

@@ -34,7 +34,7 @@ fn payload(rank: u32, round: usize) -> Vec<u32> {
     (0..count as u32).map(|index| index ^ (rank << 20)).collect()
 }
 
-/// Everybody to the right at a time.
+/// Every rank sends to the right at a time.
 fn ring(ep: &mut SimEndpoint<'_>, round: usize) -> Outcome {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());

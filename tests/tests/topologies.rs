@@ -97,7 +97,7 @@ const fn neighbour(rank: u32, weight: u32) -> Neighbour {
     Neighbour { rank: Rank(rank), weight: Some(weight) }
 }
 
-/// A ring whose edges weigh what their ranks are, and everybody's edge to itself.
+/// A ring whose edges weigh what their ranks are, and each rank's edge to itself.
 #[test]
 fn a_distributed_graph_is_told_by_neighbours_or_by_edges() {
     for size in 1..=7_u32 {

@@ -23,7 +23,7 @@ pub(crate) struct Process {
     pub(crate) pid: Pid,
     /// Set if it runs the program; others are agents, or not yet what they will be.
     pub(crate) is_rank: bool,
-    /// Set if somebody has stopped it.
+    /// Set if it is stopped.
     pub(crate) is_stopped: bool,
 }
 

@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 /// ends in any way.
 #[derive(Debug)]
 pub(crate) struct Lock {
-    /// The system frees the lock with the descriptor, so a killed process blocks nobody.
+    /// The system frees the lock with the descriptor, so a killed process blocks no other.
     _file: File,
 }
 

@@ -13,8 +13,8 @@
 //!    conditions, the same code;
 //! 6. none: the target is skipped, with a line that says how to enable it.
 //!
-//! Nothing is ever downloaded. Whoever provides it, the firmware sees a sysroot that holds core and
-//! compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be
+//! Nothing is ever downloaded. Wherever it comes from, the firmware sees a sysroot that holds core
+//! and compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be
 //! compiled.
 
 use core::fmt;

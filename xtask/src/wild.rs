@@ -10,7 +10,7 @@ use crate::{shell, workspace};
 /// The text that stands for the commit where git has none to tell.
 const NO_COMMIT: &str = "no commit";
 
-/// A range of seeds that nobody has chosen.
+/// A range of seeds that the commit determines, not a user.
 pub(crate) struct Wild {
     /// The first seed: far from the fixed ones, and below 2^48.
     pub(crate) from: u64,

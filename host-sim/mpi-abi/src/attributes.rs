@@ -32,7 +32,7 @@ struct Key {
     delete: usize,
     extra: Ptr<c_void>,
     is_freed: bool,
-    /// Set once it has been given to an object: whoever comes by it there may free it too, as
+    /// Set once it has been given to an object: a function that finds it there may free it too, as
     /// delete functions do.
     is_shared: bool,
 }

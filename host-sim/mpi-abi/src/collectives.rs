@@ -39,8 +39,8 @@ fn barrier(comm: Handle) -> Result<Call, Fault> {
     if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
 }
 
-/// Waits until all ranks of the job are at its end: who still receives from anybody would else be
-/// told that some have left. What fails here has another cause, which is told.
+/// Waits until all ranks of the job are at its end: a rank that still receives from any source
+/// would else be told that some have left. What fails here has another cause, which is told.
 pub(crate) fn finish() {
     let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
 }

@@ -369,8 +369,8 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
 } }
 
 /// Returns true if a type of split asks for the ranks that share memory, the one kind of resource
-/// that is known here; with any other nobody gets a communicator (MPI 5.0, 7.4.2: its name may be
-/// in `info`, and there may be nothing smaller).
+/// that is known here; with any other no process gets a communicator (MPI 5.0, 7.4.2: its name may
+/// be in `info`, and there may be nothing smaller).
 fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
     info::check(info)?;
     match kind {

@@ -44,7 +44,7 @@ impl Fault {
         Self(Box::new(Reason { class, text: text.into(), is_consequence: false, status: Status::EMPTY }))
     }
 
-    /// Of a function that nobody carries out.
+    /// The error of a function that is not supported.
     pub(crate) fn unsupported() -> Self {
         Self::new(
             MPI_ERR_UNSUPPORTED_OPERATION,

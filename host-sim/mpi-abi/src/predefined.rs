@@ -209,7 +209,7 @@ struct AskedFor {
     handle: Handle,
 }
 
-/// Those that there are. Whoever asks for the same gets the same, and they cannot be freed.
+/// Those that there are. A second call for the same gets the same, and they cannot be freed.
 // SAFETY: only calls of MPI use it.
 static ASKED_FOR: Owned<RefCell<Vec<AskedFor>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 

@@ -73,8 +73,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Does what is left when it is over, once, as whoever finishes a request or asks for its
-    /// status has seen.
+    /// Does what is left when it is over, once, as the caller that finishes a request or asks for
+    /// its status has seen.
     #[inline(never)]
     fn finish(&mut self) -> Result<(), Fault> {
         if core::mem::replace(&mut self.is_finished, true) {

@@ -21,7 +21,7 @@ const WORDS_KEPT: usize = 1 << 20;
 // SAFETY: only calls of MPI use it.
 static SPARE: Owned<RefCell<Vec<Vec<u64>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// Some bytes, aligned as any element is, of which nobody knows what is in them.
+/// Some bytes, aligned as any element is, whose contents are not known.
 #[derive(Debug)]
 pub(crate) struct Spare {
     words: Vec<u64>,

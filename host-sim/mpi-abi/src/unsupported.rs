@@ -1,4 +1,4 @@
-//! Functions that nobody carries out yet, and those made of their variants of large counts: written
+//! Functions that are not supported yet, and those made of their variants of large counts: written
 //! by the build script from the table.
 
 use core::ffi::{c_char, c_int, c_void};

@@ -1,5 +1,4 @@
-//! Fuzz targets: whatever reads bytes that somebody else wrote, and the engine under frames in any
-//! order.
+//! Fuzz targets: whatever reads bytes from outside, and the engine under frames in any order.
 //!
 //! A target is a function of bytes that panics if what it tries does not hold; `cargo xtask fuzz`
 //! makes up the bytes, guided by the code that they reach, with overflow checks. What it has found

@@ -6,7 +6,7 @@
 //! buffers, and the rank communicates with itself afterwards.
 //!
 //! The promises of a program are kept: elements lie in memory that is there, and no call waits for
-//! what nobody sends.
+//! a message that is not sent.
 
 use core::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;

@@ -11,9 +11,9 @@
 //! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms; of up to 16 ranks gatherv, alltoallw and reduce_scatter | 8 requests |
 //! | [`flood`] | every rank sends rank 0 more than it has room for, and rank 0 reads late | [`flood::BURST`] + 5 requests |
 //!
-//! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees whoever
-//! waits. Its last line is the verdict, by which a launcher judges a rank that has only a serial
-//! line to say it on:
+//! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees the ranks
+//! that wait. Its last line is the verdict, by which a launcher judges a rank that has only a
+//! serial line to say it on:
 //!
 //! ```text
 //! verdict: OK heat steps=100 digest=0123456789abcdef

@@ -15,7 +15,7 @@ macro_rules! named {
         }
 
         impl $type {
-            /// Every name, for whoever mistook one.
+            /// Every name, for a user who mistook one.
             pub const NAMES: &'static [&'static str] = &[$($name),+];
 
             /// The value of that name.

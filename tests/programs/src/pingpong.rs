@@ -16,8 +16,8 @@ const PONG: Tag = Tag(2);
 const LENGTHS: [usize; 3] = [1, 8, 256];
 const LENGTH_MAX: usize = 256;
 
-/// Ranks 0 and 1 play, 2 and 3, and so on; who has no partner plays with itself. Each length goes
-/// there and back `count` times. Returns the messages that this rank has sent.
+/// Ranks 0 and 1 play, 2 and 3, and so on; a rank without a partner plays with itself. Each length
+/// goes there and back `count` times. Returns the messages that this rank has sent.
 ///
 /// # Errors
 /// A call that fails, or a word that came back changed.

@@ -143,7 +143,7 @@ fn a_round_with_more_messages_than_there_are_slots_goes_on() {
     });
 }
 
-/// Whoever waits for a segment names the rank whose message of the oldest one is missing.
+/// A rank that waits for a segment names the one whose message of the oldest one is missing.
 #[test]
 fn a_deadline_names_who_is_missing_in_the_oldest_segment() {
     run(3, |endpoint| {

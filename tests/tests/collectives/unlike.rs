@@ -1,4 +1,4 @@
-//! Ranks that make unlike calls: found out, told with both sides' calls, and nobody waits beyond
+//! Ranks that make unlike calls: found out, told with both sides' calls, and no rank waits beyond
 //! the deadline.
 
 use core::time::Duration;
@@ -72,7 +72,7 @@ fn told(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) -> Vec<Option<
     })
 }
 
-/// The world, with everybody there: the time limit of what comes is for that alone.
+/// The world, with all ranks there: the time limit of what comes is for that alone.
 fn met(ep: &mut Endpoint<'_, '_>) -> Comm {
     let world = ep.world();
     named(Operation::Barrier).barrier(ep, &world).unwrap();

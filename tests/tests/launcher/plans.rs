@@ -76,8 +76,8 @@ fn a_rank_that_cannot_map_says_so() {
     says(ended, "rank1", &["rank 1 ", "cannot join the job", "mmap failed: "]);
 }
 
-/// The end of a conversation is told at once by whoever finds it out, not when the time to join is
-/// up.
+/// The end of a conversation is told at once by the process that finds it out, not when the time to
+/// join is up.
 #[test]
 fn a_broken_conversation_is_reported_at_once_with_the_call() {
     let forever = ["--transport", "shm", "--join-timeout", "600"];

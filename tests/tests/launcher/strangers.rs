@@ -29,8 +29,8 @@ impl Drop for Over<'_> {
     }
 }
 
-/// The first of so many ports that nobody listens on, below those that the system hands out: a
-/// knock there would disturb whatever other test was given one.
+/// The first of so many ports that have no listener, below those that the system hands out: a knock
+/// there would disturb whatever other test was given one.
 fn free_ports() -> u16 {
     let is_free = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok();
     let mut firsts =

@@ -1,5 +1,5 @@
-//! A wire on which somebody throws frames at two ranks that have found each other and talk: noise,
-//! genuine frames with changes, cut, prolonged or said again, and well-formed ones of other
+//! A wire on which a stranger throws frames at two ranks that have found each other and talk:
+//! noise, genuine frames with changes, cut, prolonged or said again, and well-formed ones of other
 //! connections, lives and jobs. Nothing of that may end in a panic, reach a message or end a
 //! connection; all of it is counted.
 

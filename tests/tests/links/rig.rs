@@ -139,7 +139,7 @@ impl<N: Nic> Pair<N> {
     }
 }
 
-/// A rank's endpoint that knows nobody yet.
+/// A rank's endpoint that knows no peer yet.
 fn end<N: Nic>(clock: &Clock, nic: N, rank: u32, framing: Framing) -> End<N> {
     type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), EPOCHS[rank as usize]);

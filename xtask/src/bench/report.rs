@@ -52,7 +52,7 @@ impl Report {
         table
     }
 
-    /// Everyone who has a figure, in order.
+    /// The implementations that have a figure, in order.
     fn measured(&self) -> Vec<Implementation> {
         let has = |which: &Implementation| self.points.iter().flatten().any(|figure| figure.which == *which);
         Implementation::ALL.into_iter().filter(has).collect()

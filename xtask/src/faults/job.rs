@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// Words of a program for a wrong result, of Rust for a bug, and of the launcher for a crash.
 const WRONG: [&str; 8] =
     ["differs", "is wrong", "checks failed", "panicked", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGILL"];
-/// The launcher's exit code when nobody reads its output.
+/// The launcher's exit code when its output is not read.
 const UNREAD: i32 = 128 + Signal::SIGPIPE as i32;
 /// The variable by which the processes of a job are found.
 const MARK: &str = "ALDIS_FAULTS_JOB";

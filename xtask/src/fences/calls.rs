@@ -1,5 +1,5 @@
 //! Calls of the system that pass by `aldis-sys`, where tests make calls fail: none, in the crates
-//! for Linux. Types and errors come from there too, so that whoever names `nix`, `libc` or
+//! for Linux. Types and errors come from there too, so that a crate that names `nix`, `libc` or
 //! `std::fs` is found by that name alone.
 
 use std::fs;

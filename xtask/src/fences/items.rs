@@ -3,7 +3,7 @@
 
 use super::tokens::{Token, tokens};
 
-/// An implementation, or a function, in which somebody has to be right.
+/// An implementation, or a function, whose author or caller has to be right.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Item {
     /// `Type::function`, `function` or `unsafe impl Trait for Type`.

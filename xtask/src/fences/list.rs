@@ -20,7 +20,7 @@ const LIST: &str = "docs/unsafe.md";
 /// The head of a list that is written for the first time.
 const HEAD: &str = "# Unsafe code, item by item\n";
 
-/// The last column of an item of which nobody has said yet what attacks it.
+/// The last column of an item for which no attack has been named yet.
 const NOTHING: &str = "?";
 
 /// Folders whose tests, models and programs can attack.

@@ -158,7 +158,7 @@ fn parts(text: &str) -> Result<(&str, &str, &str)> {
     bail!("no line begins with `$ cargo xtask qemu `")
 }
 
-/// All that was said, for whoever has to find out why it went wrong.
+/// All that was said, for the reader who has to find out why it went wrong.
 fn transcript(report: &Report) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();

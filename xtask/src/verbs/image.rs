@@ -12,7 +12,7 @@ use super::packages::Packages;
 
 /// The script that a guest runs first.
 const INIT: &str = include_str!("init.sh");
-/// A command for those who have to wait for somebody that listens.
+/// A command that is tried again until the other side listens.
 const RETRY: &str = include_str!("retry.sh");
 /// Both sides of how one of two guests has a command run in the other.
 const REMOTE: [(&str, &str); 2] = [("rsh", include_str!("rsh.sh")), ("rshd", include_str!("rshd.sh"))];

@@ -88,7 +88,7 @@ fn kernel() -> Result<String> {
 }
 
 /// The packages with the libraries among those that they depend on: what else these name is for
-/// whoever installs them.
+/// those that install them.
 fn with_libraries(names: &[&str]) -> Result<Vec<String>> {
     let mut command = Command::new("apt-cache");
     command.args(["depends", "--recurse", "--important", "--no-conflicts", "--no-breaks", "--no-replaces"]);

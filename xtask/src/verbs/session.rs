@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// The time that a guest has after its own limit, to boot and to show what it was doing; an
 /// emulator on busy cores is slow.
 const GRACE: Duration = Duration::from_secs(60);
-/// Once one guest has failed, what the others may take: nobody answers them any more.
+/// The time that the others may take once one guest has failed: their peer is gone.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// Returns what is missing here to start guests, if anything is.

@@ -41,7 +41,8 @@ pub(super) enum What {
 }
 
 impl What {
-    /// Returns true if the kernel's blocking call starts the operation and waits for it.
+    /// Returns true if the kernel's blocking call takes the same way as a collective that is
+    /// started and waited for.
     const fn is_waited(&self) -> bool {
         match self {
             Self::Barrier | Self::Bcast(..) => true,
@@ -108,7 +109,7 @@ impl Call {
         Self { types, ..self }
     }
 
-    /// Memory for the call, aligned as any element is. Nobody knows what is in it.
+    /// Memory for the call, aligned as any element is. Its contents are not known.
     pub(super) fn own(&mut self, bytes: usize) -> Result<Region, Fault> {
         let mut spare = Spare::new(bytes)?;
         let region = spare.region();

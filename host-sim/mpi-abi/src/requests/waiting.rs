@@ -147,7 +147,7 @@ fn look_until(
 
 /// The result of a look.
 struct Look {
-    /// Whoever waits need not go on.
+    /// True if the caller need not wait longer.
     is_enough: bool,
     /// The number of events that the endpoint has handled.
     events: u32,

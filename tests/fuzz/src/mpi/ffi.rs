@@ -1,6 +1,6 @@
 //! This module holds `unsafe` code: the functions of C, and what calls them.
 //!
-//! The C interface as it is linked: handles are addresses that nobody follows.
+//! The C interface as it is linked: handles are addresses that are never followed.
 
 use core::ffi::{c_char, c_int, c_void};
 

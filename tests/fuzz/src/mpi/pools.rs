@@ -87,7 +87,7 @@ impl Pools {
         }
     }
 
-    /// Receives what was sent on a communicator and nobody has received.
+    /// Receives what was sent on a communicator and not received.
     pub(super) fn drain(comm: Handle) {
         let (mut flag, mut status, mut room) = (1, Status::default(), [0_u8; 4096]);
         for _ in 0..64 {

@@ -1,4 +1,4 @@
-//! Requests that nobody waits for: MPI_Request_free, section 3.7.3.
+//! Requests that are not waited for: MPI_Request_free, section 3.7.3.
 
 use aldis_hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Request, Scope, Tag};

@@ -1,6 +1,6 @@
 //! More than there is room for: sections 3.5 (progress, and that resources are bounded) and 3.6.
-//! Senders flood a rank that posts nothing. Nothing is lost, nobody else is kept from talking, and
-//! memory stays as it was, which `conformance::rank` checks of every case.
+//! Senders flood a rank that posts nothing. Nothing is lost, no other rank is kept from talking,
+//! and memory stays as it was, which `conformance::rank` checks of every case.
 
 use aldis_coll::barrier;
 use aldis_hal::{Platform, Transport};
@@ -56,7 +56,7 @@ fn flood<T: Transport, P: Platform>(
     })
 }
 
-/// Receives floods of `count` messages from `senders`, from anybody or rank by rank.
+/// Receives floods of `count` messages from `senders`, from any source or rank by rank.
 fn drain<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     senders: &[u32],

@@ -77,7 +77,7 @@ fn what_is_one_endpoints_is_nothing_to_another() {
 }
 
 /// Memory that is attached for buffered sends comes back when nothing uses it, and no sooner; with
-/// its endpoint gone, or forgotten, it is nobody's but its owner's.
+/// its endpoint gone, or forgotten, it is its owner's alone.
 #[test]
 fn attached_memory_comes_back_alone() {
     let (mut pair, mut memory) = (Pair::new(), vec![0u8; 4096]);

@@ -3,7 +3,7 @@
 //! must not be able to say at all does not compile: `kernel/src/buffer.rs`, `kernel/src/scope.rs`
 //! and `kernel/src/typed.rs` have those examples.
 //!
-//! Most look at memory after it was let go of: if somebody had kept a pointer to it, then a message
+//! Most look at memory after it was let go of: if a pointer to it had been kept, then a message
 //! that comes now would be found there, or the sanitizers and Miri would find the access.
 #![forbid(unsafe_code)]
 #![allow(missing_docs)]

@@ -118,7 +118,7 @@ fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
     assert_eq!((one.requests_in_use(), one.queue_depths().0), (0, 0));
 }
 
-/// Whoever makes up the numbers of a wait may panic too.
+/// The code that makes up the numbers of a wait may panic too.
 #[test]
 fn a_wait_that_panics_ends_what_is_under_way() {
     let mut home = Home::new();
