@@ -64,8 +64,9 @@ impl Options {
     /// [`barrier`] with these options.
     ///
     /// # Errors
-    /// [`Cause::UnlikeCall`](aldis_kernel::hal::Cause::UnlikeCall) if a rank has called another
-    /// operation; the rest as [`Collective::wait`].
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation, [`Cause::UnlikeCall`](aldis_kernel::hal::Cause::UnlikeCall) if a rank has called
+    /// another operation; the rest as [`Collective::wait`].
     pub fn barrier<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
@@ -81,8 +82,8 @@ impl Options {
     /// [`ibarrier`] with these options.
     ///
     /// # Errors
-    /// [`Cause::Full`](aldis_kernel::hal::Cause::Full) when the request pool is full; the rest as
-    /// [`Collective::test`].
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`ibarrier`] and [`Options::barrier`].
     #[inline]
     pub fn ibarrier<'scope, T: Transport, P: Platform>(
         &self,

@@ -72,8 +72,9 @@ impl Options {
     /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed
     /// for each destination and for each source;
     /// [`Cause::TooBig`](aldis_kernel::hal::Cause::TooBig) for a block outside of its buffer,
-    /// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed; the rest
-    /// as [`alltoallw_typed`](crate::alltoallw_typed).
+    /// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for one of a type that was freed;
+    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
+    /// operation; the rest as [`neighbor_alltoallw_typed`].
     pub fn neighbor_alltoallw_typed<'s, E: Element, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
