@@ -26,7 +26,7 @@ use crate::turns::Turns;
 pub enum Withheld {
     /// This rank has not finished with what stands there: of all it is the furthest behind.
     By(u32),
-    /// It never can, for this cause; it lies with that rank if there is one.
+    /// This rank never can, for this cause; it lies with that rank if there is one.
     For(Cause, Option<u32>),
 }
 
@@ -47,7 +47,7 @@ pub struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// How many there are, and how large.
+    /// Returns the number of lines, and their size.
     #[inline]
     pub fn shape(&self) -> LinesShape {
         self.lines.shape()
@@ -60,8 +60,8 @@ impl Lines<'_> {
         self.lines.begin(self.set)
     }
 
-    /// Whether a collective has a line: false while one so far before it is not finished here that
-    /// they share it.
+    /// Returns true if a collective has a line: false while one so far before it is not finished
+    /// here that they share it.
     #[inline]
     pub fn admits(&self, number: u32) -> bool {
         self.lines.admits(self.set, number)
@@ -80,7 +80,8 @@ impl Lines<'_> {
         self.publish_again(number, note, payload)
     }
 
-    /// As [`publish`](Self::publish), once the others have been asked how far they are.
+    /// Writes a line like [`publish`](Self::publish), but once the others have been asked how far
+    /// they are.
     #[cold]
     fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
         let (finishing, _) = self.refresh()?;
@@ -90,10 +91,11 @@ impl Lines<'_> {
         Err(Withheld::By(finishing))
     }
 
-    /// As [`publish`](Self::publish), of what `pack` writes into the line.
+    /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
     ///
     /// # Errors
-    /// As there, and what `pack` returns: nothing is told then.
+    /// The cause that `pack` returns, when nothing is told; the rank that has not finished with
+    /// what stands in the line, or why another rank's lines cannot be read.
     pub fn pack(
         &mut self,
         number: u32,
@@ -109,7 +111,7 @@ impl Lines<'_> {
         Ok(())
     }
 
-    /// What `rank` says of a collective that is not finished here; `None` if nothing yet.
+    /// Returns what `rank` says of a collective that is not finished here; `None` if nothing yet.
     ///
     /// # Errors
     /// [`Cause::Malformed`], or why that rank's lines cannot be read.
@@ -156,7 +158,7 @@ impl Lines<'_> {
     /// The chunk of `rank` at `position`; `None` if it is not filled yet.
     ///
     /// # Errors
-    /// As [`look`](Self::look).
+    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
     #[inline]
     pub fn chunk(&self, position: u32, rank: u32) -> Result<Option<&[u8]>, Cause> {
         self.lines.chunk(self.set, position, self.peer(rank)?)
@@ -234,7 +236,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// there rests.
     ///
     /// # Errors
-    /// As [`lines`](Self::lines).
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`lines`](Self::lines).
     #[inline(always)]
     pub fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
         if !T::HAS_LINES {
@@ -273,7 +277,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Whether all ranks have finished what this one has finished by control lines of a
+    /// Returns true if all ranks have finished what this one has finished by control lines of a
     /// communicator: no rank reads its lines then.
     pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
         if !T::HAS_LINES {
@@ -308,7 +312,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Whether a rank of a communicator can still write what is waited for.
+    /// Checks that a rank of a communicator can still write what is waited for.
     ///
     /// # Errors
     /// Why not: it has left, or is lost.
@@ -322,7 +326,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// The control lines of a communicator: see [`Endpoint::lines`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`Endpoint::lines`].
     pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
         self.within.endpoint.lines(comm)
     }
@@ -331,22 +337,24 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// finished when the scope ends is given up then.
     ///
     /// # Errors
-    /// As [`Endpoint::lines`].
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`Endpoint::lines`].
     pub fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
         self.go_on_by_lines();
         Ok(self.lines(comm)?.begin())
     }
 
-    /// What was begun by control lines before this scope is given up at its end, too, unless it is
-    /// finished then.
+    /// Has the end of this scope give up what was begun by control lines before it, too, unless it
+    /// is finished then.
     pub fn go_on_by_lines(&mut self) {
         self.lined = true;
     }
 
-    /// As [`Endpoint::is_there`].
+    /// Checks that a rank can still write: see [`Endpoint::is_there`].
     ///
     /// # Errors
-    /// As there.
+    /// The reason why it cannot: it has left, or is lost.
     pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
         self.within.endpoint.is_there(comm, rank)
     }
@@ -355,8 +363,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// communicator.
     ///
     /// # Errors
-    /// As [`Endpoint::lines`], and [`Cause::Busy`] if a request of this scope is using the memory;
-    /// what `work` returns.
+    /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
+    /// range outside, what `work` returns; the rest as [`Endpoint::lines`].
     #[inline]
     pub fn at_lines<R>(
         &mut self,
@@ -372,12 +380,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         buffer.change(|bytes| work(&mut lines, bytes))
     }
 
-    /// As [`wait_until`](Self::wait_until), for what other ranks write to memory: `check` is asked
-    /// much more often than the endpoint is polled. The activity is asked for when it is needed. So
-    /// many `looks` have found nothing before.
+    /// Waits like [`wait_until`](Self::wait_until), but for what other ranks write to memory:
+    /// `check` is asked much more often than the endpoint is polled. The activity is asked for when
+    /// it is needed. So many `looks` have found nothing before.
     ///
     /// # Errors
-    /// As there.
+    /// The failure that `check` returns; [`Cause::TimedOut`] after the scope's deadline.
     pub fn watch_until<R>(
         &mut self,
         looks: u32,

@@ -1,5 +1,5 @@
-//! How requests end before their time: their owner lets go of them, their peer is lost, or the job
-//! is aborted.
+//! The ends of requests before their time: their owner lets go of them, their peer is lost, or the
+//! job is aborted.
 
 use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::LENDS;
@@ -12,7 +12,7 @@ use crate::peer::Presence;
 use crate::rank::{Mode, WILD};
 use crate::request::{Backing, Machine, State};
 
-/// One request.
+/// A single request.
 impl Engine<'_> {
     #[cold]
     pub(crate) fn abandon_live(&mut self, handle: Handle) {

@@ -66,7 +66,7 @@ impl Matched {
         status: Status::NULL,
     };
 
-    /// Where the message came from, its tag and length.
+    /// Returns the source of the message, its tag and its length.
     pub const fn status(&self) -> Status {
         self.status
     }
@@ -81,8 +81,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// can receive it.
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv); in particular a full request table, in which case the message
-    /// stays where it is.
+    /// A full request table, in which case the message stays where it is; a rank or tag out of
+    /// range, a stale communicator, or why no message can come.
     pub fn mprobe(
         &mut self,
         comm: &Comm,
@@ -97,7 +97,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// another probe made in between.
     ///
     /// # Errors
-    /// As for [`mprobe`](Self::mprobe).
+    /// A full request table, in which case the message stays where it is; a rank or tag out of
+    /// range, a stale communicator, or why no message can come.
     pub fn improbe(
         &mut self,
         comm: &Comm,
@@ -125,7 +126,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// tell it.
     ///
     /// # Errors
-    /// As for [`mrecv`](Self::mrecv), but for its length.
+    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
+    /// was lost before the message had arrived.
     pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         if let Started::Pending(handle) = self.start_mrecv(&message, Buffer::NONE)? {
             self.engine.abandon(handle);
@@ -163,7 +165,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::mprobe`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a full request table, in which case the message
+    /// stays where it is; the rest as [`Endpoint::mprobe`].
     pub fn mprobe(
         &mut self,
         comm: &Comm,
@@ -178,7 +181,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::mrecv`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`]; the message is discarded then.
+    /// [`Cause::TimedOut`] after the deadline, when the message is discarded; [`Cause::Truncated`]
+    /// for a message longer than the buffer, [`Cause::Stale`] for a token of another endpoint; the
+    /// rest as [`Endpoint::mrecv`].
     pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
     where
         E: FromBytes + IntoBytes,
@@ -195,7 +200,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`Endpoint::mprobe`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] after the scope's deadline.
+    /// [`Cause::TimedOut`] after the scope's deadline; a full request table, in which case the
+    /// message stays where it is; the rest as [`Endpoint::mprobe`].
     pub fn mprobe(
         &mut self,
         comm: &Comm,
@@ -208,7 +214,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`Endpoint::improbe`].
     ///
     /// # Errors
-    /// As there.
+    /// A full request table, in which case the message stays where it is; a rank or tag out of
+    /// range, a stale communicator, or why no message can come.
     pub fn improbe(
         &mut self,
         comm: &Comm,
@@ -221,7 +228,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`Endpoint::discard_matched`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
+    /// was lost before the message had arrived.
     pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         self.within.endpoint.discard_matched(message)
     }
@@ -229,7 +237,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// A plain probe, as [`Endpoint::iprobe`].
     ///
     /// # Errors
-    /// As there.
+    /// A rank or tag out of range, a stale communicator, a full request table, or why no message
+    /// can come.
     pub fn iprobe(
         &mut self,
         comm: &Comm,
@@ -242,7 +251,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Starts the receive of a matched message (MPI_Imrecv).
     ///
     /// # Errors
-    /// As for [`Endpoint::mrecv`], but for its length, which the request fails for.
+    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
+    /// was lost before the message had arrived. For a message longer than the buffer the request
+    /// fails, with [`Cause::Truncated`].
     pub fn imrecv<E>(&mut self, message: Matched, buffer: &'scope mut [E]) -> Result<Request<'scope>, Error>
     where
         E: FromBytes + IntoBytes,
@@ -254,7 +265,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 }
 
 impl Engine<'_> {
-    /// What a matched probe finds and takes: here, or held back by its sender.
+    /// Finds and takes the message of a matched probe: here, or held back by its sender.
     fn match_probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Matched>, Cause> {
         if let Some(index) = self.matcher.find_unexpected(pattern) {
             self.end_probe();

@@ -23,7 +23,7 @@ use crate::pool::{Entry, Pool};
 use crate::rank::WILD;
 use crate::request::{Key, Queue, Request, Requests, State};
 
-/// Where the payload of an unexpected message is. Its number is a word, so that what follows is
+/// The place of an unexpected message's payload. Its number is a word, so that what follows is
 /// aligned and is copied in words.
 #[derive(Debug)]
 #[repr(u32)]
@@ -47,7 +47,7 @@ pub(crate) struct Envelope {
     pub(crate) peer: PeerId,
     pub(crate) length: u64,
     pub(crate) payload: Payload,
-    /// What was said about its data, if this endpoint looks at it.
+    /// The label of its data, if this endpoint looks at it.
     pub(crate) label: Label,
     bin: Links,
     arrival: Links,
@@ -85,7 +85,7 @@ impl Nodes<Arrival> for Envelopes<'_> {
     }
 }
 
-/// One bin of the hash table; all-zero is an empty one.
+/// A bin of the hash table; all-zero is an empty one.
 pub(crate) struct Bin {
     posted: List<Queue>,
     unexpected: List<InBin>,
@@ -314,7 +314,7 @@ impl<'s> Matcher<'s> {
         self.envelopes.at(slot).map(|envelope| &mut envelope.payload)
     }
 
-    /// What is known of a kept message.
+    /// Returns what is known of a kept message.
     pub(crate) fn peek(&mut self, index: u32) -> Option<&Envelope> {
         self.envelopes.at(index).map(|envelope| &*envelope)
     }
@@ -376,7 +376,7 @@ impl<'s> Matcher<'s> {
         self.envelopes.in_use()
     }
 
-    /// Whether no receive is posted and no message kept.
+    /// Returns true if no receive is posted and no message kept.
     #[inline]
     pub(crate) const fn is_empty(&self) -> bool {
         self.posted == 0 && self.envelopes.in_use() == 0

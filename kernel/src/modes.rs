@@ -16,7 +16,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends `data` in synchronous mode (MPI_Ssend): returns only when a receive has matched it.
     ///
     /// # Errors
-    /// As for [`send`](Self::send).
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
     pub fn ssend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -27,8 +28,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends `data` in ready mode (MPI_Rsend): the receive for it must have been posted already.
     ///
     /// # Errors
-    /// As for [`send`](Self::send), and [`Cause::NotReady`](aldis_hal::Cause::NotReady) if it had
-    /// not been; the message was received all the same, when it was.
+    /// [`Cause::NotReady`](aldis_hal::Cause::NotReady) if the receive had not been posted, when the
+    /// message was received all the same; the rest as [`send`](Self::send).
     pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -41,7 +42,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::ssend`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
+    /// [`Cause::TimedOut`](aldis_hal::Cause::TimedOut) after the deadline; a rank or tag out of
+    /// range, a stale communicator, a full request table, or why the peer cannot be sent to.
     pub fn ssend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -52,7 +54,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::rsend`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
+    /// [`Cause::TimedOut`](aldis_hal::Cause::TimedOut) after the deadline,
+    /// [`Cause::NotReady`](aldis_hal::Cause::NotReady) if the receive had not been posted; the rest
+    /// as [`Endpoint::rsend`].
     pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -66,7 +70,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// matched it.
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend).
+    /// A full request table, after which waiting for a request helps; a rank or tag out of range, a
+    /// stale communicator, or why the peer cannot be sent to.
     pub fn issend<E>(
         &mut self,
         comm: &Comm,
@@ -83,7 +88,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Starts a send in ready mode (MPI_Irsend): the receive for it must have been posted already.
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend); the request fails as [`Endpoint::rsend`] does.
+    /// A full request table, a rank or tag out of range, a stale communicator, or why the peer
+    /// cannot be sent to; the request fails like [`Endpoint::rsend`].
     pub fn irsend<E>(
         &mut self,
         comm: &Comm,

@@ -74,8 +74,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// parts of equal length. [`start`](Self::start) begins a round.
     ///
     /// # Errors
-    /// As for [`isend_part`](Self::isend_part); [`Cause::Partitions`] for bytes that cannot be cut
-    /// so, and [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself.
+    /// [`Cause::TooBig`] for a range outside, [`Cause::Partitions`] for bytes that cannot be cut
+    /// so, and [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself; the rest as
+    /// [`isend_part`](Self::isend_part).
     pub fn psend_init(
         &mut self,
         comm: &Comm,
@@ -92,7 +93,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Sets a partitioned receive into a byte range of lent memory up (MPI_Precv_init).
     ///
     /// # Errors
-    /// As for [`psend_init`](Self::psend_init).
+    /// [`Cause::TooBig`] for a range outside, [`Cause::Partitions`] for bytes that cannot be cut
+    /// so, and [`Cause::TagOutOfRange`] also for [`Tag::MAX`] itself; the rest as
+    /// [`isend_part`](Self::isend_part).
     pub fn precv_init(
         &mut self,
         comm: &Comm,
@@ -142,7 +145,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// included).
     ///
     /// # Errors
-    /// As for [`pready`](Self::pready).
+    /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`],
+    /// [`Cause::PartitionReady`] for one that is ready already; the rest as
+    /// [`pready`](Self::pready).
     pub fn pready_range(&mut self, request: &Request<'scope>, partitions: Range<u32>) -> Result<(), Error> {
         let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
             return Err(self.refused(Error::new(Operation::Send, Cause::Stale)));
@@ -158,13 +163,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Declares several partitions ready, one after the other (MPI_Pready_list).
     ///
     /// # Errors
-    /// As for [`pready`](Self::pready); those before the one that is refused are ready then.
+    /// [`Cause::Inactive`], [`Cause::PartitionOutOfRange`], [`Cause::PartitionReady`] or
+    /// [`Cause::Stale`], like [`pready`](Self::pready); those before the one that is refused are
+    /// ready then.
     pub fn pready_list(&mut self, request: &Request<'scope>, partitions: &[u32]) -> Result<(), Error> {
         partitions.iter().try_for_each(|&partition| self.pready(request, partition))
     }
 
-    /// Whether a partition of the round under way, or of the last one, has arrived, after one poll
-    /// (MPI_Parrived). It can be read and written from then on.
+    /// Returns true if a partition of the round under way, or of the last one, has arrived, after
+    /// one poll (MPI_Parrived). It can be read and written from then on.
     ///
     /// # Errors
     /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned
@@ -290,7 +297,7 @@ impl Engine<'_> {
     }
 }
 
-/// What arrives.
+/// Arriving messages.
 impl Engine<'_> {
     /// The receive in slot `index` is matched with the channel of `sender`. False if it is no
     /// partitioned one.
@@ -380,9 +387,9 @@ impl Engine<'_> {
     }
 }
 
-/// What is to be said.
+/// Messages to be sent.
 impl Engine<'_> {
-    /// One step of the channel in slot `index`, in the owed list of its peer.
+    /// Takes one step of the channel in slot `index`, in the owed list of its peer.
     fn step_channel(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, fragment_max: u32) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let length = request.buffer.len() as u64;
@@ -429,10 +436,10 @@ impl Engine<'_> {
     }
 }
 
-/// What channels use and have to say.
+/// The memory that channels use, and whether they have something to send.
 impl request::Request {
-    /// Whether bytes of the memory of a channel are not the user's now; to be read only, if they
-    /// are not to be written.
+    /// Returns true if bytes of the memory of a channel are not the user's now: to write, or,
+    /// unless they are `to_be_written`, to read.
     fn uses_part(&self, bytes: Range<u64>, to_be_written: bool) -> bool {
         let length = self.buffer.len() as u64;
         match &self.machine {
@@ -451,7 +458,7 @@ impl request::Request {
     }
 }
 
-/// How channels end.
+/// The ends of channels.
 impl Engine<'_> {
     /// The owner lets go of a channel: the other side is told, if it waits to hear from this one.
     fn abandon_channel(&mut self, handle: Handle) {

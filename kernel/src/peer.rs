@@ -1,5 +1,5 @@
-//! What an endpoint knows of each peer: credits both ways, sequence numbers, and what is still to
-//! be sent to it.
+//! The state that an endpoint keeps of each peer: credits both ways, sequence numbers, and what is
+//! still to be sent to it.
 
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
@@ -12,16 +12,16 @@ use aldis_protocols::{Card, Thresholds};
 use crate::list::List;
 use crate::request::{Key, Queue};
 
-/// Whether a peer can be talked to. With a number of its own, so that `Unknown` is zero and not a
-/// value that no cause has.
+/// The state of a peer: whether it can be talked to. With a number of its own, so that `Unknown` is
+/// zero and not a value that no cause has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
 pub(crate) enum Presence {
-    /// It has not been introduced.
+    /// The peer has not been introduced.
     #[default]
     Unknown,
     Connected,
-    /// It will take and send nothing more, and why.
+    /// The peer will take and send nothing more, for this cause.
     Gone(Cause),
 }
 
@@ -31,12 +31,13 @@ pub(crate) enum Presence {
 #[repr(C)]
 pub(crate) struct Peer {
     pub(crate) presence: Presence,
-    /// It stands in the FIFO of peers to look at.
+    /// True if it stands in the FIFO of peers to look at.
     pub(crate) marked: bool,
     /// Of its typed messages.
     pub(crate) order: ByteOrder,
     pub(crate) words: WordWidth,
-    /// What of `ordered` the peer is asked to take without credit, and what it is asked for.
+    /// The part of `ordered` that the peer is asked to take without credit, and what it is asked
+    /// for.
     pub(crate) holder: Holder,
     pub(crate) seeker: Seeker,
     /// Matchable messages this side may send.
@@ -132,8 +133,8 @@ impl Peer {
         Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
     }
 
-    /// Whether an eager message of so many bytes can go to it at once, and if so, whether that
-    /// takes a block.
+    /// Checks if an eager message of so many bytes can go to it at once; if so, returns whether
+    /// that takes a block.
     #[inline(always)]
     pub(crate) fn takes_at_once(&self, length: u64) -> Option<bool> {
         let in_block = length >= u64::from(self.thresholds.inline_end);
@@ -146,7 +147,7 @@ impl Peer {
         can.then_some(in_block)
     }
 
-    /// One has gone.
+    /// Accounts for one fast-path send: spends credits, advances the sequence number.
     #[inline(always)]
     pub(crate) fn gone_at_once(&mut self, in_block: bool) {
         self.envelopes_out.spend();
@@ -157,8 +158,8 @@ impl Peer {
         self.limits_told();
     }
 
-    /// Whether a message from it is the next of this life, keeps to what was promised, and says
-    /// nothing of credits that cannot be; that is taken note of.
+    /// Returns true if a message from it is the next of this life, keeps to what was promised, and
+    /// says nothing of credits that cannot be; takes note of those credits.
     #[inline(always)]
     pub(crate) fn is_next(&mut self, header: &Header, in_block: bool) -> bool {
         header.epoch == self.epoch
@@ -171,7 +172,8 @@ impl Peer {
             && self.blocks_out.raise(header.limits.blocks).is_ok()
     }
 
-    /// It has gone straight to its receive; whether limits are to be told.
+    /// Accounts for a message delivered to a posted receive. Returns true if credits are due to the
+    /// peer.
     #[inline(always)]
     pub(crate) fn passed_on(&mut self, header: &Header, in_block: bool) -> bool {
         self.envelopes_in.pass();
@@ -191,7 +193,7 @@ impl Peer {
         self.blocks_in.told();
     }
 
-    /// Whether credits must be sent in a message of their own.
+    /// Returns true if credits must be sent in a message of their own.
     pub(crate) const fn credit_due(&self) -> bool {
         self.envelopes_in.is_due() || self.blocks_in.is_due()
     }

@@ -1,5 +1,4 @@
-//! What is under way on an endpoint, request by request: for whoever reports on a job that gets no
-//! further.
+//! The requests under way on an endpoint, one by one: for reports on a job that gets no further.
 
 use core::fmt;
 
@@ -11,7 +10,7 @@ use crate::rank::{Rank, Tag, WILD};
 use crate::request::{Request, State};
 use crate::scope::Scope;
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
@@ -73,9 +72,9 @@ impl fmt::Display for Standing {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pending {
-    /// What was called for.
+    /// The operation that was called for.
     pub operation: Operation,
-    /// Where it stands.
+    /// The state of the request.
     pub standing: Standing,
     /// The other side's rank; `None` for any.
     pub peer: Option<Rank>,
@@ -85,9 +84,9 @@ pub struct Pending {
     pub context: u32,
     /// Bytes of the message, or of the memory for one.
     pub bytes: u64,
-    /// How many of them have moved.
+    /// The number of them that have moved.
     pub bytes_done: u64,
-    /// Whether its owner has let go of it: it lives on to tell the peer.
+    /// True if its owner has let go of it: it lives on to tell the peer.
     pub is_let_go: bool,
 }
 

@@ -23,7 +23,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// it.
     ///
     /// # Errors
-    /// As for [`isend_part`](Self::isend_part).
+    /// [`Cause::TooBig`] for a range outside; a rank or tag out of range, a stale communicator, a
+    /// full request table; the rest as [`isend_part`](Self::isend_part).
     pub fn send_init(
         &mut self,
         comm: &Comm,
@@ -35,10 +36,12 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.send_init_in(comm, (loan, range), to, tag, Mode::Standard)
     }
 
-    /// As [`send_init`](Self::send_init), in synchronous mode (MPI_Ssend_init).
+    /// Sets a send up like [`send_init`](Self::send_init), but in synchronous mode
+    /// (MPI_Ssend_init).
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooBig`] for a range outside; a rank or tag out of range, a stale communicator, a
+    /// full request table; the rest as [`isend_part`](Self::isend_part).
     pub fn ssend_init(
         &mut self,
         comm: &Comm,
@@ -50,10 +53,11 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.send_init_in(comm, (loan, range), to, tag, Mode::Synchronous)
     }
 
-    /// As [`send_init`](Self::send_init), in ready mode (MPI_Rsend_init).
+    /// Sets a send up like [`send_init`](Self::send_init), but in ready mode (MPI_Rsend_init).
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooBig`] for a range outside; a rank or tag out of range, a stale communicator, a
+    /// full request table; the rest as [`isend_part`](Self::isend_part).
     pub fn rsend_init(
         &mut self,
         comm: &Comm,
@@ -90,7 +94,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// starts it.
     ///
     /// # Errors
-    /// As for [`irecv_part`](Self::irecv_part).
+    /// [`Cause::TooBig`] for a range outside; a rank or tag out of range, a stale communicator, a
+    /// full request table; the rest as [`irecv_part`](Self::irecv_part).
     pub fn recv_init(
         &mut self,
         comm: &Comm,
@@ -150,7 +155,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Starts several persistent requests (MPI_Startall).
     ///
     /// # Errors
-    /// As for [`start`](Self::start); those before the one that fails are started.
+    /// [`Cause::Busy`] for a request under way, [`Cause::Stale`] for one that is not persistent, or
+    /// why the other side cannot be reached; those before the one that fails are started.
     pub fn start_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
         requests.iter_mut().try_for_each(|request| self.start(request))
     }
@@ -158,7 +164,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Reads or writes a byte range of lent memory.
     ///
     /// # Errors
-    /// As for [`combine`](Self::combine).
+    /// [`Cause::TooBig`] for a range outside, [`Cause::Busy`] if a request of this scope is using
+    /// it.
     pub fn edit(
         &mut self,
         loan: Loan<'scope>,
@@ -181,7 +188,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 }
 
 impl Engine<'_> {
-    /// What a persistent send keeps of its other side.
+    /// Returns what a persistent send keeps of its other side.
     pub(crate) fn target_or_nobody(
         &mut self,
         comm: &Comm,
@@ -194,7 +201,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What a persistent receive keeps of its other side.
+    /// Returns what a persistent receive keeps of its other side.
     pub(crate) fn pattern_or_nobody(
         &mut self,
         comm: &Comm,

@@ -31,7 +31,7 @@ mod state {
 
     use super::Planted;
 
-    /// One in so many chances is taken by a bug that strikes now and then.
+    /// The number of chances of which a bug that strikes now and then takes one.
     const CHANCES: u32 = 8;
 
     static PLANTED: AtomicU32 = AtomicU32::new(0);
@@ -73,11 +73,11 @@ mod state {
     }
 }
 
-/// Whether a bug is planted.
+/// Returns true if a bug is planted.
 pub(crate) use state::is;
 #[cfg(feature = "planted-bugs")]
 pub use state::plant;
-/// Whether a bug that strikes now and then does so at this chance.
+/// Returns true if a bug that strikes now and then does so at this chance.
 pub(crate) use state::strikes;
 
 /// The next step of a sender; with fragments reordered if that is planted.

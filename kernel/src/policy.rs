@@ -1,4 +1,4 @@
-//! What an error leads to (MPI 4.1 chapter 9), and aborts.
+//! The policies for errors (MPI 4.1 chapter 9), and aborts.
 //!
 //! Every call returns its error. What happens before is the *policy* of the communicator that the
 //! call is about: nothing (the default), a function of the user's is called, or processes are
@@ -36,7 +36,7 @@ use crate::rank::WILD;
 /// Polls for each peer that takes no notice of an abort at once.
 const TRIES: u32 = 64;
 
-/// What an error leads to before it is returned. See `Endpoint::set_error_policy`.
+/// The step that an error leads to before it is returned. See `Endpoint::set_error_policy`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
@@ -48,12 +48,12 @@ pub enum Policy {
     Callback(fn(&Comm, &Error)),
     /// The processes of the communicator are aborted with this code (MPI_ERRORS_ABORT).
     Abort {
-        /// As for `Endpoint::abort_comm`.
+        /// The code, as for `Endpoint::abort_comm`.
         code: i32,
     },
     /// The whole job is aborted with this code (MPI_ERRORS_ARE_FATAL).
     Fatal {
-        /// As for `Endpoint::abort`.
+        /// The code, as for `Endpoint::abort`.
         code: i32,
     },
 }
@@ -69,10 +69,10 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(())
     }
 
-    /// What an error on a communicator leads to (MPI_Comm_get_errhandler).
+    /// Returns what an error on a communicator leads to (MPI_Comm_get_errhandler).
     ///
     /// # Errors
-    /// As [`set_error_policy`](Self::set_error_policy).
+    /// [`Cause::Stale`] for a freed communicator.
     pub fn error_policy(&self, comm: &Comm) -> Result<Policy, Error> {
         let settings = self.engine.comms.settings(comm.context()).ok_or(Cause::Stale);
         settings.map(|settings| settings.policy).map_err(about(comm, Operation::Group))

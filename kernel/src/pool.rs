@@ -19,7 +19,7 @@ impl<V> Entry<V> {
         Self { generation: 0, next_free: Link::NONE, value }
     }
 
-    /// Whether this is still what the handle was made for.
+    /// Returns true if this is still what the handle was made for.
     #[inline]
     fn is_current(&self, handle: Handle) -> bool {
         let current = self.generation == handle.generation || planted::is(Planted::SkipGeneration);
@@ -110,7 +110,7 @@ impl<'s, V> Pool<'s, V> {
         (generation & 1 == 1).then_some(Handle { slot, generation })
     }
 
-    /// One past the highest slot ever used: the bound of a walk over all.
+    /// Returns the index past the highest slot ever used: the bound of a walk over all.
     pub(crate) const fn used_end(&self) -> u32 {
         self.fresh
     }

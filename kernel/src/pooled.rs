@@ -17,7 +17,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::recv_pooled`](crate::Endpoint::recv_pooled).
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Full`] while all pooled blocks are held,
+    /// [`Cause::Truncated`] for a message longer than a block; the rest as
+    /// [`Endpoint::recv_pooled`](crate::Endpoint::recv_pooled).
     pub fn recv_pooled(
         &mut self,
         comm: &Comm,
@@ -84,8 +86,8 @@ impl Engine<'_> {
         Some((block, self.told(result)))
     }
 
-    /// As much of a block as a message takes that is there already: no promise of its length is
-    /// broken then.
+    /// Returns as much of a block as a message takes that is there already: no promise of its
+    /// length is broken then.
     fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
         let room = self.blocks.buffer(block);
         let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));

@@ -17,7 +17,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Waits for a message without receiving it (MPI_Probe).
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv).
+    /// A rank or tag out of range, a stale communicator, a full request table, or why no message
+    /// can come.
     pub fn probe(
         &mut self,
         comm: &Comm,
@@ -27,10 +28,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.forever().probe(comm, from, tag)
     }
 
-    /// Whether a message is there, after one poll (MPI_Iprobe).
+    /// Returns the status of a message if one is there, after one poll (MPI_Iprobe).
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv).
+    /// A rank or tag out of range, a stale communicator, a full request table, or why no message
+    /// can come.
     pub fn iprobe(
         &mut self,
         comm: &Comm,
@@ -42,7 +44,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         })
     }
 
-    /// What `look` finds of a message after one poll; of one from nobody, what is given.
+    /// Returns what `look` finds of a message after one poll; of one from [`Rank::NULL`],
+    /// `of_nobody`.
     pub(crate) fn look_once<R>(
         &mut self,
         comm: &Comm,
@@ -65,7 +68,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::probe`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why no message can come.
     pub fn probe(
         &mut self,
         comm: &Comm,
@@ -101,7 +105,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
 }
 
 impl Engine<'_> {
-    /// What a probe finds: here, or held back by its sender.
+    /// Finds the message of a probe: here, or held back by its sender.
     fn probe(&mut self, pattern: &Key, peer: Option<PeerId>) -> Result<Option<Status>, Cause> {
         if let Some(index) = self.matcher.find_unexpected(pattern)
             && let Some(&Envelope { key, length, .. }) = self.matcher.peek(index)

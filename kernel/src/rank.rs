@@ -39,7 +39,7 @@ impl fmt::Display for Tag {
     }
 }
 
-/// What stands for "any" in a pattern; above every rank and tag.
+/// The value that stands for "any" in a pattern; above every rank and tag.
 pub(crate) const WILD: u32 = u32::MAX;
 
 /// Whom a receive takes messages from.
@@ -84,7 +84,7 @@ pub(crate) enum Mode {
     Standard,
     /// Not before a receive has matched it.
     Synchronous,
-    /// As synchronous, and it is an error if that receive was posted later.
+    /// Like synchronous, but it is an error if that receive was posted later.
     Ready,
     /// Of a future ([`future`](mod@crate::future)): its memory is at hand while the future is
     /// polled and at no other time, so a send is announced and streams only then, and a receive
@@ -98,11 +98,11 @@ pub(crate) enum Mode {
     Partitioned,
 }
 
-/// What a completed receive, or a probe, found out about its message.
+/// The facts that a completed receive, or a probe, found out about its message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Status {
-    /// Who sent it; for a send, whom it went to.
+    /// The rank that sent it; for a send, the rank that it went to.
     pub source: Rank,
     /// Its tag.
     pub tag: Tag,
@@ -111,19 +111,19 @@ pub struct Status {
 }
 
 impl Status {
-    /// What is received from [`Rank::NULL`].
+    /// The status of a receive from [`Rank::NULL`].
     pub(crate) const NULL: Self = Self { source: Rank::NULL, tag: Tag::NONE, bytes: 0 };
-    /// What an operation comes to that was cancelled. No message has this tag, and none is from
+    /// The status of an operation that was cancelled. No message has this tag, and none is from
     /// there.
     pub(crate) const CANCELLED: Self = Self { source: Rank::NULL, tag: Tag(u32::MAX - 1), bytes: 0 };
 
-    /// Whether the operation was cancelled (MPI_Test_cancelled): nothing was sent or received then,
-    /// and the rest of this says nothing.
+    /// Returns true if the operation was cancelled (MPI_Test_cancelled): nothing was sent or
+    /// received then, and the rest of this says nothing.
     pub fn is_cancelled(&self) -> bool {
         *self == Self::CANCELLED
     }
 
-    /// How many elements of `E` the message has (MPI_Get_count).
+    /// Returns the number of elements of `E` in the message (MPI_Get_count).
     ///
     /// # Errors
     /// [`Cause::PartialElement`] if its length is no whole number of them.

@@ -33,8 +33,8 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Whether a message of `peer`, or of anybody on that communicator, may still come; the cause
-    /// if not.
+    /// Checks that a message of `peer`, or of any rank on that communicator, may still come; fails
+    /// with the cause if not.
     pub(crate) fn may_come(&mut self, context: u32, peer: Option<PeerId>) -> Result<(), Cause> {
         match peer {
             Some(peer) => self.presence(peer),

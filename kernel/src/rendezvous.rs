@@ -18,7 +18,7 @@ use crate::rank::Mode;
 use crate::request::{Key, Machine, State};
 use crate::typed::{Fragment, Piece};
 
-/// What arrives.
+/// Arriving messages.
 impl Engine<'_> {
     /// The receiver asks for the data of one of our announcements.
     pub(crate) fn take_clear_to_send(
@@ -127,9 +127,9 @@ impl Engine<'_> {
     }
 }
 
-/// What is to be said.
+/// Messages to be sent.
 impl Engine<'_> {
-    /// One step of the rendezvous at the front of the owed list, which then goes to the back.
+    /// Takes one step of the rendezvous at the front of the owed list, which then goes to the back.
     pub(crate) fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
         let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {

@@ -16,7 +16,8 @@ use crate::pool::{Entry, Pool};
 use crate::rank::{Mode, Rank, Status, Tag, WILD};
 use crate::typed::Layout;
 
-/// What messages and receives are matched by. In a receive, source and tag may be [`WILD`].
+/// The key by which messages and receives are matched. In a receive, source and tag may be
+/// [`WILD`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Key {
     pub(crate) context: u32,
@@ -28,7 +29,7 @@ impl Key {
     /// The key of messages that are not matched.
     pub(crate) const NONE: Self = Self { context: 0, source: 0, tag: 0 };
 
-    /// Whether the receive pattern `self` takes a message with the exact key `message`.
+    /// Returns true if the receive pattern `self` takes a message with the exact key `message`.
     #[inline]
     pub(crate) const fn takes(&self, message: &Self) -> bool {
         self.context == message.context
@@ -37,7 +38,7 @@ impl Key {
     }
 }
 
-/// Where a request stands.
+/// The state of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum State {
     /// Not in use.
@@ -87,7 +88,7 @@ pub(crate) enum Machine {
     Kept(Handle),
 }
 
-/// What stands behind the buffer of a request. Its numbers begin with zero for the plain one, so
+/// The memory behind the buffer of a request. Its numbers begin with zero for the plain one, so
 /// that storage that holds none is all zero.
 #[derive(Debug)]
 #[repr(u8)]
@@ -113,13 +114,13 @@ pub(crate) struct Request {
     pub(crate) mode: Mode,
     /// Its owner has let go: it lives on only to tell the peer, and frees itself.
     pub(crate) orphan: bool,
-    /// It stands in its peer's owed list.
+    /// True if it stands in its peer's owed list.
     pub(crate) owed: bool,
     /// Of a receive: it was posted after its message had been announced.
     pub(crate) late: bool,
-    /// What the user called for.
+    /// The operation that the user called for.
     pub(crate) operation: Operation,
-    /// What is matched; of a send, the key its message carries.
+    /// The key that is matched; of a send, the key its message carries.
     pub(crate) key: Key,
     /// Position in the order of posting.
     pub(crate) order: u32,
@@ -189,8 +190,8 @@ impl Request {
         self.machine = Machine::None;
     }
 
-    /// Whether its memory is one piece of the user's that stays where it is, so that the transport
-    /// can be lent it.
+    /// Returns true if its memory is one piece of the user's that stays where it is, so that the
+    /// transport can be lent it.
     pub(crate) fn may_be_lent(&self) -> bool {
         let is_plain = matches!(self.backing, Backing::Plain) && !self.buffer.is_scattered();
         is_plain && !matches!(self.mode, Mode::Polled | Mode::Partitioned)
@@ -215,7 +216,7 @@ impl Request {
         }
     }
 
-    /// Whether it is a persistent or partitioned one that is not under way.
+    /// Returns true if it is a persistent or partitioned one that is not under way.
     pub(crate) const fn is_idle(&self) -> bool {
         match (&self.machine, self.state) {
             (_, State::Idle) => true,
@@ -225,14 +226,14 @@ impl Request {
         }
     }
 
-    /// Whether it is a partitioned one whose data lies in pieces.
+    /// Returns true if it is a partitioned one whose data lies in pieces.
     pub(crate) const fn is_typed_channel(&self) -> bool {
         matches!(self.backing, Backing::Typed(_))
             && matches!(self.machine, Machine::PartSend(_) | Machine::PartRecv(_))
     }
 
-    /// Whether a part of the user's memory is not the user's now; to be read only, if it is not to
-    /// be written.
+    /// Returns true if a part of the user's memory is not the user's now: to write, or, unless it
+    /// is `to_be_written`, to read.
     pub(crate) fn uses(&self, part: Buffer, to_be_written: bool, channels: Option<&dyn Channels>) -> bool {
         let all = self.memory();
         if !overlap(all, part) || self.is_idle() || self.state == State::Complete {
@@ -276,7 +277,8 @@ impl Request {
         }
     }
 
-    /// Whether a message without rendezvous has moved: all of it, or as much as there is room for.
+    /// Returns true if a message without rendezvous has moved: all of it, or as much as there is
+    /// room for.
     const fn has_moved(&self) -> bool {
         matches!(
             self.cause,
@@ -314,7 +316,7 @@ impl Request {
         self.progress().error(cause)
     }
 
-    /// What is known of it so far.
+    /// Returns what is known of it so far.
     #[cold]
     pub(crate) fn progress(&self) -> Progress {
         Progress {
@@ -328,7 +330,7 @@ impl Request {
     }
 }
 
-/// How far an operation is.
+/// The progress of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Progress {
     operation: Operation,
@@ -346,7 +348,7 @@ impl Progress {
         Error::about(self.operation, cause, self.rank, self.context, self.tag).having_moved(self.bytes_done)
     }
 
-    /// What to note of a rank that waits for it.
+    /// Returns what to note of a rank that waits for it.
     pub(crate) fn activity(&self) -> Activity {
         Activity {
             operation: self.operation,

@@ -88,9 +88,9 @@ pub struct Request<'scope> {
 pub(crate) enum Stage {
     /// Its result has been taken.
     Null,
-    /// It was over at once.
+    /// The operation was over at once.
     Done(Status),
-    /// It has a slot.
+    /// The operation has a slot.
     Pending(Handle),
     /// A persistent one, not started.
     Idle(Handle),
@@ -108,7 +108,8 @@ impl Request<'_> {
         Self::new(Stage::Null)
     }
 
-    /// Whether its result has been taken, or it is a persistent one that has not been started.
+    /// Returns true if its result has been taken, or it is a persistent one that has not been
+    /// started.
     pub const fn is_null(&self) -> bool {
         matches!(self.stage, Stage::Null | Stage::Idle(_))
     }
@@ -290,8 +291,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a send (MPI_Isend).
     ///
     /// # Errors
-    /// As for [`Endpoint::send`]; in particular a full request table, after which waiting for a
-    /// request helps.
+    /// A full request table, after which waiting for a request helps; a rank or tag out of range, a
+    /// stale communicator, or why the peer cannot be sent to.
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn isend<E>(
@@ -326,8 +327,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a receive (MPI_Irecv). The buffer can be read again when the scope is over.
     ///
     /// # Errors
-    /// As for [`Endpoint::recv`]; in particular a full request table, after which waiting for a
-    /// request helps.
+    /// A full request table, after which waiting for a request helps; a rank or tag out of range, a
+    /// stale communicator, or why no message can come.
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     pub fn irecv<E>(
@@ -365,7 +366,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a send of a byte range of lent memory.
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend), and [`Cause::TooBig`] for a range outside.
+    /// [`Cause::TooBig`] for a range outside, a full request table, a rank or tag out of range; the
+    /// rest as [`isend`](Self::isend).
     pub fn isend_part(
         &mut self,
         comm: &Comm,
@@ -381,7 +383,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// [`isend_part`](Self::isend_part) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// [`Failed`] for the causes of [`isend_part`](Self::isend_part): a range outside, a full
+    /// request table, a rank or tag out of range.
     pub fn start_send_part(
         &mut self,
         comm: &Comm,
@@ -399,7 +402,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// Starts a receive into a byte range of lent memory.
     ///
     /// # Errors
-    /// As for [`irecv`](Self::irecv), and [`Cause::TooBig`] for a range outside.
+    /// [`Cause::TooBig`] for a range outside, a full request table, a rank or tag out of range; the
+    /// rest as [`irecv`](Self::irecv).
     pub fn irecv_part(
         &mut self,
         comm: &Comm,
@@ -415,7 +419,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// [`irecv_part`](Self::irecv_part) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// [`Failed`] for the causes of [`irecv_part`](Self::irecv_part): a range outside, a full
+    /// request table, a rank or tag out of range.
     pub fn start_recv_part(
         &mut self,
         comm: &Comm,
@@ -486,7 +491,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.endpoint.raise(error);
     }
 
-    /// Whether a request of this scope uses `memory`; sends count only if it is to be written.
+    /// Returns true if a request of this scope uses `memory`; sends count only if it is to be
+    /// written.
     pub(crate) fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
         let engine = &mut self.within.endpoint.engine;
         let (own, detached) = (self.requests.front(), engine.detached.front());
@@ -540,7 +546,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// See [`Endpoint::companion`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
+    /// one.
     pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
         self.within.endpoint.companion(inter)
     }
@@ -548,7 +555,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// See [`Endpoint::process_of`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
     pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
         self.within.endpoint.process_of(comm, rank)
     }
@@ -566,7 +573,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 }
 
 impl Engine<'_> {
-    /// Whether a request of a scope's list, from `next` on, uses `memory`.
+    /// Returns true if a request of a scope's list, from `next` on, uses `memory`.
     #[inline(never)]
     fn any_uses(&mut self, mut next: Option<u32>, memory: Buffer, to_be_written: bool) -> bool {
         while let Some(index) = next {

@@ -67,10 +67,11 @@ impl<E> Shared<E> {
 }
 
 impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
-    /// As [`Endpoint::send`].
+    /// Sends `data`: see [`Endpoint::send`].
     ///
     /// # Errors
-    /// As there.
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
     pub fn send<E>(&self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -78,10 +79,11 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().send(comm, data, to, tag)
     }
 
-    /// As [`Endpoint::ssend`].
+    /// Sends `data` in synchronous mode: see [`Endpoint::ssend`].
     ///
     /// # Errors
-    /// As there.
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
     pub fn ssend<E>(&self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -89,11 +91,13 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().ssend(comm, data, to, tag)
     }
 
-    /// As [`Endpoint::recv`]. Receives of several cores with the same pattern take their messages
-    /// in the order in which they were called. Each takes a pooled block while it waits.
+    /// Receives a message into `buffer`: see [`Endpoint::recv`]. Receives of several cores with the
+    /// same pattern take their messages in the order in which they were called. Each takes a pooled
+    /// block while it waits.
     ///
     /// # Errors
-    /// As there, and [`Cause::Full`] if there is no pooled block.
+    /// [`Cause::Full`] if there is no pooled block, [`Cause::Truncated`] for a message longer than
+    /// the buffer; the rest as [`Endpoint::recv`].
     pub fn recv<E>(
         &self,
         comm: &Comm,
@@ -107,10 +111,12 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().recv(comm, buffer, from, tag)
     }
 
-    /// As [`Endpoint::probe`]. Another core may receive the message first.
+    /// Waits for a message without receiving it: see [`Endpoint::probe`]. Another core may receive
+    /// the message first.
     ///
     /// # Errors
-    /// As there.
+    /// A rank or tag out of range, a stale communicator, a full request table, or why no message
+    /// can come.
     pub fn probe(
         &self,
         comm: &Comm,
@@ -153,7 +159,8 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
     /// See [`Shared::send`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why the peer cannot be sent to.
     pub fn send<E>(&self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -164,7 +171,8 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
     /// See [`Shared::ssend`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why the peer cannot be sent to.
     pub fn ssend<E>(&self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -175,7 +183,8 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
     /// See [`Shared::recv`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Full`] if there is no pooled block,
+    /// [`Cause::Truncated`] for a message longer than the buffer; the rest as [`Shared::recv`].
     pub fn recv<E>(
         &self,
         comm: &Comm,
@@ -193,7 +202,8 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
     /// See [`Shared::probe`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why no message can come.
     pub fn probe(
         &self,
         comm: &Comm,

@@ -77,7 +77,7 @@ pub(crate) struct Sizing {
 }
 
 impl Sizing {
-    /// What each peer is granted. Fails at compile time if the rule is broken.
+    /// Returns the room that each peer is granted. Fails at compile time if the rule is broken.
     pub(crate) const fn room(&self) -> Room {
         let &Self { peers, requests, communicators, envelopes, blocks, pooled, bytes, bins } = self;
         let most = WINDOW_MAX as usize;
@@ -133,7 +133,7 @@ mod tests {
         bins: 1,
     };
 
-    /// What a sizing is refused for.
+    /// Returns the message with which a sizing is refused.
     fn refusal(sizing: Sizing) -> String {
         let panic = catch_unwind(|| sizing.room()).expect_err("it must be refused");
         (*panic.downcast_ref::<&str>().unwrap()).into()

@@ -149,7 +149,7 @@ impl<
     const PIECES: usize,
 > Storage<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, POOLED, BYTES, BINS, PIECES>
 {
-    /// What is set aside for each peer, worked out from the sums; a sizing that breaks the
+    /// The room set aside for each peer, worked out from the sums; a sizing that breaks the
     /// [rule](mod@crate::sizing) does not compile.
     const ROOM: Room = Sizing {
         peers: PEERS,
@@ -258,7 +258,7 @@ impl Memory<'_> {
         self.requests.len() as u32
     }
 
-    /// What is set aside for each peer.
+    /// Returns the room set aside for each peer.
     pub const fn room(&self) -> Room {
         self.room
     }

@@ -14,7 +14,8 @@ impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
     /// calls, and do not come round before 2^32.
     ///
     /// # Errors
-    /// As [`collective_tag`](Self::collective_tag) and [`inter_tag`](Self::inter_tag).
+    /// [`Cause::Stale`] for a communicator that was freed, [`Cause::Intercommunicator`] or
+    /// [`Cause::Intracommunicator`] for one of the other kind.
     pub fn persistent_number(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
         self.within.endpoint.engine.comms.next_persistent(comm, is_inter)
     }
@@ -38,7 +39,7 @@ impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
         self.within.endpoint.engine.comms.end_collective(comm);
     }
 
-    /// Whether there are messages that have met no receive yet, in whatever communicator.
+    /// Returns true if there are messages that have met no receive yet, in whatever communicator.
     #[inline]
     pub fn has_strays(&self) -> bool {
         self.within.endpoint.engine.matcher.unexpected() > 0

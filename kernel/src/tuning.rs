@@ -1,5 +1,5 @@
-//! What layers above this one are tuned by: kept here for them, of all communicators and of some,
-//! and not looked into. `aldis_coll::rules` says what there is. Not in a `compact` build.
+//! The tuning of layers above this one: kept here for them, of all communicators and of some, and
+//! not looked into. `aldis_coll::rules` says what there is. Not in a `compact` build.
 
 use core::any::Any;
 
@@ -32,8 +32,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(())
     }
 
-    /// What holds for a communicator, then what holds for all. One look, unless something was ever
-    /// set.
+    /// Returns what holds for a communicator, then what holds for all. One look, unless something
+    /// was ever set.
     #[inline]
     pub fn tuning(&self, comm: &Comm) -> [Option<Tuning>; 2] {
         if self.engine.is_tuned { self.look_up(comm) } else { [None; 2] }

@@ -21,7 +21,7 @@ pub(crate) const NOTE_AFTER: u32 = 128;
 /// memory: messages of others wait for less than a microsecond, and a look costs next to nothing.
 pub(crate) const LOOKS_A_POLL: u32 = 16;
 
-/// How long a blocking call has been at it.
+/// The polls of a blocking call so far, and the peer that the platform was told of.
 #[derive(Default)]
 pub(crate) struct Turns {
     polls: u32,
@@ -84,7 +84,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         self.wait_on(Turns::default(), activity, check)
     }
 
-    /// As [`wait`](Self::wait), after some turns.
+    /// Waits like [`wait`](Self::wait), but after some turns.
     #[inline]
     pub(crate) fn wait_on<R>(
         &mut self,
@@ -101,9 +101,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    /// One turn of a blocking call: a poll, rest if it found nothing, now and then a look at the
-    /// clock, and always once it has found nothing for so long that it may rest for long. After the
-    /// deadline the wait is over.
+    /// Takes one turn of a blocking call: a poll, rest if it found nothing, now and then a look at
+    /// the clock, and always once it has found nothing for so long that it may rest for long. After
+    /// the deadline the wait is over.
     pub(crate) fn turn(
         &mut self,
         turns: &mut Turns,

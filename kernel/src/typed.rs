@@ -99,16 +99,16 @@ impl<'scope> OfScope<'scope> for &'scope mut [u8] {}
 impl<'scope> OfScope<'scope> for Sample<'scope> {}
 impl<'scope> OfScope<'scope> for Loan<'scope> {}
 
-/// What a typed operation sends: `count` elements of a datatype in memory, which is borrowed or, as
-/// `M`, on loan.
+/// The data that a typed operation sends: `count` elements of a datatype in memory, which is
+/// borrowed or, as `M`, on loan.
 #[derive(Clone, Copy, Debug)]
 pub struct Typed<'m, M = &'m [u8]> {
     data: Elements,
     memory: PhantomData<(&'m [u8], M)>,
 }
 
-/// Where a typed operation receives to: `count` elements of a datatype in memory, which is borrowed
-/// or, as `M`, on loan.
+/// The room that a typed operation receives into: `count` elements of a datatype in memory, which
+/// is borrowed or, as `M`, on loan.
 ///
 /// What is on loan is received by the scope that has it, and neither by a blocking call nor by a
 /// scope of another endpoint:
@@ -171,7 +171,7 @@ pub struct TypedMut<'m, M = &'m mut [u8]> {
     memory: PhantomData<(&'m mut [u8], M)>,
 }
 
-/// What the engine knows of typed data. Who takes it answers for the memory.
+/// The engine's knowledge of typed data. Who takes it answers for the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
     memory: Buffer,
@@ -180,7 +180,7 @@ pub(crate) struct Elements {
     checked: bool,
 }
 
-/// What the engine knows of room for typed data. Who takes it answers for the memory.
+/// The engine's knowledge of room for typed data. Who takes it answers for the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ElementsMut {
     memory: Buffer,
@@ -255,7 +255,7 @@ impl<'m, M> Typed<'m, M> {
 }
 
 impl<'m> TypedMut<'m, &'m mut [u8]> {
-    /// What is there, to be sent.
+    /// Returns the elements that are there, to be sent.
     const fn as_typed(&self) -> Typed<'_> {
         let ElementsMut { memory, place } = self.room;
         let data = Elements { memory, place, mode: Mode::Standard, checked: false };

@@ -58,7 +58,7 @@ struct Borrowed {
 }
 
 impl Borrowed {
-    /// Where it is, while it is the peer's to show.
+    /// Returns the place of the message, while it is the peer's to show.
     fn find<'t, T: Transport>(&self, transport: &'t T) -> Result<Mapped<'t>, Cause> {
         let found = transport.mapped(self.peer, Remote { key: &self.key, offset: 0 }, self.status.bytes);
         found.map_err(|_| Cause::Withdrawn)
@@ -89,7 +89,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// ```
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv).
+    /// [`Cause::Truncated`] for a message longer than `fallback`; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why no message can come.
     pub fn recv_view<'v, E>(
         &'v mut self,
         comm: &Comm,
@@ -109,7 +110,8 @@ impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
     /// looked at is the caller's business.
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Truncated`] for a message longer than
+    /// `fallback`; the rest as [`Endpoint::recv_view`].
     pub fn recv_view<E>(
         mut self,
         comm: &Comm,
@@ -192,7 +194,7 @@ fn is_aligned(memory: Mapped<'_>, align: usize) -> bool {
 }
 
 impl Engine<'_> {
-    /// Whether a receive is over, or holds its message.
+    /// Returns true if a receive is over, or holds its message.
     fn may_be_viewed(&mut self, handle: Handle) -> bool {
         self.requests.get(handle).is_none_or(|request| match &request.machine {
             Machine::Read(reader) if reader.held().is_some() => true,
@@ -202,12 +204,12 @@ impl Engine<'_> {
 }
 
 impl<T: Transport, P: Platform, E> View<'_, '_, T, P, E> {
-    /// Who sent it, its tag, and its length in bytes.
+    /// Returns the rank that sent it, its tag, and its length in bytes.
     pub const fn status(&self) -> Status {
         self.status
     }
 
-    /// Whether it is where its sender has it, and not in the fallback.
+    /// Returns true if it is where its sender has it, and not in the fallback.
     pub const fn is_borrowed(&self) -> bool {
         self.borrowed.is_some()
     }
@@ -244,7 +246,7 @@ impl<T: Transport, P: Platform, E> View<'_, '_, T, P, E> {
 }
 
 impl<T: Transport, P: Platform, E: FromBytes> View<'_, '_, T, P, E> {
-    /// What is in it: whole elements only, if its length is no multiple of theirs.
+    /// Returns the elements in it: whole ones only, if its length is no multiple of theirs.
     ///
     /// # Errors
     /// [`Cause::Withdrawn`] if its sender has taken the memory back; [`finish`](Self::finish) then
@@ -291,17 +293,17 @@ pub struct Elements<'a, E> {
 }
 
 impl<'a, E: FromBytes> Elements<'a, E> {
-    /// How many there are.
+    /// Returns the number of elements.
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// One of them, as it is now.
+    /// Returns one of them, as it is now.
     #[inline]
     pub fn get(&self, index: usize) -> Option<E> {
         // SAFETY: it is inside; whatever bytes are there are an element, and a volatile read

@@ -11,7 +11,7 @@ use aldis_kernel::{Attribute, Comm, Keyval, Members, Tag};
 use rig::{Job, Shape};
 
 std::thread_local! {
-    /// What was deleted in this test: communicator and value.
+    /// The attributes deleted in this test: communicator and value.
     static DELETED: RefCell<Vec<(u32, u64)>> = const { RefCell::new(Vec::new()) };
 }
 

@@ -24,8 +24,8 @@ fn job(powers: Powers) -> Job {
     job
 }
 
-/// One message from rank 0 to rank 1 into a buffer of `room` bytes; what arrived and how the
-/// receive ended.
+/// Sends a message from rank 0 to rank 1 into a buffer of `room` bytes; returns what arrived and
+/// how the receive ended.
 fn carry(
     job: &mut Job,
     len: usize,

@@ -1,4 +1,4 @@
-//! How operations end when they do not succeed: deadlines, withdrawn and declined messages,
+//! The ends of operations that do not succeed: deadlines, withdrawn and declined messages,
 //! unwinding, dead peers, goodbyes, aborts, and bytes that break the protocol.
 
 mod rig;
@@ -160,7 +160,8 @@ fn a_scope_that_ends_waits_for_what_its_body_did_not() {
     assert_eq!(buffer, [5; 300]);
 }
 
-/// One request fails at once, the other never ends: the scope ends all the same, by its deadline.
+/// A scope with one request that fails at once, and another that never ends, ends all the same, by
+/// its deadline.
 #[test]
 fn a_scope_ends_by_its_deadline_also_after_a_failure() {
     let mut job = Job::new(2, Shape::default());
@@ -351,7 +352,7 @@ fn honest(kind: Kind) -> Header {
     }
 }
 
-/// What rank 1 makes of `message` from rank 0: the cause by which rank 0 is lost, if it is.
+/// Returns what rank 1 makes of `message` from rank 0: the cause by which rank 0 is lost, if it is.
 fn verdict(message: &[u8]) -> Option<Cause> {
     let mut job = Job::new(2, Shape::default());
     let queues = job.queues.clone();

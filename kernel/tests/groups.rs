@@ -214,7 +214,7 @@ fn each_wrong_argument_has_its_own_error() {
     assert_eq!(short, Err(Cause::LengthMismatch { left: 1, right: 0 }));
 }
 
-/// What the forms cost: a job's usual groups take no memory, every other one by its density.
+/// The cost of the forms: a job's usual groups take no memory, every other one by its density.
 #[test]
 fn the_form_is_chosen_by_density() {
     let pieces = |list: Vec<u32>| Group::of(&peers(&list), &mut memory()).unwrap().pieces();

@@ -24,8 +24,8 @@ fn header(kind: Kind, context: u32, length: u64) -> Header {
     Header { kind, limits, epoch, context, source: 0, tag, sequence: 0, length }
 }
 
-/// What rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether more will
-/// follow.
+/// Returns what rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether
+/// more will follow.
 fn asked(queue: &Queue) -> Option<(Handle, u64, u64, bool)> {
     let found = queue.borrow_mut().drain(..).collect::<Vec<_>>();
     found.iter().find_map(|message| match Packet::parse(message).unwrap() {
@@ -109,7 +109,7 @@ fn a_future_asks_for_as_much_as_it_has_room_for_of_a_message_without_end() {
     assert_eq!(buffer[..], whole);
 }
 
-/// What becomes of rank 0 when it sends a fragment that was not asked for.
+/// Returns the cause by which rank 0 is lost when it sends a fragment that was not asked for.
 fn after_fragment(offset: u64) -> Cause {
     let mut job = Job::new(2, Shape::default());
     let (there, back) = (job.queue(0, 1), job.queue(1, 0));

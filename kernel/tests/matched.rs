@@ -144,8 +144,8 @@ fn no_slot_for_a_token_is_an_error_that_changes_nothing() {
     assert_eq!(rank.probe(&itself, Rank(0), Tag(1)).unwrap().bytes, 1);
 }
 
-/// What has arrived outlives its sender; what has not does not; and a new life of the sender ends
-/// both.
+/// A message that has arrived outlives its sender; one that has not does not; and a new life of the
+/// sender ends both.
 #[test]
 fn tokens_of_a_lost_sender() {
     let mut job = Job::new(2, Shape::default());

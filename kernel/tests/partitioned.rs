@@ -14,7 +14,7 @@ fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()
 }
 
-/// One channel and what is done with it.
+/// A channel and what is done with it.
 #[derive(Clone, Debug)]
 struct Plan {
     own: u32,
@@ -47,7 +47,7 @@ fn plans() -> impl Strategy<Value = Plan> {
 }
 
 proptest! {
-    /// What has arrived is right to the byte and can be read before the rest is there.
+    /// Data that has arrived is right to the byte and can be read before the rest is there.
     #[test]
     fn parts_come_as_they_get_ready(plan in plans()) {
         let Plan { own, theirs, scale, receiver_first, depth, ref orders, late } = plan;

@@ -1,4 +1,4 @@
-//! What an endpoint tells of the requests that are under way.
+//! Reports of an endpoint about the requests that are under way.
 
 mod rig;
 

@@ -346,7 +346,7 @@ fn a_rank_that_only_sends_finds_its_credits() {
     assert_eq!((ranks[0].counters().deferrals, ranks[0].counters().messages_sent), (0, 50));
 }
 
-/// What one may send, what the other holds and what it has freed without a word are all the room
+/// The credits of one, what the other holds and what it has freed without a word are all the room
 /// there is.
 #[test]
 fn the_accounts_of_two_ranks_agree() {

@@ -1,4 +1,4 @@
-//! What an error leads to, by its communicator's policy (MPI 4.1 chapter 9), and aborts
+//! The steps that an error leads to, by its communicator's policy (MPI 4.1 chapter 9), and aborts
 //! (section 9.7).
 
 mod rig;
@@ -12,7 +12,7 @@ use aldis_kernel::{Comm, Error, Members, Policy, Rank, Sleeper, Source, Tag, Tag
 use rig::{Job, REQUESTS, Shape, pattern};
 
 std::thread_local! {
-    /// What the callback of this test was called with.
+    /// The arguments with which the callback of this test was called.
     static SEEN: RefCell<Vec<(u32, Cause)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -165,7 +165,8 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     assert_eq!(seen(), []);
 }
 
-/// What becomes of a communicator of ranks 0 and 1 that rank 0 aborts: of these two, and of rank 2.
+/// Checks what becomes of a communicator of ranks 0 and 1 that rank 0 aborts: of these two, and of
+/// rank 2.
 fn check_aborted(ranks: &mut [rig::Rank<'_>], pairs: [Comm; 2], code: i32) {
     let (mut buffer, worlds) = ([0_u8; 4], ranks.iter().map(|rank| rank.world()).collect::<Vec<_>>());
     settle_all(ranks);

@@ -266,7 +266,7 @@ const MISTAKES: [Mistake; 26] = [
     ),
 ];
 
-/// What is wrong with `misuse` of a partitioned send of four parts to rank 0, which nobody
+/// Returns what is wrong with `misuse` of a partitioned send of four parts to rank 0, which no rank
 /// receives.
 fn parts(
     ep: &mut rig::Rank<'_>,

@@ -260,7 +260,7 @@ fn a_sender_that_lets_go_is_found_out() {
     follow_up(one, other);
 }
 
-/// One more message, which is borrowed.
+/// Sends one more message, which is borrowed.
 fn follow_up(one: &mut Rank<'_>, other: &mut Rank<'_>) {
     let data = pattern(9, 700);
     let world = [one.world(), other.world()];

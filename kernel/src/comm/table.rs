@@ -9,7 +9,7 @@ use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
-/// The answer to whether a communicator has control lines. Decided once, so that all its ranks keep
+/// The state of a communicator's control lines, if it has any. Decided once, so that its ranks keep
 /// to the same. All-zero is not yet decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -49,7 +49,7 @@ pub(crate) struct Row {
     generation: u16,
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
-    /// The answer to whether its collectives can use control lines, once that has been asked.
+    /// The state of the control lines for its collectives, once that has been asked.
     pub(crate) lining: Lining,
     name: Option<&'static str>,
     pub(super) settings: Settings,

@@ -11,9 +11,9 @@ use crate::injection::{Turn, Wire};
 use crate::request::Request;
 use crate::typed::Piece;
 
-/// What the engine does with channels. The first that is set up installs the functions, and the
-/// engine calls them through this table alone: so firmware without partitioned messages does not
-/// link them.
+/// The functions by which the engine works with channels. The first that is set up installs the
+/// functions, and the engine calls them through this table alone: so firmware without partitioned
+/// messages does not link them.
 pub(crate) trait Channels: Sync {
     /// See [`Engine::bind`].
     fn bind(&self, engine: &mut Engine<'_>, index: u32, sender: Handle, length: u64) -> bool;
@@ -44,7 +44,7 @@ pub(crate) trait Channels: Sync {
         fragment_max: u32,
     ) -> Turn;
 
-    /// Whether a channel has something to say.
+    /// Returns true if a channel has something to send.
     fn has_more(&self, request: &Request) -> bool;
 
     /// See [`Engine::sent_part`].

@@ -43,7 +43,7 @@ impl Engine<'_> {
         Some((Plain { datatype, signature }, memory.part(0..len)?))
     }
 
-    /// As [`sent_at_once`](Self::sent_at_once), with the signature.
+    /// Sends like [`sent_at_once`](Self::sent_at_once), but with the signature.
     #[inline]
     fn elements_sent_at_once<T: Transport>(
         &mut self,
@@ -56,7 +56,8 @@ impl Engine<'_> {
             && self.sent_to_at_once(transport, target, buffer, Some(elements.signature))
     }
 
-    /// As [`taken_at_once`](Self::taken_at_once), of elements for the typed receive that waits.
+    /// Takes a message like [`taken_at_once`](Self::taken_at_once), but of elements for the typed
+    /// receive that waits.
     #[inline]
     pub(crate) fn elements_taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
         match self.awaited {

@@ -65,9 +65,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends elements of a datatype (MPI_Send, and MPI_Ssend and MPI_Rsend by the mode of `data`).
     ///
     /// # Errors
-    /// As for [`send`](Self::send); [`Cause::TooBig`] if the memory does not reach as far as the
-    /// data, [`Cause::Stale`] for a type that was freed, [`Cause::TooSmall`] if no types are
-    /// attached.
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, [`Cause::TooSmall`] if no types are attached; the rest as
+    /// [`send`](Self::send).
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         self.forever().send_typed(comm, data, to, tag)
     }
@@ -76,8 +76,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Types::elements`] tell from the status' bytes.
     ///
     /// # Errors
-    /// As for [`recv`](Self::recv) and [`send_typed`](Self::send_typed),
-    /// [`Cause::SignatureMismatch`] and [`Cause::Corrupt`].
+    /// [`Cause::SignatureMismatch`] for a message of other types, [`Cause::Corrupt`] for one whose
+    /// checksum differs, [`Cause::Truncated`] for one longer than the room; the rest as
+    /// [`recv`](Self::recv) and [`send_typed`](Self::send_typed).
     pub fn recv_typed(
         &mut self,
         comm: &Comm,
@@ -91,7 +92,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Sends and receives elements of datatypes at a time (MPI_Sendrecv).
     ///
     /// # Errors
-    /// As for [`send_typed`](Self::send_typed) and [`recv_typed`](Self::recv_typed).
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, [`Cause::SignatureMismatch`] for a message of other types; the rest as
+    /// [`send_typed`](Self::send_typed) and [`recv_typed`](Self::recv_typed).
     #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
     pub fn sendrecv_typed(
         &mut self,
@@ -110,7 +113,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// memory. The mode of `data` does not matter.
     ///
     /// # Errors
-    /// As for [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
+    /// [`Cause::Full`] when the attached memory has no room for the message; the rest as
+    /// [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
     pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.buffer_typed(target, &data.data));
@@ -130,7 +134,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`sendrecv_replace`](Self::sendrecv_replace).
     ///
     /// # Errors
-    /// As for [`bsend_typed`](Self::bsend_typed) and [`recv_typed`](Self::recv_typed).
+    /// [`Cause::Full`] when the attached memory has no room for the copy,
+    /// [`Cause::SignatureMismatch`] for a message of other types; the rest as
+    /// [`bsend_typed`](Self::bsend_typed) and [`recv_typed`](Self::recv_typed).
     pub fn sendrecv_replace_typed(
         &mut self,
         comm: &Comm,
@@ -146,8 +152,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Receives a matched message as elements of a datatype (MPI_Mrecv).
     ///
     /// # Errors
-    /// As for [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed); if the memory does not
-    /// reach as far as the data, the message is discarded.
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, when the message is
+    /// discarded, [`Cause::SignatureMismatch`] for a message of other types; the rest as
+    /// [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed).
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         self.forever().mrecv_typed(message, into)
     }
@@ -209,7 +216,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::send_typed`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::TooBig`] if the memory does not reach as
+    /// far as the data, [`Cause::Stale`] for a type that was freed; the rest as
+    /// [`Endpoint::send_typed`].
     pub fn send_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
         let started = self.endpoint.start_send_typed(comm, &data.data, to, tag);
@@ -220,7 +229,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::recv_typed`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::SignatureMismatch`] for a message of other
+    /// types, [`Cause::Corrupt`] for one whose checksum differs; the rest as
+    /// [`Endpoint::recv_typed`].
     pub fn recv_typed(
         &mut self,
         comm: &Comm,
@@ -242,7 +253,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::sendrecv_typed`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`].
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::SignatureMismatch`] for a message of other
+    /// types; the rest as [`Endpoint::sendrecv_typed`].
     #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
     pub fn sendrecv_typed(
         &mut self,
@@ -261,7 +273,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::mrecv_typed`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`]; the message is discarded then.
+    /// [`Cause::TimedOut`] after the deadline, when the message is discarded,
+    /// [`Cause::SignatureMismatch`] for a message of other types; the rest as
+    /// [`Endpoint::mrecv_typed`].
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         let started = self.endpoint.start_mrecv_typed(message, &into.room)?;
         let finished = self.finish(Ok(started));
@@ -271,7 +285,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::sendrecv_replace_typed`].
     ///
     /// # Errors
-    /// As there, and [`Cause::TimedOut`] for the receive: the send goes on.
+    /// [`Cause::TimedOut`] for the receive, while the send goes on, [`Cause::Full`] when the
+    /// attached memory has no room for the copy; the rest as [`Endpoint::sendrecv_replace_typed`].
     pub fn sendrecv_replace_typed(
         &mut self,
         comm: &Comm,
@@ -292,7 +307,9 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// mode of `data`).
     ///
     /// # Errors
-    /// As for [`isend`](Self::isend) and [`Endpoint::send_typed`].
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, a full request table; the rest as [`isend`](Self::isend) and
+    /// [`Endpoint::send_typed`].
     pub fn isend_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -307,7 +324,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`isend_typed`](Self::isend_typed) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// [`Failed`] for the causes of [`isend_typed`](Self::isend_typed): memory that does not reach
+    /// as far as the data, a type that was freed, a full request table.
     pub fn start_send_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -322,7 +340,9 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// Starts a receive of elements of a datatype (MPI_Irecv).
     ///
     /// # Errors
-    /// As for [`irecv`](Self::irecv) and [`Endpoint::recv_typed`].
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, a full request table; the rest as [`irecv`](Self::irecv) and
+    /// [`Endpoint::recv_typed`].
     pub fn irecv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -337,7 +357,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// [`irecv_typed`](Self::irecv_typed) for those who implement calls of their own.
     ///
     /// # Errors
-    /// As there.
+    /// [`Failed`] for the causes of [`irecv_typed`](Self::irecv_typed): memory that does not reach
+    /// as far as the data, a type that was freed, a full request table.
     pub fn start_recv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -352,7 +373,9 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// Starts the receive of a matched message as elements of a datatype (MPI_Imrecv).
     ///
     /// # Errors
-    /// As for [`Endpoint::mrecv_typed`], but for its length, which the request fails for.
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, when the message is
+    /// discarded; the rest as [`Endpoint::mrecv_typed`], but for the message's length, which the
+    /// request fails for.
     pub fn imrecv_typed<M: OfScope<'scope>>(
         &mut self,
         message: Matched,
@@ -366,7 +389,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// MPI_Rsend_init by the mode of `data`). [`start`](Self::start) starts it.
     ///
     /// # Errors
-    /// As for [`isend_typed`](Self::isend_typed).
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, a full request table; the rest as [`isend_typed`](Self::isend_typed).
     pub fn send_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -391,7 +415,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// it.
     ///
     /// # Errors
-    /// As for [`irecv_typed`](Self::irecv_typed).
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, a full request table; the rest as [`irecv_typed`](Self::irecv_typed).
     pub fn recv_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -414,7 +439,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// See [`Endpoint::form_from`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
     pub fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
         self.within.endpoint.form_from(comm, from)
     }
@@ -422,7 +447,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// See [`Endpoint::types`].
     ///
     /// # Errors
-    /// As there.
+    /// [`Cause::TooSmall`] if none is attached.
     pub fn types(&mut self) -> Result<&mut Types<'s>, Error> {
         self.within.endpoint.types()
     }

@@ -1,4 +1,4 @@
-//! Where the data of a typed request lies.
+//! The place of a typed request's data in memory.
 
 use core::ops::Range;
 
@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     /// Displacement of the lowest byte.
     lowest: i64,
     held: Held,
-    /// What the peer gets; of a receive, what its own elements are.
+    /// The form that the peer gets; of a receive, that of its own elements.
     form: Form,
     /// Of what has been packed or unpacked, if the message is checked.
     sum: Crc32c,
@@ -31,8 +31,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Where elements in `memory` lie, and how many bytes they have in this form. Refused if memory
-    /// does not reach as far.
+    /// Works out where elements in `memory` lie, and how many bytes they have in this form. Refused
+    /// if memory does not reach as far.
     pub(super) fn new(
         types: &mut Types<'_>,
         memory: Buffer,
@@ -106,13 +106,13 @@ impl Layout {
         self.sum = before.update(bytes);
     }
 
-    /// What is to be said of a message of `len` bytes that has been packed.
+    /// Returns the label of a message of `len` bytes that has been packed.
     pub(super) fn label(&self, types: &Types<'_>, len: u64) -> Label {
         Label::new(self.signature(types, self.form, len), self.checked.then(|| self.checksum(len)))
     }
 
-    /// What is wrong with a message of `len` bytes in this form that has been unpacked, by its
-    /// label.
+    /// Returns what is wrong with a message of `len` bytes in this form that has been unpacked, by
+    /// its label.
     pub(super) fn judge(&self, types: &Types<'_>, form: Form, len: u64, label: &Label) -> Option<Cause> {
         let corrupt = differs(label, || self.checksum(len));
         let expected = self.signature(types, form, len).unwrap_or(0);
@@ -129,7 +129,8 @@ impl Layout {
         types.packed_len(&self.held, form)
     }
 
-    /// What a partition of its elements covers of the memory, from the first byte to the last.
+    /// Returns the bytes of the memory that a partition of its elements covers, from the first byte
+    /// to the last.
     pub(super) fn partition(
         &self,
         types: &Types<'_>,
@@ -151,7 +152,7 @@ impl Layout {
     }
 }
 
-/// What is wrong with data by the checksum in its label.
+/// Returns what is wrong with data by the checksum in its label.
 pub(super) fn differs(label: &Label, found: impl FnOnce() -> u32) -> Option<Cause> {
     let sent = label.checksum()?;
     let found = found();

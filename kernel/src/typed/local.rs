@@ -27,9 +27,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// message to oneself does, if nothing else is received there.
     ///
     /// # Errors
-    /// As for [`typed_bytes`](Self::typed_bytes); [`Cause::LengthMismatch`] (in bytes) if there are
-    /// more or fewer, [`Cause::SignatureMismatch`] if they are others; [`Cause::Busy`] if a request
-    /// of this scope is using the memory to be written, or receiving into that to be read.
+    /// [`Cause::LengthMismatch`] (in bytes) if there are more or fewer,
+    /// [`Cause::SignatureMismatch`] if they are others; [`Cause::Busy`] if a request of this scope
+    /// is using the memory to be written, or receiving into that to be read; the rest as
+    /// [`typed_bytes`](Self::typed_bytes).
     pub fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
         &mut self,
         into: &TypedMut<'scope, I>,

@@ -51,7 +51,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// status are those that travelled.
     ///
     /// # Errors
-    /// As for [`psend_init_typed`](Self::psend_init_typed).
+    /// [`Cause::Partitions`] for elements that cannot be divided so, [`Cause::TooBig`] if the
+    /// memory does not reach as far as the data, [`Cause::Stale`] for a type that was freed; the
+    /// rest as [`psend_init_typed`](Self::psend_init_typed).
     pub fn precv_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
@@ -116,8 +118,8 @@ impl Engine<'_> {
         Ok(handle)
     }
 
-    /// Whether the typed channel in slot `index` uses a part of the user's memory: whether one of
-    /// its partitions that are the channel's reaches into it.
+    /// Returns true if the typed channel in slot `index` uses a part of the user's memory: if one
+    /// of its partitions that are the channel's reaches into it.
     pub(super) fn typed_channel_uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return false;

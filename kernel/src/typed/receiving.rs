@@ -21,7 +21,7 @@ pub(crate) struct Piece<'a> {
     /// Its place in the message.
     pub(crate) offset: u64,
     pub(crate) payload: &'a [u8],
-    /// It is in the byte order of its sender.
+    /// True if it is in the byte order of its sender.
     pub(crate) typed: bool,
     /// A checksum will come.
     pub(crate) checked: bool,
@@ -79,7 +79,8 @@ impl Engine<'_> {
         self.request_laid_out(state, key, peer, rank, (layout, len))
     }
 
-    /// Where elements of a type in `memory` lie, and how many bytes they have in that form.
+    /// Works out where elements of a type in `memory` lie, and how many bytes they have in that
+    /// form.
     pub(super) fn lay_out(
         &mut self,
         memory: Buffer,

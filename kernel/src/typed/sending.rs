@@ -150,8 +150,8 @@ impl Engine<'_> {
         }
     }
 
-    /// What is under way cannot be packed, for a number that does not fit or since its type is not
-    /// in the table any more: the receiver is told.
+    /// Gives up a message that cannot be packed, for a number that does not fit or since its type
+    /// is not in the table any more: the receiver is told.
     fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Sent };
         let Machine::Send(sender) = &mut request.machine else { return self.give_up_channel(index, cause) };
@@ -169,7 +169,7 @@ impl Engine<'_> {
         }
     }
 
-    /// What is to be said of a message that has been packed; of one that is not typed, nothing.
+    /// Returns the label of a message that has been packed; of one that is not typed, an empty one.
     pub(super) fn label_typed(&mut self, index: u32) -> Label {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return Label::NONE;

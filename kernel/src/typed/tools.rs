@@ -24,9 +24,9 @@ pub(crate) struct Conversion<'s> {
     pub(super) tools: &'static dyn Tools,
 }
 
-/// What the engine does with types.
+/// The functions by which the engine works with types.
 pub(crate) trait Tools: Sync {
-    /// As [`Engine::inject`], for the typed send in slot `own`.
+    /// Sends like [`Engine::inject`], but the typed send in slot `own`.
     fn inject(
         &self,
         engine: &mut Engine<'_>,
@@ -45,7 +45,7 @@ pub(crate) trait Tools: Sync {
         fragment: Fragment,
     ) -> Turn;
 
-    /// What the finish of the send in slot `index` says.
+    /// Returns the label in the finish of the send in slot `index`.
     fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
 
     /// A whole message with a label has arrived.
@@ -74,7 +74,7 @@ pub(crate) trait Tools: Sync {
         elements: Plain,
     ) -> Result<Handle, Cause>;
 
-    /// Whether the partitioned request in slot `index` uses a part of the user's memory.
+    /// Returns true if the partitioned request in slot `index` uses a part of the user's memory.
     fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
 
     /// The checksum of bytes.
@@ -172,7 +172,7 @@ impl Engine<'_> {
         self.received(index, payload.len() as u64, &Label::NONE);
     }
 
-    /// As [`unpack_piece`](Self::unpack_piece), of the whole message.
+    /// Unpacks the whole message, like [`unpack_piece`](Self::unpack_piece).
     #[cold]
     pub(crate) fn unpack(&mut self, slot: Option<Handle>, payload: &[u8], label: &Label) {
         if let Some(handle) = slot {

@@ -2,12 +2,12 @@
 
 use super::Work;
 
-/// What loops can be compiled for: one thing.
+/// The width that loops can be compiled for: there is one only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Width(());
 
 impl Width {
-    /// What the program is compiled for anyway.
+    /// The width that the program is compiled for anyway.
     pub const BASELINE: Self = Self(());
 
     /// The widest there is.
@@ -21,7 +21,7 @@ impl Width {
         [Self::BASELINE].into_iter()
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         "baseline"
     }

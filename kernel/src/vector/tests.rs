@@ -30,7 +30,7 @@ fn every_width_runs_the_loop_once() {
     assert_eq!(Width::all().next(), Some(Width::BASELINE));
 }
 
-/// What the standard library finds by its own means.
+/// The width is what the standard library finds by its own means.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn the_processor_has_what_is_used() {

@@ -9,8 +9,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 
 use super::Work;
 
-/// What loops can be compiled for, of which this processor, and whatever saves its registers, has
-/// all.
+/// The width that loops can be compiled for; this processor, and whatever saves its registers,
+/// supports all of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Width(Level);
 
@@ -29,7 +29,7 @@ enum Level {
 static LEVEL: AtomicU8 = AtomicU8::new(0);
 
 impl Width {
-    /// What the program is compiled for anyway.
+    /// The width that the program is compiled for anyway.
     pub const BASELINE: Self = Self(Level::Baseline);
 
     /// The widest there is.
@@ -49,7 +49,7 @@ impl Width {
         all.into_iter().filter(|level| *level <= Self::widest().0).map(Self)
     }
 
-    /// What it is called.
+    /// Returns its name.
     pub const fn name(self) -> &'static str {
         match self.0 {
             Level::Baseline => "sse2",

@@ -18,7 +18,7 @@ fn signed() -> impl Strategy<Value = i64> {
     edge().prop_map(u64::cast_signed)
 }
 
-/// One call of a constructor with anything.
+/// A call of a constructor with anything.
 #[derive(Clone, Debug)]
 struct Call {
     kind: u8,

@@ -3,7 +3,7 @@
 use aldis_kernel::datatype::{Basic, Block, Datatype, Distribution, Field, Order, Slice, Spread, Types};
 use aldis_kernel::hal::Cause;
 
-/// How to make a type.
+/// The way to make a type.
 #[derive(Clone, Debug)]
 pub(crate) enum Recipe {
     Basic(Basic),
@@ -69,7 +69,7 @@ impl Map {
         self.entries.iter().map(|(_, basic)| basic.size() as u64).sum()
     }
 
-    /// Whether two entries share a byte.
+    /// Returns true if two entries share a byte.
     pub(crate) fn overlaps(&self) -> bool {
         let mut bytes: Vec<i64> = self
             .entries

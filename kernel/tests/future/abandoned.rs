@@ -11,10 +11,10 @@ use proptest::prelude::*;
 use crate::Ends;
 use crate::rig::{self, Job, REQUESTS, Shape, pattern};
 
-/// What becomes of a future after some polls.
+/// The fate of a future after some polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
-    /// It is polled to its end, or for long.
+    /// The future is polled to its end, or for long.
     Completed,
     Dropped,
     Forgotten,

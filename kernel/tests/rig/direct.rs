@@ -10,14 +10,14 @@ use std::rc::Rc;
 use aldis_kernel::hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
 
-/// What the wire does with registered memory.
+/// The powers of the wire over registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Powers {
     /// A peer's memory can be read, so many bytes a post.
     pub(crate) reads: Option<u64>,
     /// The same of writing there, which is what is taken then.
     pub(crate) writes: Option<u64>,
-    /// What can be read is mapped.
+    /// Memory that can be read is mapped.
     pub(crate) maps: bool,
     /// Messages of at most so many bytes are gathered from the sender's memory.
     pub(crate) gathers: Option<u64>,
@@ -63,7 +63,7 @@ impl Table {
         self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1).count()
     }
 
-    /// How many bytes of a rank are registered.
+    /// Returns the number of bytes of a rank that are registered.
     pub(crate) fn bytes_of(&self, rank: usize) -> usize {
         let live = self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1);
         live.map(|region| region.memory.len).sum()
@@ -108,7 +108,7 @@ enum Job {
     Land { from: PeerId, head: Vec<u8>, payload: Vec<u8> },
 }
 
-/// One rank's end of the memory.
+/// A rank's end of the memory.
 pub(crate) struct Direct {
     me: usize,
     pub(crate) powers: Powers,
@@ -184,7 +184,7 @@ impl Direct {
         }
     }
 
-    /// Whether one more is done, of so many bytes.
+    /// Returns true if one more read or write is done, of so many bytes.
     fn may_order(&mut self, most: Option<u64>, len: usize) -> bool {
         self.orders += 1;
         assert!(most.is_some_and(|most| len as u64 <= most), "more than is possible at a time");
@@ -231,12 +231,12 @@ impl Direct {
         Some([header, table.bytes(piece, Access::LOCAL_READ).expect("a live region")].concat())
     }
 
-    /// Whether nothing may overtake what is being sent to `peer`.
+    /// Returns true if nothing may overtake what is being sent to `peer`.
     pub(crate) fn is_sending(&self, peer: usize) -> bool {
         self.jobs.iter().any(|(_, job)| matches!(job, Job::Gather { peer: to, .. } if *to == peer))
     }
 
-    /// Whether nothing else of `from` may be delivered yet.
+    /// Returns true if nothing else of `from` may be delivered yet.
     pub(crate) fn is_placing(&self, from: usize) -> bool {
         self.jobs.iter().any(|(_, job)| matches!(job, Job::Land { from: of, .. } if of.index() == from))
     }

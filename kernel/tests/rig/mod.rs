@@ -20,7 +20,7 @@ mod direct;
 
 pub(crate) use direct::{Direct, Powers, Table};
 
-/// What the wire allows.
+/// The limits of the wire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     /// Messages under way per ordered pair.
@@ -36,7 +36,7 @@ impl Default for Shape {
 
 pub(crate) type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
-/// One rank's end of the wire.
+/// A rank's end of the wire.
 pub(crate) struct Wire {
     me: usize,
     shape: Shape,
@@ -191,9 +191,9 @@ impl Transport for Wire {
 #[derive(Clone, Default)]
 pub(crate) struct Clock {
     ns: Rc<Cell<u64>>,
-    /// What the ranks have last told the platform.
+    /// The activities that the ranks have last told the platform.
     pub(crate) noted: Rc<RefCell<Vec<Activity>>>,
-    /// What happens at a certain time, in ns.
+    /// The event that happens at a certain time, in ns.
     pub(crate) event: Rc<RefCell<Option<Event>>>,
 }
 
@@ -224,7 +224,7 @@ pub(crate) const REQUESTS: usize = 24;
 /// 3 peers, 3 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
 pub(crate) type Small = storage_type!(3, REQUESTS, 3, 4, 2, 64, 2, 4);
 
-/// As [`Small`], with the fewest envelopes and blocks.
+/// Storage like [`Small`], but with the fewest envelopes and blocks.
 pub(crate) type Least = storage_type!(3, REQUESTS, 3, 1, 0, 64, 2, 4);
 
 enum Room {
@@ -252,7 +252,7 @@ pub(crate) struct Job {
     pub(crate) clock: Clock,
     pub(crate) table: Rc<RefCell<Table>>,
     shape: Shape,
-    /// What the wire does with registered memory: nothing, if that is not changed before the ranks
+    /// The powers of the wire over registered memory: none, if that is not changed before the ranks
     /// are made.
     pub(crate) powers: Powers,
 }
@@ -279,7 +279,7 @@ impl Job {
         Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::NONE }
     }
 
-    /// What is on the wire from one rank to another.
+    /// Returns the messages on the wire from one rank to another.
     pub(crate) fn queue(&self, from: usize, to: usize) -> Queue {
         self.queues[from][to].clone()
     }

@@ -1,5 +1,5 @@
-//! What a label finds: other types than were sent, other bytes than were sent; peers that lie about
-//! it.
+//! The errors that a label finds: other types than were sent, other bytes than were sent; peers
+//! that lie about it.
 
 use aldis_kernel::datatype::{Basic, Field, TypeTable};
 use aldis_kernel::hal::Cause;
@@ -33,7 +33,7 @@ fn tables() -> [Table; 2] {
 /// fragments.
 const COUNTS: [u64; 3] = [1, 5, 60];
 
-/// What comes of `sent` elements of one type received as `room` of another one.
+/// Returns the result of receiving `sent` elements of one type as `room` of another one.
 fn received_as(sent: (u64, Basic), room: (u64, Basic)) -> Result<Status, Cause> {
     let data = pattern(3, sent.0 as usize * sent.1.size());
     let mut buffer = vec![0; room.0 as usize * room.1.size()];

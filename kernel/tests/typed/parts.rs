@@ -72,7 +72,7 @@ fn element(basic: Basic, round: usize, index: usize) -> Vec<u8> {
     }
 }
 
-/// What it arrives as, if the bytes on the wire are taken for those of the other order.
+/// Returns the bytes that arrive, if the bytes on the wire are taken for those of the other order.
 fn turned(plan: &Plan, mut bytes: Vec<u8>) -> Vec<u8> {
     if !plan.is_swapped {
         return bytes;

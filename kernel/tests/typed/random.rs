@@ -170,8 +170,8 @@ fn exchange(way: &Way, from: &Side, to: &mut Side) -> u64 {
     .unwrap()
 }
 
-/// What an element becomes whose bytes are taken for those of the other order, where words travel
-/// in so many bytes.
+/// Turns an element into what it becomes if its bytes are taken for those of the other order, where
+/// words travel in so many bytes.
 fn turn(element: &mut [u8], basic: Basic, is_narrow: bool) {
     let is_word = matches!(basic, Basic::Isize | Basic::Usize);
     if !(is_word && is_narrow && size_of::<usize>() == 8) {

@@ -9,7 +9,7 @@ use crate::rig::{Job, Shape, pattern};
 
 type Table = TypeTable<8, 256>;
 
-/// What is sent: eight bytes an element.
+/// The elements that are sent: eight bytes an element.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Bytes,
@@ -17,8 +17,8 @@ enum Sent {
     Checked(Basic),
 }
 
-/// What is received as: elements of eight bytes, or of sixteen in one piece or with a gap of as
-/// many behind each.
+/// The elements that are received: elements of eight bytes, or of sixteen in one piece or with a
+/// gap of as many behind each.
 #[derive(Clone, Copy, Debug)]
 enum Room {
     Basic(Basic),
