@@ -207,8 +207,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// See [`Endpoint::detach_comm_buffer`].
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] while some message is not received, when the memory stays attached;
-    /// [`Cause::Stale`] for a freed communicator.
+    /// [`Cause::TimedOut`] while some message is not received, in which case the memory stays
+    /// attached; [`Cause::Stale`] for a freed communicator.
     pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
         self.flush_comm_buffer(comm)?;
         let endpoint = &mut *self.endpoint;

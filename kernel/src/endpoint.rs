@@ -299,7 +299,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
-    /// be [word](crate::Failed) of a failure.
+    /// be the [marker](crate::Failed) of a failure.
     ///
     /// # Errors
     /// The failure that `body` returns, or the first one of a request that it did not wait for.

@@ -92,7 +92,7 @@ impl Error {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed;
 
-/// The failure of a call: its error, or [word](Failed) that it is kept.
+/// The failure of a call: its error, or a [marker](Failed) that the error is kept.
 pub trait Failure {
     /// The failure whose error is `kept`.
     fn of(kept: &Error) -> Self;

@@ -26,7 +26,7 @@ use crate::turns::Turns;
 pub enum Withheld {
     /// This rank has not finished with what stands there: of all it is the furthest behind.
     By(u32),
-    /// This rank never can, for this cause; it lies with that rank if there is one.
+    /// This rank never can, for this cause; the cause lies with that rank if there is one.
     For(Cause, Option<u32>),
 }
 
@@ -94,8 +94,8 @@ impl Lines<'_> {
     /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
     ///
     /// # Errors
-    /// The cause that `pack` returns, when nothing is told; the rank that has not finished with
-    /// what stands in the line, or why another rank's lines cannot be read.
+    /// The cause that `pack` returns, in which case nothing is told; the rank that has not finished
+    /// with what stands in the line, or why another rank's lines cannot be read.
     pub fn pack(
         &mut self,
         number: u32,

@@ -181,9 +181,9 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::mrecv`].
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] after the deadline, when the message is discarded; [`Cause::Truncated`]
-    /// for a message longer than the buffer, [`Cause::Stale`] for a token of another endpoint; the
-    /// rest as [`Endpoint::mrecv`].
+    /// [`Cause::TimedOut`] after the deadline, in which case the message is discarded;
+    /// [`Cause::Truncated`] for a message longer than the buffer, [`Cause::Stale`] for a token of
+    /// another endpoint; the rest as [`Endpoint::mrecv`].
     pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
     where
         E: FromBytes + IntoBytes,

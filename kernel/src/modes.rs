@@ -28,8 +28,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends `data` in ready mode (MPI_Rsend): the receive for it must have been posted already.
     ///
     /// # Errors
-    /// [`Cause::NotReady`](aldis_hal::Cause::NotReady) if the receive had not been posted, when the
-    /// message was received all the same; the rest as [`send`](Self::send).
+    /// [`Cause::NotReady`](aldis_hal::Cause::NotReady) if the receive had not been posted (the
+    /// message was received all the same, once it was); the rest as [`send`](Self::send).
     pub fn rsend<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,

@@ -44,7 +44,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         })
     }
 
-    /// Returns what `look` finds of a message after one poll; of one from [`Rank::NULL`],
+    /// Returns what `look` finds of a message after one poll; of one from `Rank::NULL`,
     /// `of_nobody`.
     pub(crate) fn look_once<R>(
         &mut self,

@@ -152,8 +152,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Receives a matched message as elements of a datatype (MPI_Mrecv).
     ///
     /// # Errors
-    /// [`Cause::TooBig`] if the memory does not reach as far as the data, when the message is
-    /// discarded, [`Cause::SignatureMismatch`] for a message of other types; the rest as
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, in which case the message
+    /// is discarded, [`Cause::SignatureMismatch`] for a message of other types; the rest as
     /// [`mrecv`](Self::mrecv) and [`recv_typed`](Self::recv_typed).
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         self.forever().mrecv_typed(message, into)
@@ -273,7 +273,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// See [`Endpoint::mrecv_typed`].
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] after the deadline, when the message is discarded,
+    /// [`Cause::TimedOut`] after the deadline, in which case the message is discarded,
     /// [`Cause::SignatureMismatch`] for a message of other types; the rest as
     /// [`Endpoint::mrecv_typed`].
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
@@ -373,8 +373,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     /// Starts the receive of a matched message as elements of a datatype (MPI_Imrecv).
     ///
     /// # Errors
-    /// [`Cause::TooBig`] if the memory does not reach as far as the data, when the message is
-    /// discarded; the rest as [`Endpoint::mrecv_typed`], but for the message's length, which the
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, in which case the message
+    /// is discarded; the rest as [`Endpoint::mrecv_typed`], but for the message's length, which the
     /// request fails for.
     pub fn imrecv_typed<M: OfScope<'scope>>(
         &mut self,

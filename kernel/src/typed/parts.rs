@@ -26,10 +26,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// not.
     ///
     /// # Errors
-    /// As for [`psend_init`](Self::psend_init) and [`isend_typed`](Self::isend_typed);
     /// [`Cause::Partitions`] for elements that cannot be divided so, [`Cause::Unsupported`] for a
-    /// checksum. A round with a number that the peer's words cannot hold fails with
-    /// [`Cause::Unrepresentable`], and the channel with it.
+    /// checksum; the rest as [`psend_init`](Self::psend_init) and
+    /// [`isend_typed`](Self::isend_typed). A round with a number that the peer's words cannot hold
+    /// fails with [`Cause::Unrepresentable`], and the channel with it.
     pub fn psend_init_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
