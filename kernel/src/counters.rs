@@ -54,6 +54,8 @@ pub struct Counters {
     pub polls_idle: u64,
     /// Messages in attached memory that buffered sends have looked at for a gap.
     pub buffer_steps: u64,
+    /// Requests looked at for the next receive to ask a sender about that holds messages back.
+    pub seek_steps: u64,
 }
 
 /// Counts one more.

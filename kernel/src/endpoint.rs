@@ -115,6 +115,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 is_tuned: false,
                 #[cfg(not(feature = "compact"))]
                 tuning: None,
+                #[cfg(not(feature = "compact"))]
+                oldest: None,
                 lingering: false,
                 comms,
             },

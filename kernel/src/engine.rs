@@ -22,6 +22,8 @@ use crate::fifo::Fifo;
 use crate::hints::Rules;
 use crate::list::List;
 use crate::matching::Matcher;
+#[cfg(not(feature = "compact"))]
+use crate::overflow::Place;
 use crate::partitioned::Channels;
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
@@ -91,6 +93,9 @@ pub(crate) struct Engine<'s> {
     /// The error of what has [`Failed`] last.
     pub(crate) failure: Error,
     pub(crate) counters: Counters,
+    /// No receive or probe waits that was posted before this place, where one waited.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) oldest: Option<Place>,
     /// The buffered sends that are under way.
     pub(crate) buffered: Buffered<'s>,
 }

@@ -184,6 +184,12 @@ impl<'s> Matcher<'s> {
         order
     }
 
+    /// Whether nothing has been posted after this place in the order.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) const fn is_newest(&self, order: u32) -> bool {
+        order.wrapping_add(1) == self.next_order
+    }
+
     /// Takes a posted receive out again.
     pub(crate) fn unpost(&mut self, requests: &mut Requests<'_>, index: u32) {
         let Some(key) = requests.at(index).map(|request| request.key) else { return };

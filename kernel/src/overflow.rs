@@ -19,9 +19,25 @@ use crate::peer::Presence;
 use crate::rank::{Status, WILD};
 use crate::request::{Key, Machine, Queue, Request, State};
 
+mod place;
+
+pub(crate) use place::Place;
+
 /// Polls after which an offer that a matched probe holds is declined. A program that looks for
 /// messages comes back for it in one or a few.
 const HOLD_POLLS: u64 = 256;
+
+const fn waits(request: &Request) -> bool {
+    matches!(request.state, State::Posted | State::Probing)
+}
+
+/// Whether `id` may be asked about a request.
+#[inline(always)]
+fn may_be_asked(request: &Request, id: PeerId, next: Next) -> bool {
+    waits(request)
+        && (request.key.source == WILD || request.peer == id)
+        && !matches!(next, Next::After(cursor) if (request.order.wrapping_sub(cursor) as i32) <= 0)
+}
 
 /// The receiver's side: what is asked about, and what becomes of the answers.
 impl Engine<'_> {
@@ -46,26 +62,68 @@ impl Engine<'_> {
     /// by the table.
     fn seek_next(&mut self, id: PeerId) {
         let Some(next) = self.peers.get(id.index()).and_then(|row| row.seeker.next()) else { return };
-        let mut first: Option<(u32, u32)> = None;
-        for index in 0..self.requests.used_end() {
-            let Some(request) = self.requests.at(index) else { continue };
-            let waits = matches!(request.state, State::Posted | State::Probing);
-            if !waits || (request.key.source != WILD && request.peer != id) {
-                continue;
-            }
-            let order = request.order;
-            let is_next = !matches!(next, Next::After(cursor) if (order.wrapping_sub(cursor) as i32) <= 0);
-            if is_next && first.is_none_or(|(_, least)| (order.wrapping_sub(least) as i32) < 0) {
-                first = Some((index, order));
-            }
-        }
-        let Some((index, order)) = first else { return };
-        let (Some(receiver), Some(row)) = (self.requests.handle(index), self.peers.get_mut(id.index()))
-        else {
+        let Some(Place { slot, order }) = self.next_to_ask(id, next) else { return };
+        let (Some(receiver), Some(row)) = (self.requests.handle(slot), self.peers.get_mut(id.index())) else {
             return;
         };
         row.seeker.seek(Posted { receiver, order });
         self.mark(id);
+    }
+
+    #[cfg(feature = "compact")]
+    #[inline(always)]
+    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<Place> {
+        self.first_of_all(|request| may_be_asked(request, id, next))
+    }
+
+    /// Finds the request to ask `id` about: from one to the next, beginning where none before is to be
+    /// asked about, or among all if they lie too far apart for that.
+    #[cfg(not(feature = "compact"))]
+    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<Place> {
+        let mut at = match next {
+            Next::First => self.oldest,
+            Next::After(_) => self.peers.get(id.index()).map(|row| Place::of(row.seeker.sought())),
+        };
+        if let (Some(at), Next::After(cursor)) = (at, next)
+            && at.order == cursor
+            && self.matcher.is_newest(cursor)
+        {
+            return None;
+        }
+        let mut is_oldest = next == Next::First;
+        while let Some(place) = at {
+            count(&mut self.counters.seek_steps);
+            let request = self.requests.at(place.slot)?;
+            if request.order == place.order && waits(request) {
+                let found = may_be_asked(request, id, next);
+                if core::mem::take(&mut is_oldest) {
+                    self.oldest = at;
+                }
+                if found {
+                    return at;
+                }
+            }
+            at = place.next(&mut self.requests);
+        }
+        self.counters.seek_steps += u64::from(self.requests.used_end());
+        if is_oldest {
+            self.oldest = self.first_of_all(waits);
+        }
+        self.first_of_all(|request| may_be_asked(request, id, next))
+    }
+
+    /// The request posted first of those that `is` what is looked for.
+    #[cfg_attr(feature = "compact", inline(always))]
+    fn first_of_all(&mut self, is: impl Fn(&Request) -> bool) -> Option<Place> {
+        let mut first: Option<Place> = None;
+        for slot in 0..self.requests.used_end() {
+            let Some(request) = self.requests.at(slot) else { continue };
+            let order = request.order;
+            if is(request) && first.is_none_or(|first| (order.wrapping_sub(first.order) as i32) < 0) {
+                first = Some(Place { slot, order });
+            }
+        }
+        first
     }
 
     pub(crate) fn take_stalled(&mut self, from: PeerId) {
@@ -113,6 +171,11 @@ impl Engine<'_> {
             }
             self.fetch(receiver.slot, from, &Announcement::plain(sender), header.length);
         } else {
+            // An older receive fits and should be asked about first: all are looked at.
+            #[cfg(not(feature = "compact"))]
+            if first.is_some() && self.requests.get(receiver).is_some_and(|request| waits(request)) {
+                self.oldest = None;
+            }
             let held = first.is_none() && self.found(receiver, from, sender, key, header.length);
             if let Some(row) = self.peer(from) {
                 if held { row.seeker.hold(sender) } else { row.seeker.decline(sender) }

@@ -97,6 +97,61 @@ fn is_nothing(message: &[u8]) -> bool {
     Header::parse(message).is_ok_and(|(header, _)| header.kind == Kind::Nothing)
 }
 
+/// The next receive to ask about is found from the one before it, wherever a loop's requests come to
+/// lie, and if there are several with one tag.
+#[test]
+fn questions_about_many_receives_take_few_looks_each() {
+    const MESSAGES: usize = 3000;
+    aldis_kernel::storage! {
+        static ONE: peers = 2, requests = 1 << 13, communicators = 3, envelopes = 4, blocks = 2, block_bytes = 64,
+            pooled = 2, bins = 1 << 12
+    }
+    aldis_kernel::storage! {
+        static OTHER: peers = 2, requests = 1 << 13, communicators = 3, envelopes = 4, blocks = 2, block_bytes = 64,
+            pooled = 2, bins = 1 << 12
+    }
+    let mut job =
+        Job::of([ONE.take(), OTHER.take()].map(Option::unwrap), Shape { depth: 64, ..Shape::default() });
+    let mut ranks = job.ranks();
+    let worlds = worlds(&ranks);
+    let tags = || (0..MESSAGES as u32).map(|number| Tag(number % 1000));
+    let mut steps = 0;
+    // The slots of the second round are those of the first from the last one on; in the third, the
+    // receiver's own sends lie in between.
+    for round in 0..4 {
+        let (mut buffers, mut back) = (vec![[0u8; 8]; MESSAGES], vec![[0u8; 8]; MESSAGES]);
+        together(&mut ranks, |one, other| {
+            let (mut receiving, mut sending) = (Vec::new(), Vec::new());
+            let mut returns = back.iter_mut();
+            for (tag, buffer) in tags().zip(&mut buffers) {
+                receiving.push(other.irecv(&worlds[1], buffer, Rank(0), tag)?);
+                if round > 1 {
+                    receiving.push(other.isend(&worlds[1], &[8u8; 8], Rank(0), tag)?);
+                }
+            }
+            for tag in tags() {
+                sending.push(one.isend(&worlds[0], &[7u8; 8], Rank(1), tag)?);
+            }
+            // The receiver looks at few at a time: it asks while there are others on the wire.
+            while other.poll(2) + other.poll(2) + one.poll(64) > 0 {}
+            for tag in tags().filter(|_| round > 1) {
+                let buffer = returns.next().expect("there are as many");
+                let receive = one.irecv(&worlds[0], buffer, Rank(1), tag)?;
+                settle(one, other);
+                one.wait(receive)?;
+            }
+            one.wait_all(&mut sending)?;
+            other.wait_all(&mut receiving)
+        })
+        .unwrap();
+        assert!(buffers.iter().all(|buffer| *buffer == [7; 8]));
+        let looked_at = ranks[1].counters().seek_steps - steps;
+        assert!(looked_at <= MESSAGES as u64 * 8, "{looked_at} steps in round {round}");
+        steps += looked_at;
+    }
+    assert!(steps > 0, "nothing was asked");
+}
+
 #[test]
 fn a_probe_finds_what_its_sender_holds_back() {
     let mut job = Job::new(2, Shape::default());

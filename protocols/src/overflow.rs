@@ -266,6 +266,12 @@ impl Seeker {
         (self.posted, self.asking) = (posted, Asking::Due);
     }
 
+    /// The receive chosen last. With [`Next::After`], none that could be asked about stands between
+    /// that place in the order and this one.
+    pub const fn sought(&self) -> Posted {
+        self.posted
+    }
+
     /// The receive to send a *seek* for. If it is no longer posted, call [`skip`](Self::skip)
     /// instead.
     pub fn due(&self) -> Option<Handle> {
