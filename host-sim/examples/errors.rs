@@ -97,7 +97,7 @@ fn mistakes(ep: &mut HostEndpoint, world: &Comm) -> Result<Vec<Mistake>, Box<dyn
         Cause::NotReady,
         ep.scope(|s| {
             let sent = s.irsend(world, &longer[..1], me, SOME)?;
-            // It arrives here, and nobody waits for it.
+            // It arrives here, and no receive waits for it.
             s.poll(64);
             let received = s.irecv(world, &mut word, me, SOME)?;
             s.wait(received)?;

@@ -1,6 +1,6 @@
-//! A farm: rank 0 hands tasks of very different size to whoever is free, the others work them off.
-//! Nobody knows who reports next, so rank 0 receives from anybody, and the tag tells a report from
-//! a first request.
+//! A farm: rank 0 hands tasks of very different size to the ranks that are free, and these work
+//! them off. No rank knows which reports next, so rank 0 receives from any source, and the tag
+//! tells a report from a first request.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/farm --tasks 5000
@@ -87,7 +87,7 @@ fn farm_out(ep: &mut HostEndpoint, world: &Comm, tasks: u32) -> Result<Vec<u32>,
             busy -= 1;
         }
     }
-    // Alone in the job, there is nobody to hand anything to.
+    // Alone in the job, there is no rank to hand anything to.
     if world.size() > 1 && !done.iter().all(|done| *done) {
         return Err("a task was lost".into());
     }

@@ -51,7 +51,7 @@ fn flood(ep: &mut HostEndpoint, world: &Comm, options: &Options) -> Result<(), B
         }
         sends.push(s.isend(world, &[u64::MAX], Rank(0), LAST)?);
         if talks {
-            // Full as rank 0 is, nobody else waits for it.
+            // Full as rank 0 is, no other rank waits for it.
             let heard = s.irecv(world, &mut theirs, neighbour, ASIDE)?;
             let said = s.isend(world, &mine, neighbour, ASIDE)?;
             s.wait_all(&mut [heard, said])?;

@@ -1,5 +1,5 @@
 //! A matrix in strips of rows, one a rank, is transposed: blocks go from every rank to every other
-//! and are turned on the way by their datatypes. Nobody packs anything, and there is no buffer but
+//! and are turned on the way by their datatypes. No rank packs anything, and there is no buffer but
 //! the two strips.
 //!
 //! ```text

@@ -32,7 +32,7 @@ mod head;
 
 use self::head::{Head, Told};
 
-/// The variable that limits copies between processes: `on` (also if it is not set), `read` (nobody
+/// The variable that limits copies between processes: `on` (also if it is not set), `read` (no rank
 /// is helped by writing into its memory), `off`.
 pub const VARIABLE: &str = "ALDIS_CMA";
 
@@ -97,7 +97,7 @@ impl Stand {
     /// Tells the others how this process is reached, and where in its memory its arena begins, if
     /// it has one. Before they are told that it is there.
     pub(crate) fn take_up(&self, arena: Option<usize>) {
-        // A word that is nobody else's business, and stays.
+        // A word that no other code uses, and that stays.
         let word: &'static u64 = Box::leak(Box::new(entropy::distinct()));
         self.head().tell::<head::Exact>(Told {
             pid: std::process::id(),
@@ -155,7 +155,7 @@ impl fmt::Debug for Cma {
 }
 
 impl Cma {
-    /// An engine that reaches nobody yet, in a job of so many ranks.
+    /// An engine that reaches no peer yet, in a job of so many ranks.
     pub fn new(allowed: Allowed, ranks: u32) -> Self {
         let unknown = Reach { pid: 0, refusal: Some("its memory is not known"), writes: false };
         Self { allowed, peers: vec![unknown; ranks as usize], aside: Vec::new() }
@@ -179,8 +179,8 @@ impl Cma {
                 Err(errno) => Some(refused(errno)),
             }
         };
-        // Who writes into a peer that takes its memory back must be seen by it: without /proc
-        // nobody could be.
+        // A rank that writes into a peer that takes its memory back must be seen by it: without
+        // /proc no rank could be.
         let writes =
             refusal.is_none() && self.allowed == Allowed::On && state_of(pid, pid.unsigned_abs()).is_ok();
         *reach = Reach { pid, refusal, writes };

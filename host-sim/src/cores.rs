@@ -1,6 +1,6 @@
 //! Cores as ranks: a job whose ranks are threads of this process, each with an endpoint of its own,
 //! joined by the shared-memory driver's rings in plain memory of the process. Nothing is locked and
-//! nobody waits for a turn.
+//! no core waits for a turn.
 //!
 //! ```
 //! use aldis_host_sim::cores;
@@ -172,7 +172,7 @@ impl Meeting {
         let cards = self.cards().clone();
         let connected =
             cards.iter().filter(|card| card.peer() != me).try_for_each(|card| endpoint.connect(card));
-        // Nobody sends before all have been introduced.
+        // No rank sends before all have been introduced.
         self.met.wait();
         connected
     }

@@ -57,7 +57,7 @@ pub struct Job {
 /// The program that has started a rank, and hears its last word.
 #[derive(Debug)]
 enum Superior {
-    /// Nobody: a job of one rank.
+    /// No program: a job of one rank.
     None,
     /// `aldis-run`.
     Launcher(Channel),
@@ -272,7 +272,7 @@ fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError
     Ok(segments)
 }
 
-/// Sends this rank's card and takes in everybody's, this rank's included.
+/// Sends this rank's card and receives those of all ranks, this rank's included.
 fn exchange(channel: &Channel, card: &Card, terms: &Terms) -> Result<Vec<Card>, JoinError> {
     let mut buffer = [0; CARD_BYTES_MAX];
     let undecodable = |rank| JoinError::Card { rank, found: None };
@@ -320,7 +320,7 @@ fn assemble(
         Patience::SHARED_SOCKETS if is_over_verbs(terms) => Patience::SHARED_DEVICE,
         patience => patience,
     };
-    // Nobody rings for what comes through shared memory.
+    // No rank rings for what comes through shared memory.
     let bell = bell.filter(|_| segments.mapped.len() == 1);
     let platform = HostPlatform::new(segments.own()?.board(), patience).with_bell(bell);
     let mut endpoint =

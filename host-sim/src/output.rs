@@ -70,8 +70,8 @@ pub fn print(text: impl fmt::Display) -> Result<(), Lost> {
     flushed.and_then(|()| write_all(&out, text.to_string().as_bytes())).map_err(Lost)
 }
 
-/// Tells why `program` fails; returns the exit code. It does not fail if somebody has stopped to
-/// read its output, who has read enough.
+/// Tells why `program` fails; returns the exit code. It does not fail if a reader has stopped to
+/// read its output, which then has read enough.
 pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     let kind = error.downcast_ref::<Lost>().map(|lost| lost.0.kind());
     if kind.or_else(|| error.downcast_ref::<io::Error>().map(io::Error::kind))
@@ -79,7 +79,7 @@ pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     {
         return ExitCode::SUCCESS;
     }
-    // Where that fails too there is nobody to tell, but the exit code.
+    // Where that fails too only the exit code is left.
     let _ = writeln!(io::stderr(), "{program}: {error}");
     ExitCode::FAILURE
 }

@@ -39,16 +39,16 @@ pub struct Patience {
 
 impl Patience {
     /// Every rank can have a core of its own: spin for some microseconds, then offer the core now
-    /// and then (half a microsecond when nobody takes it, and no more than that is lost; without it
-    /// two ranks on a core that others use too wait for each other's time slices), and sleep only
-    /// when the wait has lasted for about a tenth of a second, so that a rank that waits for
-    /// minutes burns nothing.
+    /// and then (half a microsecond when no other process takes it, and no more than that is lost;
+    /// without it two ranks on a core that others use too wait for each other's time slices), and
+    /// sleep only when the wait has lasted for about a tenth of a second, so that a rank that waits
+    /// for minutes burns nothing.
     pub const ALONE: Self = Self { spins: 128, yield_every: 64, awake: 1 << 20, nap_us_max: 50 };
 
-    /// More ranks than cores: whoever is waited for may need this very core. On two cores, four
-    /// ranks pass a message in 0.5 us with 16 spins before the first yield, as with 64, in 3 us
-    /// with 4 and in 170 us without yields; a barrier of all of them takes 2.9 us with 16 and 4.3
-    /// us with 64.
+    /// More ranks than cores: the rank that is waited for may need this very core. On two cores,
+    /// four ranks pass a message in 0.5 us with 16 spins before the first yield, as with 64, in 3
+    /// us with 4 and in 170 us without yields; a barrier of all of them takes 2.9 us with 16 and
+    /// 4.3 us with 64.
     pub const SHARED: Self = Self { spins: 16, yield_every: 1, awake: 1 << 10, nap_us_max: 50 };
 
     /// Patience like [`SHARED`](Self::SHARED), but with sockets: a poll that finds nothing is a
@@ -100,7 +100,7 @@ impl HostPlatform {
         Self { board: Some(board), patience, bell: None }
     }
 
-    /// A platform that keeps no notes: of a core of this process, which nobody watches.
+    /// A platform that keeps no notes: of a core of this process, which no launcher watches.
     pub const fn unwatched(patience: Patience) -> Self {
         Self { board: None, patience, bell: None }
     }

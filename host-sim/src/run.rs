@@ -132,8 +132,8 @@ fn chain(error: &(dyn Error + 'static)) -> String {
     text
 }
 
-/// Returns true if the error says that another rank is gone: then that one is to be reported, not
-/// this.
+/// Returns true if the error says that another rank is gone: then the other rank is to be reported,
+/// not this one.
 fn is_consequence(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

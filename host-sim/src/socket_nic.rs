@@ -11,8 +11,8 @@ use aldis_sys::socket::UnixDatagram;
 
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 const MAC_HEADER_BYTES: usize = 14;
-/// The longest datagram that is taken in. A card hands up what comes; whoever is above it judges
-/// the length.
+/// The longest datagram that is taken in. A card hands up what comes; the layer above it judges the
+/// length.
 const RECEIVE_BYTES: usize = 65_536;
 
 /// A network card on a switch's port.
@@ -75,7 +75,7 @@ impl SocketNic {
 
 impl Drop for SocketNic {
     fn drop(&mut self) {
-        // Only a name is left if this fails, and nobody to tell.
+        // Only a name is left if this fails, and no caller to tell.
         let _ = remove_file(&self.own);
     }
 }
@@ -113,7 +113,7 @@ impl Nic for SocketNic {
     type Tx<'a> = SocketTx<'a>;
 
     fn receive(&mut self) -> Option<SocketRx<'_>> {
-        // A frame that waits for room goes as soon as somebody polls, not only with the next one.
+        // A frame that waits for room goes at the next poll, not only with the next frame.
         self.flush();
         let length = self.socket.recv(&mut self.received).ok()?;
         self.received.get(..length).map(SocketRx)

@@ -233,7 +233,7 @@ pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<Ho
     let broken = |rank| move |error| JoinError::Segment { rank, error };
     let files = (0..ranks).map(|rank| segment::create(label(rank), whole).map_err(broken(rank)));
     let files = files.collect::<Result<Vec<_>, _>>()?;
-    // Each rank maps all of them for itself, as a process does: what it reads of others nobody
+    // Each rank maps all of them for itself, as a process does: what it reads of others no rank
     // writes where it reads.
     let map = |me| {
         let opened = files

@@ -112,7 +112,7 @@ enum Way {
 }
 
 impl Verbs {
-    /// A transport that reaches nobody and opens no device: of a job that goes other ways.
+    /// A transport that reaches no peer and opens no device: of a job that goes other ways.
     pub const fn vacant() -> Self {
         Self(Way::None)
     }

@@ -248,7 +248,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
                 );
                 endpoint.send(&world, &[turn], other, Tag(2)).unwrap();
             } else {
-                // The other one finds these lines to be another communicator's.
+                // The other rank finds these control slots to be another communicator's.
                 release(endpoint, &copy);
                 let alone = dup(endpoint, &endpoint.itself()).unwrap();
                 release(endpoint, &alone);
@@ -372,7 +372,7 @@ fn a_grid_knows_neighbours_and_slices() {
         assert_eq!(grid.rank(&[2, 0]), Err(Cause::RankOutOfRange { rank: 2, size: 2 }));
         assert_eq!(grid.rank(&[0]), Err(Cause::LengthMismatch { left: 1, right: 2 }));
         assert_eq!(grid.coordinates(Rank(6), &mut own), Err(Cause::RankOutOfRange { rank: 6, size: 6 }));
-        // Down the strip, where there is nobody beyond the ends, and round the torus, twice and
+        // Down the strip, where there is no rank beyond the ends, and round the torus, twice and
         // back.
         let down = if row == 0 { (Rank::NULL, Rank(me + 3)) } else { (Rank(me - 3), Rank::NULL) };
         assert_eq!(grid.shift(0, 1), Ok(down));

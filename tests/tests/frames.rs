@@ -107,7 +107,7 @@ fn a_rank_that_boots_again_takes_part_again() {
             complete += u32::from(booted && done >= config.ranks);
         }
         println!("{wire}: {reborn} runs with a second life, {complete} of them complete with it");
-        // Where a rank dies before another has begun, that one has nobody to connect to.
+        // Where a rank dies before another has begun, the latter has no peer to connect to.
         assert!(reborn > 25 && complete * 5 > reborn * 4, "{wire}: {complete} of {reborn}");
     }
 }

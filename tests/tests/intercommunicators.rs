@@ -63,7 +63,7 @@ fn ranks_address_the_remote_group() {
             let is_upper = endpoint.process().0 >= middle;
             let (local, remote) = if is_upper { (upper, lower) } else { (lower, upper) };
             check(endpoint, &between, &local, &remote);
-            // Beyond the remote group, and nobody.
+            // Beyond the remote group, and the null process.
             let size = between.remote_size();
             let error = endpoint.send(&between, &[0_u8], Rank(size), TAG).unwrap_err();
             assert_eq!(error.cause, Cause::RankOutOfRange { rank: size, size });
@@ -167,8 +167,8 @@ fn it_is_duplicated_split_and_made_smaller() {
         assert_eq!(endpoint.compare(&between, &between).unwrap(), Comparison::Identical);
         assert_eq!(endpoint.compare(&between, &half).unwrap(), Comparison::Unequal);
         inter::free(endpoint, copy).unwrap();
-        // Odd and even ones, the upper ones backwards; rank 7 has a colour that nobody of the other
-        // side has, 6 none.
+        // Odd and even ones, the upper ones backwards; rank 7 has a colour that no rank of the
+        // other side has, 6 none.
         let colour = |rank: u32| match rank {
             6 => None,
             7 => Some(9),
@@ -201,7 +201,7 @@ fn it_is_duplicated_split_and_made_smaller() {
             check(endpoint, &part, local, remote);
             inter::free(endpoint, part).unwrap();
         }
-        // A side with nobody, a process of the other side, and too little scratch, on one rank.
+        // A side with no process, a process of the other side, and too little scratch, on one rank.
         let nobody = if lower { group } else { Group::EMPTY };
         assert_eq!(inter::subset(endpoint, &between, &nobody, &mut scratch).unwrap(), None);
         let mut memory = [Piece::NONE; 4];

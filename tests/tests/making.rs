@@ -90,7 +90,7 @@ fn together<T: Transport, P: Platform>(
             }
         }
         left = still;
-        // Nobody sends this.
+        // No rank sends this.
         let _ = endpoint.borrow_mut().within(REST).probe(&itself, Source::Any, Tag(99));
     }
     Ok(done)

@@ -123,7 +123,7 @@ fn who_waits_does_not_hold_the_lock() {
         while !waiting.load(Ordering::Acquire) {
             thread::yield_now();
         }
-        // All this happens while the other one waits; its message is the last.
+        // All this happens while the other rank waits; its message is the last.
         let mut word = [0_u32];
         for round in 0..200 {
             shared.send(&world, &[round], Rank(0), Tag(2)).unwrap();

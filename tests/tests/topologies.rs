@@ -203,7 +203,7 @@ fn a_distributed_graph_that_one_rank_cannot_make_is_refused_on_all() {
         let far = [Neighbour { rank: Rank(if me == 2 { 3 } else { 0 }), weight: None }];
         let error = DistributedGraph::create_adjacent(endpoint, &world, &far, &[]).unwrap_err();
         assert_eq!(error.cause, if me == 2 { outside } else { Cause::Declined });
-        // Nobody comes but these two.
+        // No rank comes but these two.
         barrier(endpoint, &world).unwrap();
         if me != 1 {
             let limit = &mut endpoint.within(Duration::from_millis(20));

@@ -93,8 +93,8 @@ impl Child {
 
     /// Waits for its end, and returns its status if it ends before `until`.
     pub(crate) fn wait(&mut self, until: Instant) -> Option<ExitStatus> {
-        // Whoever has closed its output is about to end; there is nothing to wait on with a limit
-        // but to look.
+        // A child that has closed its output is about to end; there is nothing to wait on with a
+        // limit but to look.
         loop {
             if let Some(status) = self.process.try_wait().ok()? {
                 return Some(status);

@@ -53,7 +53,7 @@ impl Lock {
 }
 
 /// A folder beside another for what is not whole yet. It is this process's alone, also if a child
-/// of a killed process still writes to that one's.
+/// of a killed process still writes to the folder of its parent.
 #[derive(Debug)]
 pub(crate) struct Part(PathBuf);
 

@@ -11,10 +11,10 @@
 //!   [`Array`]. There is never a reference to them, so it does no harm if a program gives one array
 //!   twice, or looks at it from a function that is called meanwhile.
 //! * **Data** are a [`Region`]: bytes by address and length, of the program's (`datatypes::Data`)
-//!   or of the library's (`spare`). Whoever makes one promises that the memory is there for as long
-//!   as it is used. Only [`Region::bytes`] and [`Region::shown`] make references, where they are
-//!   handed to the kernel or copied, and keep none. What overlaps by a program's mistake is refused
-//!   (`MPI_ERR_BUFFER`) where both would be references.
+//!   or of the library's (`spare`). The maker of a region promises that the memory is there for as
+//!   long as it is used. Only [`Region::bytes`] and [`Region::shown`] make references, where they
+//!   are handed to the kernel or copied, and keep none. What overlaps by a program's mistake is
+//!   refused (`MPI_ERR_BUFFER`) where both would be references.
 //! * **The library's objects** ([`lasting`], [`lasting_ref`]): their owner is kept with the
 //!   operation in a field that is dropped after what works on them, or the operation holds a count.
 //!

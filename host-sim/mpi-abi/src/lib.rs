@@ -29,7 +29,8 @@
 //! # Invariants
 //!
 //! * A function is in the table; its Rust has the table's parameters, or it does not compile.
-//! * A function of large counts (`_c`) is the implementation, the other one calls it.
+//! * A function of large counts (`_c`) is the implementation, the function without the suffix calls
+//!   it.
 //! * Nothing is printed but what an error handler that ends the job says, once.
 //!
 //! # Limits

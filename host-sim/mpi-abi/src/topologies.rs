@@ -259,7 +259,7 @@ mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, period
 mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
     // SAFETY: the program gives so many (MPI 5.0, 8.5.8).
     let dimensions = unsafe { dimensions(count, dims, periods) }?;
-    // Nobody has a place in a grid without any.
+    // No process has a place in a grid without any.
     let is_empty = dimensions.iter().any(|dimension| dimension.extent == 0);
     let place = if is_empty { None } else { Grid::map(&communicators::of(comm)?, &dimensions).map_err(about_dimensions)? };
     rank.set(place.map_or(MPI_UNDEFINED, number))?;

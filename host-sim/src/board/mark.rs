@@ -42,7 +42,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    /// Writes what never changes; the magic word last. Once, by whoever makes the segment.
+    /// Writes what never changes; the magic word last. Once, by the maker of the segment.
     pub(super) fn write<O: MarkOrders>(&self, label: Label, segment_bytes: u64) {
         self.job.store(label.job, Ordering::Relaxed);
         self.bytes.store(segment_bytes, Ordering::Relaxed);

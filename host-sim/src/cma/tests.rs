@@ -41,7 +41,7 @@ fn a_probe_reads_and_says_why_it_does_not() {
     let (cma, _) = reading(Allowed::Off);
     assert_eq!(cma.reads(PeerId(1)), Err("its memory is not read: ALDIS_CMA is off"));
 
-    // A process id that names somebody else, or nobody, and a rank that shows nothing.
+    // A process id that names another process, or none, and a rank that shows nothing.
     let (mut cma, lying) = reading(Allowed::On);
     lying.head().word.fetch_add(1, Ordering::Relaxed);
     cma.probe(PeerId(1), &lying);

@@ -118,7 +118,7 @@ fn give_up(client: &mut Client, error: &JoinError) {
     };
     if speaks {
         tell(&format!("rank {}: {error}", client.rank()));
-        // A manager that is gone ends nobody.
+        // A manager that is gone ends no rank.
         let _ = client.abort(1, Instant::now() + LAST_WORD_LIMIT);
     }
     client.await_end(Instant::now() + END_LIMIT);
@@ -357,7 +357,7 @@ fn open(rank: u32, held: Held, terms: &Terms) -> Result<&'static Segment, JoinEr
     segment.map(Segment::leak).map_err(|error| JoinError::Segment { rank, error })
 }
 
-/// Puts this rank's card and gets everybody's, this rank's included.
+/// Puts this rank's card and gets those of all ranks, this rank's included.
 fn exchange_cards(client: &mut Client, card: &Card, terms: &Terms) -> Result<Vec<Card>, JoinError> {
     let mut buffer = [0; CARD_BYTES_MAX];
     let undecodable = |rank| JoinError::Card { rank, found: None };
@@ -371,7 +371,7 @@ fn exchange_cards(client: &mut Client, card: &Card, terms: &Terms) -> Result<Vec
     cards.collect()
 }
 
-/// Puts a value of this rank and gets everybody's, by rank.
+/// Puts a value of this rank and gets those of all ranks, by rank.
 fn exchange_all<T: Serialize + DeserializeOwned>(
     client: &mut Client,
     name: &str,

@@ -47,7 +47,8 @@ pub struct TcpOptions {
     #[arg(long = "tls-key", value_name = "FILE", requires = "tls_cert", env = "ALDIS_TLS_KEY")]
     tls_key: Option<PathBuf>,
 
-    /// The certificates of the authorities that issue those of the ranks: nobody else takes part
+    /// The certificates of the authorities that issue those of the ranks: no other process takes
+    /// part
     #[arg(long = "tls-ca", value_name = "FILE", requires = "tls_cert", env = "ALDIS_TLS_CA")]
     tls_ca: Option<PathBuf>,
 

@@ -71,7 +71,7 @@ pub enum Fault {
         /// The answer that came.
         found: String,
     },
-    /// Nobody has put a value under this key.
+    /// No process has put a value under this key.
     Absent {
         /// Which.
         key: String,

@@ -54,7 +54,7 @@ struct Numbers {
 
 impl Seat {
     /// The place that a manager has given this process; `None` if none has started it. To be called
-    /// once: the caller then owns the socket, and nobody is given it again.
+    /// once: the caller then owns the socket, and no later call returns it.
     ///
     /// # Errors
     /// [`PmiError::Variable`].

@@ -73,8 +73,8 @@ impl fmt::Display for Ways {
 
 /// Something that goes wrong in a run. [`Display`](fmt::Display) tells it in words.
 ///
-/// Faults of frames are there on the wire of frames only: the other one keeps its promise of order
-/// and delivery.
+/// Faults of frames are there on the wire of frames only: the wire of messages keeps its promise of
+/// order and delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {

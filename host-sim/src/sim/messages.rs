@@ -114,7 +114,7 @@ impl<'a> Transport for Messages<'a> {
 
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<MessageSlot<'_, 'a>, Refusal> {
         self.admit(peer, len, self.caps.limits.bcopy_bytes_max)?;
-        // Bytes that nobody wrote are to be noticed.
+        // Bytes that no sender wrote are to be noticed.
         Ok(MessageSlot { transport: self, peer, bytes: vec![0xEE; len] })
     }
 

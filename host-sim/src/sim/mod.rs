@@ -55,7 +55,7 @@
 //! messages show; when a program is over nothing may be left in its endpoint's queues; and some
 //! virtual seconds after the last fault has healed everything must be over, or the report lists
 //! what each rank is doing. Where a node dies, programs may end with what follows from that, and
-//! may wait for anybody for ever, but for nobody that is gone. Below all that an observer sees
+//! may wait for any rank for ever, but for none that is gone. Below all that an observer sees
 //! every message go into a transport and come out: once, in order, and within the credits. A rank
 //! whose program is over must have all places of its peers free; in half of the runs, drawn by
 //! seed, the ranks then wait for each other until nothing is under way, their accounts of credit

@@ -100,7 +100,7 @@ impl<'a> Nic for SimNic<'a> {
     fn transmit(&mut self, len: usize) -> Option<SimTx<'_, 'a>> {
         let fits = len <= self.mtu + MAC_HEADER_BYTES;
         let free = fits && self.cpu.world.borrow_mut().has_descriptor(self.cpu.node);
-        // Bytes that nobody wrote are to be noticed.
+        // Bytes that no sender wrote are to be noticed.
         free.then(|| SimTx { cpu: &self.cpu, bytes: vec![0xEE; len] })
     }
 

@@ -81,13 +81,13 @@ pub enum Violation {
         /// The message that it should have got.
         message: usize,
     },
-    /// A message was received by nobody.
+    /// A message was received by no rank.
     Left {
         /// Which one.
         message: usize,
     },
     /// Of two receives that take the older of two messages from one source, the one posted first
-    /// got the newer message and the other one the older.
+    /// got the newer message and the one posted later the older.
     Overtaken {
         /// The receives, in the order posted.
         receives: [usize; 2],

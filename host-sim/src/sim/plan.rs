@@ -10,7 +10,7 @@ use super::random::Random;
 pub(crate) const BEGIN_NS_MAX: u64 = 1_000_000;
 /// All have healed by then: from here on a correct program must come to its end.
 pub(crate) const HEALED_NS: u64 = 4_000_000;
-/// Faults of one kind in one run: a list that somebody can read.
+/// Faults of one kind in one run: a list short enough to be read.
 const KIND_MAX: u64 = 33;
 /// Faults of frames of one kind in one run.
 const FRAME_KIND_MAX: u64 = 6;
@@ -121,7 +121,7 @@ fn halves(random: &mut Random, ranks: u32) -> Ways {
             _ => {}
         }
     }
-    // In small jobs one side may be nobody.
+    // In small jobs one side may be empty.
     let free = |side: &[u32]| (0..ranks).find(|node| !side.contains(node)).unwrap_or_default();
     if from.is_empty() {
         from.push(free(&to));

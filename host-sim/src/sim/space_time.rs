@@ -63,7 +63,7 @@ enum End {
     Taken(u64),
     /// The message was lost, and would have arrived then.
     Lost(u64),
-    /// Nobody took it.
+    /// No rank took it.
     Open,
 }
 
@@ -72,7 +72,7 @@ enum End {
 ///
 /// A rank's line is thick while it is awake, grey while it stands still, ends in a red cross where
 /// it dies, and begins anew at a green bar where it boots again. A message runs from where it was
-/// sent to where it was taken; one that was lost, or that nobody took, ends in a red cross.
+/// sent to where it was taken; one that was lost, or that no rank took, ends in a red cross.
 ///
 /// [`Config::replay`]: super::Config::replay
 ///
@@ -391,8 +391,8 @@ mod tests {
         let all = picture(None, 10);
         assert!(all.starts_with("<svg") && all.contains("the title") && all.contains("virtual time, us"));
         assert!(!all.contains("NaN"));
-        // A message is a line; one that nobody took is a line and the two of its cross, a death two
-        // more.
+        // A message is a line; one that no rank took is a line and the two of its cross, a death
+        // two more.
         assert_eq!((count(&all, MESSAGE), count(&all, LOST), count(&all, PAUSED)), (1, 3 + 3 + 2, 1));
         let late = picture(Some(2_550..10_000), 10);
         assert_eq!((count(&late, MESSAGE), count(&late, LOST), count(&late, AWAKE)), (0, 3 + 2, 0));

@@ -120,7 +120,7 @@ impl Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        // Only a name is left if this fails, and nobody to tell.
+        // Only a name is left if this fails, and no caller to tell.
         let _ = remove_file(&self.own);
     }
 }
@@ -128,7 +128,7 @@ impl Drop for Cable {
 fn refusal(error: &io::Error) -> Handed {
     match error.kind() {
         ErrorKind::WouldBlock => Handed::Full,
-        // No socket of that name, or nobody who reads it.
+        // No socket of that name, or no process that reads it.
         ErrorKind::NotFound | ErrorKind::ConnectionRefused => Handed::Absent,
         _ => Handed::Refused,
     }

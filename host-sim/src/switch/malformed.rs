@@ -1,5 +1,5 @@
-//! Frames that nobody should send: made from real ones, so that they reach as deep as such frames
-//! can.
+//! Frames that no member should send: made from real ones, so that they reach as deep as such
+//! frames can.
 
 use aldis_drivers::ethernet::header::HEADER_BYTES;
 use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
@@ -157,7 +157,7 @@ impl Fuzzer {
         }
     }
 
-    /// A greeting of a life of the sender that nobody was told about.
+    /// A greeting of a life of the sender that no peer was told about.
     fn another_life(&mut self, frame: Frame, payload: &[u8]) -> Option<(Frame, Vec<u8>)> {
         let real = Message::decode(payload).ok()?;
         let epoch = Epoch((real.epoch().0 ^ (self.random.draw() as u32).max(1)).max(1));

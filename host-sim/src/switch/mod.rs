@@ -20,8 +20,8 @@
 //! It learns on which port a station lives from the frames that come from it, sends a frame for a
 //! known station to that port alone and all others to every port but their own (IEEE
 //! Std 802.1Q, 8.7 and 8.8). A queue of [`QUEUE_FRAMES`] stands before each member: one that is
-//! slow loses frames, which are counted, and holds up nobody. One that is gone is a cable without a
-//! plug; it may come back.
+//! slow loses frames, which are counted, and holds up no other. One that is gone is a cable without
+//! a plug; it may come back.
 //!
 //! Faults are drawn from a seed for each direction of each port by itself ([`Faults`]), so that
 //! what happens to the n-th frame in a direction depends on the seed alone. What leaves for the
@@ -71,7 +71,7 @@ pub use statistics::{FaultCounts, MalformedCounts, PortStatistics, Statistics};
 /// The shortest frame: two addresses and an EtherType. Shorter ones are counted as runts and go
 /// nowhere.
 pub const FRAME_BYTES_MIN: usize = 14;
-/// The longest frame, for jumbo frames and for those that nobody may send.
+/// The longest frame, for jumbo frames and for those that no member may send.
 pub const FRAME_BYTES_MAX: usize = 65_000;
 /// Frames that wait for one member.
 pub const QUEUE_FRAMES: usize = 256;

@@ -135,7 +135,7 @@ fn a_member_that_vanishes_is_an_open_cable_and_may_come_back() {
     bench.members[1] = bench.plug(1);
     bench.send(0, &frame(1, 0, b"back"));
     assert_eq!(bench.received(1), [frame(1, 0, b"back")]);
-    // A socket that nobody reads any more, whose name is still there.
+    // A socket that no process reads any more, whose name is still there.
     let gone = bench.members.pop();
     drop(gone);
     bench.send(0, &frame(1, 0, b"lost"));

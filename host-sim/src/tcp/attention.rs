@@ -17,7 +17,8 @@ const ALERT: u32 = 1024;
 const SPARSE: u32 = 32;
 /// Polls for each one that asks the system, while something waits to be sent.
 const PRESSING: u32 = 4;
-/// Or when so much time has passed, if anybody tells it.
+/// The time after which the system is asked while no connection is the one, ns, if the caller tells
+/// the time.
 const REST_NS: u64 = 10_000;
 
 /// The choice of what the next poll looks at. See the [module](self).

@@ -41,7 +41,7 @@ pub enum TcpError {
     Tls(TlsError),
     /// No random numbers for the handshakes.
     Entropy(NoEntropy),
-    /// A rank outside the job, a job of nobody, or no life.
+    /// A rank outside the job, a job without ranks, or no life.
     Identity,
     /// A number of links that there cannot be.
     Links {

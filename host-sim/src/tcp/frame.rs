@@ -35,8 +35,7 @@ impl Frame {
         }
     }
 
-    /// The head as it is sent. One that cannot be sent, of no bytes, is refused by whoever reads
-    /// it.
+    /// The head as it is sent. One that cannot be sent, of no bytes, is refused by its reader.
     #[inline]
     pub(super) fn emit(self) -> [u8; HEAD_BYTES] {
         let first = u32::from_le_bytes(self.kind.encode().unwrap_or_default());
@@ -46,7 +45,7 @@ impl Frame {
     /// Reads a head; no message may be longer than `length_max`.
     ///
     /// # Errors
-    /// What is wrong with it: whoever sent it does not speak this protocol any more.
+    /// What is wrong with it: its sender does not speak this protocol any more.
     #[inline]
     pub(super) fn parse(head: [u8; HEAD_BYTES], length_max: usize) -> Result<Self, Malformed> {
         let word = u64::from_le_bytes(head);

@@ -15,7 +15,7 @@ use super::socket;
 use super::wire::{Moved, Wire};
 use crate::platform::monotonic_ns;
 
-/// Connections in their handshake that may be nobody's, besides one for each link of the job.
+/// Connections in their handshake that may be of no rank, besides one for each link of the job.
 const STRANGERS_MAX: usize = 32;
 
 /// Connections that one look takes from a listener.
@@ -33,7 +33,7 @@ fn now() -> Instant {
 
 /// Connections that are wanted.
 impl Engine {
-    /// Somebody waits for a peer, or wants to send to it.
+    /// Asks for a connection: this rank waits for a peer, or wants to send to it.
     #[cold]
     pub(super) fn want(&mut self, peer: PeerId) {
         self.want_link(peer, 0);
@@ -90,9 +90,9 @@ impl Engine {
     }
 
     /// An attempt came to nothing, and the next address is tried. `denied`: who is there will never
-    /// be the peer, and why. Once that is so at all of them, it is nowhere. An address where nobody
-    /// listens says nothing: it may be of a network that the machines do not share, and the peer
-    /// may connect from its side.
+    /// be the peer, and why. Once that is so at all of them, it is nowhere. An address where no
+    /// process listens says nothing: it may be of a network that the machines do not share, and the
+    /// peer may connect from its side.
     fn failed(&mut self, peer: PeerId, denied: Option<Cause>) {
         self.counters.failed += 1;
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
@@ -167,7 +167,7 @@ impl Engine {
         self.begin(stream, handshake);
     }
 
-    /// The oldest connection that may be nobody's has to go, if there are too many.
+    /// Refuses the oldest connection that may be of no rank, if there are too many.
     fn make_room(&mut self) {
         let most = STRANGERS_MAX + self.ways.len();
         if self.greetings.len() < most {

@@ -39,8 +39,8 @@ impl JobKey {
     }
 }
 
-/// Numbers that nobody can foretell, of one secret: the system is asked once, so that no handshake
-/// can lack one.
+/// Numbers that no other process can foretell, of one secret: the system is asked once, so that no
+/// handshake can lack one.
 #[derive(Debug)]
 pub(super) struct Nonces {
     secret: JobKey,

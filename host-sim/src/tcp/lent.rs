@@ -1,8 +1,8 @@
 //! This module holds `unsafe` code: it looks at memory that was lent to be sent from, for as long
 //! as it is lent.
 //!
-//! Regions of the user's memory, and the pieces of them that wait for a socket. Whoever takes a
-//! region [back](Regions::take_back) lets go of its pieces too, before anything else.
+//! Regions of the user's memory, and the pieces of them that wait for a socket. A caller that takes
+//! a region [back](Regions::take_back) lets go of its pieces too, before anything else.
 
 use core::ptr::NonNull;
 
@@ -121,7 +121,7 @@ impl Lent {
         self.len -= bytes;
     }
 
-    /// Whom to tell once all of it has been sent; nobody if it has been let go of.
+    /// The token to report once all of it has been sent; `None` if it has been let go of.
     pub(super) fn token(&self) -> Option<Token> {
         self.start.map(|_| self.token)
     }

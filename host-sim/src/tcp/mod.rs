@@ -86,7 +86,7 @@ pub struct Tcp {
 }
 
 impl Tcp {
-    /// A transport that reaches nobody and costs nothing: of a job whose ranks are all on one
+    /// A transport that reaches no peer and costs nothing: of a job whose ranks are all on one
     /// machine.
     pub const fn vacant(me: PeerId) -> Self {
         Self { me, engine: None }

@@ -14,7 +14,7 @@ const BUFFER_BYTES: usize = 64 << 10;
 
 /// A connected socket and the state of TLS on it. It takes and gives bytes as a socket does: what
 /// it has taken is with the system, but for at most [`BUFFER_BYTES`] of which the last byte has not
-/// been reported as taken. So whoever sends comes again when the socket has room, with that byte,
+/// been reported as taken. So the sender comes again when the socket has room, with that byte,
 /// and the rest goes out.
 #[derive(Debug)]
 pub(super) struct Session {

@@ -125,7 +125,7 @@ impl TxFrame for Sending<'_> {
     fn send(self) {
         let Self { nic, len } = self;
         let slot = nic.next;
-        // One that is for nobody, or that the device does not take, is lost.
+        // A frame that is for no rank, or that the device does not take, is lost.
         let Some(to) = rank(nic.pair.bytes_mut(slot, len)) else { return };
         let Some(Some((way, number))) = nic.routes.get(to.index()) else { return };
         let said = nic.pair.send((slot, len), way, *number);

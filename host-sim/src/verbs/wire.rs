@@ -77,7 +77,7 @@ impl Wire {
         let nic = DatagramNic::new(pair, (me, ranks), (SENDS, frame_bytes));
         let patience_ns = here.patience_ns();
         let connect = Setup { retry_max_ns: RETRY_NS_MAX, deadline_ns: patience_ns, ..Setup::DEFAULT };
-        // Nobody is asked whether it lives: who computes does not answer.
+        // No peer is asked whether it lives: a rank that computes does not answer.
         let link = reliable::Config {
             rto_max_ns: RETRY_NS_MAX,
             silence_ns: 0,
@@ -140,7 +140,7 @@ impl Wire {
         found
     }
 
-    /// Asks the device whether it still works; one that does not reaches nobody any more.
+    /// Asks the device whether it still works; one that does not reaches no peer any more.
     #[cold]
     fn probe(&mut self, now: Instant) {
         self.probed = now;

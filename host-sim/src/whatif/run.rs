@@ -149,7 +149,7 @@ pub enum RunError {
         /// The most work that it may take.
         most: u64,
     },
-    /// The schedule has more messages in a round than a round may have, or a message to nobody.
+    /// The schedule has more messages in a round than a round may have, or a message to no rank.
     Broken {
         /// The rank.
         rank: u32,
@@ -165,14 +165,14 @@ pub enum RunError {
         /// The sender.
         from: u32,
     },
-    /// The schedule's ranks wait for messages that nobody sends; this is one of them.
+    /// The schedule's ranks wait for messages that no rank sends; this is one of them.
     Stuck {
         /// The rank.
         rank: u32,
         /// Its round.
         round: u32,
     },
-    /// The schedule sends messages that nobody receives.
+    /// The schedule sends messages that no rank receives.
     LeftOver(u64),
 }
 

@@ -30,7 +30,7 @@ fn system(call: &'static str) -> impl Fn(Errno) -> WireError {
 /// its place.
 static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Takes over a socket of this kind that whoever started the process left open, by its number, and
+/// Takes over a socket of this kind that the parent process left open, by its number, and
 /// hides it from further children; `None` if the number is of nothing like it, or was taken over
 /// before.
 ///
@@ -187,7 +187,8 @@ impl Channel {
         let mut room = [IoSliceMut::new(&mut received.bytes)];
         let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        // An interruption must not read as "nothing is there": at a rank's end nobody asks again.
+        // An interruption must not read as "nothing is there": at a rank's end no caller asks
+        // again.
         let answer = loop {
             match recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
                 Err(Errno::EINTR) => {}

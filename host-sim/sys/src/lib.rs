@@ -23,10 +23,10 @@
 //! | [`random`] | random numbers |
 //! | [`limits`] | what the system lets a process have |
 //!
-//! Not here: `close`, since descriptors are closed by a drop, which has nobody to tell and on Linux
-//! frees the number whatever it answers; questions that cannot fail (`getpid`, `std`'s clocks);
-//! what the allocator and the loader ask for; a last word on standard error, whose loss nobody
-//! could be told; the calls of `libibverbs` and `librdmacm`, which have a fence of their own
+//! Not here: `close`, since descriptors are closed by a drop, which has no caller to tell and on
+//! Linux frees the number whatever it answers; questions that cannot fail (`getpid`, `std`'s
+//! clocks); what the allocator and the loader ask for; a last message on standard error, whose loss
+//! cannot be reported; the calls of `libibverbs` and `librdmacm`, which have a fence of their own
 //! (`verbs/sys` of `aldis-host-sim`); the tools that make no part of a job: the files that the
 //! simulator's `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
 

@@ -42,7 +42,7 @@ impl<R: Registers> Uart<R> {
         registers.write(INTERRUPTS, 0);
         registers.write(FORMAT, EIGHT_BITS);
         registers.write(FIFO, FIFO_ON);
-        // Whoever sends was told to wait when the bytes before us filled the line's one place, and
+        // The sender was told to wait when the bytes before us filled the line's one place, and
         // emulators say that there is room again when a byte is read, not when all are cleared.
         registers.read(DATA);
         Self(registers)

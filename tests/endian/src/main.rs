@@ -1,6 +1,6 @@
-//! A rank of a job of two that exchanges typed data with the other one, which runs on another kind
-//! of machine: with the other byte order, or with words of another width. `cargo xtask endian`
-//! starts one natively and one under emulation.
+//! A rank of a job of two that exchanges typed data with its peer, which runs on another kind of
+//! machine: with the other byte order, or with words of another width. `cargo xtask endian` starts
+//! one natively and one under emulation.
 //!
 //! ```text
 //! aldis-endian RANK FOLDER
@@ -77,7 +77,7 @@ fn run() -> Result<String, Box<dyn Error>> {
     Ok(format!("rank={rank} order={order:?} words={words:?} {facts}"))
 }
 
-/// The endpoint of this rank, which knows the other one, and the width of the other's words.
+/// The endpoint of this rank, which knows its peer, and the width of the peer's words.
 fn join(rank: u32, folder: &Path) -> Result<(Rank, WordWidth), Box<dyn Error>> {
     type Kernel = storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), Epoch(std::process::id()));

@@ -24,7 +24,7 @@ pub(crate) fn launcher(given: &[u8]) {
     if let Ok(words) = words(&text) {
         let line: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         assert_eq!(hosts::words(&line.join(" ")), Ok(words.clone()), "words are read back");
-        // No file is read but those of this folder, whose names nobody guesses.
+        // No file is read but those of this folder, whose names no input guesses.
         command(words.iter().map(|word| word.replace(['/', '.'], "_").into()));
     }
 }

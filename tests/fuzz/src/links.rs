@@ -133,7 +133,7 @@ pub(crate) fn reliable(bytes: &[u8]) {
     }
 }
 
-/// A line on which somebody else writes.
+/// A line on which another sender writes.
 struct Line(VecDeque<u8>);
 
 impl embedded_io::ErrorType for Line {

@@ -54,7 +54,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
             say(&call.explain(&Options::default()).on(ep, &world).to_string());
             barrier(ep, &world).map_err(Into::into)
         }
-        // Everybody waits for a message that nobody sends.
+        // Every rank waits for a message that no rank sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
         // The last rank misbehaves, the others wait for it.
         _ if me != last && !matches!(behaviour, "stream" | "stuck" | "reword") => wait_for(ep, last),

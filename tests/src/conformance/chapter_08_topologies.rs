@@ -285,7 +285,7 @@ fn edges_are_told_to_both_of_their_ends<T: Transport, P: Platform>(ep: &mut Endp
 
 fn neighbours_of_any_topology_exchange<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    // A row whose ends have nobody on one side: their neighbours there are the null process.
+    // A row whose ends have no rank on one side: their neighbours there are the null process.
     let row = [along(5, false)];
     let grid = Grid::create(ep, &world, &row)?.ok_or("it has five places")?;
     let me = world.rank().0;

@@ -232,8 +232,9 @@ fn long_blocks_of_another_length_than_expected_are_found() {
     assert_eq!(errors, [[cause(70_000), cause(40_000), cause(7)], [None; 3]]);
 }
 
-/// World and the next two communicators have lines, the one after them has not and takes messages;
-/// a set goes on to the next communicator, and what was left in it is not taken for that one's.
+/// World and the next two communicators have control slots, the one after them has not and takes
+/// messages; a set goes on to the next communicator, and what was left in it is not taken for the
+/// next one's.
 #[test]
 fn sets_are_claimed_and_given_back() {
     run(3, |endpoint| {

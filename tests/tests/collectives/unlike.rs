@@ -112,7 +112,7 @@ fn check(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) {
         told.iter().enumerate().any(|(rank, error)| error.is_some_and(|error| tells(&error, rank, calls))),
         "{case}"
     );
-    // Nobody is told anything else that is untrue.
+    // No rank is told anything else that is untrue.
     for error in told.iter().flatten() {
         let is_true = matches!(
             error.cause,
@@ -260,7 +260,7 @@ fn a_call_with_the_number_of_one_under_way_is_not_unlike_it() {
                     if !is_first {
                         long.test(scope)?;
                     }
-                    // The cheapest call: nobody waits for who comes later.
+                    // The cheapest call: no rank waits for one that comes later.
                     named(Operation::Bcast).ibcast(scope, &world, &mut [0_u64; 0], Rank(1))?.wait(scope)?;
                 }
                 if is_first && is_over_first {

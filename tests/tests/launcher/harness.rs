@@ -86,7 +86,7 @@ pub(crate) fn launch(mut command: Command) -> Job {
         let mut line = String::new();
         while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
             all.push_str(&line);
-            // Nobody needs to listen.
+            // No test needs to listen.
             let _ = sender.send(core::mem::take(&mut line));
         }
         all

@@ -91,7 +91,7 @@ fn output_that_is_closed_fails_the_job() {
     let (code, said) = shell("$BIN/aldis-run -n 1 --any-program echo x >&-");
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("aldis-run: write to standard output failed: Bad file"), "{said}");
-    // The rank has said it once nobody can read it, and ends well.
+    // Without a reader the launcher ends as by SIGPIPE, in silence.
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     let mut command = std::process::Command::new(program("aldis-run"));

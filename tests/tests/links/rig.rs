@@ -161,7 +161,7 @@ fn finish<'a, 'b, N: Nic>(
     for _ in 0..TURNS_MAX {
         first = first.or(one.test(&mut sent)?);
         second = second.or(other.test(&mut received)?);
-        // Whoever is done goes on serving the other.
+        // A side that is done goes on serving the other.
         one.poll(8);
         other.poll(8);
         if let Some(both) = first.zip(second) {

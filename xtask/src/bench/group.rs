@@ -125,7 +125,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // The end of the streams ends the ranks; whoever does not go is stopped.
+        // The end of the streams ends the ranks; a rank that does not go is stopped.
         self.ranks.clear();
         let deadline = Instant::now() + END_MAX;
         while matches!(self.child.try_wait(), Ok(None)) {

@@ -76,7 +76,8 @@ impl Perftest {
         client.args(["-n", &messages.to_string(), "-w", "20"]);
         let end = Instant::now() + RUN_MAX;
         loop {
-            // The server may not be listening yet; a client that finds nobody ends with an error.
+            // The server may not be listening yet; a client that finds no server ends with an
+            // error.
             let output = client.stdin(Stdio::null()).output().context("starting ucx_perftest")?;
             if output.status.success() {
                 server.wait(end);
@@ -123,7 +124,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Whether it ended by itself or now makes no difference to anybody.
+        // Whether it ended by itself or now makes no difference.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

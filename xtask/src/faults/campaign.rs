@@ -74,8 +74,8 @@ pub(super) fn draw(dice: &mut Dice, uses: &[Use]) -> Plan {
     let numbers: Vec<u32> = uses.iter().filter(of_it).map(|of| of.number).collect();
     let outcome = *dice.one_of(&outcomes::of(call));
     let step = match dice.below(4) {
-        // A call that stops its process each time, or is interrupted each time, is no failure of
-        // anybody.
+        // A call that stops its process each time, or is interrupted each time, is no failure of a
+        // process.
         0 if !outcomes::is_harmless(call, outcome) => Some(NonZeroU32::MIN),
         1 => Some(first(2 + dice.below(8) as u32)),
         _ => None,

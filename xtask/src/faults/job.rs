@@ -138,13 +138,14 @@ fn read(log: &str) -> Result<(Vec<Use>, bool)> {
 /// Returns the reason why the launcher must not have ended so, or not with these words.
 fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
-    // Once nobody reads what it prints, a program in Rust panics, as one in C is ended by SIGPIPE.
+    // Once no process reads what it prints, a program in Rust panics, as one in C is ended by
+    // SIGPIPE.
     let is_unread = says("failed printing to std");
     let mut wrong = WRONG.iter().filter(|words| !(is_unread && **words == "panicked"));
     if let Some(words) = wrong.find(|words| says(words)) {
         return Some(format!("something says {words:?}"));
     }
-    // Nobody reads the output: ended in silence, as by SIGPIPE.
+    // No process reads the output: ended in silence, as by SIGPIPE.
     let is_unread = |rule: &Rule| rule.outcome == Outcome::Fails(Errno::EPIPE) && rule.call == Call::Write;
     if status.success() || status.code() == Some(UNREAD) && plan.rules.iter().any(is_unread) {
         return None;

@@ -173,7 +173,7 @@ impl Job {
             self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();
         let mut streams = vec![2_u8; ranks.len()];
         let mut until = start + self.deadline;
-        // Once nobody is left who could say something, this ends too.
+        // Once no child is left that could print something, this ends too.
         while let Some(event) = next(events, until) {
             let (number, bytes) = match event {
                 Event::Said(number, bytes) => (number, bytes),

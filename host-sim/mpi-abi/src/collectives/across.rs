@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the memory of a collective is lent to the kernel.
 //!
 //! Collectives over intercommunicators (MPI 5.0, sections 6.2.2 and 6.2.3): what a group has goes
-//! to the other one. Data are packed into memory of the call, and out of it.
+//! to the remote group. Data are packed into memory of the call, and out of it.
 
 use core::ffi::c_int;
 

@@ -125,7 +125,7 @@ fn look_until(
     if waits && is_alone() {
         engine::with(|engine| {
             let activity = Activity { operation: Operation::Wait, ..Activity::default() };
-            // Whoever waits polls between two looks.
+            // The waiting thread polls between two looks.
             let mut polls = several;
             let looked = engine.scope.wait_until(activity, |scope| {
                 let looked = look(scope, core::mem::replace(&mut polls, true)).map(|look| look.is_enough);

@@ -57,7 +57,7 @@ enum Seat {
     Here(Option<Box<Node>>),
     /// An agent.
     There(Agent),
-    /// Nobody any more.
+    /// No process any more.
     Gone,
 }
 

@@ -22,7 +22,7 @@ pub(crate) enum LinkError {
     Closed,
     /// The bytes that came are no message.
     Malformed,
-    /// The system refused, or has nobody to pass it on to (`EPIPE`).
+    /// The system refused, or has no reader to pass it on to (`EPIPE`).
     System { call: &'static str, errno: Errno },
 }
 

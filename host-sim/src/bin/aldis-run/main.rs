@@ -73,7 +73,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
-            // Nobody is left to tell where this fails.
+            // No output is left to report to where this fails.
             let _ = writeln!(stderr(), "aldis-run: {error}");
             ExitCode::FAILURE
         }

@@ -183,7 +183,7 @@ impl Node {
         match command {
             ToNode::Cards(cards) => {
                 self.job.cards = cards;
-                // Whoever has sent a card has mapped all segments.
+                // A rank that has sent a card has mapped all segments.
                 self.job.segments.clear();
                 self.ranks.iter_mut().for_each(|rank| rank.talk.introduce(self.job.size));
             }

@@ -81,8 +81,8 @@ impl Pipes {
         }
     }
 
-    /// Closes all pipes of a kind: the ranks learn by SIGPIPE that nobody reads them, as they would
-    /// without a launcher.
+    /// Closes all pipes of a kind: the ranks learn by SIGPIPE that no process reads them, as they
+    /// would without a launcher.
     pub(crate) fn shut(&mut self, kind: Kind) {
         self.pipes.iter_mut().filter(|pipe| pipe.kind == kind).for_each(|pipe| pipe.file = None);
     }

@@ -66,7 +66,7 @@ pub(crate) struct Agent {
     child: Child,
     link: Option<Link<FromNode>>,
     errors: Option<ChildStderr>,
-    /// The end of what it has printed and nobody has seen.
+    /// The end of what it has printed and the user has not seen.
     said: Vec<u8>,
     /// The program that was started, for errors.
     program: String,

@@ -113,8 +113,8 @@ pub(crate) const fn remedy(errno: Errno) -> &'static str {
     }
 }
 
-/// Has the system keep how children end. A parent that ignores `SIGCHLD` hands that down, and
-/// nobody is told then.
+/// Has the system keep how children end. A parent that ignores `SIGCHLD` hands that down, and this
+/// process would not learn of them.
 pub(crate) fn keep_ends() -> Result<(), Errno> {
     // SAFETY: the default action runs no code of this process.
     unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) }.map(drop)

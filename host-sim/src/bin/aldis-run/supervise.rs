@@ -35,8 +35,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 /// The exit code of `--timeout`, as of timeout(1).
 const TIMEOUT_CODE: u8 = 124;
 
-/// The exit code of a job whose output nobody reads any more: what a shell says of one that SIGPIPE
-/// has ended.
+/// The exit code of a job whose output no process reads any more: what a shell says of one that
+/// SIGPIPE has ended.
 const UNREAD: u8 = 128 + Signal::SIGPIPE as u8;
 
 /// Runs the job; returns the exit code.
@@ -248,13 +248,13 @@ impl<'a> Supervisor<'a> {
         self.say_all(&ToNode::Signal(signal as i32));
     }
 
-    /// Keeps how things stand, and asks for what everybody is doing.
+    /// Keeps the state of every rank, and asks the nodes what every rank is doing.
     fn remember(&mut self, moment: Moment) {
         self.members.iter_mut().for_each(|member| member.remember(moment));
         self.say_all(&ToNode::Note(moment));
     }
 
-    /// Writes to an output; when nobody reads it any more, the ranks are to know.
+    /// Writes to an output; when it can no longer be written to, tells the nodes.
     fn write(&mut self, kind: Kind) {
         self.relay.write(kind);
         if self.relay.fault(kind).is_some() {
@@ -397,7 +397,7 @@ impl<'a> Supervisor<'a> {
         missing.map(|member| (member.rank, stage(member))).collect()
     }
 
-    /// Writes down what everybody is doing, then asks the ranks to end.
+    /// Writes down what every rank is doing, then asks the ranks to end.
     fn condemn(&mut self, cause: Cause, now: Instant) {
         self.remember(Moment::Condemned);
         // A rank that failed by its own account is on its way out and knows its exit code.

@@ -94,7 +94,7 @@ pub(crate) enum ToNode {
     },
     /// So much more output is welcome, in bytes.
     Room(u32),
-    /// Nobody reads this output any more.
+    /// No process reads this output any more.
     Shut(Kind),
 }
 

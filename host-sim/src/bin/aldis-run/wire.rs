@@ -28,7 +28,7 @@ pub(crate) struct Job {
     pub(crate) segments: Vec<OwnedFd>,
     /// The terms on which the ranks with whom no memory is shared are reached.
     pub(crate) tcp: Option<Box<TcpTerms>>,
-    /// Everybody's cards, by rank of the job, once they have come.
+    /// The cards of all ranks, by rank of the job, once they have come.
     pub(crate) cards: Vec<Vec<u8>>,
 }
 

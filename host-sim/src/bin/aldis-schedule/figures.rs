@@ -116,7 +116,7 @@ fn leaves(pair: &[Act]) -> bool {
     matches!(sends.what, What::Sends { .. }) && next.rank != sends.rank
 }
 
-/// Messages that somebody waits for.
+/// The number of messages of a path that a rank waits for.
 fn hops(path: &CriticalPath) -> usize {
     path.acts.windows(2).filter(|pair| leaves(pair)).count()
 }

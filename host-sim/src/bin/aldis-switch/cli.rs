@@ -69,7 +69,7 @@ pub(crate) struct Options {
     #[arg(long, value_parser = seconds)]
     pub(crate) seconds: Option<Duration>,
 
-    /// End when standard input ends, for whoever starts it from a program
+    /// End when standard input ends, for programs that start the switch
     #[arg(long)]
     pub(crate) until_eof: bool,
 

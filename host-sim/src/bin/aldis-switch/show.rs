@@ -5,8 +5,8 @@ use std::io::{self, ErrorKind};
 use aldis_host_sim::output;
 use aldis_host_sim::switch::{PortStatistics, Statistics};
 
-/// The line that says that members may come: the first on standard output. The switch serves
-/// whoever has read no further.
+/// The line that says that members may come: the first on standard output. The switch goes on if
+/// its reader reads no further.
 pub(crate) fn ready() -> io::Result<()> {
     match say(format_args!("ready")) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),

@@ -60,7 +60,7 @@ impl Plan {
         Ok(Self { network: options.network.network(), runs })
     }
 
-    /// Simulates every point, with a progress bar where somebody watches.
+    /// Simulates every point, with a progress bar where a user watches.
     pub(crate) fn simulate(&self) -> Result<(Vec<Point>, Speed), String> {
         let works: Vec<u64> = self.runs.iter().map(|run| self.work(run)).collect();
         let bar = ProgressBar::new(works.iter().fold(0, |sum, work| sum.saturating_add(*work)));

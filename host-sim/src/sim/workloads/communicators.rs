@@ -264,7 +264,8 @@ impl Model {
         Ok(())
     }
 
-    /// Frees one, with or without messages in it that nobody receives. Only world is never freed.
+    /// Frees a communicator, with or without messages in it that no rank receives. Only world is
+    /// never freed.
     fn free<T: Transport, P: Platform>(
         &mut self,
         ep: &mut Endpoint<'_, T, P>,

@@ -263,7 +263,7 @@ fn in_parts<T: Transport, P: Platform>(
 /// Each rank with itself: on the world, and on the communicator of itself alone.
 fn alone<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, duet: Duet, random: &mut Random) -> Outcome {
     let (len, world) = (length(random), duet.world);
-    // On the world nobody but this rank may be left, and a receive from anybody is refused then.
+    // On the world no rank but this one may be left, and a receive from any source is refused then.
     let (comm, source) =
         if random.chance(50) { (world, world.rank().into()) } else { (ep.itself(), Source::Any) };
     let (me, tag) = (comm.rank(), duet.tag(0));

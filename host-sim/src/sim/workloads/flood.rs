@@ -10,7 +10,7 @@ const ALL_TO_ALL: Tag = Tag(31);
 /// Receives under way at a time; the storage has a slot for each and for as many sends.
 const AT_ONCE: usize = 32;
 
-/// All send to one rank, which takes from whoever comes first. From each the messages must come in
+/// All send to one rank, which receives from any source. From each the messages must come in
 /// order.
 pub(super) fn many_to_one<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let world = ep.world();
@@ -47,7 +47,7 @@ pub(super) fn all_to_all<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>,
     let len = length(&mut Random::new(seed, 23));
     let data = message(me, seed, len);
     let mut buffers = vec![vec![0_u8; len]; size as usize];
-    // Distance by distance, so that no rank is everybody's first.
+    // Distance by distance, so that the ranks do not all send to the same one first.
     let at = |distance: usize| Rank((me + distance as u32) % size);
     for (first, buffers) in (0..).step_by(AT_ONCE).zip(buffers.chunks_mut(AT_ONCE)) {
         let statuses = ep.scope(|scope| {

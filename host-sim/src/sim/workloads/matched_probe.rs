@@ -77,7 +77,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
             {
                 sending.push(scope.isend(&world, bytes, Rank(sent.to), Tag(sent.tag))?);
             }
-            // Nobody waits who has something to send: all messages are on their way in the end.
+            // No rank waits while it has something to send: all messages are on their way in the
+            // end.
             let may_wait = unsent.len() == 0;
             let crowded = taker.receiving.len() + taker.tokens.len() >= UNDER_WAY_MAX;
             if !taker.tokens.is_empty() && (crowded || taker.left.is_empty() || random.chance(30)) {
@@ -176,8 +177,8 @@ impl<'scope> Taker<'scope> {
         Pattern { source, tag }
     }
 
-    /// The message that the pattern gets: of `from`, if it may come from anybody, the first that it
-    /// takes.
+    /// The message that the pattern gets: of `from`, if it may come from any source, the first that
+    /// it takes.
     fn claim(&mut self, pattern: &Pattern, from: Option<Rank>) -> Option<Sent> {
         let due = |sent: &Sent| pattern.takes(sent) && from.is_none_or(|from| from.0 == sent.from);
         let place = self.left.iter().position(due)?;

@@ -1,4 +1,5 @@
-//! Synchronous and ready sends, nobody as a partner, and requests that are taken as they come.
+//! Synchronous and ready sends, the null process as a partner, and requests that are taken as they
+//! come.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Status, Tag};
@@ -30,7 +31,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     Ok(())
 }
 
-/// A chain (`open`) or a ring of exchanges. At the ends of a chain stands nobody.
+/// A chain (`open`) or a ring of exchanges. At the ends of a chain stands the null process.
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     mode: Mode,

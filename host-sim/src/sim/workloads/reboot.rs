@@ -1,6 +1,6 @@
 //! A rank dies and boots again: the others see its death as a typed error, learn its new life from
 //! its card, and all exchange messages with it. Nothing of the old life may come out in the new
-//! one. Where nobody dies it is an exchange.
+//! one. Where no rank dies it is an exchange.
 //!
 //! This is the one workload that asks its virtual node for the time and for cards: what a launcher
 //! or a discovery service would tell.
@@ -14,7 +14,7 @@ use super::super::plan::HEALED_NS;
 use super::collectives::barrier_and_allreduce;
 use super::{Outcome, Random, SimEndpoint, expect, length, message};
 
-/// Exchanges of all with all before and while somebody dies.
+/// Exchanges of all with all before and while ranks die.
 const ROUNDS_MAX: u64 = 6;
 /// Tag of the exchange after it.
 const LAST: u32 = 1_000;
@@ -45,7 +45,7 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
                 meet_again(ep, peer, &mut known[peer as usize], error.into())?;
             }
         }
-        // From here on nobody dies any more, and who has died is there again.
+        // From here on no rank dies any more, and those that have died are there again.
         while ep.transport().now() < Instant(HEALED_NS) {
             ep.poll(16);
         }

@@ -19,7 +19,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     for storm in 0..random.within(1, 4) as u32 {
         let (number, small) = (random.draw(), random.chance(50));
         let tag = Tag(STORM | (seed as u32 & 0xFFFF) << 8 | storm << 4);
-        // The distances are everybody's, their order within a gust is not.
+        // The distances are those of all ranks, their order within a gust is not.
         let mut distances: Vec<u32> = (1..size).collect();
         random.shuffle(&mut distances);
         let own = &mut Random::new(number, u64::from(me));

@@ -127,7 +127,7 @@ fn a_budget_of_one_is_kept_and_shared() {
     }
     until(&mut ranks, "all", |ranks| ranks[2].log.messages.len() == 40);
     ranks[2].log.messages.clear();
-    // What is sent stays in the socket: nobody reads between here and the polls below.
+    // What is sent stays in the socket: neither side reads between here and the polls below.
     for from in [0, 1] {
         for number in 0..50_u8 {
             assert_eq!(ranks[from].tcp.short(PeerId(2), b"", &[number]), Post::Done);

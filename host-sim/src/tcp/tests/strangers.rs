@@ -1,4 +1,4 @@
-//! Whoever is no rank of the job, while the job goes on.
+//! Processes that are no rank of the job, while the job goes on.
 
 use core::net::SocketAddr;
 use std::io::{Read, Write};

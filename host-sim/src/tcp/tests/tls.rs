@@ -114,7 +114,8 @@ fn messages_pass_under_tls() {
     assert!(ranks.iter().all(|rank| rank.log.lost == [(0, Cause::PeerLeft)]));
 }
 
-/// Of three ranks the last does not fit. It is kept out whoever begins, and the others go on.
+/// Of three ranks the last does not fit. It is kept out whichever side begins, and the others go
+/// on.
 fn kept_out(fitting: [Config; 2], other: Config, refused: Refusal, told: &[Refusal]) {
     let [one, two] = fitting;
     let all = [one, two, other].map(|config| Config { connect_timeout: Duration::from_secs(2), ..config });

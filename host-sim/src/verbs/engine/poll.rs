@@ -104,7 +104,7 @@ impl Engine {
         found as u32
     }
 
-    /// A device that does not answer reaches nobody any more.
+    /// Marks the device as lost if it does not answer: it reaches no peer any more.
     fn check(&mut self, answers: bool) {
         if !answers {
             for (peer, row) in self.peers.iter_mut().enumerate() {

@@ -32,7 +32,7 @@ pub(in crate::verbs) struct FlushKey {
 
 impl Flush {
     pub(in crate::verbs) fn new(domain: &Rc<Domain>) -> Result<Rc<Self>, VerbsError> {
-        // For the rest of the process, so that the device writes to nobody else's.
+        // For the rest of the process, so that the device writes to no other memory.
         let words: &'static mut [u64; 2] = Box::leak(Box::new([0; 2]));
         let memory = Memory { start: NonNull::from(words).cast(), len: 2 * BYTES };
         // SAFETY: it is there for good, and nobody else has it.

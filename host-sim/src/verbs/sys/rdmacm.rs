@@ -55,7 +55,7 @@ pub(in crate::verbs) struct Event {
 /// The kind of an event.
 #[derive(Debug)]
 pub(in crate::verbs) enum What {
-    /// Somebody wants to be connected, and says this.
+    /// A peer wants to be connected, and sends this.
     Request(Line, [u8; LETTER_BYTES]),
     Resolved,
     Routed,
@@ -143,8 +143,8 @@ impl Events {
     }
 }
 
-/// Why a request is rejected that reaches a device where nobody listens: an invalid service
-/// (InfiniBand Architecture Specification 1.4, volume 1, table 117).
+/// The reason for which a request is rejected that reaches a device where no process listens: an
+/// invalid service (InfiniBand Architecture Specification 1.4, volume 1, table 117).
 const NOBODY_LISTENS: i32 = 8;
 
 /// Returns what was said with an event; zeros behind it.

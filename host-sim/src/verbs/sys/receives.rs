@@ -66,7 +66,7 @@ impl Receives {
         Some((self.slabs.get_mut(slot / slots)?, slot % slots))
     }
 
-    /// Lends a slot to the device, for the next message of anybody.
+    /// Lends a slot to the device, for the next message of any peer.
     pub(in crate::verbs) fn post(&mut self, slot: usize) -> Result<(), VerbsError> {
         let stale = VerbsError::Call { call: "ibv_post_srq_recv", errno: Errno::EINVAL };
         let (bytes, queue) = (self.shape.1, self.queue.queue);

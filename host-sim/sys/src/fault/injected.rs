@@ -133,7 +133,7 @@ fn inflict(outcome: Outcome) -> Result<Fault, Errno> {
         Outcome::Short => return Ok(Fault { is_short: true, late_ms: 0 }),
         Outcome::Late(late_ms) => return Ok(Fault { is_short: false, late_ms }),
         Outcome::Stalls(ms) => sleep(ms),
-        // Goes on here when somebody continues it.
+        // Goes on here when another process continues it.
         Outcome::Stops => drop(raise(Signal::SIGSTOP)),
     }
     Ok(Fault::NONE)

@@ -114,7 +114,8 @@ fn a_link_goes_down_and_comes_back() {
 }
 
 /// The card is taken out below its users: both sides lose each other, what was registered is given
-/// back, and whoever comes then is told that there is no device. Afterwards there can be another.
+/// back, and ranks that come then are told that there is no device. Afterwards there can be
+/// another.
 #[test]
 fn the_device_is_removed() {
     let users = Command::new(std::env::current_exe().unwrap())

@@ -118,7 +118,7 @@ fn who_is_expected_is_connected_to() {
     until(&mut ranks, "loss", |ranks| ranks.iter().all(|rank| !rank.log.lost.is_empty()));
 }
 
-/// A peer that was let go of, or has let go, refuses: nobody waits for it.
+/// A peer that was let go of, or has let go, refuses: no rank waits for it.
 #[test]
 fn who_was_let_go_of_is_told_when_it_asks() {
     let mut ranks = job(2);

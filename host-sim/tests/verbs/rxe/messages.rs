@@ -47,7 +47,7 @@ fn who_does_not_poll_is_not_overrun() {
     let mut ranks = connected();
     let mut sent = 0_u8;
     let start = Clock::now();
-    // The other one is not polled: its window is all that can be taken.
+    // The receiver is not polled: its window is all that can be taken.
     let why = loop {
         match ranks[0].verbs.short(PeerId(1), &[sent], &[]) {
             Post::Done => sent += 1,

@@ -1,8 +1,8 @@
 //! Workloads of all ranks on blocks, one a rank.
 //!
-//! What a rank sends to another is what it had from that one when it last went the other way: fresh
-//! in its own cache alone. So block `r` of its buffer is that of its dealings with rank `r`, and
-//! the blocks of an all-to-all are the input of the next.
+//! The data that a rank sends to another are those it received from that rank when they last went
+//! the other way: fresh in its own cache alone. So block `r` of its buffer is that of its dealings
+//! with rank `r`, and the blocks of an all-to-all are the input of the next.
 
 use aldis_coll::layout::Block;
 use aldis_coll::neighbor::Neighbourhood;

@@ -34,7 +34,7 @@ fn main() -> Outcome<()> {
         return cores::print(cores?.try_into().map_err(|_| "usage: cores CORE0 CORE1")?);
     }
     let setup = Setup::from_arguments(1)?;
-    // A rank spins while it waits: it must not outlive whoever it waits for.
+    // A rank spins while it waits: it must not outlive the process it waits for.
     set_pdeathsig(Signal::SIGKILL)?;
     let inherited =
         std::env::var_os(SECOND).map(|_| std::io::stdin().as_fd().try_clone_to_owned()).transpose()?;

@@ -178,7 +178,7 @@ fn abandoned(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
             (false, false) => receive_for(ep, world, round, limit)?,
         }
     }
-    // Nobody leaves before the other is through.
+    // No rank leaves before the other is through.
     let other = Rank(1 - world.rank().0);
     ep.sendrecv(world, &[0u8], other, Tag(5), &mut [0u8], other, Tag(5))?;
     Ok(())
@@ -192,7 +192,7 @@ fn send_for(ep: &mut HostEndpoint, world: &Comm, round: u32, limit: Duration) ->
         Err(error) if error.cause != Cause::TimedOut => return Err(error.into()),
         _ => {}
     }
-    // Whoever takes this for the message is found out.
+    // A receiver that takes this for the message is found out.
     bytes.fill(0xDD);
     ep.send(world, &[0u8], other, Tag(5))?;
     Ok(())

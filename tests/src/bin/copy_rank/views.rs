@@ -57,7 +57,7 @@ fn send(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize, early: bool
         s.wait(first)?;
         s.wait(second).map(drop)
     })?;
-    // Whoever looks at it still is found out.
+    // A receiver that looks at it still is found out.
     data.fill(0xDD);
     Ok(())
 }
@@ -133,7 +133,7 @@ fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
         };
         data.fill(0xDD);
         ep.send(world, &[late], Rank(1), ANSWER)?;
-        // Nobody leaves while the other still looks.
+        // No rank leaves while the other still looks.
         ep.recv(world, &mut [0u8], Rank(1), ANSWER)?;
         return Ok(());
     }

@@ -254,7 +254,8 @@ fn an_exchange_with_nobody_replaces_nothing<T: Transport, P: Platform>(
     let status = ep.sendrecv_replace(&world, &mut buffer, Rank::NULL, Tag(1), Rank::NULL, Tag(1))?;
     assert_eq!((status.source, status.tag, status.bytes, buffer), (Rank::NULL, Tag::NONE, 0, [9; 30]));
     ep.attach_buffer(memory(30))?;
-    // Sent to itself, received from nobody: the message is there, and the buffer as it was.
+    // Sent to itself, received from the null process: the message is there, and the buffer as it
+    // was.
     ep.sendrecv_replace(&world, &mut buffer, Rank(0), Tag(1), Rank::NULL, Tag(1))?;
     assert_eq!(buffer, [9; 30]);
     let mut got = [0_u8; 30];

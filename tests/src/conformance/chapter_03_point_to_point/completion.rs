@@ -166,7 +166,7 @@ fn wait_some_takes_all_that_are_over_and_leaves_the_others<T: Transport, P: Plat
         for (tag, buffer) in (0..).zip(&mut buffers) {
             requests.push(scope.irecv(&world, buffer, Rank(1), Tag(tag))?);
         }
-        // Whoever has sent this has seen the two before matched; what it sent has come before it.
+        // The sender of this has seen the two before matched; what it sent has come before it.
         let sent = scope.irecv(&world, &mut nothing, Rank(1), Tag(999))?;
         scope.wait(sent)?;
         let mut seen = Vec::new();

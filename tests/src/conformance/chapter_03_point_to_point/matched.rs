@@ -239,8 +239,8 @@ fn a_matched_message_that_is_discarded_is_over_for_its_sender<T: Transport, P: P
     let world = ep.world();
     for (number, len) in (0..).zip(LENGTHS) {
         if world.rank() == Rank(0) {
-            // A send that is over only when somebody has taken its message may be told that nobody
-            // wants it.
+            // A send that is over only when a receive has taken its message may be told that no
+            // receive wants it.
             let sent = ep.ssend(&world, &message(number, len), Rank(1), Tag(1));
             assert!(matches!(sent.map_err(|error| error.cause), Ok(_) | Err(Cause::Declined)));
             ep.send(&world, &message(number, len), Rank(1), Tag(1))?;

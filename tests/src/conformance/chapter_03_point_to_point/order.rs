@@ -206,7 +206,7 @@ fn a_pair_that_matches_completes_whatever_else_waits<T: Transport, P: Platform>(
     let me = world.rank().0;
     let (mut late, mut buffer) = (vec![[0_u8; 8]; 8], [0_u8; 8]);
     if me == 0 {
-        // Eight receives that nobody serves until the last message, from another rank, is here.
+        // Eight receives that no sender serves until the last message, from another rank, is here.
         ep.scope(|scope| {
             let mut receives = Vec::new();
             for (tag, buffer) in (10..).zip(&mut late) {

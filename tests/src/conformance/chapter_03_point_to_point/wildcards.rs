@@ -73,7 +73,7 @@ fn receives_of_everything_get_everything_once<T: Transport, P: Platform>(
     let (me, size) = (world.rank().0, world.size());
     let mut buffers = vec![[0_u32; 2]; 6 * (size as usize - 1)];
     let data: Vec<[u32; 2]> = (0..6).map(|number| [me, number]).collect();
-    // Everybody sends to everybody else, and takes whatever comes.
+    // Every rank sends to every other, and takes whatever comes.
     ep.scope(|scope| {
         let mut requests = Vec::new();
         for buffer in &mut buffers {

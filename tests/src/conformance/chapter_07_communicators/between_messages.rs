@@ -218,7 +218,7 @@ fn what_nobody_received_goes_with_an_intercommunicator<T: Transport, P: Platform
     let copy = inter::dup(ep, &made.1)?;
     let mut got = [0_u8];
     if ep.world().rank().0 >= 2 {
-        // Small, so that it leaves wherever there is room for it, and nobody has to wait.
+        // Small, so that it leaves wherever there is room for it, and no rank has to wait.
         ep.attach_buffer(vec![0; 1].leak())?;
         ep.bsend(&copy, &[1_u8], copy.rank(), Tag(1))?;
         ep.flush_buffer()?;

@@ -63,8 +63,8 @@ fn what_is_one_endpoints_is_nothing_to_another() {
         two.send(&second, &vec![2u8; len], Rank(0), TAG).unwrap();
         let theirs = one.mprobe(&first, Rank(0), TAG).unwrap();
         let mut into = vec![0u8; len];
-        // Of no use, or it stands for the message that the other one matched itself: that is not
-        // there.
+        // Of no use, or it stands for the message that the other endpoint matched itself: that is
+        // not there.
         assert!(two.mrecv(theirs, &mut into).is_err());
         let ours = two.mprobe(&second, Rank(0), TAG).unwrap();
         let swapped = one.mrecv(ours, &mut into);

@@ -158,7 +158,7 @@ impl Trial for Desertion {
                 let receiving = here.irecv(&worlds[0], &mut into, Rank(1), TAG)?;
                 here.wait(receiving).map(drop)
             });
-            // The first is told, the others find nobody or nothing.
+            // The first is told, the others find no peer or no message.
             assert!(late.is_err() || into.iter().all(|byte| *byte == 1));
             drop((into, data));
             let again = Bytes::new(arenas[0], len, 9);

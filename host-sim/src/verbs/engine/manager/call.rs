@@ -259,7 +259,7 @@ impl<L: Connecting> Call<L> {
                 self.now = None;
                 let said = parties.read(&letter, &closed);
                 let said = said.filter(|word| matches!(word.kind, Kind::Close | Kind::Refuse));
-                // Where nobody listens, there is nobody any more.
+                // Where no process listens, the peer is gone.
                 tell(if is_there {
                     Heard::Word(said.unwrap_or(closed))
                 } else {

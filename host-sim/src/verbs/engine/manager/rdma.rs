@@ -131,7 +131,7 @@ impl Rdma {
             }
             What::Request(line, letter) => match Letter::decode(&letter) {
                 Some(letter) => self.request(line, letter),
-                // Nobody of ours.
+                // No rank of the job.
                 None => line.reject(&[]),
             },
             what => {
