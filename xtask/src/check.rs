@@ -5,6 +5,7 @@ mod change;
 mod clock;
 mod plan;
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,18 +21,21 @@ use self::plan::{CheckTask, TaskKind};
 use crate::steps::Outcome;
 use crate::table::Table;
 use crate::workspace::{self, Workspace};
-use crate::{arrows, fences, shell};
+use crate::{arrows, fences, limit, shell};
 
 /// Seconds within which there is a verdict.
 const SECONDS: f64 = 60.0;
+/// The least time that a task gets that has begun.
+const LEAST_S: f64 = 1.0;
 
 /// Formats, lints and tests what a change touches, then what stands above it, and says what it left
 /// out.
 ///
 /// The change is what differs from the upstream branch, committed or not, or what is named. Tasks
-/// run nearest first; one that took longer the last time than there is time left is left out, and
-/// the command that runs it is printed. The first run in a tree builds what it needs and takes
-/// longer. Before a merge, `cargo xtask test` proves everything.
+/// run nearest first. One that took longer the last time than there is time left is left out, one
+/// that does not end in time is ended, and the commands that run them are printed. What was changed
+/// is linted and its tests are built however long that takes, which is long in a tree where nothing
+/// is built yet. Before a merge, `cargo xtask test` proves everything.
 #[derive(Args)]
 pub(crate) struct Check {
     /// Only these files or folders instead of what git tells
@@ -121,27 +125,27 @@ impl CheckSession<'_> {
     fn go(&mut self, task: &CheckTask) {
         // What was changed is always looked at: a verdict that leaves it out would be none.
         if !task.is_near && self.is_late(self.clock.last(&task.name)) {
-            let error = None;
-            self.note(TaskReport { name: task.name.clone(), seconds: 0.0, error, command: task.command() });
+            self.leave_out(&task.name, task.command());
             return;
         }
+        let limit = if task.is_near { None } else { self.left() };
         match &task.work {
-            TaskKind::Tests { .. } => self.tests(task),
+            TaskKind::Tests { .. } => self.tests(task, limit),
             _ => {
                 let outcome = |work: &TaskKind| match work {
                     TaskKind::Arrows => arrows::check(),
                     TaskKind::Fences => fences::check(),
                     _ => shell::run(&mut work.cargo()).map(|()| Outcome::Passed(String::new())),
                 };
-                self.timed(&task.name, task.command(), || outcome(&task.work).map(drop));
+                self.timed(&task.name, task.command(), limit, || outcome(&task.work).map(drop));
             }
         }
     }
 
     /// Builds the tests of packages and runs their programs, those that end soon first.
-    fn tests(&mut self, task: &CheckTask) {
+    fn tests(&mut self, task: &CheckTask, limit: Option<Duration>) {
         let (mut programs, workspace) = (Vec::new(), self.workspace);
-        self.timed(&task.name, task.command(), || {
+        self.timed(&task.name, task.command(), limit, || {
             programs = plan::programs(&task.work, workspace)?;
             Ok(())
         });
@@ -154,22 +158,47 @@ impl CheckSession<'_> {
         for (last, program) in known {
             let command = program.command();
             if self.is_late(Some(last)) {
-                self.note(TaskReport { name: of(&program), seconds: 0.0, error: None, command });
+                self.leave_out(&of(&program), command);
             } else {
-                self.timed(&of(&program), command, || program.run());
+                self.timed(&of(&program), command, self.left(), || program.run());
             }
         }
     }
 
-    fn timed(&mut self, name: &str, command: String, work: impl FnOnce() -> Result<()>) {
+    /// The time that is left; `None` if there is no bound.
+    fn left(&self) -> Option<Duration> {
+        let left = self.options.seconds - self.start.elapsed().as_secs_f64();
+        (!self.options.all).then(|| Duration::from_secs_f64(left.max(LEAST_S)))
+    }
+
+    fn leave_out(&mut self, name: &str, command: String) {
+        self.clock.pass_over(name);
+        self.note(TaskReport { name: name.into(), seconds: 0.0, error: None, command });
+    }
+
+    /// Does a task. One that is not done within the limit is ended and counts as left out: what it
+    /// has built stays for the next time.
+    fn timed(
+        &mut self,
+        name: &str,
+        command: String,
+        limit: Option<Duration>,
+        work: impl FnOnce() -> Result<()>,
+    ) {
         let start = Instant::now();
-        let result = work();
-        let seconds = start.elapsed().as_secs_f64();
+        let result = match limit {
+            Some(limit) => limit::within(limit, work),
+            None => work(),
+        };
+        let took = start.elapsed();
+        let seconds = took.as_secs_f64();
         let error = result.err().map(|error| format!("{error:#}"));
-        if error.is_none() {
+        let is_ended = error.is_some() && limit.is_some_and(|limit| took >= limit);
+        if error.is_none() || is_ended {
             self.clock.note(name, seconds);
         }
-        self.note(TaskReport { name: name.into(), seconds, error: Some(error), command });
+        let error = if is_ended { None } else { Some(error) };
+        self.note(TaskReport { name: name.into(), seconds, error, command });
     }
 
     fn note(&mut self, went: TaskReport) {
