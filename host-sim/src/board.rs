@@ -3,7 +3,7 @@
 //!
 //! The rank is the single writer; the launcher reads, also after the rank has died, so a hang or a
 //! death can be explained without the victim's help. Everything is a plain atomic store; a
-//! [note](note) of several words is read whole or found to be none. `tests/models` explores both
+//! note of several words is read whole or found to be none. `tests/models` explores both
 //! that and the mark at the start.
 
 use core::fmt;
