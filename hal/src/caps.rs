@@ -91,7 +91,7 @@ impl Cost {
     }
 }
 
-/// Everything the protocol selection needs to know of a transport towards a peer.
+/// The properties of a transport towards a peer that protocol selection needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Caps {
@@ -103,9 +103,9 @@ pub struct Caps {
     pub cost: Cost,
     /// The price of a one-sided read of that many bytes, with [`Features::GET`].
     pub read_cost: Cost,
-    /// The same of a one-sided write until it can be seen there, with [`Features::PUT`].
+    /// The price of a one-sided write until it can be seen there, with [`Features::PUT`].
     pub write_cost: Cost,
-    /// The same of a read of memory that is mapped, with [`Features::MAPPABLE`].
+    /// The price of a read of memory that is mapped, with [`Features::MAPPABLE`].
     pub mapped_cost: Cost,
 }
 

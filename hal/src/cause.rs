@@ -1,4 +1,4 @@
-//! Why something did not happen: one vocabulary from the driver to the user's error.
+//! The causes of failures: one vocabulary from the driver to the user's error.
 
 use core::fmt;
 
@@ -41,7 +41,7 @@ pub enum Resource {
     DeviceMemory,
     /// Files that the process may have open.
     Descriptors,
-    /// Sets of control lines (communicators that carry out collectives by them), or the lines of
+    /// Sets of control slots (communicators that carry out collectives by them), or the slots of
     /// one (such collectives under way on it).
     ControlLines,
 }
@@ -138,7 +138,7 @@ pub enum Cause {
     Full(Resource) = 1,
     /// A table of the storage is smaller than the job needs.
     TooSmall {
-        /// Which table.
+        /// The table that is too small.
         what: Resource,
         /// Entries needed.
         need: u32,
@@ -290,7 +290,7 @@ pub enum Cause {
     SignatureMismatch {
         /// The signature's hash at the sender, folded to 32 bits.
         sent: u32,
-        /// That of as many bytes of the receive's types; zero if they end inside an element.
+        /// The hash of as many bytes of the receive's types; zero if they end inside an element.
         expected: u32,
     },
     /// A message whose bytes are not those that were sent.

@@ -56,7 +56,7 @@ pub unsafe fn copy_raw(from: *const u8, to: *mut u8, count: usize) {
     unsafe { from.copy_to_nonoverlapping(to, count) }
 }
 
-/// The same in pieces that no string move is taken for.
+/// Copies `count` bytes in pieces for which no string move is used.
 ///
 /// # Safety
 /// As of [`copy_raw`].

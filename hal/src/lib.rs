@@ -14,7 +14,7 @@
 //! | [`platform`] | clock, idle policy, entropy, and the note of what a rank is doing |
 //! | [`mmio`], [`memory`] | device registers and memory that a device reads or writes |
 //! | [`copy`](mod@copy) | copying bytes: no way to panic, no slow way |
-//! | [`id`], [`time`], [`cause`] | value types everyone shares |
+//! | [`id`], [`time`], [`cause`] | value types that all crates share |
 //!
 //! Invariants: no heap, no `std`, nothing here blocks, and no type names a driver or a protocol.
 //! Deliberately absent: a registration cache (registration is explicit), dynamic dispatch on a

@@ -1,8 +1,8 @@
-//! Control lines: memory of a node's ranks through which they carry out collectives together,
-//! without messages.
+//! Control slots, *lines* for short: memory of a node's ranks through which they carry out
+//! collectives together, without messages.
 //!
 //! Every rank has a few *sets* of lines. A set serves one communicator at a time, by the same
-//! number on all its ranks. In it the rank has, for everybody of the communicator to read and for
+//! number on all its ranks. In it the rank has, for all ranks of the communicator to read and for
 //! itself alone to write:
 //!
 //! * **lines**, used in turn: the k-th collective of the communicator has line `k mod lines`, in
@@ -14,12 +14,12 @@
 //! * how far it has come: the collectives that it has *finished*, and the positions it is *done*
 //!   with.
 //!
-//! # Why nothing is overwritten that somebody still reads
+//! # Why nothing is overwritten that a rank still reads
 //!
 //! A rank writes its line of collective `n` once every rank of the communicator has finished
 //! collective `n - lines`, and a chunk at position `k` once every rank is done with position `k -
 //! chunks`. So a rank is ahead of the slowest by at most `lines` collectives and `chunks`
-//! positions, and a reader that has not finished finds what it was told of. Two would do for
+//! positions, and a reader that has not finished finds what was published to it. Two would do for
 //! correctness, as the next collective cannot end before this one was begun by all; more let a root
 //! run ahead.
 //!
@@ -49,7 +49,7 @@ pub struct LinesShape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Note {
-    /// Which collective it is in, as a number: whoever is in another has made a mistake.
+    /// The collective that the rank is in, as a number: a rank in another one has made a mistake.
     pub operation: u8,
     /// The root's rank, modulo 32; zero where there is none.
     pub root: u8,
@@ -87,8 +87,8 @@ pub const fn is_earlier(one: u32, other: u32) -> bool {
 /// What stands after them, if that contribution could be in the line, is of no meaning.
 pub const START_BYTES: usize = 4;
 
-/// The lines of this rank and, to be read, those of others. A set is used by whoever has opened it,
-/// and only then.
+/// The lines of this rank and, to be read, those of others. A set is used by the caller that has
+/// opened it, and only then.
 ///
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
 /// and wrap around.
@@ -129,7 +129,7 @@ pub trait Lines {
     /// is [told](Self::tell); `None` where [`publish`](Self::publish) would return false.
     fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
-    /// Lets everybody read this rank's line of a collective, which was there to be written.
+    /// Publishes this rank's line of a collective, which was there to be written.
     fn tell(&mut self, set: u32, number: u32, note: Note);
 
     /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not
@@ -159,7 +159,7 @@ pub trait Lines {
     /// what stands in it, as far as is known.
     fn fill(&mut self, set: u32, position: u32) -> Option<&mut [u8]>;
 
-    /// Lets everybody read this rank's chunks up to and with `position`.
+    /// Publishes this rank's chunks up to and with `position`.
     fn filled(&mut self, set: u32, position: u32);
 
     /// The chunk of `peer`, which may be this rank itself, at a position that this rank is not done
@@ -170,7 +170,7 @@ pub trait Lines {
     /// cannot be read, like [`look`](Self::look).
     fn chunk(&self, set: u32, position: u32, peer: PeerId) -> Result<Option<&[u8]>, Cause>;
 
-    /// This rank is done with everybody's chunks up to and with `position`.
+    /// Records that this rank is done with all ranks' chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
     /// Returns how far `peer` has come, which may be this rank itself; all the way, once its set is

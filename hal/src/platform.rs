@@ -13,7 +13,7 @@ use crate::time::Instant;
 #[non_exhaustive]
 #[repr(u32)]
 pub enum Operation {
-    /// Nothing: computing, or not started.
+    /// No operation: computing, or not started.
     #[default]
     None = 0,
     /// Joining the job.
@@ -56,35 +56,35 @@ pub enum Operation {
     Exscan = 19,
     /// A block of every rank to one rank.
     Gather = 20,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of every rank to one rank.
     Gatherv = 21,
     /// A block of one rank to every rank.
     Scatter = 22,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of one rank to every rank.
     Scatterv = 23,
     /// A block of every rank to every rank.
     Allgather = 24,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of every rank to every rank.
     Allgatherv = 25,
     /// A block of every rank for every rank.
     Alltoall = 26,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of every rank for every rank.
     Alltoallv = 27,
-    /// The same with blocks of unlike types.
+    /// Blocks of unlike types of every rank for every rank.
     Alltoallw = 28,
     /// A reduction whose result is divided among the ranks, in blocks of unlike lengths.
     ReduceScatter = 29,
-    /// The same in blocks of one length.
+    /// A reduction whose result is divided among the ranks, in blocks of one length.
     ReduceScatterBlock = 30,
     /// A block of every rank to its neighbours.
     NeighborAllgather = 31,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of every rank to its neighbours.
     NeighborAllgatherv = 32,
     /// A block of every rank for each of its neighbours.
     NeighborAlltoall = 33,
-    /// The same with blocks of unlike lengths.
+    /// Blocks of unlike lengths of every rank for each of its neighbours.
     NeighborAlltoallv = 34,
-    /// The same with blocks of unlike types.
+    /// Blocks of unlike types of every rank for each of its neighbours.
     NeighborAlltoallw = 35,
 }
 
@@ -129,7 +129,7 @@ impl Operation {
         Self::NeighborAlltoallw,
     ];
 
-    /// The operation with this number, for whoever reads a note of another process.
+    /// The operation with this number, for the reader of another process's note.
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
     }

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::Cause;
 
-/// Why a post cannot be taken just now. A state, not a fault: the transport calls
+/// The reason why a post cannot be taken just now. A state, not a fault: the transport calls
 /// [`Sink::ready`](crate::Sink::ready) for the peer when it is worth another try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -45,7 +45,7 @@ pub enum Post {
     Never(Cause),
 }
 
-/// Why a slot could not be reserved: the two negative outcomes of [`Post`].
+/// The reason why a slot could not be reserved: the two negative outcomes of [`Post`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Refusal {

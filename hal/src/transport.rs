@@ -73,13 +73,13 @@ pub trait Sink {
     fn lost(&mut self, peer: PeerId, cause: Cause);
 }
 
-/// Which memory or peer to let go of.
+/// The memory or peer to let go of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Quiesce {
-    /// Everything queued to or from this peer.
+    /// All operations queued to or from this peer.
     Peer(PeerId),
-    /// Everything that touches this registered region.
+    /// All operations that touch this registered region.
     Region(RegionId),
     /// The one queued post with this token.
     Post(Token),
@@ -165,9 +165,9 @@ pub trait Transport {
         Ok(())
     }
 
-    /// Something waits for a message of `peer`. A transport that notices a death on connections
-    /// alone makes one to it, or the wait would never end; nothing is to be done where deaths are
-    /// noticed anyway.
+    /// Announces that the caller waits for a message of `peer`. A transport that notices a death on
+    /// connections alone makes one to it, or the wait would never end; nothing is to be done where
+    /// deaths are noticed anyway.
     fn expect(&mut self, _peer: PeerId) {}
 
     /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no
@@ -264,7 +264,7 @@ pub trait Transport {
     /// Takes a region back, in bounded local time and without the peers' help. The transport no
     /// longer touches it when this returns, and no peer reads anything of it that it takes for what
     /// it asked for. Whatever was queued on it is over without a completion, or with one by
-    /// [`Cause::Cancelled`]. It does not panic: whoever writes a [`register`](Self::register)
+    /// [`Cause::Cancelled`]. It does not panic: the implementer of [`register`](Self::register)
     /// promises that, since the memory is let go of next.
     ///
     /// # Errors
@@ -303,13 +303,13 @@ pub trait Transport {
     }
 
     /// Returns true if everything that was posted has arrived, as far as this side can know, and
-    /// nothing is owed in return. A transport that repeats what is lost must be polled until then;
+    /// nothing is due in return. A transport that repeats what is lost must be polled until then;
     /// what it still holds when polling ends is lost.
     fn is_idle(&self) -> bool {
         true
     }
 
-    /// The control lines of this rank, for collectives among ranks that share memory.
+    /// The control slots of this rank, for collectives among ranks that share memory.
     fn lines(&mut self) -> Option<&mut dyn Lines> {
         None
     }

@@ -85,7 +85,7 @@ impl Card {
         Self { version: VERSION, rank: peer.0, epoch: epoch.0, room, order, words, address: Vec::new() }
     }
 
-    /// Whose card it is.
+    /// The peer whose card this is.
     pub const fn peer(&self) -> PeerId {
         PeerId(self.rank)
     }

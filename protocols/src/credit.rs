@@ -94,14 +94,14 @@ impl Window {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Grant {
     received: u16,
-    /// Of how many the peer may ever have sent, and of how many it has been told so.
+    /// The number that the peer may ever have sent; `told` is how much of that was announced to it.
     limit: u16,
     told: u16,
     size: u16,
 }
 
 impl Grant {
-    /// Nothing promised.
+    /// A grant that promises nothing.
     pub const NONE: Self = Self { received: 0, limit: 0, told: 0, size: 0 };
 
     /// Room for `size` messages, promised to one peer.

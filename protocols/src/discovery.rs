@@ -31,10 +31,10 @@
 //! # What is refused
 //!
 //! Bytes that are no message of this version, damaged ones, messages of another job or of a job of
-//! another size; and whoever claims a rank that another station has, or this side's own: the first
-//! station keeps a rank, and a rank that boots again keeps its station's address. All of that is
-//! counted ([`Refused`]) and has no other effect. There is no protection from a station that forges
-//! the address of another: the job's key keeps jobs apart, and is no secret.
+//! another size; and a station that claims a rank that another station has, or this side's own: the
+//! first station keeps a rank, and a rank that boots again keeps its station's address. All of that
+//! is counted ([`Refused`]) and has no other effect. There is no protection from a station that
+//! forges the address of another: the job's key keeps jobs apart, and is no secret.
 //!
 //! ```
 //! use aldis_hal::nic::Mac;

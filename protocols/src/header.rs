@@ -149,7 +149,7 @@ pub enum Kind {
     Data = 5,
     /// The sender has sent what was asked for, or will not.
     Finish = 6,
-    /// Nothing but the credits that every header carries.
+    /// No payload: only the credits that every header carries.
     Credit = 7,
     /// A [`Control`](crate::Control) message.
     Control = 8,
@@ -160,7 +160,7 @@ pub enum Kind {
     Seek = 10,
     /// The first message held back that fits.
     Offer = 11,
-    /// None does.
+    /// No message held back fits.
     Nothing = 12,
     /// The offer is not taken, and the message stays where it is; or it is taken, and its data
     /// asked for later.
@@ -259,8 +259,8 @@ impl Header {
         }
     }
 
-    /// The same of a [signed](Kind::Signed) message, with a hash of the sequence of its basic
-    /// types.
+    /// This header made one of a [signed](Kind::Signed) message, with a hash of the sequence of its
+    /// basic types.
     #[must_use]
     #[inline]
     pub const fn signed(self, signature: u32) -> Self {
@@ -305,7 +305,8 @@ impl Header {
         Some((Self::from_raw(&raw, Kind::Eager), rest))
     }
 
-    /// The same of a signed message, with its signature.
+    /// A whole [signed](Kind::Signed) message, its signature and its payload, if that is what the
+    /// bytes are.
     #[inline(always)]
     pub fn parse_signed(bytes: &[u8]) -> Option<(Self, u32, &[u8])> {
         let (raw, rest) = RawHeader::read_from_prefix(bytes).ok()?;
@@ -347,9 +348,9 @@ impl Header {
         }
     }
 
-    /// The same bytes in words. Whoever copies them by words is handed them in registers: bytes
-    /// that are stored in small pieces and loaded in larger ones wait until all stores before them
-    /// are done, of which one may be for a line that another core has.
+    /// These bytes in words. A caller that copies them by words gets them in registers: bytes that
+    /// are stored in small pieces and loaded in larger ones wait until all stores before them are
+    /// done, of which one may be for a line that another core has.
     #[inline]
     fn words(&self) -> [U64; HEADER_BYTES / 8] {
         let Limits { envelopes, blocks } = self.limits;

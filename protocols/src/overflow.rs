@@ -2,7 +2,7 @@
 //! bound never makes a legal program wait for ever.
 //!
 //! A sender without credit holds its messages back, in order. If the receiver's envelopes are full
-//! of messages that nobody has posted a receive for, none of them goes, and the one that a posted
+//! of messages that no posted receive matches, none of them is sent, and the one that a posted
 //! receive waits for may be among those held back. So the sender says that it holds some, and the
 //! receiver asks it about its receives, one at a time, the one posted first first:
 //!
@@ -55,7 +55,7 @@ enum Notice {
     Quiet,
     /// A notice to the receiver is due.
     Due,
-    /// The receiver has been told, and will ask for whatever it posts.
+    /// The receiver has been notified, and will ask for each receive that it posts.
     Told,
 }
 
@@ -82,9 +82,9 @@ pub struct Seek {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Holder {
-    /// Nobody: no question is open.
+    /// The receive that the open question is about; no request if none is open.
     question: Seek,
-    /// Nobody: no offer stands.
+    /// The message that is offered; no request if no offer stands.
     offered: Handle,
     notice: Notice,
 }
@@ -97,14 +97,15 @@ impl Holder {
         notice: Notice::Quiet,
     };
 
-    /// A message was put in line. *Stalled* is due from now on, should the line have no credit.
+    /// Records that a message was put into the queue. *Stalled* is due from now on, should the
+    /// queue have no credit.
     pub fn held_back(&mut self) {
         if self.notice == Notice::Quiet {
             self.notice = Notice::Due;
         }
     }
 
-    /// Returns true if the receiver is to be told, if the line has no credit.
+    /// Returns true if the receiver is to be notified, should the queue have no credit.
     pub fn is_notice_due(&self) -> bool {
         self.notice == Notice::Due
     }
@@ -117,7 +118,7 @@ impl Holder {
     /// The receiver asks. It may do so before it has settled an offer; the answer waits for that.
     ///
     /// # Errors
-    /// [`Malformed::Control`] while it waits for an answer, or if it asks for nobody.
+    /// [`Malformed::Control`] while it waits for an answer, or if it names no request.
     pub fn asked(&mut self, seek: Seek) -> Result<(), Malformed> {
         if somebody(self.question.receiver).is_some() || somebody(seek.receiver).is_none() {
             return Err(Malformed::Control);
@@ -192,14 +193,14 @@ enum Asking {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 enum Verdict {
-    /// Nothing yet: it is held.
+    /// No answer yet: the offer is held.
     #[default]
     Open,
     Declined,
     Taken,
 }
 
-/// Which receive to ask about next.
+/// The receive to ask about next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Next {
@@ -217,7 +218,7 @@ pub struct Seeker {
     posted: Posted,
     /// With `after`: the last receive answered *nothing*, as all posted before it were.
     cursor: u32,
-    /// The message that is offered. Nobody: none is.
+    /// The message that is offered; no request if there is none.
     offer: Handle,
     verdict: Verdict,
     asking: Asking,
@@ -255,7 +256,7 @@ impl Seeker {
         self.stalled
     }
 
-    /// Which receive to ask about, if one can be asked about now.
+    /// Returns the receive to ask about, if one can be asked about now.
     pub fn next(&self) -> Option<Next> {
         let idle = self.asking == Asking::No && somebody(self.offer).is_none();
         (self.stalled && idle).then_some(if self.after { Next::After(self.cursor) } else { Next::First })

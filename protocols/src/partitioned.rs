@@ -11,13 +11,14 @@
 //! ```
 //!
 //! Both sides cut the same bytes, each into partitions of its own number and of equal length. What
-//! moves are the *receiver's* partitions: one goes as soon as all of the sender's that it overlaps
-//! are ready, whole, in order within itself, before the next one begins. So both sides need a bit
-//! for each partition and one place in the one that is under way, and the receiver knows which have
-//! arrived without being told. A round is over at the sender when all has been sent, at the
-//! receiver when all is there. Without a grant nothing is sent, so data always has a place.
+//! moves are the *receiver's* partitions: one is sent as soon as all of the sender's that it
+//! overlaps are ready, whole, in order within itself, before the next one begins. So both sides
+//! need a bit for each partition and one place in the one that is under way, and the receiver knows
+//! which have arrived without being told. A round is over at the sender when all has been sent, at
+//! the receiver when all is there. Without a grant nothing is sent, so data always has a place.
 //!
-//! A message of no bytes has one partition on the wire: it goes when all of the sender's are ready.
+//! A message of no bytes has one partition on the wire: it is sent when all of the sender's are
+//! ready.
 //!
 //! The receiver sends its first grant when the message is matched, also if it has not started a
 //! round yet: the sender learns that it is matched, and both whether they agree in its length. A
@@ -96,7 +97,7 @@ pub const fn check(partitions: u32, length: u64) -> Result<(), Cause> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum PartStep {
-    /// Nothing until a partition gets ready or a grant comes.
+    /// Wait until a partition gets ready or a grant comes.
     Wait,
     /// Send bytes `offset..offset + len` to the request `receiver`.
     Data {
@@ -311,7 +312,7 @@ pub struct PartReceiver {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct GrantDue {
-    /// Whom to tell.
+    /// The request that the grant is for.
     pub sender: Handle,
     /// The receiver's partitions.
     pub partitions: u32,
@@ -350,7 +351,7 @@ impl PartReceiver {
         self.own as u32
     }
 
-    /// Returns true if the sender has been told that it is matched.
+    /// Returns true if the sender has been notified that it is matched.
     pub const fn is_told(&self) -> bool {
         self.is_told
     }

@@ -46,7 +46,7 @@ pub use writer::{Writer, WriterStep};
 pub enum SenderStep {
     /// Announce the message.
     Announce,
-    /// Nothing until the receiver asks.
+    /// Wait until the receiver asks.
     Wait,
     /// Send bytes `offset..offset + len` to the request `receiver`.
     Data {
@@ -64,7 +64,7 @@ pub enum SenderStep {
         /// The outcome to report.
         status: Finish,
     },
-    /// Nothing, ever again.
+    /// Do nothing, ever again.
     Done,
 }
 
@@ -239,9 +239,9 @@ impl Sender {
         self.phase = SenderPhase::Done;
     }
 
-    /// The user's memory is no longer there. Announced already, the machine must live on until the
-    /// receiver asks and has been told; true then. Not announced yet, there is nobody to tell:
-    /// false, and it is done.
+    /// Withdraws the message, as the user's memory is no longer there. Announced already, the
+    /// machine must live on until the receiver asks and gets its answer: true then. Not announced
+    /// yet, there is no receiver to answer: false, and it is done.
     pub fn withdraw(&mut self) -> bool {
         self.withdrawn = true;
         self.in_flight = 0;
@@ -272,7 +272,7 @@ pub enum ReceiverStep {
         /// Another piece will be asked for.
         more: bool,
     },
-    /// Nothing until data comes.
+    /// Wait until data comes.
     Wait,
     /// The piece is here; the next one is to be chosen ([`Receiver::next`]).
     Piece,
@@ -311,9 +311,9 @@ pub struct Receiver {
 enum Invitation {
     #[default]
     None,
-    /// The sender is to be told the key.
+    /// The key is to be sent to the sender.
     Due,
-    /// The sender has been told.
+    /// The key has been sent.
     Sent,
 }
 

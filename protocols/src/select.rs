@@ -1,5 +1,5 @@
-//! Which protocol a message takes, from the transport's capabilities and cost and the receiver's
-//! limits - and why each other protocol was not taken.
+//! The selection of a message's protocol, from the transport's capabilities and cost and the
+//! receiver's limits - and why each other protocol was not taken.
 //!
 //! Prices are LogGP sums over the messages a protocol sends (see [`Cost`]): eager is one message
 //! and, if it comes unexpected, as every other is taken to, one more copy; rendezvous is two
@@ -66,25 +66,26 @@ pub struct Thresholds {
     pub eager_end: u32,
     /// Payload of a data fragment, bytes.
     pub fragment_bytes_max: u32,
-    /// Those that are not copied.
+    /// The sizes of messages that are not copied.
     pub direct: Direct,
 }
 
-/// Sizes of messages that one side's transport moves in the other one's memory.
+/// Sizes of messages that one side's transport moves in the other side's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Direct {
     /// Smallest payload that the receiver reads from the sender's memory, and the largest plus one;
     /// zero if nothing is read, `u32::MAX` if there is no end to it.
     read: (u32, u32),
-    /// The same of those that the sender writes into the receiver's.
+    /// Smallest payload that the sender writes into the receiver's memory, and the largest plus
+    /// one, with the same two exceptions.
     write: (u32, u32),
     /// Smallest payload that is read where it is mapped, if it is; zero if no memory is.
     mapped_start: u32,
 }
 
 impl Direct {
-    /// None.
+    /// No sizes.
     pub const NONE: Self = Self { read: (0, 0), write: (0, 0), mapped_start: 0 };
 }
 
@@ -228,8 +229,8 @@ impl Thresholds {
         (2 * control).saturating_add(caps.cost.message_ns(len)).saturating_add(overheads)
     }
 
-    /// Everything that decides about a message of `len` bytes, and whether its memory is `mapped`
-    /// at the receiver, if that is known.
+    /// Returns the plan for a message of `len` bytes: all that decides about it. `mapped` says
+    /// whether its memory is mapped at the receiver, if that is known.
     pub fn plan(&self, caps: &Caps, room: &Room, len: u64, mapped: Option<bool>) -> Plan {
         let verdict = |protocol| match protocol {
             Protocol::Inline if len < u64::from(self.inline_end) => {

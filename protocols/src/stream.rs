@@ -15,13 +15,13 @@
 //!
 //! **Both prove themselves.** A tag is a [`Mac`] with the key of the job over both greetings, and
 //! so over both nonces, ranks, lives, the link and the attempt; the two sides' tags have different
-//! labels. Whoever does not hold the key can make none, replay none and send none back. What the
-//! key itself protects is the handshake alone: data needs TLS below.
+//! labels. A side that does not hold the key can make none, replay none and send none back. What
+//! the key itself protects is the handshake alone: data needs TLS below.
 //!
 //! **Crossing.** Both may make connections at once, through whatever addresses, and lose them. The
 //! lower rank [`chooses`]: it selects the first connection on which both have proven themselves,
-//! and no second while it has that one. The higher takes what is selected. So they cannot disagree,
-//! and if only one of them can reach the other, that direction serves.
+//! and no second while it has the first. The higher takes what is selected. So they cannot
+//! disagree, and if only one of them can reach the other, that direction serves.
 //!
 //! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces
 //! an earlier of the same dialler that was selected and not confirmed: the peer has given that up,

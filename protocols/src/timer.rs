@@ -31,7 +31,7 @@ impl Timer {
     }
 
     /// If it was set `span` after `then`, it is set `span` after `now`, less a nanosecond: it is
-    /// not moved again from there, or whoever retimes for ever would keep it from passing.
+    /// not moved again from there, or a caller that retimes for ever would keep it from passing.
     #[inline]
     pub(crate) fn retime(&mut self, then: Instant, now: Instant, span: u64) {
         let mut set_then = Self::OFF;
@@ -51,7 +51,7 @@ impl Timer {
         due
     }
 
-    /// When it passes.
+    /// The time at which it passes.
     #[inline]
     pub(crate) fn at(self) -> Option<Instant> {
         self.0.map(|at| Instant(at.get()))

@@ -166,7 +166,7 @@ impl Connect {
         self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is to be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         Timer::earliest([self.retry, self.deadline])
@@ -191,7 +191,7 @@ impl Connect {
         confirmed.then(|| self.open())
     }
 
-    /// Takes in a message from the peer's address.
+    /// Handles a message from the peer's address.
     pub fn handle(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
         match (message.kind, self.objection(setup, message)) {
             (Kind::Hello, Some(why)) => {

@@ -12,7 +12,7 @@ pub const MESSAGE_BYTES_MAX: usize = 64;
 /// The first bytes of every message.
 const MAGIC: [u8; 4] = *b"Ald1";
 
-/// Why a peer is refused.
+/// The reason why a peer is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Refusal {
@@ -88,7 +88,7 @@ pub struct Message {
     pub job: u64,
     /// The sender.
     pub rank: u32,
-    /// Whom it believes the receiver to be.
+    /// The rank that the sender believes the receiver to be.
     pub to: u32,
     epoch: u32,
     /// The limits of what the sender can take; nothing if it speaks another version.

@@ -1,4 +1,4 @@
-//! The settings that the two sides bring along, and the events that the caller is told.
+//! The settings that the two sides bring along, and the events that the caller gets.
 
 use aldis_hal::Epoch;
 
@@ -34,7 +34,7 @@ pub struct Setup {
     pub offer: Offer,
     /// The least that a peer's frames must be able to carry.
     pub frame_bytes_min: u16,
-    /// When a message that found no answer is first repeated; at least 1.
+    /// The time after which a message that found no answer is first repeated; at least 1.
     pub retry_first_ns: u64,
     /// The longest interval between repetitions.
     pub retry_max_ns: u64,

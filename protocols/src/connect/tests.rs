@@ -17,7 +17,7 @@ use world::{Budget, Step, World};
 use crate::explore::{self, Broken, Counterexample, Explored, World as _};
 use crate::sabotage::{Defect, with};
 
-/// No frame is delivered more often than this before the wire is empty, if nobody's timer fires.
+/// No frame is delivered more often than this before the wire is empty, if no rank's timer fires.
 const BURST_MAX: u32 = 40;
 
 fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {

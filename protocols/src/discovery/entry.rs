@@ -19,7 +19,7 @@ pub struct Entry {
     pub(super) challenge: u32,
     pub(super) station: Mac,
     length: u8,
-    /// The user has not heard of this card.
+    /// True while this card has not been reported to the user.
     pub(super) news: bool,
     card: [u8; CARD_BYTES_MAX],
 }
@@ -27,7 +27,7 @@ pub struct Entry {
 const _: () = assert!(CARD_BYTES_MAX <= u8::MAX as usize, "a length must fit");
 
 impl Entry {
-    /// Nobody. All-zero, so that a static table takes no room in an image.
+    /// No station. All-zero, so that a static table takes no room in an image.
     pub const EMPTY: Self = Self {
         epoch: 0,
         previous: 0,

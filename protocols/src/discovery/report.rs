@@ -28,7 +28,7 @@ pub struct Refused {
     pub stale: u64,
 }
 
-/// Why a message is refused.
+/// The reason why a message is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Refusal {
     Malformed(Malformed),

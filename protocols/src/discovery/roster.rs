@@ -34,7 +34,7 @@ pub struct Setup {
     pub size: u32,
     /// This side's life.
     pub epoch: Epoch,
-    /// When the first hello is repeated; at least 1.
+    /// The time after which the first hello is repeated; at least 1.
     pub retry_first_ns: u64,
     /// The longest interval between hellos.
     pub retry_max_ns: u64,
@@ -78,7 +78,7 @@ pub struct Roster<'m> {
     /// Ranks of whom another card than the known one was seen, and who have not said yet which is
     /// theirs.
     doubted: u32,
-    /// Cards that the user has not heard of.
+    /// Cards that have not been reported to the user.
     news: u32,
     /// The number of the last hello; never zero.
     number: u32,
@@ -98,7 +98,7 @@ pub struct Roster<'m> {
 }
 
 impl<'m> Roster<'m> {
-    /// A roster that knows nobody, in the caller's memory: an entry for each rank.
+    /// A roster that knows no station, in the caller's memory: an entry for each rank.
     ///
     /// # Errors
     /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank
@@ -275,7 +275,7 @@ impl<'m> Roster<'m> {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is to be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         if self.begins {
@@ -324,13 +324,13 @@ impl<'m> Roster<'m> {
         self.retry.set(self.now, interval);
     }
 
-    /// Something is missing, in doubt, or late.
+    /// Returns true if a card is missing, in doubt, or late.
     const fn is_searching(&self) -> bool {
         !self.is_complete() || (self.doubted != 0 && !self.overdue)
     }
 
-    /// Whom the next hello asks: ranks that are missing or in doubt, from the window on if there
-    /// are any.
+    /// The ranks that the next hello asks: those that are missing or in doubt, from the window on
+    /// if there are any.
     fn asked(&self) -> Asked {
         let wanted = || self.ranks(|entry| !entry.is_known() || entry.challenge != 0);
         let first = wanted().find(|rank| *rank >= self.window).or_else(|| wanted().next()).unwrap_or(0);
@@ -366,7 +366,7 @@ impl<'m> Roster<'m> {
     }
 
     /// A rank whose card is here, or has been replaced, since this was last asked; each once for
-    /// each change. Its new card is for whoever connects to it.
+    /// each change. Its new card is for the caller to connect by.
     pub fn news(&mut self) -> Option<PeerId> {
         if self.news == 0 {
             return None;

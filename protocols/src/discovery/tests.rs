@@ -56,5 +56,5 @@ fn message(kind: Kind, rank: u32, epoch: u32, number: u32) -> Vec<u8> {
     message.encode(&mut buffer).unwrap().to_vec()
 }
 
-/// A hello that asks nobody.
+/// A hello that asks no rank.
 const MUTE: Kind = Kind::Hello(Asked { first: 0, ranks: 0 });

@@ -32,7 +32,7 @@ const SIGNED: u32 = 1;
 const CHECKED: u32 = 2;
 
 impl Label {
-    /// Nothing is said.
+    /// A label that says nothing.
     pub const NONE: Self = Self { flags: 0, signature: 0, checksum: 0 };
 
     /// A label that says this.

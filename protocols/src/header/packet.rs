@@ -70,7 +70,7 @@ pub enum Body<'a> {
         offset: u64,
         /// Its bytes.
         payload: &'a [u8],
-        /// They are of a typed message: in the byte order of the sender.
+        /// True if they are of a typed message: in the byte order of the sender.
         typed: bool,
         /// The finish will have a checksum of them.
         checked: bool,

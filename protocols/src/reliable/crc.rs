@@ -86,7 +86,7 @@ fn after_word(crc: u32, word: [u8; 8]) -> u32 {
 pub struct Crc32c(u32);
 
 impl Crc32c {
-    /// Nothing summed yet.
+    /// The sum of no bytes.
     #[must_use]
     pub const fn new() -> Self {
         Self(u32::MAX)

@@ -18,7 +18,7 @@ pub(super) struct Incoming {
     limit: u32,
     /// Bit `i`: `expected + i` has arrived; in order it is stored, else handed up.
     arrived: u64,
-    /// When the acknowledgement has waited long enough.
+    /// The time at which the acknowledgement has waited long enough.
     pub(super) delay: Timer,
     /// Frames that the caller can take.
     room: u8,

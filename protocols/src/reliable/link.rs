@@ -16,7 +16,7 @@ use crate::timer::Timer;
 pub struct Ends {
     /// The number that this side chose: on every frame that comes in.
     pub ours: u32,
-    /// The number that the peer chose: on every frame that goes out.
+    /// The number that the peer chose: on every frame that is sent.
     pub theirs: u32,
     /// The peer's window: frames that it takes at first, and the most that it ever grants ahead.
     pub peer_window: u8,
@@ -27,7 +27,7 @@ pub struct Ends {
 pub struct Transmit {
     /// Its header, complete but for what [`seal`](super::seal) fills in.
     pub frame: Frame,
-    /// The number of the payload that goes with it; none: the frame is a header only.
+    /// The number of the payload that is sent with it; none: the frame is a header only.
     pub payload: Option<u32>,
 }
 
@@ -93,12 +93,13 @@ pub struct Link {
     incoming: Incoming,
     ours: u32,
     theirs: u32,
-    /// When the peer is asked whether it is alive, or whether it takes more.
+    /// The time at which the peer is asked whether it is alive, or whether it takes more.
     probe: Timer,
-    /// When it is dead: set by what asks for an answer, until anything is heard.
+    /// The time at which the peer is dead: set by what asks for an answer, until anything is
+    /// received.
     give_up: Timer,
     counters: Counters,
-    /// Probes since the peer was last heard.
+    /// Probes since anything was last received from the peer.
     probes: u8,
     probe_due: bool,
     open: bool,
@@ -241,7 +242,7 @@ impl Link {
         self.give_up.retime(then, now, config.give_up_ns);
     }
 
-    /// Takes in a frame that [`open`](super::open) has checked.
+    /// Handles a frame that [`open`](super::open) has checked.
     ///
     /// # Errors
     /// [`Malformed`] for what no honest peer sends on this connection; nothing has changed then.
@@ -297,7 +298,7 @@ impl Link {
         self.incoming.set_room(frames.min(config.window));
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is to be called next.
     #[inline]
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
@@ -346,8 +347,8 @@ impl Link {
         self.rest(config, now);
     }
 
-    /// Nothing to ask for a while: until the peer has been silent for too long or, if it takes
-    /// nothing more, until its permission may have been lost.
+    /// Sets the probe far ahead, as there is nothing to ask: until the peer has been silent for too
+    /// long or, if it takes nothing more, until its permission may have been lost.
     #[inline]
     fn rest(&mut self, config: &Config, now: Instant) {
         self.probe = Timer::OFF;

@@ -12,7 +12,7 @@ use super::rtt::Rtt;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
-/// Frames that a link sends before it has heard an acknowledgement: RFC 6928.
+/// Frames that a link sends before it has received an acknowledgement: RFC 6928.
 const INITIAL_WINDOW: u8 = 10;
 /// The least that half a congestion window is: RFC 5681, 3.1.
 const THRESHOLD_MIN: u8 = 2;
@@ -49,7 +49,7 @@ pub(super) struct Outgoing {
     /// The number whose round trip is being measured, while `timed_at` is set.
     timed: u32,
     timed_at: Timer,
-    /// When all in flight is taken to be lost; set while anything is.
+    /// The time at which all in flight is taken to be lost; set while anything is.
     pub(super) timeout: Timer,
     acked: u64,
     lost: u64,

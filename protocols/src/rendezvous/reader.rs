@@ -14,7 +14,7 @@
 //! where reading has ended.
 //!
 //! Where the memory is mapped, the receiver need not read it at all: it [holds](Reader::hold) the
-//! message, whoever it is for looks at it where it is, and the clear-to-send follows when he has
+//! message, the caller looks at it where it is, and the clear-to-send follows when the caller is
 //! done.
 
 use aldis_hal::Handle;
@@ -72,11 +72,11 @@ pub enum ReaderStep {
         /// The number of bytes, at most what was passed as the limit.
         len: u32,
     },
-    /// Nothing until what is being read has come, or what is held is let go of.
+    /// Wait until what is being read has come, or what is held is let go of.
     Wait,
     /// Tell `sender` that nothing more is wanted.
     Tell {
-        /// The request that waits to hear it.
+        /// The request that waits for that.
         sender: Handle,
     },
 }
@@ -146,7 +146,7 @@ impl Reader {
         }
     }
 
-    /// So many bytes are being read; what becomes of them is told later.
+    /// Records that so many bytes are being read; the outcome is reported later.
     pub fn posted(&mut self, len: u32) {
         if self.phase == Phase::Reading {
             (self.phase, self.under_way) = (Phase::Waiting, len);

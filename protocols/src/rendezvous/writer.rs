@@ -10,9 +10,9 @@
 //!   |  complete                              |
 //! ```
 //!
-//! Nobody writes where he is not wanted any more: the receiver takes its memory back, and the next
-//! write fails. What cannot be written, for that or any other reason, is sent in fragments, from
-//! the first byte on. A receiver that cannot be written to asks for them itself.
+//! The sender never writes where it is not wanted any more: the receiver takes its memory back, and
+//! the next write fails. What cannot be written, for that or any other reason, is sent in
+//! fragments, from the first byte on. A receiver that cannot be written to asks for them itself.
 
 use aldis_hal::Handle;
 
@@ -32,7 +32,7 @@ pub enum WriterStep {
         /// The number of bytes, at most what was passed as the limit.
         len: u32,
     },
-    /// Nothing until what is being written can be seen there.
+    /// Wait until what is being written can be seen there.
     Wait,
     /// Send a finish to `receiver`.
     Finish {
@@ -86,7 +86,7 @@ impl Writer {
         }
     }
 
-    /// So many bytes are being written; what becomes of them is told later.
+    /// Records that so many bytes are being written; the outcome is reported later.
     pub fn posted(&mut self, len: u32) {
         if self.phase == Phase::Writing {
             (self.phase, self.under_way) = (Phase::Waiting, len);

@@ -21,9 +21,9 @@ pub enum Frame {
     Data(u32),
     /// The sender has sent all it ever will and wants nothing more.
     Bye,
-    /// The sender has taken in everything up to the other's bye, and says no more either.
+    /// The sender has received everything up to the other's bye, and says no more either.
     ByeAcknowledged,
-    /// Nothing: the sender is alive.
+    /// No content: the sender is alive.
     KeepAlive,
 }
 
@@ -69,7 +69,7 @@ pub enum End {
 }
 
 /// The parting of two ranks: each says bye when it will send no more, and acknowledges the other's
-/// once it has taken in all that came before. An end of the connection without that is a death.
+/// once it has received all that came before. An end of the connection without that is a death.
 ///
 /// Driven as a handshake: [`handle`](Self::handle) what comes, send what
 /// [`poll_transmit`](Self::poll_transmit) names, after everything that was queued before; close
@@ -87,7 +87,7 @@ pub struct Farewell {
 }
 
 impl Farewell {
-    /// Nobody leaves.
+    /// A farewell in which neither side leaves.
     pub const NONE: Self = Self {
         leaves: false,
         bye_sent: false,
@@ -130,7 +130,7 @@ impl Farewell {
         self.acknowledgement_sent |= frame == Frame::ByeAcknowledged;
     }
 
-    /// Takes in the head of a frame.
+    /// Handles the head of a frame.
     ///
     /// # Errors
     /// [`Malformed::Control`] for what the peer cannot say any more, or not yet: the connection is

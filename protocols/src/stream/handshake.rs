@@ -31,11 +31,11 @@ pub(super) enum Phase {
     Proof,
     /// Both sides have proven themselves. The higher rank: for being chosen.
     Select,
-    /// The lower rank has chosen it: for being told that it is taken.
+    /// The lower rank has chosen it: for the confirmation that it is taken.
     Confirm,
-    /// Nothing any more: both sides have it.
+    /// Waits for no message: both sides have the connection.
     Open,
-    /// Nothing any more: it is not kept.
+    /// Waits for no message: the connection is not kept.
     Ended,
 }
 
@@ -45,7 +45,7 @@ pub struct Handshake {
     key: u32,
     pub(super) phase: Phase,
     dialled: bool,
-    /// Something has come.
+    /// True once something has come.
     heard: bool,
     dialler: Greeting,
     /// Before the answer, only its nonce counts.
@@ -98,8 +98,8 @@ impl Handshake {
         Some(this)
     }
 
-    /// The handshake of a connection that somebody has made to this side; `key` and `nonce` as for
-    /// [`dial`](Self::dial).
+    /// The handshake of a connection that a peer, or a stranger, has made to this side; `key` and
+    /// `nonce` as for [`dial`](Self::dial).
     #[must_use]
     pub fn accept(key: u32, setup: &Setup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
         let mut this = Self::new(key, setup, now);
@@ -122,8 +122,8 @@ impl Handshake {
         self.dialled
     }
 
-    /// Whose connection it is, and for which link: known once the other side has proven who it is,
-    /// and of one that this side has made from the start.
+    /// The peer and the link that the connection is for: known once the other side has proven who
+    /// it is, and of one that this side has made from the start.
     #[must_use]
     pub fn claim(&self) -> Option<(PeerId, u8)> {
         (self.dialled || self.is_proven()).then(|| (self.peer().rank, self.dialler.link()))
@@ -153,7 +153,7 @@ impl Handshake {
         self.output.take(count);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is to be called next.
+    /// The time at which [`handle_timeout`](Self::handle_timeout) is to be called next.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.deadline.at()
@@ -180,7 +180,7 @@ impl Handshake {
         (!self.is_over()).then(|| self.end(node, why, now))
     }
 
-    /// Takes in bytes from the connection: how many of them are the handshake's, and what they have
+    /// Handles bytes from the connection: how many of them are the handshake's, and what they have
     /// brought about. What follows an event is not looked at: after [`Event::Opened`] it is frames.
     pub fn handle(&mut self, node: &mut Node<'_>, bytes: &[u8], now: Instant) -> (usize, Option<Event>) {
         self.heard |= !bytes.is_empty();
@@ -207,7 +207,7 @@ impl Handshake {
         Head::read_from_prefix(self.input.bytes()).ok().map(|(head, _)| head)
     }
 
-    /// Bytes that are missing of the message that has begun; `None` when nothing is awaited.
+    /// Bytes that are missing of the message that has begun; `None` when no message is expected.
     fn missing(&self) -> Option<usize> {
         let whole = match self.head() {
             None => HEAD_BYTES,
@@ -216,7 +216,7 @@ impl Handshake {
         (!self.is_over()).then(|| whole.saturating_sub(self.input.bytes().len()))
     }
 
-    /// Returns the kind of the message that is awaited.
+    /// Returns the kind of the message that is expected.
     const fn awaited(&self) -> Option<Kind> {
         Some(match self.phase {
             Phase::Greeting => Kind::Greeting,
@@ -228,7 +228,7 @@ impl Handshake {
         })
     }
 
-    /// Looks at what has come so far: as soon as it cannot become the message that is awaited, the
+    /// Looks at what has come so far: as soon as it cannot become the message that is expected, the
     /// connection ends.
     fn step(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
         let input = self.input;
@@ -260,7 +260,7 @@ impl Handshake {
         }
     }
 
-    /// A whole message of the kind that is awaited.
+    /// Handles a whole message of the kind that is expected.
     fn take_in(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         match self.phase {
             Phase::Greeting => self.greeted(node, message),
@@ -272,7 +272,7 @@ impl Handshake {
         }
     }
 
-    /// The acceptor is told who comes, and answers.
+    /// Handles the greeting at the acceptor: learns which rank dials, and answers.
     fn greeted(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         let setup = node.setup;
         let greeting = Greeting::read_from_bytes(message).map_err(|_| Refusal::Malformed)?;
@@ -297,7 +297,8 @@ impl Handshake {
         Ok(())
     }
 
-    /// The dialler is told that it has found whom it looked for, and proves who it is.
+    /// Handles the answer at the dialler: it has found the rank it looked for, and proves which
+    /// rank it is.
     fn answered(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         let (greeting, proof) = message.split_at_checked(GREETING_BYTES).ok_or(Refusal::Malformed)?;
         let answer = Greeting::read_from_bytes(greeting).map_err(|_| Refusal::Malformed)?;
@@ -328,7 +329,7 @@ impl Handshake {
         self.choose(node, Dialler::Own)
     }
 
-    /// The acceptor is told that the dialler is who it says.
+    /// Handles the proof at the acceptor: the dialler is the rank it claims to be.
     fn proven(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         let proof = message.get(HEAD_BYTES..).unwrap_or_default();
         self.verify(node.mac, Prover::Dialler, proof)?;

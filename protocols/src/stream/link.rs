@@ -1,4 +1,4 @@
-//! Which connection is kept for a link.
+//! The choice of the connection that is kept for a link.
 
 use aldis_hal::{Epoch, Instant};
 
@@ -40,13 +40,14 @@ pub struct Link {
     pub(super) phase: Phase,
     pub(super) wanted: bool,
     pub(super) doublings: u8,
-    /// Why the last attempt failed.
+    /// The reason why the last attempt failed.
     pub(super) last: Option<Refusal>,
     /// This side's attempt under way: the key of its connection.
     pub(super) dialling: Option<u32>,
     /// The life of the peer that may connect; zero: none.
     admitted: u32,
-    /// The number of this side's last attempt. It ascends through a life, whoever is introduced.
+    /// The number of this side's last attempt. It ascends through a life, whichever lives of the
+    /// peer are introduced.
     attempt: u32,
     pub(super) retry: Timer,
     deadline: Timer,
@@ -58,12 +59,12 @@ const _: () = assert!(size_of::<Link>() <= 56, "the state of a link is small and
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed {
-    /// Why the last attempt failed; `None` if none has ended.
+    /// The reason why the last attempt failed; `None` if none has ended.
     pub last: Option<Refusal>,
 }
 
 impl Link {
-    /// To nobody.
+    /// A link to no peer.
     pub const NONE: Self = Self {
         phase: Phase::Idle,
         wanted: false,
@@ -167,9 +168,9 @@ impl Link {
         self.dialling == Some(key)
     }
 
-    /// The lower rank chooses this connection, if it has no other. An attempt of the peer replaces
-    /// an earlier one of it that was chosen and not taken: the peer makes no other before it has
-    /// given that one up.
+    /// Chooses this connection at the lower rank, if it has no other. An attempt of the peer
+    /// replaces an earlier one of it that was chosen and not taken: the peer makes no other before
+    /// it has given the earlier one up.
     ///
     /// # Errors
     /// Why the connection is not kept.

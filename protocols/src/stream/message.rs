@@ -147,7 +147,7 @@ impl Greeting {
         }
     }
 
-    /// Nobody's.
+    /// The greeting of no rank: all zero.
     pub(super) fn none() -> Self {
         Self::new_zeroed()
     }
@@ -180,7 +180,7 @@ impl Greeting {
         self.attempt.get()
     }
 
-    /// Why it does not fit a job of this kind, if it does not.
+    /// The reason why it does not fit a job of this kind, if it does not.
     pub(super) fn objection(&self, (job, ranks): (u64, u32), links: u8) -> Option<Refusal> {
         let checks = [
             (self.job.get() == job, Refusal::Job),
@@ -192,7 +192,7 @@ impl Greeting {
     }
 }
 
-/// Which side proves itself: what one says cannot be sent back to it as the other's word.
+/// The side that proves itself: what one says cannot be sent back to it as the other's proof.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Prover {
     Acceptor,

@@ -1,4 +1,4 @@
-//! Settings that a side brings along, the events that it is told, and its reasons to refuse.
+//! Settings that a side brings along, the events that it gets, and its reasons to refuse.
 
 use aldis_hal::{Epoch, PeerId};
 
@@ -105,14 +105,15 @@ pub enum Event {
     },
     /// The connection is not kept: after what is left of the output it is to be closed.
     Ended {
-        /// Why.
+        /// The reason.
         why: Refusal,
         /// The peer has said so, not this side.
         told: bool,
     },
 }
 
-/// Why a connection is not kept. The numbers of those that are sent are part of the wire format.
+/// The reason why a connection is not kept. The numbers of those that are sent are part of the wire
+/// format.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
@@ -130,7 +131,8 @@ pub enum Refusal {
     Rank,
     /// Another number of links, or no such link.
     Links,
-    /// A greeting for another life of this rank: its sender has not heard of this one (yet).
+    /// A greeting for another life of this rank: this life has not been introduced to its sender
+    /// (yet).
     Epoch,
     /// A life of the sender that has not been introduced (yet), or whose connection has ended.
     Unknown,
@@ -193,7 +195,7 @@ impl Refusal {
         known.filter(|why| why.is_sent())
     }
 
-    /// Returns true if the other side is told.
+    /// Returns true if the refusal is sent to the other side.
     #[must_use]
     pub const fn is_sent(self) -> bool {
         !matches!(

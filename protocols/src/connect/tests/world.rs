@@ -129,7 +129,7 @@ impl explore::World for World {
         frames.fold(hash(&|hasher| (self.nodes, self.budget).hash(hasher)), u64::wrapping_add)
     }
 
-    /// Everything that can happen next within the budget.
+    /// The steps that can happen next within the budget.
     fn steps(&self) -> Vec<Step> {
         let mut steps = vec![];
         for at in 0..self.wire.len() {
@@ -342,7 +342,7 @@ impl World {
         if retries.is_empty() { all(&|i| machine(i).is_open(), Step::End) } else { retries }
     }
 
-    /// The same state with nothing left to go wrong.
+    /// This state with no faults left in the budget.
     pub(super) fn healed(&self) -> Self {
         let budget = Budget { lost: 0, repeated: 0, restarts: 0, retries: 0, ends: 0, attempts: 0, data: 0 };
         Self { budget, ..self.clone() }

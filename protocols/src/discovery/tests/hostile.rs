@@ -77,8 +77,8 @@ fn nothing_is_answered_before_there_is_a_card() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Strangers who know the job's key and speak for nobody, or for ranks that others have, among
-    /// ranks that search.
+    /// Strangers that know the job's key and speak for no rank, or for ranks that others have,
+    /// among ranks that search.
     #[test]
     fn a_job_is_not_disturbed(
         seed: u64, lies in proptest::collection::vec((any::<u8>(), 0..3_u32, 1..50_u32, any::<(u32, u32, u64)>()), 0..60),

@@ -124,8 +124,8 @@ fn a_rank_alone_is_complete_and_silent() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the wire does, as long as it does not do it always: everybody finds everybody, and
-    /// then it is silent.
+    /// Any wire that does not misbehave for ever: every rank finds every other, and then the wire
+    /// is silent.
     #[test]
     fn a_lossy_wire_only_delays(
         seed: u64, size in 2..12_u32, lose in 0..400_u64, repeat in 0..300_u64, corrupt in 0..200_u64,

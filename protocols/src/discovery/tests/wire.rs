@@ -120,7 +120,7 @@ impl Net {
         panic!("the wire never falls silent");
     }
 
-    /// That every rank that runs holds the cards of all, in these lives.
+    /// Returns true if every rank that runs holds the cards of all, in these lives.
     pub(super) fn agrees(&self, epoch: impl Fn(u32) -> u32) -> bool {
         let size = self.nodes.len() as u32;
         let holds = |roster: &Roster<'_>| {

@@ -31,7 +31,7 @@ const DEFECTS: [Defect; 16] = [
     Defect::TrustsChecksum,
 ];
 
-/// Everything that is looked at: the situations, the lies and, last, some adverse networks.
+/// Checks everything: the situations, the lies and, last, some adverse networks.
 fn inspect() -> Result<(), Broken> {
     for (_, path) in PATHS {
         path()?;

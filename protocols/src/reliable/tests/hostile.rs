@@ -28,7 +28,7 @@ fn busy(config: &Config) -> Link {
     link
 }
 
-/// Nothing acknowledged, nothing granted that was not.
+/// A frame that acknowledges nothing and grants nothing new.
 fn ack() -> Frame {
     Frame {
         connection: U32::new(ENDS.ours),

@@ -114,7 +114,7 @@ pub(super) struct Side {
     queued: u32,
     pub(super) released: u32,
     transmitted: u32,
-    /// Of this side's payloads: those whose acknowledgement was taken in.
+    /// Of this side's payloads: those whose acknowledgement was received.
     acknowledged: BTreeSet<u32>,
     /// Of the peer's payloads: those handed up.
     pub(super) delivered: BTreeSet<u32>,
@@ -189,8 +189,8 @@ impl Pair {
         })
     }
 
-    /// When all must be done: a few of the longest time-outs after the network has healed, then at
-    /// worst a frame for each round trip.
+    /// The time at which all must be done: a few of the longest time-outs after the network has
+    /// healed, then at worst a frame for each round trip.
     fn deadline(&self) -> u64 {
         let round = 2 * self.plan.delay_ns.1 + self.plan.config.ack_delay_ns;
         let frames = u64::from(self.plan.messages[0] + self.plan.messages[1]);

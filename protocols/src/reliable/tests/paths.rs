@@ -58,7 +58,8 @@ fn one_loss() -> Result<(), Broken> {
     Ok(())
 }
 
-/// Nothing passes for 20 ms: a frame for each time-out, and each twice as late as the one before.
+/// A wire that passes nothing for 20 ms: a frame for each time-out, and each twice as late as the
+/// one before.
 fn blackout() -> Result<(), Broken> {
     let mut pair = Pair::new(one_way(16));
     pair.loses = |_, _, _| true;

@@ -38,7 +38,7 @@ impl World {
             })
     }
 
-    /// The same state with nothing left to go wrong.
+    /// This state with no faults left in the budget.
     pub(super) fn healed(&self) -> Self {
         let budget =
             Budget { resets: 0, unreachable: 0, restarts: 0, retries: 0, slow: 0, ends: 0, wants: 0 };

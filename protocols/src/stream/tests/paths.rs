@@ -11,7 +11,7 @@ use super::super::{
 
 pub(super) const NOW: Instant = Instant(1);
 
-/// Not a keyed hash that anybody should use: enough that other bytes have other tags.
+/// Not a keyed hash for any real use: enough that other bytes have other tags.
 #[derive(Clone, Copy)]
 pub(super) struct Key(pub(super) u8);
 
@@ -178,7 +178,8 @@ fn a_newer_attempt_replaces_what_was_chosen_and_not_taken() {
         "chosen: the higher rank may have taken it"
     );
 
-    // The choice never arrives; the higher rank loses patience, and no word of that arrives either.
+    // The choice never arrives; the higher rank loses patience, and no message about that arrives
+    // either.
     let slow = first.poll_timeout().unwrap();
     assert!(first.handle_timeout(&mut ranks[1].node(), slow).is_some());
     let retry = ranks[1].links[3].poll_timeout().unwrap();

@@ -1,4 +1,4 @@
-//! Whoever does not belong here: refused by name, in bounded time and bytes.
+//! Connections that do not belong here: refused by name, in bounded time and bytes.
 
 use std::string::ToString;
 use std::vec;
@@ -211,8 +211,8 @@ fn a_link_outside_the_table_is_none() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
-    /// Whatever comes, in whatever pieces, to either side: no connection opens, at most one word is
-    /// said besides the answer, and no more is taken in than a handshake has.
+    /// Whatever comes, in whatever pieces, to either side: no connection opens, at most one message
+    /// is sent besides the answer, and no more is read than a handshake has.
     #[test]
     fn any_bytes_at_all(
         which in 0..2_usize,

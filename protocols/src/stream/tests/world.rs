@@ -91,7 +91,7 @@ pub(super) enum Step {
     Reset(usize),
     Slow(usize, usize),
     Retry(usize),
-    /// The same, and the connection cannot be made.
+    /// A retry whose connection cannot be made.
     RetryUnreachable(usize),
     WantUnreachable(usize),
     End(usize),
@@ -154,7 +154,7 @@ impl explore::World for World {
         hasher.finish()
     }
 
-    /// Everything that can happen next within the budget.
+    /// The steps that can happen next within the budget.
     fn steps(&self) -> Vec<Step> {
         let mut steps = vec![];
         for at in 0..self.connections.len() {
@@ -331,7 +331,7 @@ impl World {
         }
     }
 
-    /// Something happens to a handshake.
+    /// Applies `act` to a handshake.
     fn shake(
         &mut self,
         at: usize,
