@@ -3,6 +3,7 @@
 //! An algorithm is a pure function that says which steps a rank takes in a round; one executor runs
 //! every algorithm. This crate stands on [`aldis_kernel`] and knows of no transport: an algorithm
 //! names ranks and ranges of elements, the executor turns them into requests of a kernel scope.
+//! The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it holds |
 //! |---|---|

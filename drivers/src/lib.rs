@@ -4,6 +4,7 @@
 //! driver turns memory or a device that it is handed into a [`Transport`](aldis_hal::Transport):
 //! bytes to a peer, in order, each once, with backpressure. It knows nothing of ranks' tags, of
 //! matching or of protocols, and the kernel knows nothing of it but the trait.
+//! The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it is |
 //! |---|---|

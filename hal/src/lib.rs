@@ -3,6 +3,7 @@
 //! The lowest floor of the house. Everything above meets here: a driver implements [`Transport`]
 //! (or [`Nic`], a floor lower), a board implements [`Platform`], and the kernel is written against
 //! those two alone. There is no logic in this crate beyond arithmetic on its own value types.
+//! The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it fixes |
 //! |---|---|

@@ -2,7 +2,7 @@
 //!
 //! Third floor of the house: requests, matching, communicators, progress, and [`Endpoint`], the
 //! user's API. It speaks the protocols of `aldis-protocols` over any [`aldis_hal::Transport`] and
-//! knows no driver.
+//! knows no driver. The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it holds |
 //! |---|---|

@@ -2,7 +2,7 @@
 //!
 //! Second floor of the house, above `hal`. Nothing here performs I/O, reads a clock or owns a
 //! message: bytes and facts come in, typed actions go out, so the same code runs on the wire, in
-//! the simulator and under exhaustive exploration.
+//! the simulator and under exhaustive exploration. The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it fixes |
 //! |---|---|
