@@ -133,7 +133,7 @@ fn move_centres(centres: &mut [Point], sums: &Sums) -> bool {
     moved
 }
 
-/// The same by one rank.
+/// Computes the same centres on one rank.
 fn alone(options: &Options) -> Vec<Point> {
     let points: Vec<Point> = (0..options.points).map(|number| point(number, options.clusters)).collect();
     let mut centres = first_centres(options);

@@ -68,7 +68,7 @@ pub fn parse_bytes(text: &str) -> Option<usize> {
     (bytes <= BYTES_MAX).then_some(bytes)
 }
 
-/// Why there is no block.
+/// The reason why there is no block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ArenaError {
@@ -79,7 +79,7 @@ pub enum ArenaError {
     },
     /// There is no place for it.
     Extent {
-        /// Why not.
+        /// The reason why there is none.
         error: ExtentError,
         /// Bytes of the whole arena.
         arena: usize,

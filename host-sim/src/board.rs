@@ -164,7 +164,7 @@ pub struct State {
     pub previous: Option<Noted>,
     /// False when the rank died (or is stopped) while it wrote the note.
     pub settled: bool,
-    /// When it was read.
+    /// The time at which it was read.
     pub read_ns: u64,
 }
 

@@ -39,7 +39,7 @@ pub const VARIABLE: &str = "ALDIS_CMA";
 /// The copies that [`VARIABLE`] allows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Allowed {
-    /// Nothing.
+    /// No copies.
     Off,
     /// Reads.
     Read,
@@ -129,7 +129,7 @@ impl Stand {
 #[derive(Clone, Copy, Debug)]
 struct Reach {
     pid: pid_t,
-    /// Why it is not.
+    /// The reason why it is not reached.
     refusal: Option<&'static str>,
     writes: bool,
 }
@@ -190,8 +190,8 @@ impl Cma {
         self.peers.get(peer.index()).filter(|reach| reach.refusal.is_none())
     }
 
-    /// The same as [`read`], where Linux is slow to read there: to memory of this process's own, in
-    /// lines as those at `from`, and on from it. Half as fast as a read elsewhere, and twice as
+    /// Does what [`read`] does, where Linux is slow to read there: to memory of this process's own,
+    /// in lines as those at `from`, and on from it. Half as fast as a read elsewhere, and twice as
     /// fast as one there.
     ///
     /// # Safety
@@ -273,7 +273,7 @@ pub(crate) fn measured(mut copy: impl FnMut(&[u8], &mut [u8]) -> bool) -> Cost {
     Cost { overhead_ns: 0, latency_ns: number(latency), per_kib_ns: number(per_kib) }
 }
 
-/// Why a read was refused.
+/// The reason why a read was refused.
 const fn refused(errno: Errno) -> &'static str {
     match errno {
         Errno::EPERM => "its memory is not read: the system does not permit it (process_vm_readv: EPERM)",

@@ -41,7 +41,7 @@ const FORM: &str = "OPERATION RANKS BYTES ALGORITHM [segment=BYTES] [reproducibl
 /// An error in a line of rules.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RuleError {
-    /// Which, from 1.
+    /// The number of the line, from 1.
     pub line: u32,
     /// The word that stands there.
     pub word: String,

@@ -47,7 +47,7 @@ use crate::transport::{COST, FRAME_BYTES};
 /// A core's endpoint; on a platform of one's own with [`run_on`].
 pub type CoreEndpoint<'m, P = HostPlatform> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, P>;
 
-/// Why a core failed.
+/// The reason why a core failed.
 pub type Failure = Box<dyn Error + Send + Sync>;
 
 /// Cores of the largest job.

@@ -8,7 +8,7 @@ use aldis_sys::random::{self, GRND_NONBLOCK};
 /// The system has no random numbers to give. Keys that stood in for them could be foretold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoEntropy {
-    /// Why `getrandom` failed; nothing if it gave too few bytes.
+    /// The error of `getrandom`; `None` if it gave too few bytes.
     pub errno: Option<Errno>,
 }
 

@@ -1,4 +1,4 @@
-//! Why a process could not become a rank.
+//! The reasons why a process could not become a rank.
 
 use core::fmt;
 
@@ -46,16 +46,16 @@ pub enum JoinError {
     },
     /// A rank cannot be reached over TCP.
     Tcp {
-        /// Which: this one.
+        /// The rank: this one.
         rank: u32,
-        /// Why.
+        /// The reason.
         error: TcpError,
     },
     /// A rank cannot be reached over verbs.
     Verbs {
-        /// Which: this one.
+        /// The rank: this one.
         rank: u32,
-        /// Why.
+        /// The reason.
         text: String,
     },
     /// A rank's card does not decode, or introduces another rank.
@@ -91,7 +91,7 @@ pub enum JoinError {
     },
     /// The data that a rank has published through the process manager does not decode.
     Told {
-        /// Which.
+        /// The rank.
         rank: u32,
     },
     /// Two ranks have been told different things by their environment.
@@ -103,16 +103,16 @@ pub enum JoinError {
     },
     /// Another rank cannot join.
     Elsewhere {
-        /// Which.
+        /// The rank.
         rank: u32,
         /// Its error.
         text: String,
     },
     /// No memory can be shared with a rank, and no other transport is allowed.
     Apart {
-        /// Which.
+        /// The rank.
         rank: u32,
-        /// Why.
+        /// The reason.
         text: String,
     },
     /// No random numbers for the job's key or this rank's epoch.

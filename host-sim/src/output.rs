@@ -92,7 +92,7 @@ pub fn parse<O: Parser>() -> Result<O, ExitCode> {
     parse_from(std::env::args_os())
 }
 
-/// The same of other words, of which the first is the program's name.
+/// Parses other words as the command line, of which the first is the program's name.
 ///
 /// # Errors
 /// The exit code.
@@ -101,7 +101,7 @@ pub fn parse_from<O: Parser>(words: impl IntoIterator<Item = OsString>) -> Resul
     O::from_arg_matches(&matches).map_err(|error| end(&error, O::command().get_name()))
 }
 
-/// The same without the last step.
+/// Like [`parse_from`], without the last step: returns clap's matches.
 ///
 /// # Errors
 /// The exit code.

@@ -11,7 +11,7 @@ const PAGE_BYTES: usize = 4096;
 /// Elements on the heap, the first of which begins a page. Numbers: their size is a power of two,
 /// and they are aligned to it.
 pub struct Paged<T = u8> {
-    /// Those, and what is before and behind them: a page.
+    /// The elements, and what is before and behind them: a page.
     memory: Box<[T]>,
 }
 

@@ -24,7 +24,8 @@ pub fn allowed_cores() -> Vec<usize> {
     (0..CpuSet::count()).filter(allowed).collect()
 }
 
-/// When to stop spinning. Polls are those in a row that found nothing.
+/// The polls after which to stop spinning, offer the core and sleep. Polls are those in a row that
+/// found nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Patience {
     /// Polls with nothing but a pause between them.
@@ -105,8 +106,8 @@ impl HostPlatform {
         Self { board: None, patience, bell: None }
     }
 
-    /// The same, which sleeps as long as it may, or until this file can be read: of a rank for
-    /// which nothing else happens.
+    /// This platform, but one that sleeps as long as it may, or until this file can be read: of a
+    /// rank for which nothing else happens.
     #[must_use]
     pub fn with_bell(self, bell: Option<OwnedFd>) -> Self {
         Self { bell: bell.map(Arc::new), ..self }

@@ -35,7 +35,7 @@ pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
 /// The seals that every segment carries.
 const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
 
-/// Why a segment could not be made or was not accepted.
+/// The reason why a segment could not be made or was not accepted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum SegmentError {
@@ -45,7 +45,7 @@ pub enum SegmentError {
         need: u64,
         /// Bytes available.
         have: u64,
-        /// Why the system refused them; `None` if it was not asked.
+        /// The error by which the system refused them; `None` if it was not asked.
         refused: Option<Errno>,
     },
     /// The process may not have so many addresses.
@@ -87,7 +87,7 @@ pub enum SegmentError {
     System {
         /// The system call.
         call: &'static str,
-        /// Why.
+        /// The error.
         errno: Errno,
     },
 }

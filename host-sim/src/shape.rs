@@ -46,7 +46,7 @@ impl Plan {
         Some(Self { ranks, shape, segment_bytes: LEAST_BYTES + geometry(ranks, shape).inbox_bytes() })
     }
 
-    /// The same with an arena of so many bytes behind every inbox; whole pages of them.
+    /// This plan with an arena of so many bytes behind every inbox; whole pages of them.
     #[must_use]
     pub const fn with_arena(self, bytes: usize) -> Self {
         if bytes == 0 {

@@ -63,7 +63,7 @@ pub enum WireError {
         /// The error by which it was found.
         errno: Errno,
     },
-    /// Nothing came before the deadline.
+    /// No message came before the deadline.
     TimedOut,
     /// A message longer than [`MESSAGE_BYTES_MAX`], or with more descriptors than
     /// [`DESCRIPTORS_MAX`].
@@ -93,7 +93,7 @@ pub enum WireError {
     System {
         /// The system call.
         call: &'static str,
-        /// Why.
+        /// The error.
         errno: Errno,
     },
 }

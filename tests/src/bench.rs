@@ -55,42 +55,43 @@ pub enum Workload {
     /// A sum of doubles up to each rank, in place; every other turn in the reversed order of ranks,
     /// so that none runs ahead.
     Scan,
-    /// The same of the ranks before each.
+    /// A sum like [`Scan`](Self::Scan)'s, of the ranks before each.
     Exscan,
     /// A block of every rank at the root, its own in place; the root goes round.
     Gather,
-    /// The same in blocks of [uneven] lengths.
+    /// [`Gather`](Self::Gather) in blocks of [uneven] lengths.
     Gatherv,
     /// A block of the root for every rank, its own in place; the root goes round.
     Scatter,
-    /// The same in blocks of [uneven] lengths.
+    /// [`Scatter`](Self::Scatter) in blocks of [uneven] lengths.
     Scatterv,
     /// A block of every rank on all, in place; every other turn in the reversed order of ranks.
     Allgather,
-    /// The same in blocks of [uneven] lengths.
+    /// [`Allgather`](Self::Allgather) in blocks of [uneven] lengths.
     Allgatherv,
     /// A block of every rank for every rank, which sends the next turn what it received.
     Alltoall,
-    /// The same in blocks of [uneven] lengths.
+    /// [`Alltoall`](Self::Alltoall) in blocks of [uneven] lengths.
     Alltoallv,
     /// Sum of doubles, a block for each rank, which puts it into its data; every other turn in the
     /// reversed order of ranks.
     ReduceScatterBlock,
-    /// The same with the blocks' lengths listed.
+    /// [`ReduceScatterBlock`](Self::ReduceScatterBlock) with the blocks' lengths listed.
     ReduceScatter,
     /// [`Alltoallv`](Self::Alltoallv) with a type for each block.
     Alltoallw,
     /// A block of every rank for both its neighbours in a ring, which send the next turn what they
     /// received.
     NeighborAllgather,
-    /// The same in blocks of [uneven] lengths.
+    /// [`NeighborAllgather`](Self::NeighborAllgather) in blocks of [uneven] lengths.
     NeighborAllgatherv,
     /// A block of every rank for each of its neighbours in a ring, which sends the next turn what
     /// it received.
     NeighborAlltoall,
-    /// The same in blocks of [uneven] lengths, as long for both.
+    /// [`NeighborAlltoall`](Self::NeighborAlltoall) in blocks of [uneven] lengths, as long for
+    /// both.
     NeighborAlltoallv,
-    /// The same with a type for each block.
+    /// [`NeighborAlltoallv`](Self::NeighborAlltoallv) with a type for each block.
     NeighborAlltoallw,
 }
 

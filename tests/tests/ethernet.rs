@@ -60,7 +60,7 @@ fn introduce(ends: &mut [End; 2]) {
     introduce_as(ends, ByteOrder::NATIVE);
 }
 
-/// The same of ranks that say that their byte order is this.
+/// Like [`introduce`], of ranks that say that their byte order is this.
 fn introduce_as(ends: &mut [End; 2], order: ByteOrder) {
     let cards = [0, 1].map(|rank: usize| {
         let mut card = ends[rank].card();

@@ -378,7 +378,7 @@ fn what_one_rank_cannot_do_fails_on_both_sides() {
     });
 }
 
-/// When generations begin again each rank first takes in what those of the other side have sent.
+/// Before generations begin again each rank receives what those of the other side have sent.
 #[test]
 fn generations_begin_again() {
     run(5, |endpoint| {

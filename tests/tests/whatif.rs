@@ -44,8 +44,8 @@ fn dissemination_takes_its_rounds_of_messages() {
     }
 }
 
-/// When the last place of the binomial subtree under `place` has the data, if `place` has it at
-/// `at`.
+/// The time at which the last place of the binomial subtree under `place` has the data, if `place`
+/// has it at `at`.
 fn binomial_ps(size: u32, place: u32, at: u64, cost: &LogGp, bytes: u64) -> u64 {
     let below = if place == 0 { log2_ceil(size) } else { place.trailing_zeros() };
     let children = (0..below).rev().map(|bit| place + (1 << bit)).filter(|child| *child < size);

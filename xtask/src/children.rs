@@ -117,7 +117,8 @@ impl Drop for Child {
     }
 }
 
-/// The same command, which also ends when xtask is killed, where util-linux is there to arrange it.
+/// Returns the command so that it also ends when xtask is killed, where util-linux is there to
+/// arrange it.
 fn tied(command: &Command) -> Command {
     let Some(setpriv) = shell::all_in_path("setpriv").into_iter().next() else {
         let mut plain = Command::new(command.get_program());

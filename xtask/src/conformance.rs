@@ -17,7 +17,7 @@ use crate::workspace::{self, Workspace};
 
 /// Seeds of a campaign.
 const SEEDS: u64 = 1000;
-/// Those of the step of `cargo xtask test`: a minute on two cores.
+/// Seeds of the step of `cargo xtask test`: a minute on two cores.
 const STEP_SEEDS: u64 = 300;
 /// Wild seeds of it, beside those.
 const STEP_WILD_SEEDS: u64 = 60;
@@ -25,7 +25,7 @@ const STEP_WILD_SEEDS: u64 = 60;
 /// processes.
 pub(crate) const PROGRAMS: [&str; 8] =
     ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
-/// Those packages.
+/// The packages of those programs.
 pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-host-sim"];
 /// The argument that the suite takes for every case and every medium.
 const ALL: &str = "all";

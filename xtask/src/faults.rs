@@ -87,7 +87,7 @@ struct Known {
 #[derive(Default)]
 struct Tally {
     jobs: u64,
-    /// Those in which a call came to what was planned.
+    /// Jobs in which a call came to what was planned.
     hit: u64,
     right: u64,
     failed: u64,

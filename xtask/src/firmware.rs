@@ -24,7 +24,7 @@ pub(crate) const TARGETS: [&str; 5] = [
     "riscv32imac-unknown-none-elf",
 ];
 
-/// Those of them, one of each length of words, that the step of `cargo xtask test` checks with
+/// The targets, one of each length of words, that the step of `cargo xtask test` checks with
 /// `defmt`.
 const WITH_DEFMT: [&str; 2] = ["aarch64-unknown-none", "riscv32imac-unknown-none-elf"];
 

@@ -19,7 +19,7 @@ pub(crate) fn within<R>(limit: Duration, work: impl FnOnce() -> Result<R>) -> Re
     within_of(|all| descendants(all, std::process::id()), limit, work)
 }
 
-/// The same, where `own` picks the processes that belong to the work.
+/// Like [`within`], where `own` picks the processes that belong to the work.
 fn within_of<R>(
     own: impl Fn(&[Process]) -> Vec<Process> + Send,
     limit: Duration,

@@ -21,7 +21,7 @@ use crate::workspace::{self, Workspace};
 #[derive(Clone, Copy)]
 struct Tests {
     package: &'static str,
-    /// Which target, and which features.
+    /// Cargo's options for the target and the features.
     options: &'static [&'static str],
     filters: &'static [&'static str],
 }

@@ -86,8 +86,8 @@ impl Size {
     }
 }
 
-/// The same as a step of `cargo xtask test`: for the Cortex-M4, and proof of what is not in an
-/// image of 64 bits, whose code is partly another.
+/// Checks the size as a step of `cargo xtask test`: for the Cortex-M4, and proof of what is not in
+/// an image of 64 bits, whose code is partly another.
 pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
     match build(workspace, TARGET)? {
         Built::Missing { why, enable } => Ok(Outcome::Skipped { why, enable }),

@@ -89,7 +89,8 @@ impl Finder {
         self.one(Library::Core, target)
     }
 
-    /// The same for several targets: what has to be built for them is built at once.
+    /// Like [`find`](Self::find) for several targets: what has to be built for them is built at
+    /// once.
     pub(crate) fn find_all(&self, targets: &[&str]) -> Result<Vec<Found>> {
         self.all(Library::Core, targets)
     }

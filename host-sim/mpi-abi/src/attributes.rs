@@ -143,7 +143,8 @@ fn delete(of: Of, object: Handle, number: c_int) -> Result<(), Fault> {
     attributes(of, object, |list| list.retain(|(known, _)| *known != number))
 }
 
-/// Which of the programs of the job this is, as `aldis-run` says it: of one program, the first.
+/// The number of this program among the programs of the job, as `aldis-run` says it: of one
+/// program, the first.
 fn app_number() -> c_int {
     std::env::var("ALDIS_APPNUM").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
 }

@@ -72,7 +72,8 @@ fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
     Ok(true)
 }
 
-/// The same of a broadcast of data in one piece.
+/// Carries out a broadcast of data in one piece straight from the arguments. False if it takes
+/// more.
 ///
 /// # Safety
 /// As for [`Data::new`].
@@ -151,7 +152,7 @@ impl Given {
         unsafe { Data::new(self.address, self.count, self.datatype) }?.there()
     }
 
-    /// Nothing where the block is in its place.
+    /// The data, if they are apart from the result: `None` where the block is in its place.
     ///
     /// # Safety
     /// As for [`Data::new`].

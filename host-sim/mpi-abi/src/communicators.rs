@@ -103,7 +103,7 @@ pub(crate) fn known_handler(handle: Handle) -> Option<Handle> {
     COMMS.borrow().get(handle).map(|data| data.handler).or_else(|| freed_comms::handler_of(handle))
 }
 
-/// The same; before there are any, the one that all begin with.
+/// The error handler of a communicator; before there are any, the one that all begin with.
 pub(crate) fn handler_of(handle: Handle) -> Handle {
     known_handler(handle).unwrap_or(MPI_ERRORS_ARE_FATAL)
 }

@@ -53,7 +53,7 @@ impl<T> fmt::Debug for Ptr<T> {
 pub(crate) type Address = Ptr<c_void>;
 
 impl<T> Ptr<T> {
-    /// None.
+    /// The null pointer.
     pub(crate) const NULL: Self = Self(core::ptr::null_mut());
 
     /// The `T` at an address.
@@ -76,7 +76,7 @@ impl<T> Ptr<T> {
         self.0.is_null()
     }
 
-    /// The same as a pointer to something else.
+    /// The same address as a pointer to another type.
     ///
     /// # Safety
     /// As for [`at`](Self::at).
@@ -144,7 +144,7 @@ impl<T> Ptr<T> {
 }
 
 impl Ptr<isize> {
-    /// The same as a pointer to a large count, which is as wide.
+    /// The same address as a pointer to a large count, which is as wide.
     pub(crate) const fn wide(self) -> Ptr<i64> {
         const { assert!(size_of::<isize>() == size_of::<i64>()) };
         Ptr(self.0.cast())

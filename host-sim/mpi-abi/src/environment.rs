@@ -90,7 +90,7 @@ mpi! { fn MPI_Get_processor_name(text: Ptr<c_char>, len: Ptr<c_int>) on MPI_COMM
     len.set(text.set_text(&name, MPI_MAX_PROCESSOR_NAME as usize)? as c_int)?;
 } }
 
-/// When the clock was first read: seconds count from there, so that they keep their nanoseconds.
+/// Returns the seconds since the clock was first read, so that they keep their nanoseconds.
 fn seconds() -> f64 {
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()

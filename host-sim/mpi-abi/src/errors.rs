@@ -24,7 +24,7 @@ use crate::edge::{Owned, Ptr, callback};
 use crate::handles::{Kind, Table, to_int};
 use crate::{communicators, engine};
 
-/// Why a call failed: a class, and what is to be said. A code that a function of the program has
+/// The reason why a call failed: a class, and a text. A code that a function of the program has
 /// returned stays as it is.
 #[derive(Debug)]
 pub(crate) struct Fault(Box<Reason>);

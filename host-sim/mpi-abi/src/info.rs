@@ -62,7 +62,7 @@ const OF_COMMUNICATORS: [&str; 5] = [
     "mpi_assert_strict_persistent_collective_ordering",
 ];
 
-/// Those of a copy of an info object that a communicator takes.
+/// The pairs of an info object that a communicator takes.
 pub(crate) fn of_communicator(handle: Handle) -> Result<Info, Fault> {
     let given = of(handle)?;
     Ok(given.into_iter().filter(|(key, _)| OF_COMMUNICATORS.contains(&key.as_str())).collect())

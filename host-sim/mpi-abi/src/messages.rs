@@ -26,7 +26,7 @@ mod at_once;
 
 use at_once::{receive_started, received, send_started, sent};
 
-/// When a send is over.
+/// The mode of a send, which decides when it is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Standard,
@@ -243,8 +243,8 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     status.set(Status { error, ..found })
 }
 
-/// The same of a receive that may have failed: whose message it was is told also then
-/// (MPI 5.0, 3.2.5).
+/// The status of a receive that may have failed: whose message it was is told also then (MPI 5.0,
+/// 3.2.5).
 #[inline]
 fn tell_result(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
     match result {

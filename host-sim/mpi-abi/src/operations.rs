@@ -134,7 +134,8 @@ macro_rules! kernels {
     };
 }
 
-/// Which operation goes with which type (MPI 5.0, 6.9.2).
+/// The reduction of a predefined operation on elements of a type, if they go together (MPI 5.0,
+/// 6.9.2).
 fn predefined(op: Handle, element: Element) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     match element {

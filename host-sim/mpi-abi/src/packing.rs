@@ -25,7 +25,7 @@ fn place(
     position.set(now as i64)
 }
 
-/// The same with a position that is an `int`.
+/// Does `work` with a position that is an `int`.
 ///
 /// # Safety
 /// `work` keeps no copy of the pointer.

@@ -28,14 +28,15 @@ pub(crate) struct Bundles {
     /// Parts of a bundle.
     size: u32,
     sends: bool,
-    /// Which parts are ready, in the round under way.
+    /// True for each part that is ready, in the round under way.
     ready: Vec<bool>,
     /// The number of parts of each bundle that are not ready.
     missing: Vec<u32>,
 }
 
 impl Bundles {
-    /// Those of so many parts, as many bundles as there can be; `None` if each part goes by itself.
+    /// The bundles of so many parts, as many bundles as there can be; `None` if each part goes by
+    /// itself.
     fn of(partitions: u32, sends: bool) -> Option<Self> {
         if partitions <= PARTITIONS_MAX {
             return None;

@@ -209,7 +209,8 @@ struct AskedFor {
     handle: Handle,
 }
 
-/// Those that there are. A second call for the same gets the same, and they cannot be freed.
+/// The types that were asked for by precision and range. A second call for the same gets the same,
+/// and they cannot be freed.
 // SAFETY: only calls of MPI use it.
 static ASKED_FOR: Owned<RefCell<Vec<AskedFor>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 

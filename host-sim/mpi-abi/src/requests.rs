@@ -87,7 +87,7 @@ impl Running {
 
 /// The kind of an operation, with what is left to do at its end.
 enum Work {
-    /// Nothing is left to do.
+    /// An operation with which nothing is left to do.
     Done,
     Message(Request<'static>),
     /// A message in more parts than the kernel has: they go in bundles.
@@ -329,7 +329,7 @@ fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
     }
 }
 
-/// The same of a persistent one, which stays.
+/// Takes the result of a persistent request, which stays.
 #[cold]
 fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
     let mut requests = REQUESTS.borrow_mut();

@@ -54,7 +54,7 @@ impl Spare {
         self.words.as_mut_bytes().get_mut(..self.len).unwrap_or_default()
     }
 
-    /// The same bytes for an operation, which is dropped before they are.
+    /// The bytes as a region for an operation, which is dropped before they are.
     pub(crate) fn region(&mut self) -> Region {
         let len = self.bytes().len();
         let start = Address::of(self.words.as_mut_ptr().expose_provenance());

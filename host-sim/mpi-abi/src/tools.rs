@@ -27,7 +27,7 @@ fn refused(code: c_int) -> c_int {
     if STARTED.get() == 0 { MPI_T_ERR_NOT_INITIALIZED } else { code }
 }
 
-/// The same in a session.
+/// Returns the error of a call in a session that cannot succeed.
 fn in_session(session: Handle, code: c_int) -> c_int {
     refused(if SESSIONS.borrow().contains(&session) { code } else { MPI_T_ERR_INVALID_SESSION })
 }

@@ -95,7 +95,7 @@ impl Topo {
         (*shape.comm(), Self { around, shape, _lines: lines, lists })
     }
 
-    /// The same on a new communicator of the ranks of `comm`, which has this one. Collective.
+    /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
     pub(crate) async fn duplicate(&self, poster: &mut Poster, comm: &Comm) -> Result<(Comm, Self), Fault> {
         let made = Self::create(poster, comm, self.lists.clone()).await?;
         made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
@@ -106,7 +106,7 @@ impl Topo {
         self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }
 
-    /// The same for an operation.
+    /// The neighbourhood of this rank for an operation.
     ///
     /// # Safety
     /// The operation holds this topology until it is over.

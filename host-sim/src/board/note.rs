@@ -103,9 +103,9 @@ impl Note {
 pub struct Noted {
     /// The operation that was waited for, with its details.
     pub activity: Activity,
-    /// When the wait was noted, ns of the machine's monotonic clock.
+    /// The time at which the wait was noted, ns of the machine's monotonic clock.
     pub since_ns: u64,
-    /// When it ended; zero while it lasts.
+    /// The time at which it ended; zero while it lasts.
     pub until_ns: u64,
 }
 

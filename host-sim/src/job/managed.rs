@@ -55,7 +55,8 @@ const TELLING: Duration = Duration::from_millis(100);
 struct Who {
     /// The wire-up version of its build.
     version: u16,
-    /// The same for all that can open each other's segments and have the same network.
+    /// A text that is equal for all ranks that can open each other's segments and have the same
+    /// network.
     place: String,
     /// The cores that it may use, a bit each.
     cores: Vec<u64>,

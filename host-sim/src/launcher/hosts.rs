@@ -3,7 +3,7 @@
 use core::fmt;
 use std::path::Path;
 
-/// Something that runs an agent.
+/// A place where ranks run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Place {
     /// This machine, by the launcher itself.
@@ -153,8 +153,8 @@ fn slots(text: &str) -> Result<u32, String> {
     count.ok_or_else(|| format!("`{text}` is no number of slots; a:2 gives host a two ranks"))
 }
 
-/// Which ranks each place gets: in the order of the list, each as many as it has slots (one if none
-/// are given); what is left then is spread evenly over those without a number. A place that is
+/// The ranks that each place gets: in the order of the list, each as many as it has slots (one if
+/// none are given); what is left then is spread evenly over those without a number. A place that is
 /// listed twice is one place.
 pub fn share_out(ranks: u32, hosts: &[Listed]) -> Result<Vec<Share>, String> {
     let mut left = ranks;

@@ -241,7 +241,7 @@ impl Options {
         }
     }
 
-    /// Which ranks each host gets.
+    /// The ranks that each host gets.
     pub fn shares(&self) -> Result<Vec<Share>, String> {
         let listed = match &self.hostfile {
             Some(path) => hosts::file(path)?,

@@ -94,7 +94,7 @@ impl TcpOptions {
         }
     }
 
-    /// Why this can be the configuration of no host with so many ranks, if it cannot.
+    /// The reason why this can be the configuration of no host with so many ranks, if it cannot.
     pub fn contradiction(&self, ranks: u32) -> Option<String> {
         if let Some(both) = self.include.iter().find(|name| self.exclude.contains(name)) {
             return Some(format!("--tcp-include and --tcp-exclude both name {both}"));

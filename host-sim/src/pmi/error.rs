@@ -66,26 +66,26 @@ pub enum Fault {
     },
     /// The answer lacks a field, or it is not what such a field can be.
     Field {
-        /// Which.
+        /// The name of the field.
         name: &'static str,
         /// The answer that came.
         found: String,
     },
     /// No process has put a value under this key.
     Absent {
-        /// Which.
+        /// The key.
         key: String,
     },
     /// The value under this key is not what ranks of this build put.
     Value {
-        /// Which.
+        /// The key.
         key: String,
     },
     /// The system refused.
     System {
         /// The system call.
         call: &'static str,
-        /// Why.
+        /// The error.
         errno: Errno,
     },
 }

@@ -27,7 +27,7 @@ pub struct Message {
     fields: Vec<(String, String)>,
 }
 
-/// Why bytes are no message, or a message cannot become bytes.
+/// The reason why bytes are no message, or a message cannot become bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum MessageError {
     /// More than [`MESSAGE_BYTES_MAX`] bytes.
@@ -50,7 +50,7 @@ impl Message {
         Self { fields: vec![("cmd".into(), command.into())] }
     }
 
-    /// The same with one more field.
+    /// This message with one more field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl fmt::Display) -> Self {
         self.fields.push((name.into(), value.to_string()));

@@ -33,7 +33,7 @@ impl Version {
 /// A command, told without the words of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request<'a> {
-    /// Which version is spoken.
+    /// The question which version is spoken.
     Greet,
     /// Introduces this process: version 2 alone.
     Introduce {

@@ -42,7 +42,7 @@ pub struct Seat {
     pub job: String,
 }
 
-/// The same before the socket is taken.
+/// The numbers of a place before its socket is taken over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Numbers {
     socket: i32,

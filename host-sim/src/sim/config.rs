@@ -9,17 +9,17 @@ use super::random::Random;
 use super::storage::Room;
 use super::topology::Topology;
 
-/// Which faults are drawn from the seed.
+/// The kinds of faults that are drawn from the seed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Profile {
-    /// None; latencies still vary.
+    /// No faults; latencies still vary.
     Calm,
     /// Clogged links, slow nodes and pauses; each run draws which of them and how many.
     #[default]
     Swarm,
-    /// The same, and one node dies.
+    /// The faults of `Swarm`, and one node dies.
     Crash,
-    /// The same, and one node dies and boots again after a while.
+    /// The faults of `Swarm`, and one node dies and boots again after a while.
     Restart,
 }
 

@@ -24,21 +24,21 @@ impl fmt::Display for Span {
     }
 }
 
-/// Which messages a fault of the network is about.
+/// The messages that a fault of the network is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ways {
     /// All of them.
     All,
-    /// Those to and from one node.
+    /// Messages to and from one node.
     Of(u32),
-    /// Those from one node to another.
+    /// Messages from one node to another.
     Way {
         /// The node that sends them.
         from: u32,
         /// Whom to.
         to: u32,
     },
-    /// Those from any of some nodes to any of others.
+    /// Messages from any of some nodes to any of others.
     Across {
         /// The nodes that send them.
         from: Vec<u32>,
@@ -71,7 +71,7 @@ impl fmt::Display for Ways {
     }
 }
 
-/// Something that goes wrong in a run. [`Display`](fmt::Display) tells it in words.
+/// A fault in a run. [`Display`](fmt::Display) tells it in words.
 ///
 /// Faults of frames are there on the wire of frames only: the wire of messages keeps its promise of
 /// order and delivery.
@@ -80,66 +80,66 @@ impl fmt::Display for Ways {
 pub enum Fault {
     /// Messages take up to `extra_ns` longer; on the wire of messages they keep their order.
     Clog {
-        /// Which messages.
+        /// The messages that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// By how much, ns.
         extra_ns: u64,
     },
     /// A node needs longer for each message that it sends or takes.
     Slow {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// The factor by which it needs longer.
         factor: u64,
     },
     /// A node does nothing for a while.
     Pause {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
     },
     /// A node dies.
     Crash {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When, ns.
+        /// The time at which it dies, ns.
         at: u64,
     },
     /// A node dies and boots again, with a new epoch and its program from the beginning.
     Restart {
-        /// Which one.
+        /// The node.
         node: u32,
         /// From its death to its boot.
         span: Span,
     },
     /// Frames get lost.
     Loss {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// The share of frames, in a hundred.
         percent: u64,
     },
     /// Frames arrive twice, the second time up to 200 us later.
     Duplication {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// The share of frames, in a hundred.
         percent: u64,
     },
     /// Frames take up to `extra_ns` longer, so that others overtake them.
     Reordering {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// The share of frames, in a hundred.
         percent: u64,
@@ -148,27 +148,27 @@ pub enum Fault {
     },
     /// A few bits of a frame are turned over, or its end is cut off.
     Corruption {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// The share of frames, in a hundred.
         percent: u64,
     },
     /// All frames take `extra_ns` longer.
     Spike {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
         /// By how much, ns.
         extra_ns: u64,
     },
     /// All frames get lost, and those of the other direction do not.
     Partition {
-        /// Which frames.
+        /// The frames that it is about.
         ways: Ways,
-        /// When.
+        /// The time during which it lasts.
         span: Span,
     },
 }
@@ -177,7 +177,7 @@ pub enum Fault {
 pub(super) const ECHO_NS_MAX: u64 = 200_000;
 
 impl Fault {
-    /// When it begins and when it is over; a crash begins and does not end.
+    /// The time during which it lasts; a crash begins and does not end.
     pub const fn span(&self) -> Span {
         match self {
             Self::Clog { span, .. }

@@ -18,7 +18,7 @@ const TRIALS_MAX: u32 = 200;
 pub struct Finding {
     /// The run.
     pub config: Config,
-    /// Why it failed.
+    /// The failure.
     pub failure: Failure,
     /// A run with fewer faults or ranks that fails in the same way, and why it does; `None` if
     /// there is none.
@@ -78,7 +78,7 @@ impl Config {
         there.map(|(index, fault)| format!("{index:>3}  {fault}")).collect()
     }
 
-    /// The same, below each other and under a head.
+    /// The faults of this run in words, below each other and under a head.
     pub fn tell_faults(&self) -> String {
         let words = self.faults_in_words();
         match words.len() {

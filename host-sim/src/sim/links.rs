@@ -37,7 +37,7 @@ pub(crate) struct Links {
     loopback: Vec<u8>,
 }
 
-/// The same, lent to a transport.
+/// A rank's memory for the wire of frames, lent to a transport.
 pub(crate) struct LinkMemory<'m> {
     pub(crate) ethernet: Memory<'m>,
     pub(crate) loopback: &'m mut [u8],

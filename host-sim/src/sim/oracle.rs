@@ -43,8 +43,8 @@ pub struct Receive {
     pub source: Option<u32>,
     /// With which tag; `None` is any tag.
     pub tag: Option<u32>,
-    /// Which message, by its place in the list of all; `None` if it was still waiting when all had
-    /// arrived.
+    /// The message that it got, by its place in the list of all; `None` if it was still waiting
+    /// when all had arrived.
     pub got: Option<usize>,
 }
 
@@ -62,16 +62,16 @@ impl Receive {
 pub enum Violation {
     /// A receive got a message that it does not take, or one that was never sent.
     Wrong {
-        /// Which receive.
+        /// The receive.
         receive: usize,
         /// The message that it got.
         message: usize,
     },
     /// A message was received twice.
     Twice {
-        /// Which one.
+        /// The message.
         message: usize,
-        /// By whom.
+        /// The two receives that got it.
         receives: [usize; 2],
     },
     /// A message went to a receive posted later than one that took it and waited in vain.
@@ -83,7 +83,7 @@ pub enum Violation {
     },
     /// A message was received by no rank.
     Left {
-        /// Which one.
+        /// The message.
         message: usize,
     },
     /// Of two receives that take the older of two messages from one source, the one posted first

@@ -5,25 +5,25 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// Something that happened. Times are virtual, ns.
+/// An event of a run. Times are virtual, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
     /// A node was awake.
     Turn {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When it woke.
+        /// The time at which it woke.
         start: u64,
-        /// When it went to rest.
+        /// The time at which it went to rest.
         end: u64,
     },
     /// A message was posted.
     Sent {
-        /// By whom.
+        /// The node that posted it.
         from: u32,
         /// To whom.
         to: u32,
-        /// When.
+        /// The time at which it was posted.
         at: u64,
         /// Its bytes.
         bytes: usize,
@@ -34,12 +34,12 @@ pub enum Record {
         from: u32,
         /// The node that took it.
         to: u32,
-        /// When.
+        /// The time at which it was taken.
         at: u64,
     },
     /// A node stopped for a while.
     Pause {
-        /// Which one.
+        /// The node.
         node: u32,
         /// From when on.
         at: u64,
@@ -48,51 +48,51 @@ pub enum Record {
     },
     /// A node died.
     Crash {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When.
+        /// The time at which it died.
         at: u64,
     },
     /// A node that had died booted again.
     Boot {
-        /// Which one.
+        /// The node.
         node: u32,
-        /// When.
+        /// The time at which it booted.
         at: u64,
     },
     /// A frame was sent.
     FrameSent {
-        /// Which one.
+        /// The number of the frame.
         frame: u64,
-        /// By whom.
+        /// The node that sent it.
         from: u32,
         /// To whom.
         to: u32,
-        /// When.
+        /// The time at which it was sent.
         at: u64,
         /// Its bytes.
         bytes: usize,
     },
     /// A frame was taken from the network; one that came twice can be taken twice.
     FrameTaken {
-        /// Which one.
+        /// The number of the frame.
         frame: u64,
         /// The node that had sent it.
         from: u32,
         /// The node that took it.
         to: u32,
-        /// When.
+        /// The time at which it was taken.
         at: u64,
     },
     /// A frame was lost on its way or found its receiver full.
     FrameLost {
-        /// Which one.
+        /// The number of the frame.
         frame: u64,
         /// The node that had sent it.
         from: u32,
         /// The node that it was sent to.
         to: u32,
-        /// When it would have arrived.
+        /// The time at which it would have arrived.
         at: u64,
     },
 }

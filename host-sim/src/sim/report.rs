@@ -6,7 +6,7 @@ use super::config::{Config, Network};
 use super::record::Record;
 use super::world::{Life, Totals, World};
 
-/// Why a run failed.
+/// The reason why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The rank whose program failed; `None` if the job did not come to its end.

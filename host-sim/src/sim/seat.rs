@@ -58,7 +58,7 @@ impl<'a> Seat<'a> {
         SimNic::new(self.cpu.clone())
     }
 
-    /// The same place with a storage of the program's own instead of one that
+    /// This place with a storage of the program's own instead of one that
     /// [`Config::room`](super::Config::room) chose: to test a firmware with just the sizes that it
     /// ships. Every rank must have room for as much of a peer.
     pub fn with_memory<'b>(self, memory: Memory<'b>) -> Seat<'b>

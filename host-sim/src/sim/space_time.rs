@@ -96,7 +96,7 @@ pub fn space_time(ranks: u32, records: &[Record], title: &str, view: &View) -> i
     Ok(svg)
 }
 
-/// When a record's last moment was.
+/// The last moment of a record.
 const fn instant(record: &Record) -> u64 {
     match record {
         Record::Turn { end, .. } => *end,
@@ -195,7 +195,7 @@ fn draw(
 }
 
 impl Flight {
-    /// When it came to its end, or can have come to it at the earliest.
+    /// The time at which it came to its end, or can have come to it at the earliest.
     const fn arrival(&self) -> u64 {
         match self.end {
             End::Taken(at) | End::Lost(at) => at,
@@ -292,7 +292,7 @@ fn height(rank: u32) -> f64 {
     -f64::from(rank)
 }
 
-/// When a rank's node lived.
+/// The times during which a rank's node lived.
 fn alive(rank: u32, records: &[Record]) -> Vec<Range<u64>> {
     let (mut spans, mut born) = (Vec::new(), Some(0));
     for record in records {
@@ -306,7 +306,7 @@ fn alive(rank: u32, records: &[Record]) -> Vec<Range<u64>> {
     spans
 }
 
-/// When a rank was awake; what is nearer than `gap` ns is one.
+/// The times during which a rank was awake; those nearer than `gap` ns are one.
 fn awake(rank: u32, records: &[Record], gap: u64) -> Vec<Range<u64>> {
     let turns = records.iter().filter_map(|record| match *record {
         Record::Turn { node, start, end } if node == rank => Some(start..end.max(start + gap)),

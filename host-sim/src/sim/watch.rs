@@ -48,13 +48,13 @@ impl Invariant {
 /// An invariant that a message has broken.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
-    /// Which one.
+    /// The invariant.
     pub invariant: Invariant,
     /// The rank that had sent the message.
     pub from: u32,
     /// Whom to.
     pub to: u32,
-    /// Which message it was, and what is wrong with it.
+    /// The message, and what is wrong with it.
     pub what: String,
 }
 
@@ -93,7 +93,7 @@ struct Lane {
     sequence: u16,
     /// Matchable messages and blocks that have gone in, modulo 2^16.
     sent: Limits,
-    /// The same of what has come out.
+    /// Matchable messages and blocks that have come out, modulo 2^16.
     arrived: Limits,
     /// Limits that messages of this lane have carried in, and those that have come out; none yet if
     /// there is none.

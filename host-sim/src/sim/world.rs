@@ -43,18 +43,18 @@ pub(crate) struct Node {
     gone: BTreeSet<u32>,
     /// Whom it knows in another life than the first.
     known: BTreeMap<u32, Epoch>,
-    /// When each frame that waits to be sent will have left its network card.
+    /// The times at which the frames that wait to be sent will have left its network card.
     departures: VecDeque<u64>,
     /// A frame was refused since the last one left.
     full: bool,
     /// Counts its wakings; one that was scheduled for an earlier turn is void.
     turn: u64,
-    /// When it was last woken, by its own time.
+    /// The time at which it was last woken, by its own clock.
     turn_start: u64,
-    /// When it wakes; `None` while it runs.
+    /// The time at which it wakes; `None` while it runs.
     wakes: Option<u64>,
     paused_until: u64,
-    /// When its transport wants to be polled again, whatever comes.
+    /// The time at which its transport wants to be polled again, whatever comes.
     pub(crate) timer: u64,
     /// Polls in a row that found nothing, without a rest in between.
     pub(crate) idle_polls: u32,

@@ -105,7 +105,7 @@ impl Direction {
         out.extend(self.held.extract_if(.., |held| which(held)).map(|held| held.frame));
     }
 
-    /// When [`release`](Self::release) has something to do.
+    /// The time at which [`release`](Self::release) has something to do.
     pub(super) fn due(&self) -> Option<u64> {
         self.held.iter().map(|held| held.due).min()
     }

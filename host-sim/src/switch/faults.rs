@@ -15,7 +15,7 @@ pub struct Rate(u32);
 const MILLION: u32 = 1_000_000;
 
 impl Rate {
-    /// None of them.
+    /// The rate of no frames.
     pub const NEVER: Self = Self(0);
 
     /// `percent` of a hundred; more than that is a hundred.

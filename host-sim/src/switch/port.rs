@@ -30,7 +30,7 @@ fn is_udp(frame: &[u8]) -> bool {
 pub(super) struct Port {
     cable: Cable,
     queue: VecDeque<Vec<u8>>,
-    /// When a full socket is tried again.
+    /// The time at which a full socket is tried again.
     retry: Option<u64>,
     pub(super) inbound: Direction,
     outbound: Direction,
@@ -66,7 +66,7 @@ impl Port {
         core::iter::once(PollFd::new(self.cable.source(), PollFlags::POLLIN))
     }
 
-    /// When something is to be done even if no frame comes.
+    /// The time at which something is to be done even if no frame comes.
     pub(super) fn due(&self) -> Option<u64> {
         let at_once = self.cable.has_input().then_some(0);
         [self.inbound.due(), self.outbound.due(), self.retry, at_once].into_iter().flatten().min()

@@ -1,4 +1,4 @@
-//! Which station lives behind which port.
+//! The table of the ports behind which the stations live.
 
 use std::collections::HashMap;
 

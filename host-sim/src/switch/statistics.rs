@@ -87,7 +87,7 @@ pub struct PortStatistics {
     pub kind: Kind,
     /// Frames that came from the member.
     pub received: u64,
-    /// Those of them that carry UDP over IPv4.
+    /// Frames among them that carry UDP over IPv4.
     pub udp: u64,
     /// Their bytes.
     pub received_bytes: u64,
@@ -139,7 +139,7 @@ impl PortStatistics {
 pub struct Statistics {
     /// Frames that came from members.
     pub received: u64,
-    /// Those of them that carry UDP over IPv4.
+    /// Frames among them that carry UDP over IPv4.
     pub udp: u64,
     /// Frames that members were given; one that goes to many counts many times.
     pub sent: u64,

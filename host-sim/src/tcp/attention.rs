@@ -46,7 +46,7 @@ impl Attention {
         self.one
     }
 
-    /// The same, if it has been the one for long.
+    /// The connection to read without asking, if it has been the one for long.
     #[inline]
     pub(super) fn alone(&self) -> Option<u32> {
         self.one.filter(|_| self.streak >= LONG_STREAK)
@@ -72,7 +72,7 @@ impl Attention {
         false
     }
 
-    /// Something came over a connection.
+    /// Notes that something came over a connection.
     #[inline]
     pub(super) const fn found(&mut self, connection: u32) {
         self.fruitless = 0;
@@ -103,7 +103,7 @@ impl Attention {
         }
     }
 
-    /// Something is expected: the next polls ask.
+    /// Notes that something is expected: the next polls ask.
     pub(super) const fn wake(&mut self) {
         self.alert = ALERT;
     }

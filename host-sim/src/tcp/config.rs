@@ -15,7 +15,7 @@ pub const LINKS_MAX: u8 = 16;
 /// [`links`](Self::links) is concerned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Config {
-    /// Which of the machine's addresses are used.
+    /// The machine's addresses that are used.
     pub interfaces: Interfaces,
     /// The ports to listen on, the first that is free; `0..=0` leaves it to the system.
     pub ports: RangeInclusive<u16>,

@@ -75,7 +75,7 @@ pub(super) struct Link {
     pub(super) read_bytes: usize,
     /// The poll since which something has been sent.
     pub(super) sent_at: u32,
-    /// Something waits for the socket, which takes nothing now.
+    /// True while something waits for the socket, which takes nothing now.
     pub(super) blocked: bool,
     /// Its next frame has to wait for messages of other links.
     pub(super) parked: bool,

@@ -60,7 +60,7 @@ pub(super) struct Engine {
     /// The key of the next one.
     pub(super) next_key: u32,
     pub(super) nonces: Nonces,
-    /// Those in their handshake.
+    /// Connections in their handshake.
     pub(super) greetings: Vec<u32>,
     /// Links that are wanted and not there.
     pub(super) wanted: Vec<(PeerId, u8)>,
@@ -81,7 +81,7 @@ pub(super) struct Engine {
     /// The pieces of it that have been sent and are to be told.
     pub(super) done: VecDeque<Token>,
     pub(super) attention: Attention,
-    /// When connections were last [doubted](Self::doubt).
+    /// The time at which connections were last [doubted](Self::doubt).
     doubted: Instant,
     /// The connection that is read at every poll and that the system does not look after meanwhile.
     pub(super) alone: Option<u32>,

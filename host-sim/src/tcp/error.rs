@@ -1,4 +1,4 @@
-//! Why there is no transport.
+//! The reasons why there is no transport.
 
 use core::fmt;
 use core::net::IpAddr;
@@ -50,7 +50,7 @@ pub enum TcpError {
     },
     /// A system call failed.
     System {
-        /// Which.
+        /// The name of the call.
         call: &'static str,
         /// The error of the call.
         errno: Errno,

@@ -350,7 +350,7 @@ impl Engine {
         self.announce(peer);
     }
 
-    /// Nothing comes from or goes to a peer any more.
+    /// Gives up a peer: nothing comes from it or goes to it any more.
     pub(super) fn part(&mut self, peer: PeerId, cause: Cause) {
         for number in 0..self.setup.links {
             if let Some(way) = self.node().link(peer, number) {
@@ -403,7 +403,7 @@ fn speak(wire: &mut Wire, handshake: &mut Handshake) -> Moved {
     moved
 }
 
-/// Why a peer could not be reached, from what its last attempt came to.
+/// The reason why a peer could not be reached, from what its last attempt came to.
 const fn cause_of(last: Option<Refusal>) -> Cause {
     match last {
         Some(

@@ -1,4 +1,4 @@
-//! Which of the machine's addresses a rank listens at, and in which order those of a peer are
+//! The machine's addresses at which a rank listens, and the order in which those of a peer are
 //! tried.
 
 use core::cmp::Reverse;
@@ -25,8 +25,8 @@ impl Family {
     }
 }
 
-/// Which interfaces are used. An entry of a list is the name of an interface (`eth0`), an address,
-/// or a network (`10.1.0.0/16`, `fd00::/8`).
+/// The interfaces that are used. An entry of a list is the name of an interface (`eth0`), an
+/// address, or a network (`10.1.0.0/16`, `fd00::/8`).
 ///
 /// Without any list: all that are up. Those whose carrier the system does not report only if there
 /// is none with one: it reports one up to a second late. The loopback only if it is included, or
@@ -88,7 +88,7 @@ struct Found {
     is_point_to_point: bool,
 }
 
-/// Why an address is not used.
+/// The reason why an address is not used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Rejection {
@@ -123,7 +123,7 @@ pub struct Rejected {
     pub interface: String,
     /// The address.
     pub ip: IpAddr,
-    /// Why.
+    /// The reason.
     pub why: Rejection,
 }
 
@@ -169,7 +169,7 @@ const fn is_link_local(ip: IpAddr) -> bool {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Likely {
     Now,
-    /// When its interface's carrier is there, or the system has noticed that it is.
+    /// Once its interface's carrier is there, or the system has noticed that it is.
     Soon,
     /// The loopback, unasked: none but this machine's.
     Never,

@@ -17,7 +17,7 @@ const PEEK_BYTES: usize = 512;
 /// A long message whose first bytes have come.
 #[derive(Debug)]
 pub(super) struct Landing {
-    /// Those that the sink knows it by.
+    /// The bytes by which the sink knows it.
     head: [u8; DATA_HEADER_BYTES],
     /// Bytes that follow them.
     length: usize,

@@ -138,7 +138,7 @@ impl Outgoing {
         self.lent.iter_mut().for_each(|(_, piece)| piece.let_go(region));
     }
 
-    /// Nothing of it will be sent.
+    /// Drops all of it: nothing will be sent.
     pub(super) fn clear(&mut self) {
         (self.start, self.end) = (0, 0);
         self.lent.clear();

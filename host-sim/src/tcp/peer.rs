@@ -26,7 +26,7 @@ pub(super) struct Peer {
     pub(super) epoch: Epoch,
     /// The addresses at which it listens.
     pub(super) addresses: Vec<SocketAddr>,
-    /// Which of them is tried next.
+    /// The number of the one that is tried next.
     pub(super) next: usize,
     /// The last call for it that failed here.
     pub(super) failed: Option<Failure>,
@@ -76,7 +76,7 @@ impl Peer {
         (self.next, self.denied, self.turn, self.sent, self.received, self.parked) = (0, 0, 0, 0, 0, 0);
     }
 
-    /// Why nothing can be sent to it, if so.
+    /// Fails with the reason if nothing can be sent to it.
     #[inline]
     pub(super) const fn check(&self) -> Result<(), Cause> {
         match self.presence {

@@ -13,7 +13,7 @@ use super::wire::Moved;
 /// Reads of one connection before it is the next one's turn.
 const READS: u32 = 8;
 
-/// Why a turn of a connection is over.
+/// The reason why a turn of a connection is over.
 enum Turn {
     /// There is nothing more for now.
     Idle,

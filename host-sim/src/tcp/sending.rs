@@ -109,7 +109,7 @@ impl Engine {
         }
     }
 
-    /// The same of links over which nothing has been sent since the last poll.
+    /// Sends what waits on links over which nothing has been sent since the last poll.
     fn send_first(&mut self) {
         let polls = self.polls;
         for at in (0..self.held.len()).rev() {
@@ -122,8 +122,8 @@ impl Engine {
         }
     }
 
-    /// Something has been put behind what waits, if anything did: it is sent now, or with what
-    /// follows, unless it waits for the socket.
+    /// Sends what has been put behind what waits, if anything did: now, or with what follows,
+    /// unless it waits for the socket.
     #[inline]
     fn send_soon(&mut self, slot: u32, (first, blocked): (bool, bool)) {
         match self.corked {

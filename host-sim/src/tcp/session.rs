@@ -37,7 +37,7 @@ impl Session {
         &self.socket
     }
 
-    /// Why TLS has ended the connection, if it has.
+    /// The reason why TLS has ended the connection, if it has.
     pub(super) const fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
@@ -130,7 +130,7 @@ impl Session {
         flushed.map(|_| true)
     }
 
-    /// Nothing more is sent.
+    /// Ends the sending side: nothing more is sent.
     pub(super) fn finish(&mut self) {
         self.connection.send_close_notify();
         // A socket that is shut already needs no more.

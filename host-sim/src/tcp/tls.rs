@@ -64,7 +64,7 @@ pub enum TlsError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The kind of the error.
         kind: ErrorKind,
     },
     /// The file has nothing of the kind that is looked for.
@@ -83,7 +83,7 @@ pub enum TlsError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The key is not that of the certificate.
@@ -97,7 +97,7 @@ pub enum TlsError {
     Refused {
         /// The file with the certificate.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// No name that a certificate can be made out for.

@@ -55,7 +55,7 @@ impl Moved {
 /// A connected socket that does not block, and what is between it and the bytes of ranks.
 #[derive(Debug)]
 pub(super) enum Wire {
-    /// Nothing.
+    /// The socket without encryption.
     Plain(TcpStream),
     /// TLS.
     Encrypted(Box<Session>),
@@ -77,7 +77,7 @@ impl Wire {
         }
     }
 
-    /// Why the encryption has ended the connection, if it has.
+    /// The reason why the encryption has ended the connection, if it has.
     pub(super) const fn refusal(&self) -> Option<Refusal> {
         match self {
             Self::Plain(_) => None,
@@ -117,14 +117,14 @@ impl Wire {
         }
     }
 
-    /// Nothing can be sent any more. What has come already can still be read, and then the end; the
-    /// peer reads its end too.
+    /// Shuts the socket: nothing can be sent any more. What has come already can still be read, and
+    /// then the end; the peer reads its end too.
     pub(super) fn cut(&self) {
         // A socket that is shut already needs no more.
         let _ = self.socket().shutdown(Shutdown::Both);
     }
 
-    /// Nothing more is sent, and what has come is of no interest: taking it keeps the system from
+    /// Ends the sending side; what has come is of no interest: taking it keeps the system from
     /// resetting the connection, which could destroy what is still on its way to the peer.
     pub(super) fn finish(&mut self) {
         let mut nowhere = [0; 4096];

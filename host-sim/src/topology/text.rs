@@ -9,7 +9,8 @@ use super::{Dragonfly, FatTree, Topology};
 /// The texts that a [`Topology`] is parsed from.
 pub const KNOWN: &str = "crossbar, ring, torus[:COLUMNS], fat-tree[:LEAFxUPLINKS], dragonfly[:ROUTERSxNODES]";
 
-/// The same for a help text: a line each, with the sizes that are chosen where they are left out.
+/// The known texts for a help text: a line each, with the sizes that are chosen where they are left
+/// out.
 pub const HELP: &str = "\
   crossbar                   one switch that never blocks
   ring                       each node to the next, both ways round

@@ -1,4 +1,4 @@
-//! Which device, port and address to use.
+//! The choice of the device, port and address to use.
 
 use core::net::{IpAddr, Ipv6Addr};
 use core::num::NonZeroU32;
@@ -71,8 +71,8 @@ pub struct Config {
     /// The cost of a read of a peer's memory, registration with it: it decides from which size on
     /// long messages are read.
     pub read_cost: Option<Cost>,
-    /// The same of a write into it until that can be seen there. Long messages are written where
-    /// that is cheaper than reading.
+    /// The cost of a write into a peer's memory until that can be seen there. Long messages are
+    /// written where that is cheaper than reading.
     pub write_cost: Option<Cost>,
 }
 
@@ -237,7 +237,7 @@ fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
     })
 }
 
-/// Which of several addresses is better: the lower.
+/// The rank of an address among several: the lower is the better.
 fn rank(gid: &Gid) -> (u8, u8, u32) {
     let version = match gid.kind {
         Kind::Infiniband | Kind::Roce(RoceVersion::V2) => 0,

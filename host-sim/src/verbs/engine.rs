@@ -74,7 +74,7 @@ pub(super) struct Engine {
     peers: Vec<Peer>,
     tools: Tools,
     regions: Regions,
-    /// By whom ranks say how to connect.
+    /// The manager by which ranks tell each other how to connect.
     manager: Box<dyn manager::Manager>,
     heard: News,
     /// Peers to be looked at.
@@ -199,7 +199,7 @@ impl Engine {
         }
     }
 
-    /// Something is to come from a peer: it is connected to, and asked whether it lives.
+    /// Notes that something is to come from a peer: it is connected to, and asked whether it lives.
     pub(super) fn expect(&mut self, peer: PeerId) {
         if let Some(row) = self.peers.get_mut(peer.index()).filter(|row| row.state == State::Known) {
             row.expected = true;

@@ -1,4 +1,4 @@
-//! Why there is no transport.
+//! The reasons why there is no transport.
 
 use core::fmt;
 
@@ -10,7 +10,7 @@ use aldis_sys::Errno;
 pub enum VerbsError {
     /// The machine has none, or its kernel no support for them.
     NoDevice,
-    /// None of what there is fits what was asked for.
+    /// No device or port fits what was asked for.
     NoFit {
         /// Every device and port, and why it is none: a line each.
         rejected: Vec<String>,
@@ -37,7 +37,7 @@ pub enum VerbsError {
     },
     /// A call of the library failed.
     Call {
-        /// Which.
+        /// The name of the call.
         call: &'static str,
         /// The error of the call.
         errno: Errno,

@@ -1,4 +1,5 @@
-//! When the device is to wake a rank: once that has polled in vain for so long that it may sleep.
+//! The decision when the device is to wake a rank: once that has polled in vain for so long that it
+//! may sleep.
 
 use super::sys::Channel;
 

@@ -57,7 +57,7 @@ pub(super) struct Wire {
     here: Rc<Here>,
     mode: Mode,
     watch: Watch,
-    /// When the device was last asked whether it still works.
+    /// The time at which the device was last asked whether it still works.
     probed: Instant,
 }
 
@@ -154,7 +154,7 @@ impl Wire {
         &mut self.ethernet
     }
 
-    /// The same, to look at.
+    /// Its messages, to look at.
     pub(super) const fn seen(&self) -> &Ethernet<'static, DatagramNic> {
         &self.ethernet
     }

@@ -74,7 +74,7 @@ impl Network {
     }
 }
 
-/// When each shared link is free again.
+/// The times at which the shared links are free again.
 #[derive(Debug)]
 pub(crate) struct Links {
     free_ps: Vec<u64>,
@@ -90,8 +90,8 @@ impl Links {
         self.free_ps.capacity() * size_of::<u64>()
     }
 
-    /// When a message that is ready to enter its way at `now` enters it; holds its links from then
-    /// on.
+    /// Returns the time at which a message that is ready to enter its way at `now` enters it; holds
+    /// its links from then on.
     pub(crate) fn enter(
         &mut self,
         network: &Network,

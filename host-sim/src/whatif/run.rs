@@ -118,9 +118,9 @@ impl Run {
 /// The outcome of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outcome {
-    /// When the last rank was done, ps after all began.
+    /// The time at which the last rank was done, ps after all began.
     pub time_ps: u64,
-    /// When the first rank was done.
+    /// The time at which the first rank was done.
     pub first_ps: u64,
     /// Messages of all ranks.
     pub messages: u64,
@@ -130,7 +130,7 @@ pub struct Outcome {
     pub memory: usize,
 }
 
-/// Why there is no outcome.
+/// The reason why there is no outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum RunError {

@@ -20,7 +20,7 @@ impl<F: FnMut(u64)> Watch for Counted<F> {
     }
 }
 
-/// Something that a rank's processor does. Times are in ps after all began.
+/// A piece of work of a rank's processor. Times are in ps after all began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Act {
     /// The rank.
@@ -33,9 +33,9 @@ pub struct Act {
     pub what: What,
     /// Bytes sent, received, or reduced and copied.
     pub bytes: u64,
-    /// When it begins.
+    /// The time at which it begins.
     pub start_ps: u64,
-    /// When the processor is done with it.
+    /// The time at which the processor is done with it.
     pub end_ps: u64,
 }
 
@@ -46,14 +46,14 @@ pub enum What {
     Sends {
         /// The receiver.
         to: u32,
-        /// When the last byte has left.
+        /// The time at which the last byte has left.
         gone_ps: u64,
     },
     /// Receives a message.
     Receives {
         /// The sender.
         from: u32,
-        /// When the last byte had come.
+        /// The time at which the last byte had come.
         came_ps: u64,
     },
     /// Reduces and copies.
@@ -61,7 +61,7 @@ pub enum What {
 }
 
 impl Act {
-    /// When nothing of it is left to do, by processor or network interface.
+    /// The time from which nothing of it is left to do, by processor or network interface.
     pub const fn over_ps(&self) -> u64 {
         match self.what {
             What::Sends { gone_ps, .. } => gone_ps,

@@ -35,8 +35,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// Those of the node's ranks whose segments `rank` has, itself among them: the first, and how
-    /// many.
+    /// The ranks of the node whose segments `rank` has, itself among them: the first, and how many.
     pub const fn mates_of(&self, rank: u32) -> (u32, u32) {
         if self.shares_memory { (self.first, self.ranks) } else { (rank, 1) }
     }
@@ -86,7 +85,7 @@ pub enum FromRank<'a> {
     Abort {
         /// The code for the job's exit.
         code: i32,
-        /// Why.
+        /// The reason.
         text: &'a str,
     },
     /// Its program failed.
@@ -137,7 +136,7 @@ pub enum FromLauncher<'a> {
     },
     /// The rank cannot take part.
     Refused {
-        /// Why.
+        /// The reason.
         text: &'a str,
     },
 }

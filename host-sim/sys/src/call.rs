@@ -119,7 +119,7 @@ impl fmt::Display for Call {
 /// A call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Which.
+    /// The call.
     pub call: Call,
     /// The error.
     pub errno: Errno,

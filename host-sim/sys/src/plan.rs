@@ -38,7 +38,7 @@ pub enum Process {
     Other,
 }
 
-/// Which uses of a call.
+/// A choice among the uses of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Uses {
     /// The first; they are counted from 1.

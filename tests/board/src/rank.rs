@@ -13,7 +13,7 @@ use aldis_programs::{Failure, Link, OptionError, Options, refuse, run_telling};
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
 
-/// Why a rank does not come to run its program.
+/// The reason why a rank does not come to run its program.
 pub(crate) enum Trouble {
     /// The command line is wrong.
     Options(OptionError<'static>),

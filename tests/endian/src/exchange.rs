@@ -22,7 +22,7 @@ enum Way {
     Expected,
     /// The message is probed for, its elements counted, then it is received.
     Probed,
-    /// The same with a matched probe.
+    /// The message is probed for by a matched probe, its elements counted, then it is received.
     Matched,
     /// Memory for two elements more than come.
     Roomy,

@@ -42,7 +42,7 @@ mod switch;
 
 /// The longest message in a frame of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;
-/// Which job's frames are ours.
+/// The job whose frames are ours.
 const JOB: u64 = 0xE4D1_A400;
 /// The time that anything may take: an emulated machine on a busy host is slow.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -26,7 +26,7 @@ aldis_kernel::storage! {
         envelopes = 4, blocks = 2, block_bytes = 256, pooled = 0, bins = 16
 }
 
-/// The same number in every core's firmware: they belong together.
+/// The number of the job, equal in every core's firmware: they belong together.
 const JOB: u64 = 0x414C_4449_5301;
 
 /// The rank that begins.

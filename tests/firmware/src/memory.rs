@@ -38,7 +38,7 @@ unsafe extern "C" fn memcpy() {
     )
 }
 
-/// The same if they overlap: from behind if the target begins inside the source.
+/// Copies bytes that may overlap: from behind if the target begins inside the source.
 ///
 /// # Safety
 /// As of C's `memmove`.

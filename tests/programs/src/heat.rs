@@ -89,7 +89,7 @@ impl Plate {
         Ok(sum[0])
     }
 
-    /// The same on one rank, which needs no endpoint.
+    /// Computes the same steps on one rank, which needs no endpoint.
     pub fn solve_alone(&self, steps: u32, cells: &mut [f64], next: &mut [f64]) -> u64 {
         let mut strip = Strip::new(self, 0, 1, cells, next);
         for _ in 0..steps {

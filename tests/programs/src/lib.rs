@@ -46,7 +46,7 @@ pub struct Parameters {
     pub deadline: Duration,
 }
 
-/// Why a program ended otherwise than it should.
+/// The reason why a program ended otherwise than it should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Failure {
@@ -56,7 +56,7 @@ pub enum Failure {
     Wrong {
         /// The name of what is wrong.
         what: &'static str,
-        /// Which of several.
+        /// The number of the one among several.
         at: u64,
         /// The value that was found.
         found: u64,

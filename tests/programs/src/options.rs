@@ -54,7 +54,7 @@ named! {
 named! {
     /// The link that joins the ranks.
     Link {
-        /// Nothing: a job of one rank.
+        /// No link: a job of one rank.
         Loopback = "loopback",
         /// Ethernet frames through a virtio network device.
         VirtioNet = "virtio-net",

@@ -18,7 +18,7 @@ type Itself<'m> = Endpoint<'m, Loopback<'m>, Still>;
 /// Messages of a batch: the clock's own cost is spread over them.
 const BATCH: usize = 64;
 
-/// Which of the entries is taken.
+/// The entry that is taken.
 #[derive(Clone, Copy)]
 enum Position {
     First,

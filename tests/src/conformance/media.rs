@@ -129,7 +129,7 @@ const MEDIA: &[Medium] = &[
     },
 ];
 
-/// Those that there are on this machine: an RDMA device is no matter of course.
+/// The media that there are on this machine: an RDMA device is no matter of course.
 pub fn media() -> impl Iterator<Item = &'static Medium> {
     #[cfg(feature = "verbs")]
     let is_here = {
@@ -179,7 +179,7 @@ impl fmt::Debug for Medium {
 /// A run of one case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Which case: its place in the list.
+    /// The case, by its place in the list.
     pub case: usize,
     /// The seed that the medium draws from, and the case if it does.
     pub seed: u64,

@@ -70,7 +70,7 @@ impl Watch {
         Self { size, limit, may_leave: false, over: AtomicU32::new(0), failed: AtomicU32::new(0) }
     }
 
-    /// The same for a job whose ranks may leave messages and requests behind.
+    /// This watch for a job whose ranks may leave messages and requests behind, if so.
     pub(super) const fn that_may_leave(self, may_leave: bool) -> Self {
         Self { may_leave, ..self }
     }
@@ -170,8 +170,8 @@ fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
     endpoint.requests_in_use() == 0 && (0..endpoint.world().size()).all(free)
 }
 
-/// Why a job failed, if it did: what each rank said, those first that are no consequence of
-/// another's failure.
+/// The reason why a job failed, if it did: what each rank said, those first that are no consequence
+/// of another's failure.
 pub(super) fn verdict<R>(ranks: Vec<Result<R, String>>) -> Result<Vec<R>, String> {
     let mut failed: Vec<String> = (0..)
         .zip(&ranks)

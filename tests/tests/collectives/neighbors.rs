@@ -46,7 +46,7 @@ fn apart(lens: &[usize]) -> (Vec<Block>, usize) {
     (list, end)
 }
 
-/// The same blocks in bytes.
+/// Blocks with their places in bytes.
 fn in_bytes(blocks: &[Block]) -> Vec<Block> {
     let of = |elements: usize| elements * size_of::<u32>();
     blocks.iter().map(|block| Block { start: of(block.start), len: of(block.len) }).collect()

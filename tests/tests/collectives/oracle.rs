@@ -87,8 +87,8 @@ pub(crate) fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     pub(crate) operation: Operation,
-    /// Which of the operation's algorithms; the one that selection takes where there are not so
-    /// many, or it cannot.
+    /// The number of the algorithm among the operation's; the one that selection takes where there
+    /// are not so many, or it cannot.
     pub(crate) algorithm: usize,
     /// The root, if the operation has one.
     pub(crate) root: u32,

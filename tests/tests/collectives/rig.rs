@@ -23,7 +23,7 @@ pub(crate) fn run<R: Send>(size: u32, body: impl Fn(&mut Endpoint<'_, '_>) -> R 
     run_with_requests::<64, R>(size, body)
 }
 
-/// The same with `REQUESTS` request slots a rank.
+/// Like [`run`], but with `REQUESTS` request slots a rank.
 pub(crate) fn run_with_requests<const REQUESTS: usize, R: Send>(
     size: u32,
     body: impl Fn(&mut Endpoint<'_, '_>) -> R + Sync,

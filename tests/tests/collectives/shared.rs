@@ -205,7 +205,8 @@ fn blocks_of_another_length_than_expected_are_found() {
     assert_eq!(errors[1], [(Operation::Scatterv, cause(4, 6), Some(Rank(0)))]);
 }
 
-/// The same of blocks that two ranks pass in chunks, also where one has few bytes for the other.
+/// Blocks of unlike length are also found that two ranks pass in chunks, also where one has few
+/// bytes for the other.
 #[test]
 fn long_blocks_of_another_length_than_expected_are_found() {
     let errors = run(2, |endpoint| {

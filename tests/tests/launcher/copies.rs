@@ -14,7 +14,7 @@ fn exchange(variables: &[(&str, &str)]) -> (Option<i32>, String) {
     exchange_over("auto", variables, &[])
 }
 
-/// The same over a transport, with arguments for the ranks.
+/// Like [`exchange`], over a transport and with arguments for the ranks.
 fn exchange_over(transport: &str, variables: &[(&str, &str)], rest: &[&str]) -> (Option<i32>, String) {
     let mut command = Command::new(program("aldis-run"));
     command.args(["-n", "2", "--timeout", "55", "--transport", transport, RANK]).args(rest);

@@ -1,4 +1,4 @@
-//! Nothing is left of a job, whatever was killed.
+//! Jobs leave nothing behind, whatever was killed.
 
 use core::time::Duration;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! Which cores the measured ranks are pinned to.
+//! The cores that the measured ranks are pinned to.
 
 use anyhow::{Context, Result, bail};
 

@@ -17,7 +17,7 @@ pub(crate) enum Implementation {
     Arena,
     /// Aldis as programs in C have it: by its interface of MPI.
     Abi,
-    /// The same with elements of a type instead of bytes: latency alone.
+    /// Aldis by its interface of MPI, with elements of a type instead of bytes: latency alone.
     AbiTyped,
     /// Debian's Open MPI, over its shared-memory or its TCP component.
     #[value(name = "openmpi")]
@@ -74,10 +74,10 @@ impl Implementation {
         Self::Gloo,
     ];
 
-    /// Those that others write.
+    /// The implementations that others write.
     pub(crate) const PEERS: [Self; 4] = [Self::OpenMpi, Self::Mpich, Self::Ucx, Self::Gloo];
 
-    /// Those that are Aldis.
+    /// The implementations that are Aldis.
     pub(crate) const OWN: [Self; 4] = [Self::Aldis, Self::Arena, Self::Abi, Self::AbiTyped];
 
     /// The peers that every run of `cargo xtask test --require` needs.

@@ -15,7 +15,7 @@ pub(crate) struct Series {
     runner: Runner,
     /// Nanoseconds of a turn, or what [`Workload::Overlap`] makes of them.
     costs: Vec<(usize, f64)>,
-    /// Why nothing more can be measured of it.
+    /// The reason why nothing more can be measured of it.
     pub(crate) failed: Option<String>,
     /// Units of a computation that is as long as the transfer, once known.
     units: Option<usize>,

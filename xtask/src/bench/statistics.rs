@@ -6,7 +6,7 @@ pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
     sorted.get(rank.saturating_sub(1)).copied()
 }
 
-/// Why a round was not counted.
+/// The verdict on a round: counted, or the reason why not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// The machine was the same before and after.

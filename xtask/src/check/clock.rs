@@ -13,7 +13,7 @@ pub(super) struct TaskTimes {
 }
 
 impl TaskTimes {
-    /// Those of earlier checks; none if there were none, or the file cannot be read.
+    /// The times of earlier checks; none if there were none, or the file cannot be read.
     pub(super) fn load(target: &Path) -> Self {
         let file = target.join("check.json");
         let text = fs::read_to_string(&file).unwrap_or_default();

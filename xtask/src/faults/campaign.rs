@@ -1,4 +1,4 @@
-//! Which uses of which calls a campaign makes fail, and how.
+//! The uses of calls that a campaign makes fail, and how.
 
 use core::num::NonZeroU32;
 

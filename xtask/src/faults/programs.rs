@@ -15,9 +15,9 @@ const LIBRARY: &str = "libmpi_abi.so.1";
 
 /// Their folders.
 pub(super) struct Programs {
-    /// Those of cargo.
+    /// The folder of cargo's programs.
     pub(super) debug: PathBuf,
-    /// Those in C, if there is a compiler.
+    /// The folder of the programs in C, if there is a compiler.
     in_c: Option<PathBuf>,
 }
 

@@ -11,7 +11,7 @@ use super::source::SourceFile;
 /// The module of the crate's root itself.
 const ROOT: &str = "lib";
 
-/// Which module uses which.
+/// The modules that each module uses.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 /// The circles of a crate whose sources are in this folder: the modules of each that use each

@@ -11,7 +11,7 @@ use anyhow::{Context, Result, bail};
 pub(super) struct Gaps {
     file: PathBuf,
     known: BTreeSet<(String, u32)>,
-    /// Those that have passed.
+    /// The known ones that have passed.
     closed: BTreeSet<(String, u32)>,
 }
 

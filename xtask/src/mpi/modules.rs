@@ -18,7 +18,7 @@ use crate::workspace::checkout;
 const PACKAGES: [&str; 3] = ["mpich==5.0.2", "numpy", "setuptools"];
 const MPI4PY: &str = "mpi4py==4.1.2";
 
-/// Those that docs/mpi.md counts.
+/// The modules that docs/mpi.md counts.
 const ALL: [&str; 19] = [
     "test_comm",
     "test_group",
@@ -86,7 +86,7 @@ const EACH: &str = "xtask/src/mpi/each.py";
 enum Outcome {
     Skipped,
     Passed,
-    /// Why, on the first rank that says so.
+    /// The reason, from the first rank that says so.
     Failed(String),
 }
 

@@ -50,7 +50,7 @@ pub(super) struct Job {
     pub(super) silent: bool,
 }
 
-/// Something a rank did.
+/// An event of a rank.
 enum Event {
     Said(usize, Vec<u8>),
     /// The end of one of its two streams.
@@ -77,7 +77,7 @@ impl Job {
         Ok(())
     }
 
-    /// The same job of Linux processes on a good wire: what others are compared with.
+    /// This job as one of Linux processes on a good wire: what others are compared with.
     pub(super) fn of_the_host(&self) -> Self {
         Self {
             name: "the host's own".into(),

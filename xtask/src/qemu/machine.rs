@@ -75,7 +75,7 @@ impl Arch {
         })
     }
 
-    /// Why a rank of this kind cannot stand on such a link, if it cannot.
+    /// The reason why a rank of this kind cannot stand on such a link, if it cannot.
     pub(super) const fn refuses(self, link: Link) -> Option<&'static str> {
         match (self, link) {
             (Self::CortexM, Link::VirtioNet | Link::Ivshmem) => {

@@ -1,5 +1,4 @@
-//! The same firmware on other processors: what it takes there. Its limits hold for the
-//! microcontroller alone.
+//! The size of the firmware on other processors. Its limits hold for the microcontroller alone.
 
 use std::fs;
 
@@ -61,7 +60,7 @@ pub(super) fn print_table(rows: &[Row]) {
     println!("{table}");
 }
 
-/// Those that could be built.
+/// The rows that could be built.
 pub(super) fn json(rows: &[Row]) -> serde_json::Value {
     let of = |(target, outline): &Row| {
         let Outline { flash, ram, initial, shared, .. } = outline.as_ref()?;

@@ -163,7 +163,7 @@ impl Run {
     }
 }
 
-/// Which commands each guest runs.
+/// The commands that each guest runs.
 fn by_guest(commands: &[String], guests: usize) -> Result<Vec<Vec<String>>> {
     let mut lists = vec![Vec::new(); guests];
     for command in commands {

@@ -28,7 +28,7 @@ pub(super) struct Console {
     pub(super) asides: Vec<String>,
     /// The commands that were begun.
     pub(super) ran: Vec<Ran>,
-    /// Why it gave up, if it did.
+    /// The reason why it gave up, if it did.
     failed: Option<String>,
     /// True if its watchdog ended it. What it says after that is the state of the machine.
     barked: bool,

@@ -33,7 +33,7 @@ pub(super) struct Guest<'a> {
     /// The socket between two.
     pub(super) wire: &'a Path,
     pub(super) clock: Clock,
-    /// When it gives up and shows what it is doing.
+    /// The time after which it gives up and shows what it is doing.
     pub(super) limit: Duration,
 }
 

@@ -9,7 +9,7 @@ use object::{Endianness, FileKind};
 
 /// The folder in which Debian keeps libraries.
 pub(super) const FOLDER: &str = "usr/lib/x86_64-linux-gnu";
-/// The same before `/lib` became a link to `/usr/lib`.
+/// The folder of libraries before `/lib` became a link to `/usr/lib`.
 const OLD_FOLDER: &str = "lib/x86_64-linux-gnu";
 
 /// The names of what the program in `bytes` cannot start without: its libraries, and the path of

@@ -20,7 +20,7 @@ pub(super) struct Modules {
 }
 
 impl Modules {
-    /// Those below a folder `lib/modules/VERSION`.
+    /// The modules below a folder `lib/modules/VERSION`.
     pub(super) fn of(folder: &Path) -> Result<Self> {
         let mut files = BTreeMap::new();
         collect(folder, &mut files)?;

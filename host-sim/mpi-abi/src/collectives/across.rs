@@ -80,7 +80,7 @@ fn taken(call: &mut Call, data: Data) -> Result<Region, Fault> {
     Ok(bytes)
 }
 
-/// The same in blocks.
+/// Returns the data that this rank gives, in blocks.
 fn given_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
     let bytes = call.own(blocks.bytes())?;
     call.before(bytes, move |stream| blocks.pack(stream, |_| true));

@@ -123,7 +123,7 @@ impl Blocks {
         if self.is_even { &[] } else { self.listing(call) }
     }
 
-    /// The same, also of those of one length.
+    /// Like [`list`](Self::list), but lists blocks of one length too.
     pub(super) fn listing(&self, call: &mut Call) -> &'static [Block] {
         let mut start = 0;
         let block = |part: &Data| {

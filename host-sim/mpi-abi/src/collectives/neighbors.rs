@@ -34,7 +34,7 @@ unsafe fn numbers<T: Copy + 'static>(
     Ok(unsafe { array.array(count as usize) }?.iter().map(number).collect())
 }
 
-/// The same.
+/// Numbers of the program's that are `int`s, one a neighbour.
 ///
 /// # Safety
 /// As for [`numbers`].
@@ -43,7 +43,7 @@ unsafe fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
     unsafe { numbers(array, count, i64::from) }
 }
 
-/// The same.
+/// Large counts of the program's, one a neighbour.
 ///
 /// # Safety
 /// As for [`numbers`].
@@ -52,7 +52,7 @@ unsafe fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
     unsafe { numbers(array, count, |number| number) }
 }
 
-/// The same.
+/// Displacements of the program's, one a neighbour.
 ///
 /// # Safety
 /// As for [`numbers`].

@@ -29,7 +29,7 @@ fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Resu
     }
 }
 
-/// The same of several: all failures are told by their statuses.
+/// Takes the results of several requests for the program: all failures are told by their statuses.
 fn finish_several(
     function: &str,
     handles: Array<'_, Handle>,
@@ -239,7 +239,7 @@ mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: 
     }
 } }
 
-/// Which of the requests are over, of those that are active; `None` if none is.
+/// The indices of the active requests that are over; `None` if none is active.
 fn over_of_active(handles: Array<'_, Handle>) -> Result<Option<Vec<usize>>, Fault> {
     let active: Vec<bool> = handles.iter().map(is_active).collect();
     if !active.contains(&true) {

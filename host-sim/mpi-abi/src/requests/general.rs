@@ -48,7 +48,7 @@ impl General {
         checked(unsafe { callback::cancel(self.cancel, self.extra, self.is_complete) }, "cancel")
     }
 
-    /// The same, and lets go of it.
+    /// Returns the status as [`query`](Self::query) does, and frees the program's state.
     pub(super) fn finish(&self) -> Result<Status, Fault> {
         let status = self.query();
         self.free()?;

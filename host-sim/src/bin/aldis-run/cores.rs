@@ -1,4 +1,4 @@
-//! Which core a rank is pinned to.
+//! The choice of the core that a rank is pinned to.
 
 use aldis_host_sim::platform::allowed_cores;
 use aldis_sys::file::read_to_string;

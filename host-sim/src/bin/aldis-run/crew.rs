@@ -19,7 +19,7 @@ use crate::talk::{FromNode, Kind, Order, Refusal, ToNode, VERSION};
 /// The time that the reason of an agent's end may take to show after its pipe has ended.
 const REASON_LIMIT: Duration = Duration::from_millis(500);
 
-/// Why a host takes no part, or no longer.
+/// The reason why a host takes no part, or no longer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HostFault {
     /// Its agent never spoke.
@@ -84,7 +84,7 @@ pub(crate) struct Host {
     pub(crate) over: bool,
     /// The fault that was found with it.
     pub(crate) fault: Option<HostFault>,
-    /// When its link ended before its time.
+    /// The time at which its link ended too early.
     closed: Option<Instant>,
     /// Output taken and not yet granted again.
     owed: u32,
@@ -129,7 +129,7 @@ impl Host {
         }
     }
 
-    /// When to look at it again at the latest.
+    /// The latest time to look at it again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match &self.seat {
             Seat::Here(Some(node)) => node.deadline(),

@@ -1,4 +1,4 @@
-//! Why the launcher itself could not do its work.
+//! The reasons why the launcher itself could not do its work.
 
 use core::fmt;
 

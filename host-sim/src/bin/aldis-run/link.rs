@@ -15,7 +15,7 @@ const MESSAGE_BYTES_MAX: usize = 4 << 20;
 /// Bytes read at a time.
 const READ_BYTES_MAX: usize = 64 << 10;
 
-/// Why nothing more comes over a link.
+/// The reason why nothing more comes over a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkError {
     /// The other side has ended.

@@ -52,7 +52,7 @@ pub(crate) struct Node {
     ranks: Vec<Rank>,
     pipes: Pipes,
     phase: Phase,
-    /// When those who are still there are killed.
+    /// The time at which the ranks that are still there are killed.
     kill_at: Option<Instant>,
     /// Events that the launcher is to be told.
     events: Vec<FromNode>,
@@ -148,7 +148,7 @@ impl Node {
         ranks.chain(pipes.map(|(place, _, file)| (Part::Pipe(place), file, PollFlags::POLLIN)))
     }
 
-    /// When to look again at the latest.
+    /// The latest time to look again.
     pub(crate) const fn deadline(&self) -> Option<Instant> {
         self.kill_at
     }

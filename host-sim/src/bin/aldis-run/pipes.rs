@@ -24,7 +24,7 @@ struct Pipe {
 pub(crate) enum Came {
     /// Output, or, empty, its end.
     Output { rank: u32, kind: Kind, bytes: Vec<u8> },
-    /// Nothing now.
+    /// No output now.
     Nothing,
     /// The system does not give what the rank prints; what was in the pipe is lost.
     Lost { rank: u32, errno: Errno },

@@ -70,7 +70,7 @@ struct Outlet {
     pending: Vec<u8>,
     /// The error, if it could not be written even before the job began.
     absent: Option<Errno>,
-    /// Why it can be written no more.
+    /// The error after which it can be written no more.
     fault: Option<Errno>,
 }
 
@@ -134,7 +134,7 @@ impl Relay {
         self.outlet(kind).pending.len() < PENDING_BYTES_MAX
     }
 
-    /// Why this output takes no more, and something that was for it is lost.
+    /// The error after which this output takes no more; something that was for it is lost then.
     pub(crate) const fn fault(&self, kind: Kind) -> Option<Errno> {
         self.outlet(kind).fault
     }
@@ -168,7 +168,7 @@ impl Relay {
         }
     }
 
-    /// Something that a rank has printed is lost before it came here; `text` says what.
+    /// Notes that something a rank has printed was lost before it came here; `text` says what.
     pub(crate) fn miss(&mut self, text: String) {
         self.missed.push(text);
     }

@@ -10,7 +10,7 @@ use crate::crew::HostFault;
 use crate::standing::{Exit, Fault, Stage};
 use crate::talk::Note;
 
-/// Why the job was ended.
+/// The reason why the job was ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// This rank was the first to fail.

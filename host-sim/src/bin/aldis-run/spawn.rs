@@ -26,7 +26,7 @@ pub(crate) struct Spawned {
     pub(crate) streams: Option<(OwnedFd, OwnedFd)>,
 }
 
-/// Why PROGRAM could not be started.
+/// The reason why PROGRAM could not be started.
 #[derive(Debug)]
 pub(crate) enum SpawnError {
     /// There is no such program.

@@ -26,7 +26,7 @@ use crate::talk::{FromNode, Kind, Moment, ToNode};
 /// The time for which an error that came of another rank's failure waits for that failure to show.
 const SETTLING: Duration = Duration::from_millis(100);
 
-/// The same when that failure may have to be told by another machine.
+/// The time for which it waits when that failure may have to be told by another machine.
 const SETTLING_AFAR: Duration = Duration::from_millis(400);
 
 /// The time that a host may take to tell of the end of its ranks after the grace.
@@ -81,7 +81,7 @@ struct Supervisor<'a> {
     /// The time until which a fault that seems to be another's consequence waits for the other to
     /// show.
     settling: Option<Instant>,
-    /// When hosts that still have ranks are let go.
+    /// The time at which hosts that still have ranks are let go.
     end_by: Option<Instant>,
     /// The user's signal that asked for the end, and when it came.
     interrupted: Option<(Signal, Instant)>,

@@ -15,7 +15,7 @@ pub(crate) const VERSION: u16 = 4;
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
 
-/// Which of the launcher's outputs.
+/// One of the launcher's outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Out,
@@ -25,7 +25,7 @@ pub(crate) enum Kind {
 /// The input of the first rank of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum Input {
-    /// Nothing.
+    /// No input.
     #[default]
     Empty,
     /// The launcher's own input: it is on the same machine.
@@ -115,7 +115,7 @@ pub(crate) enum FromNode {
     Refused(Refusal),
     /// The standing of a rank now.
     Rank {
-        /// Which.
+        /// The rank.
         rank: u32,
         /// All that is known of it.
         standing: Standing,
@@ -136,7 +136,7 @@ pub(crate) enum FromNode {
         /// The bytes that were printed.
         bytes: Vec<u8>,
     },
-    /// Something that a rank has printed is lost.
+    /// A part of what a rank has printed is lost.
     Unheard {
         /// Whose it was, and why.
         text: String,
@@ -147,7 +147,7 @@ pub(crate) enum FromNode {
     Over,
 }
 
-/// When notes are taken.
+/// The occasion on which notes are taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Moment {
     /// The user asked for the end.
@@ -169,7 +169,7 @@ pub(crate) struct Note {
     pub(crate) yields: u64,
 }
 
-/// Why the ranks of a node cannot be started.
+/// The reason why the ranks of a node cannot be started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Refusal {
     /// The text that the user is told.

@@ -22,7 +22,7 @@ pub(crate) struct Job {
     pub(crate) node: Node,
     /// The plan by which inboxes are divided.
     pub(crate) plan: Plan,
-    /// When every rank must have joined.
+    /// The time by which every rank must have joined.
     pub(crate) join_deadline: Instant,
     /// The node's segments, by rank; given up once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
@@ -41,7 +41,7 @@ impl Job {
     }
 }
 
-/// Something to be sent as soon as the socket takes it.
+/// A message to be sent as soon as the socket takes it.
 #[derive(Clone, Copy, Debug)]
 enum Outgoing {
     Welcome,

@@ -30,7 +30,7 @@ pub(crate) fn find(report: &Report, job: &Job, smaller: bool) -> io::Result<Opti
     finding
 }
 
-/// The same as an object.
+/// The finding as a JSON object.
 pub(crate) fn json(finding: &Finding, workload: &str) -> Value {
     let Finding { config, failure, smaller } = finding;
     let mut found = run(config, failure, workload);

@@ -25,7 +25,7 @@ pub(crate) struct Point {
     pub(crate) sent_bytes: Option<u64>,
     /// No other algorithm takes less time for the same.
     pub(crate) fastest: bool,
-    /// Why there is no time.
+    /// The reason why there is no time.
     pub(crate) refused: Option<String>,
 }
 

@@ -21,8 +21,7 @@ fn receive() -> impl Strategy<Value = Receive> {
     })
 }
 
-/// Something that happens at the rank: its next receive is posted, or the next message of a stream
-/// arrives.
+/// An event at the rank: its next receive is posted, or the next message of a stream arrives.
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Post,

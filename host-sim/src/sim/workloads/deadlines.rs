@@ -69,7 +69,7 @@ fn unless_late(result: Result<Status, Error>) -> Result<Option<Status>, Error> {
     }
 }
 
-/// Nothing if the sender has left and nothing more of it is there.
+/// The result of a probe; `None` if the sender has left and nothing more of it is there.
 fn unless_left(found: Result<Option<Status>, Error>) -> Result<Option<Status>, Error> {
     match found {
         Err(Error { cause: Cause::PeerLeft, .. }) => Ok(None),

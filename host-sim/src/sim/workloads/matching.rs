@@ -196,7 +196,7 @@ fn tolerated(result: Result<Option<Status>, Error>) -> Result<Ended, Error> {
     }
 }
 
-/// Which message a receive got: known by its first bytes, and then all of it must be as sent.
+/// The message that a receive got: known by its first bytes, and then all of it must be as sent.
 fn identify(
     incoming: &[Sent],
     result: &Result<Status, Error>,

@@ -149,7 +149,7 @@ fn exact_receives(random: &mut Random, size: u32, incoming: &[Sent]) -> Vec<Rece
     order.into_iter().filter_map(|from| streams[from as usize].next()).collect()
 }
 
-/// Which message each receive of one source gets; `None` if some gets none.
+/// The message that each receive of one source gets; `None` if some gets none.
 fn oracle(stream: &[Sent], tags: &[Option<u32>]) -> Option<Vec<Sent>> {
     let mut free = stream.to_vec();
     let take = |wanted: &Option<u32>| {

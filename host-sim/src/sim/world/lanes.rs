@@ -16,7 +16,7 @@ pub(super) struct Lane {
     held: u32,
     /// A post was refused since the sender last heard that there is room.
     waiting: bool,
-    /// When the last one arrives.
+    /// The time at which the last one arrives.
     last_ns: u64,
 }
 

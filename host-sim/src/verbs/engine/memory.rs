@@ -137,7 +137,7 @@ fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Ca
     }
 }
 
-/// Why memory was not registered.
+/// The reason why memory was not registered.
 fn not_registered(error: VerbsError) -> Cause {
     match error {
         VerbsError::Call { errno: Errno::EFAULT | Errno::EINVAL, .. } => Cause::BadRegion,
@@ -146,7 +146,7 @@ fn not_registered(error: VerbsError) -> Cause {
     }
 }
 
-/// Why the device did not do what was asked of it.
+/// The reason why the device did not do what was asked of it.
 pub(super) fn cause_of(error: VerbsError) -> Cause {
     match error {
         VerbsError::Locked { need, have } => Cause::TooBig { len: need, max: have },

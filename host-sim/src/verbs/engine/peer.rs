@@ -38,7 +38,7 @@ pub(super) struct Peer {
     /// Messages of slots, and bare ones, that are under way.
     pub(super) flying: u16,
     bare: u16,
-    /// Something is expected of it: it is asked now and then whether it lives.
+    /// True while something is expected of it: it is asked now and then whether it lives.
     pub(super) expected: bool,
     /// Set while it is being asked.
     probed: bool,
@@ -89,8 +89,8 @@ impl Peer {
         (self.waiting || self.expected) && self.state == State::Known && self.bond.state() == Bonded::Closed
     }
 
-    /// Nothing more goes to it or comes from it. Its queue pairs are destroyed, so that the device
-    /// touches its memory no more, and the peer hears of it.
+    /// Gives up the peer: nothing more goes to it or comes from it. Its queue pairs are destroyed,
+    /// so that the device touches its memory no more, and the peer hears of it.
     pub(super) fn part(&mut self, cause: Cause) {
         if self.state == State::Known {
             (self.state, self.lost) = (State::Gone(cause), true);
@@ -145,7 +145,7 @@ impl Peer {
         }
     }
 
-    /// Something has been sent, or has not.
+    /// Accounts for an order that is over: its message has been sent, or has not.
     pub(super) fn sent(&mut self, done: &Done) {
         match self.bond.end_mut().map(|pair| pair.take(done)) {
             Some(Sent::Slot) => self.flying = self.flying.saturating_sub(1),

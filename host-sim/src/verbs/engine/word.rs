@@ -5,7 +5,7 @@ use aldis_hal::cause::Malformed;
 /// Bytes of a word.
 pub(super) const WORD_BYTES: usize = 8;
 
-/// Which of the two connections with a peer.
+/// One of the two connections with a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Lane {
     /// Messages.
@@ -34,7 +34,7 @@ pub(super) enum Kind {
 pub(super) struct Word {
     pub(super) lane: Lane,
     pub(super) kind: Kind,
-    /// Which of the connections of this lane, one after the other.
+    /// The number of the connection among those of this lane, one after the other.
     pub(super) serial: u16,
     /// Of an offer and its answer: how many reads the sender's queue pair can have under way, and
     /// its number.

@@ -290,7 +290,7 @@ pub(super) fn order(request: u64, opcode: ffi::ibv_wr_opcode::Type) -> ffi::ibv_
     ffi::ibv_send_wr { wr_id: request, opcode, ..zero }
 }
 
-/// Why something that is not there was to be sent.
+/// The error of a send of something that is not there.
 pub(super) const fn stale() -> VerbsError {
     VerbsError::Call { call: "ibv_post_send", errno: Errno::EINVAL }
 }

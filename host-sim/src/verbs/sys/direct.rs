@@ -75,7 +75,7 @@ impl DirectPair {
         self.connection.connect(choice, remote)
     }
 
-    /// The same, as the system's manager has found out.
+    /// Connects it as the system's manager has found out.
     pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16, depth: u8) -> Result<(), VerbsError> {
         self.connection.connect_by(line, mtu, depth)
     }

@@ -61,7 +61,7 @@ impl Pair {
         self.connection.connect(choice, remote)
     }
 
-    /// The same, as the system's manager has found out.
+    /// Connects it as the system's manager has found out.
     pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16) -> Result<(), VerbsError> {
         self.connection.connect_by(line, mtu, 0)
     }

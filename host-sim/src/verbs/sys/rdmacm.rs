@@ -47,7 +47,7 @@ pub(in crate::verbs) struct Events(*mut ffi::rdma_event_channel);
 pub(in crate::verbs) struct Event {
     /// The [mark](Line::mark) of the connection.
     pub(in crate::verbs) mark: usize,
-    /// Which of those that have had this mark.
+    /// The [key](Line::key) of the connection among those that have had this mark.
     pub(in crate::verbs) key: usize,
     pub(in crate::verbs) what: What,
 }
@@ -197,7 +197,7 @@ impl Line {
         Ok(Self { line, _events: Rc::clone(events) })
     }
 
-    /// Which it is of all that there are, now.
+    /// The key that tells it from all others that there are now.
     pub(in crate::verbs) fn key(&self) -> usize {
         self.line as usize
     }

@@ -94,7 +94,7 @@ impl Drop for Slab {
     }
 }
 
-/// Why memory was not registered: most often because a limit of the process forbids it.
+/// The error of a registration that failed: most often because a limit of the process forbids it.
 pub(super) fn refused(need: u64) -> VerbsError {
     let error = failed("ibv_reg_mr");
     match getrlimit(Resource::RLIMIT_MEMLOCK) {

@@ -13,13 +13,13 @@ use crate::whatif::watch::{Act, Watch, What};
 /// The state of a rank.
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// When its processor is free.
+    /// The time from which its processor is free.
     cpu: u64,
-    /// When its network interface may begin to send.
+    /// The time from which its network interface may send.
     out: u64,
-    /// When its network interface may begin to receive.
+    /// The time from which its network interface may receive.
     inn: u64,
-    /// When the messages of its round that are complete were so.
+    /// The time at which the messages of its round that are complete were so.
     landed: u64,
     /// First element of its segment.
     base: usize,
@@ -52,7 +52,7 @@ struct Early {
     from: u32,
     next: u32,
     bytes: u64,
-    /// When its last byte came.
+    /// The time at which its last byte came.
     at: u64,
 }
 

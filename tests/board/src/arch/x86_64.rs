@@ -221,7 +221,7 @@ impl Machine for Pc {
         Some(Pci { root, registers: Window::NONE, memory: Window::NONE })
     }
 
-    /// Those of a `microvm`.
+    /// The slots of a `microvm`.
     fn slots(&self) -> Option<Slots> {
         Some(Slots { base: 0xFEB0_0000, stride: 0x200, count: 24 })
     }

@@ -8,7 +8,7 @@ use crate::script::Script;
 /// Handles of a kind.
 pub(super) struct Pool {
     null: Handle,
-    /// Those of the library.
+    /// Handles of the library.
     named: &'static [Handle],
     live: Vec<Handle>,
     freed: Vec<Handle>,

@@ -230,7 +230,7 @@ fn a_round_is_over_when_all_its_parts_are<T: Transport, P: Platform>(ep: &mut En
     Ok(())
 }
 
-/// Nothing may come before the receiver has started the round: until then the memory is its own.
+/// No part may come before the receiver has started the round: until then the memory is its own.
 fn a_sender_that_starts_first_waits_for_its_receiver<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

@@ -82,7 +82,7 @@ fn blocks_for_a_root_and_from_it_are_started_again() {
     });
 }
 
-/// The same places in bytes.
+/// The places of blocks in bytes.
 fn in_bytes(blocks: &[Block]) -> Vec<Block> {
     let of = |elements: usize| elements * size_of::<u32>();
     blocks.iter().map(|block| Block { start: of(block.start), len: of(block.len) }).collect()

@@ -15,7 +15,7 @@ use nix::sys::signal::{SigSet, Signal};
 /// run take a third of it.
 const ROOM: u64 = 1 << 20;
 
-/// Why there is no report.
+/// The reason why there is no report.
 #[derive(Debug)]
 pub(crate) enum ReportError {
     /// The file cannot be made or written at all.

@@ -15,13 +15,13 @@ enum Means {
     Own(&'static str),
     /// A variable for all ranks, in two words.
     Variable,
-    /// The same for one program.
+    /// A variable for the ranks of one program, in two words.
     OwnVariable,
     /// The usual behaviour of `aldis-run`.
     Usual,
     /// The pinning of ranks.
     Bind,
-    /// Nothing stands for it; what to do instead.
+    /// An option without an equivalent; what to do instead.
     Nothing(&'static str),
 }
 

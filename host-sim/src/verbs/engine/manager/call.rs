@@ -50,7 +50,7 @@ pub(super) trait Connecting: Sized {
     fn reject(&self, letter: &Letter);
     fn establish(&self);
     fn disconnect(&self);
-    /// Which it is, of all that there are.
+    /// The key that tells it from all others that there are.
     fn key(&self) -> usize;
 }
 
@@ -216,7 +216,7 @@ impl<L: Connecting> Call<L> {
         now.dial(parties);
     }
 
-    /// Something has happened to one of its connections.
+    /// Handles an event of one of its connections.
     pub(super) fn hear(
         &mut self,
         (key, what): (usize, What),

@@ -37,7 +37,7 @@ pub(in super::super) struct Rdma {
     me: PeerId,
     epoch: Epoch,
     heard: News,
-    /// When events were last looked for.
+    /// The time at which events were last looked for.
     now: Instant,
     /// The time before that for which nothing was looked for.
     deaf_ns: u64,

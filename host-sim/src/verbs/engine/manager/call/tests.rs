@@ -393,7 +393,7 @@ impl World {
         next
     }
 
-    /// When nothing can happen any more, both have the same connection or none.
+    /// Asserts that both have the same connection or none, once nothing can happen any more.
     fn check(&self) {
         let [one, other] = &self.sides;
         let states = [one.bond.state(), other.bond.state()];
