@@ -28,21 +28,21 @@
 //! the front and the owner, if it happens to poll, from the back and writes them into the reader's
 //! memory: each takes one by compare-and-swap, and they meet somewhere. Of many short reads each
 //! side does whole ones, the reader from the first on and the owner from the last. A rank that
-//! reads itself leaves the other's reads alone until it has done its own. Nobody waits for an owner
-//! that is busy elsewhere.
+//! reads itself leaves the other's reads alone until it has done its own. No reader waits for an
+//! owner that is busy elsewhere.
 //!
-//! A write into memory of somebody who may let go of it needs more care than a read. The reader
+//! A write into memory of a reader that may let go of it needs more care than a read. The reader
 //! writes down where each chunk belongs ([`Place`]), and the owner's engine takes that from the
 //! shared entry *in the moment in which it copies*.
 //!
 //! * **Engagement.** Before the owner takes a chunk it says in the entry that it is engaged, and
-//!   looks whether the offer is still there; when it has told what it has written it is engaged no
-//!   more. The reader closes its offer before it looks whether the owner is engaged. So one of them
-//!   sees the other (Dekker), and while the owner is engaged nothing new is offered in that entry:
-//!   a place that was emptied stays empty until the owner is known to have gone on.
-//! * **Success is told, failure is not.** The owner tells each chunk that it has written whole, by
-//!   a bit of its own. The reader reads itself whatever was taken and not told, whether the write
-//!   failed, fell short or never happened.
+//!   looks whether the offer is still there; when it has recorded what it has written it is engaged
+//!   no more. The reader closes its offer before it looks whether the owner is engaged. So one of
+//!   them sees the other (Dekker), and while the owner is engaged nothing new is offered in that
+//!   entry: a place that was emptied stays empty until the owner is known to have gone on.
+//! * **Success is recorded, failure is not.** The owner records each chunk that it has written
+//!   whole, by a bit of its own. The reader reads itself whatever was taken and not recorded,
+//!   whether the write failed, fell short or never happened.
 //! * **The end.** To take its memory back the reader claims all that is left, closes the offer,
 //!   makes every place empty, and waits until the owner is not engaged, or until the engine says
 //!   that the owner's thread cannot be within a copy: it is stopped or dead, and should it go on,
@@ -103,7 +103,7 @@ pub unsafe trait CopyEngine {
     /// shown to it.
     fn shows(&self, peer: PeerId, memory: Memory) -> bool;
 
-    /// Returns what users are told of reading memory of `peer`, if it is more than
+    /// Returns the remark for users on reading memory of `peer`, if it is more than
     /// [`reads`](Self::reads) says.
     fn remark(&self, peer: PeerId) -> Option<&'static str> {
         self.reads(peer).err()

@@ -1,7 +1,7 @@
 //! Ranks that find each other on the wire: a layer between a device and the
 //! [`Ethernet`](crate::Ethernet) transport, as smoltcp stacks its devices.
 //!
-//! Where a launcher carries cards from rank to rank nobody needs this. A board that boots alone
+//! Where a launcher carries cards from rank to rank this is not needed. A board that boots alone
 //! knows its rank, the job's size and key, and has a device; [`Discovery`] tells it the others'
 //! cards, by the machine of [`protocols::discovery`](aldis_protocols::discovery): bounded in time
 //! and in messages, and with a report that names who is missing. It is itself a [`Nic`]: it keeps
@@ -32,7 +32,7 @@
 //!
 //! The last loop can be run again at any time: a rank that boots anew shows up in
 //! [`news`](Discovery::news) with its new card, and to connect to that is to start afresh with it.
-//! It asks for a [`poll`](Discovery::poll) now and then, since time is told there alone.
+//! It asks for a [`poll`](Discovery::poll) now and then, since time is given there alone.
 //! `tests/tests/discovery.rs` of the repository is such a program.
 //!
 //! Without an endpoint, two ranks on one wire:
@@ -89,8 +89,8 @@
 //!
 //! An [`Entry`] of 152 bytes for each rank, lent by the caller. A [`receive`](Nic::receive) that
 //! meets a frame of discovery's takes it and returns none, as if the device had no more: the
-//! transport looks again in its next poll. So whoever floods the wire with such frames slows the
-//! transport down to one look a frame.
+//! transport looks again in its next poll. So a station that floods the wire with such frames slows
+//! the transport down to one look a frame.
 
 use core::fmt;
 
@@ -134,8 +134,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
             .framed(Framing::Ethernet)
     }
 
-    /// The same with another framing, as the transport above has it: with UDP its messages are
-    /// datagrams to 255.255.255.255 on the transport's port.
+    /// Sets another framing, as the transport above has it: with UDP its messages are datagrams to
+    /// 255.255.255.255 on the transport's port.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a device whose frames do not hold a message.
@@ -197,7 +197,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
             let Some((to, message)) = self.roster.poll_transmit(&mut buffer) else { return };
             let len = self.framing.header_bytes() + message.len();
             let Some(mut token) = self.nic.transmit(len) else { return };
-            // Nobody's IPv4 address is known before its card is: the MAC says who is meant.
+            // No rank's IPv4 address is known before its card is: the MAC says which is meant.
             let to = Station { mac: to, ..Station::ALL };
             let heading =
                 self.framing.heading(DISCOVERY_SUBTYPE, to, self.here, [message, &[]], self.offload);
@@ -223,8 +223,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
         self.roster.missing().map(PeerId)
     }
 
-    /// When [`poll`](Self::poll) is to be called next at the latest, if no frame comes before;
-    /// [`Instant::NEVER`] while there is nothing to wait for.
+    /// The time at which [`poll`](Self::poll) is to be called next at the latest, if no frame comes
+    /// before; [`Instant::NEVER`] while there is nothing to wait for.
     pub fn poll_at(&self) -> Instant {
         self.roster.poll_timeout().unwrap_or(Instant::NEVER)
     }

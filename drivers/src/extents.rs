@@ -24,7 +24,7 @@ impl Extent {
     }
 }
 
-/// Why there is no extent.
+/// The reason why there is no extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ExtentError {

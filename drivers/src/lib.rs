@@ -1,9 +1,10 @@
 //! # aldis-drivers: transports that need no operating system
 //!
-//! The floor between the contracts ([`aldis_hal`]) and whoever maps memory and owns devices. A
-//! driver turns memory or a device that it is handed into a [`Transport`](aldis_hal::Transport):
-//! bytes to a peer, in order, each once, with backpressure. It knows nothing of ranks' tags, of
-//! matching or of protocols, and the kernel knows nothing of it but the trait.
+//! The floor between the contracts ([`aldis_hal`]) and the program that maps memory and owns
+//! devices. A driver turns memory or a device that it is handed into a
+//! [`Transport`](aldis_hal::Transport): bytes to a peer, in order, each once, with backpressure. It
+//! knows nothing of ranks' tags, of matching or of protocols, and the kernel knows nothing of it
+//! but the trait.
 //! The terms are defined in `docs/glossary.md`.
 //!
 //! | module | what it is |
@@ -13,7 +14,7 @@
 //! | `direct` | around another: long messages of ranks of one node are read from the sender's memory |
 //! | [`extents`] | what of a stretch of memory is free: blocks that are sent from memory that peers have mapped |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
-//! | [`discovery`] | below it, where nobody else brings the ranks together: each finds the others' cards on the wire |
+//! | [`discovery`] | below it, where no launcher brings the ranks together: each finds the others' cards on the wire |
 //! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
@@ -25,8 +26,8 @@
 //!
 //! * No heap and no `std`: all memory is the caller's, and what is there at the start is all there
 //!   will ever be.
-//! * A full ring is an answer ([`Again`](aldis_hal::Again)), never a loss, and the sink hears when
-//!   it is over.
+//! * A full ring is an answer ([`Again`](aldis_hal::Again)), never a loss, and the sink is notified
+//!   when it is over.
 //! * `poll` takes turns: no peer is starved by another, and no more events are delivered than the
 //!   budget allows.
 //! * Shared memory: a single writer for every word, plain loads and stores of 32 bits only: no
@@ -61,7 +62,7 @@
 //!    be.
 //! 5. Test it like its neighbours: against a model queue with random interleavings, with a full
 //!    ring, a budget of one, two greedy peers, and hostile values; with loom if it shares memory.
-//! 6. Name it in the composite transport of whoever assembles the endpoint.
+//! 6. Name it in the composite transport where the endpoint is assembled.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(loom, allow(dead_code, missing_docs))]

@@ -28,7 +28,7 @@ pub struct Loopback<'m> {
     held: u32,
     /// Frames of the ring.
     frames: u32,
-    /// A post was refused since the sink last heard that there is room.
+    /// True if a post was refused since the sink was last notified of room.
     waiting: bool,
     /// This side has let go of itself.
     closed: bool,

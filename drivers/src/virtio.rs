@@ -36,12 +36,12 @@
 //! # What is asked of the board
 //!
 //! * Memory is mapped one to one: a device is given the very addresses that the program uses, and
-//!   registers are found where PCI says they are. There is no IOMMU to be told of it.
+//!   registers are found where PCI says they are. There is no IOMMU to be programmed.
 //! * Memory is coherent with devices: they see what the processor has written, and the other way
 //!   round, with no more than barriers. That holds for emulators, and for PCI on all machines in
 //!   use.
-//! * Interrupts of the device are off, or nobody minds them: the card is polled, and asks the
-//!   device for none.
+//! * Interrupts of the device are off, or ignored: the card is polled, and asks the device for
+//!   none.
 //!
 //! # Copies
 //!

@@ -1,4 +1,4 @@
-//! The loom models of what ranks share memory for: lanes, headers, control lines, reads that two
+//! The loom models of what ranks share memory for: lanes, headers, control slots, reads that two
 //! sides share and cards, over the very files that ship: `RUSTFLAGS="--cfg loom" cargo test -p
 //! aldis-drivers --release --test loom`.
 #![cfg(loom)]

@@ -102,8 +102,8 @@ impl Shared {
         }
     }
 
-    /// The reader takes what is left of its offer, waits for the owner, and reads what it was not
-    /// told of.
+    /// The reader takes what is left of its offer, waits for the owner, and reads the chunks that
+    /// the owner has not recorded.
     fn read_all(&self, offered: &Offered, first: u32) {
         let taken = loop {
             match self.entry.take_front(offered.serial, CHUNKS) {
@@ -124,7 +124,7 @@ impl Shared {
         }
     }
 
-    /// The reader lets go of the memory of its offer: afterwards nobody writes there.
+    /// The reader lets go of the memory of its offer: afterwards no owner writes there.
     fn let_go(&self, offered: &Offered) {
         let _ = self.entry.withdraw(offered.serial, CHUNKS);
         self.entry.close();

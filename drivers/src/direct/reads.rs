@@ -196,7 +196,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     /// The reader has done its part of a read of which the owner has taken so many chunks: whether
     /// all is done, or some chunks must be read after all. `None` while the owner is at it.
     fn rest(&mut self, peer: PeerId, entry: &Entry, read: &mut Read, taken: u32) -> Option<bool> {
-        // All chunks are taken, so an owner that is not engaged now has told of all that it will
+        // All chunks are taken, so an owner that is not engaged now has recorded all that it will
         // ever write.
         if entry.is_engaged() {
             read.waited += 1;
@@ -218,7 +218,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Some(missing == 0)
     }
 
-    /// Ends a read: when this returns nobody writes to its memory any more.
+    /// Ends a read: when this returns no owner writes to its memory any more.
     pub(super) fn cut_off(&mut self, index: usize) {
         let Some(slot) = self.slots.0.get_mut(index) else { return };
         let (peer, read) = (slot.peer, core::mem::replace(&mut slot.read, Read::NONE));
@@ -268,8 +268,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         taken
     }
 
-    /// Writes a chunk that this side has taken to where it belongs. A reader that is not told of it
-    /// reads it itself, so that nothing need be told of a failure.
+    /// Writes a chunk that this side has taken to where it belongs. A reader that finds no record
+    /// of it reads it itself, so that a failure need not be reported.
     fn write_chunk(
         &mut self,
         slot: &Slot,

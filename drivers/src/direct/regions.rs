@@ -17,7 +17,7 @@ pub(super) const REGIONS: usize = 2 * ENTRIES as usize;
 pub struct Slots(pub(super) [Slot; REGIONS]);
 
 impl Slots {
-    /// Nothing registered.
+    /// No regions registered.
     pub const EMPTY: Self = Self([Slot::EMPTY; REGIONS]);
 }
 

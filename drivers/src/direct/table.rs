@@ -97,7 +97,7 @@ struct Shown {
 /// Written by the reader that has the entry's help.
 #[repr(C, align(64))]
 struct Offer {
-    /// Which offer it is; zero for none.
+    /// The number of the offer; zero for none.
     serial: Word,
     chunks: Word,
     chunk_bytes: Word,
@@ -210,8 +210,8 @@ impl Entry {
         self.shown.generation.store(generation, Ordering::Release);
     }
 
-    /// Shows it no more. Whoever has not seen this when he has read, has read what was shown. By
-    /// the owner.
+    /// Shows it no more. A reader that has not seen this when it has read, has read what was shown.
+    /// By the owner.
     pub(super) fn hide(&self, generation: u32) {
         self.shown.generation.store(generation.wrapping_add(1), Ordering::Release);
         fence(Ordering::SeqCst);
@@ -264,8 +264,8 @@ impl Entry {
         fence(Ordering::SeqCst);
     }
 
-    /// Gives the help to whoever wants it next. By the reader that has it, when its offer is closed
-    /// and the owner not engaged.
+    /// Gives the help back, for the next reader that wants it. By the reader that has it, when its
+    /// offer is closed and the owner not engaged.
     pub(super) fn give_help_back(&self) {
         self.shared.help.store(0, Ordering::Release);
     }
@@ -304,7 +304,8 @@ impl Entry {
         offered
     }
 
-    /// The owner has told all that it has written, and writes no more. By the owner.
+    /// Ends the engagement: the owner has recorded all that it has written, and writes no more. By
+    /// the owner.
     pub(super) fn disengage(&self) {
         self.shared.engaged.store(0, Ordering::Release);
     }
@@ -397,7 +398,7 @@ pub struct Table<'m> {
     start: NonNull<Entry>,
     /// Entries of which this rank, as a reader, has the help.
     helped: u32,
-    /// Those of them in which an offer of this rank is open.
+    /// The entries among those in which an offer of this rank is open.
     offered: u32,
     memory: PhantomData<&'m [Entry]>,
 }

@@ -18,7 +18,7 @@ use aldis_hal::{
     Caps, Cost, Features, Handle, Instant, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
 };
 
-/// The transport inside: it reaches everybody and carries nothing.
+/// The transport inside: it reaches every peer and carries nothing.
 struct Nothing(Caps);
 
 struct NoSlot;
@@ -201,7 +201,7 @@ fn start(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [u8]) -> ([R
     start_as([PeerId(0), PeerId(1)], owner, reader, data, into)
 }
 
-/// The same for any ranks of the two.
+/// Shows `data` at `owner` and starts a read of all of it at `reader`, for any ranks of the two.
 fn start_as(
     ranks: [PeerId; 2],
     owner: &mut End,
@@ -227,8 +227,8 @@ fn poll(end: &mut End) -> Vec<(Token, Result<(), Cause>)> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever the length and whoever polls how often, all bytes come; a helper that cannot write
-    /// spoils nothing.
+    /// All bytes come, whatever the length and however often either side polls; a helper that
+    /// cannot write spoils nothing.
     #[test]
     fn every_read_is_whole(
         len in 1usize..700_000, turns in proptest::collection::vec(any::<bool>(), 0..40), writes in any::<bool>(),
@@ -287,7 +287,7 @@ fn of_many_reads_each_side_does_some() {
     let (answer, mut back) = (pattern(2 * LEN), vec![0; 2 * LEN]);
     let (_, post) = start_as([PeerId(1), PeerId(0)], &mut reader, &mut owner, &answer, &mut back);
     assert_eq!(post, Post::Queued);
-    // One poll for all of it and one to see that nobody has helped; halves would take three.
+    // One poll for all of it and one to see that no owner has helped; halves would take three.
     let own = [(); 2].map(|()| poll(&mut owner)).concat();
     assert_eq!(own, [(TOKEN, Ok(()))], "its own read goes first, in one piece, since it shows something");
     assert_eq!(moments.written.load(Ordering::SeqCst), 0);
@@ -418,8 +418,8 @@ fn what_a_stopped_owner_has_taken_is_read_after_all() {
     assert_eq!(moments.written.load(Ordering::SeqCst), 0);
 }
 
-/// Which write of the owner's fails, and how much of it was written before, is the same to the
-/// reader: it reads that chunk.
+/// The reader reads a chunk whose write at the owner failed, whichever it is and however much of it
+/// was written before.
 #[test]
 fn what_an_owner_could_not_write_is_read() {
     for (fails_every, falls_short) in (1..=5).flat_map(|every| [(every, false), (every, true)]) {

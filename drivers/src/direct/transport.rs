@@ -36,8 +36,8 @@ pub struct Direct<'m, T, E> {
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// Shows regions in `own`. Nobody's memory is read before [`attach`](Self::attach). `peers` has
-    /// an entry a rank; `cost` is that of a read.
+    /// Shows regions in `own`. No rank's memory is read before [`attach`](Self::attach). `peers`
+    /// has an entry a rank; `cost` is that of a read.
     pub fn new(
         inner: T,
         engine: E,

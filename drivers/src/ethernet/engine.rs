@@ -18,7 +18,7 @@ use super::{Config, Counters};
 /// budget was used up: what waits may be the very answer.
 const POLLS_UNDRAINED_MAX: u32 = 64;
 
-/// Everything but the device.
+/// The transport without its device.
 pub(super) struct Engine<'m> {
     pub(super) me: PeerId,
     pub(super) framing: Framing,
@@ -158,8 +158,8 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Something is to come from a peer: the next poll begins a handshake with it, unless there is
-    /// one or a connection. A death is noticed on those.
+    /// Notes that the caller waits for a peer: the next poll begins a handshake with it, unless
+    /// there is one or a connection. A death is noticed on those.
     #[inline]
     pub(super) fn expect(&mut self, peer: PeerId) {
         let Some(index) = self.index(peer) else { return };
@@ -198,7 +198,7 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Tells the sink at most `budget` things of the rows in line, each of which gets one turn;
+    /// Reports at most `budget` events of the queued rows to the sink; each row gets one turn;
     /// returns how many.
     #[inline]
     pub(super) fn tell<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
@@ -213,7 +213,7 @@ impl<'m> Engine<'m> {
         budget - left
     }
 
-    /// Reports what there is to tell of one row. At least one event of the budget is there.
+    /// Reports the events of one row to the sink. At least one event of the budget is there.
     fn tell_of<S: Sink>(&mut self, index: usize, budget: u32, sink: &mut S) -> u32 {
         let peer = self.peer(index);
         let Some(row) = self.rows.get_mut(index) else { return 0 };
@@ -252,7 +252,7 @@ impl<'m> Engine<'m> {
         told
     }
 
-    /// Puts a row in line for the sink.
+    /// Queues a row for the sink.
     #[inline]
     pub(super) fn announce(&mut self, index: usize) {
         self.news.push(self.rows, index as u32);
@@ -295,7 +295,7 @@ impl<'m> Engine<'m> {
         }
     }
 
-    /// Ends a peer; the sink hears of it in the next poll, or later in this one.
+    /// Ends a peer; the loss is reported to the sink in the next poll, or later in this one.
     #[cold]
     pub(super) fn lose(&mut self, index: usize, cause: Cause) {
         let Some(row) = self.rows.get_mut(index) else { return };
@@ -334,7 +334,7 @@ impl<'m> Engine<'m> {
         self.note(index);
     }
 
-    /// When the next poll is due for its own sake.
+    /// The time at which the next poll is due for its own sake.
     pub(super) fn poll_at(&self) -> Instant {
         let at_once = self.news.len() != 0 || self.due.len() != 0 || self.posted.len() != 0;
         if at_once { self.now } else { self.timers.earliest() }

@@ -33,7 +33,7 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// The port, unless another is chosen: of those that nobody is assigned (RFC 6335, 6).
+    /// The port, unless another is chosen: of those that are assigned to no service (RFC 6335, 6).
     pub const PORT: u16 = 53_665;
 
     /// The address of a rank by rule: 10.161.0.0 and the rank, counted from one; unique below
@@ -76,7 +76,7 @@ impl Framing {
         self.header_bytes() + FRAME_BYTES
     }
 
-    /// Those among them that an MTU counts: 34, or 66 with UDP. A message takes a device whose MTU
+    /// The header bytes that an MTU counts: 34, or 66 with UDP. A message takes a device whose MTU
     /// is this much longer.
     pub const fn mtu_overhead_bytes(&self) -> usize {
         self.headers_bytes() - MAC_HEADER_BYTES
@@ -102,7 +102,7 @@ impl Framing {
         Some(Station { mac: Mac(*mac), ip })
     }
 
-    /// The address that goes on a card: the other way round.
+    /// The address that is put on a card: the other way round.
     pub(super) fn address(&self, Station { mac, ip }: Station) -> Address {
         let mut bytes = [0; ADDRESS_BYTES_MAX];
         let (front, back) = bytes.split_at_mut(mac.0.len());
@@ -184,7 +184,7 @@ pub(crate) struct Station {
 }
 
 impl Station {
-    /// Nobody.
+    /// No station.
     pub(super) const NONE: Self = Self { mac: Mac([0; 6]), ip: Ipv4([0; 4]) };
     /// All stations of the Ethernet.
     pub(crate) const ALL: Self = Self { mac: Mac([0xFF; 6]), ip: Ipv4([0xFF; 4]) };

@@ -19,7 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 pub const ETHERTYPE: u16 = 0x88B5;
 /// Tells these frames from those of other experiments.
 pub const SUBTYPE: u8 = 0xA1;
-/// The same for the frames of [`discovery`](crate::discovery).
+/// Tells the frames of [`discovery`](crate::discovery) from those of other experiments.
 pub const DISCOVERY_SUBTYPE: u8 = 0xA2;
 /// The version of this header.
 pub const HEADER_VERSION: u8 = 1;
@@ -42,7 +42,7 @@ pub(crate) struct EthernetHeader {
 
 const _: () = assert!(size_of::<EthernetHeader>() == HEADER_BYTES && align_of::<EthernetHeader>() == 1);
 
-/// Why a frame is none of ours, by its header alone.
+/// The reason why a frame is none of ours, by its header alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Foreign {
     /// Shorter than the header.

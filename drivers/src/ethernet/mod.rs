@@ -71,10 +71,10 @@
 //!
 //! A post is transmitted at once if the device has a free descriptor. It does not know the time;
 //! its timers start with the next poll, so that a rank which computes for long between two polls
-//! takes nobody for slow or dead. A peer that has keep-alives on
+//! takes no peer for slow or dead. A peer that has keep-alives on
 //! ([`silence_ns`](aldis_protocols::reliable::Config::silence_ns)) takes *it* for dead when it has
-//! not polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). Whoever ends a
-//! program polls until [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is not
+//! not polled for [`give_up_ns`](aldis_protocols::reliable::Config::give_up_ns). A program that
+//! ends polls until [`is_idle`](aldis_hal::Transport::is_idle) holds: a post that is done is not
 //! yet one that has arrived.
 //!
 //! # What is on the wire
@@ -137,6 +137,6 @@ pub use transport::{Ethernet, EthernetSlot};
 /// [`Framing::headers_bytes`].
 pub const HEADERS_BYTES: usize = header::HEADER_BYTES + FRAME_BYTES;
 
-/// Those among them that an MTU counts: a message takes a device whose MTU is this much longer. See
+/// The header bytes that an MTU counts: a message takes a device whose MTU is this much longer. See
 /// [`Framing::mtu_overhead_bytes`].
 pub const MTU_OVERHEAD_BYTES: usize = HEADERS_BYTES - header::MAC_HEADER_BYTES;

@@ -28,11 +28,11 @@ pub struct Row {
     /// The peer's station.
     pub(super) station: Station,
     pub(super) presence: Presence,
-    /// A post was refused since the sink last heard that the peer is ready.
+    /// True if a post was refused since the sink was last notified that the peer is ready.
     pub(super) waiting: bool,
     /// Stored messages are next in order and have not been delivered, for want of budget.
     pub(super) backlog: bool,
-    /// Why it was lost, until the sink has heard.
+    /// The reason why it was lost, until that is reported to the sink.
     pub(super) lost: Option<Cause>,
     /// A connection is wanted: the next poll begins the handshake.
     pub(super) asked: bool,
@@ -42,7 +42,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Nobody. All-zero, so that a static table takes no room in an image.
+    /// No peer. All-zero, so that a static table takes no room in an image.
     pub const EMPTY: Self = Self {
         link: Link::CLOSED,
         connect: Connect::NONE,
@@ -67,7 +67,7 @@ impl Row {
         }
     }
 
-    /// When the first of its timers passes.
+    /// The time at which the first of its timers passes.
     #[inline]
     pub(super) fn deadline(&self) -> Option<Instant> {
         self.link.poll_timeout().into_iter().chain(self.connect.poll_timeout()).min()

@@ -1,5 +1,6 @@
-//! When a row's timers are to be looked at: the earliest deadline of all rows is kept as a lower
-//! bound, and a walk over the rows begins when it has passed and goes on a few rows each poll.
+//! The schedule by which rows' timers are looked at: the earliest deadline of all rows is kept as a
+//! lower bound, and a walk over the rows begins when it has passed and goes on a few rows each
+//! poll.
 
 use aldis_hal::Instant;
 
@@ -21,7 +22,7 @@ impl Timers {
         Self { earliest: Instant::NEVER, walk: None }
     }
 
-    /// When to look next, as far as is known: nothing is due before.
+    /// The time of the next look, as far as is known: nothing is due before.
     pub(super) fn earliest(&self) -> Instant {
         if self.walk.is_some() { Instant(0) } else { self.earliest }
     }

@@ -52,13 +52,14 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         self.engine.counters
     }
 
-    /// When [`poll`](Transport::poll) is to be called next at the latest, if no frame comes before:
-    /// [`Instant::NEVER`] while no timer runs.
+    /// The time at which [`poll`](Transport::poll) is to be called next at the latest, if no frame
+    /// comes before: [`Instant::NEVER`] while no timer runs.
     pub fn poll_at(&self) -> Instant {
         self.engine.poll_at()
     }
 
-    /// The device is gone for good: every peer is lost for that `cause`, as the next polls tell.
+    /// Gives the device up for good: every peer is lost for that `cause`, which the next polls
+    /// report.
     pub fn abandon(&mut self, cause: Cause) {
         self.engine.lose_all(cause);
     }
@@ -76,7 +77,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
 
 /// A message being written, in the slot of the retransmission ring that the next sequence number of
 /// the peer stands for. The number is taken by [`commit`](Slot::commit): dropped, the slot has
-/// changed nothing but bytes nobody reads.
+/// changed nothing but bytes that are never read.
 pub struct EthernetSlot<'a, 'm, N: Nic> {
     ethernet: &'a mut Ethernet<'m, N>,
     row: usize,
@@ -160,7 +161,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
     }
 
     /// Polls the device. An event is a frame received, a message that had waited for an earlier
-    /// one, or something told of a peer. At most `budget` frames are sent, besides.
+    /// one, or a report on a peer. At most `budget` frames are sent, besides.
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let Self { nic, engine } = self;
         engine.tell_the_time(now);

@@ -79,9 +79,9 @@ impl SysTick {
         Some(this)
     }
 
-    /// The same, and while idle the core sleeps for at most 50 us at a time, or until an interrupt
-    /// is pending. Setting the alarm takes some ticks that are not counted: the clock of an idle
-    /// core is late by up to a part in a hundred.
+    /// Adds naps: while idle the core sleeps for at most 50 us at a time, or until an interrupt is
+    /// pending. Setting the alarm takes some ticks that are not counted: the clock of an idle core
+    /// is late by up to a part in a hundred.
     ///
     /// # Safety
     /// Exceptions are masked (`PRIMASK` set) and stay so: the one that wakes the core is never

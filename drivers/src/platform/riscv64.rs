@@ -51,8 +51,8 @@ impl Timer {
         }
     }
 
-    /// The same with a timer that wakes the hart, so that it sleeps while idle. `comparison` is the
-    /// hart's `mtimecmp`: in a CLINT at its base plus 0x4000 and 8 bytes for each hart.
+    /// Adds a timer that wakes the hart, so that it sleeps while idle. `comparison` is the hart's
+    /// `mtimecmp`: in a CLINT at its base plus 0x4000 and 8 bytes for each hart.
     ///
     /// # Safety
     /// The caller runs in machine mode with interrupts globally off (`mstatus.MIE` clear) and keeps
@@ -66,8 +66,8 @@ impl Timer {
         self
     }
 
-    /// The same with the hart's own entropy source: the CSR `seed` of the extension Zkr. Whether a
-    /// hart has it, no register says: its device tree does.
+    /// Adds the hart's own entropy source: the CSR `seed` of the extension Zkr. Whether a hart has
+    /// it, no register says: its device tree does.
     ///
     /// # Safety
     /// The hart has Zkr, and the caller runs in machine mode or where `mseccfg` allows the CSR.

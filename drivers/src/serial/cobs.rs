@@ -6,7 +6,7 @@
 //! Behind a group stands a zero of the frame, which is not sent, unless the code is 255 or the
 //! group is the last. After any damage the next zero begins a new frame.
 //!
-//! Both ways take or give one byte at a time, for whoever has a register and an interrupt, in
+//! Both ways take or give one byte at a time, for a caller that has a register and an interrupt, in
 //! bounded memory; over whole slices there are [`encode`] and [`Decoder::feed`].
 //!
 //! ```
@@ -118,7 +118,7 @@ impl Encoder {
     }
 }
 
-/// Why there is no frame between two delimiters.
+/// The reason why there is no frame between two delimiters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Damage {
@@ -149,7 +149,7 @@ pub struct Decoder {
     left: u8,
     /// A zero stands behind this group, if another follows.
     zero: bool,
-    /// Something has come since the last delimiter.
+    /// True if something has come since the last delimiter.
     begun: bool,
     damage: Option<Damage>,
 }
@@ -204,8 +204,8 @@ impl Decoder {
         }
     }
 
-    /// Bytes were lost, and somebody knows: what has come since the last delimiter and what comes
-    /// before the next is no frame.
+    /// Records that bytes are known to be lost: what has come since the last delimiter and what
+    /// comes before the next is no frame.
     pub fn spoil(&mut self) {
         self.begun = true;
         self.damage = Some(Damage::Truncated);

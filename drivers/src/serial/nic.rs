@@ -46,7 +46,7 @@ impl<const FRAME_BYTES: usize> fmt::Debug for SerialStorage<FRAME_BYTES> {
 pub struct Memory<'m> {
     /// The frame that comes; 8-byte aligned, or messages above are not.
     pub incoming: &'m mut [u8],
-    /// The frame that goes.
+    /// The memory of the frame that is being sent.
     pub outgoing: &'m mut [u8],
 }
 
@@ -95,15 +95,15 @@ pub struct SerialNic<'m, S> {
     memory: Memory<'m>,
     decoder: Decoder,
     unread: Chunk,
-    /// The frame that goes: its length, and how far it is.
+    /// The frame that is being sent: its length, and how far it is.
     sending: Option<(usize, Encoder)>,
     unwritten: Chunk,
     counters: Counters,
 }
 
 impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
-    /// A device with this address on a line. Whoever is at its other end knows the address: it is
-    /// on this rank's card.
+    /// A device with this address on a line. The rank at its other end knows the address: it is on
+    /// this rank's card.
     pub const fn new(stream: S, memory: Memory<'m>, mac: Mac) -> Self {
         // A zero first: what an earlier life has left unfinished, or noise, is no part of our first
         // frame.
@@ -130,7 +130,7 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
         &mut self.stream
     }
 
-    /// Writes what the stream takes of the frame that goes. Does not block;
+    /// Writes what the stream takes of the frame that is being sent. Does not block;
     /// [`receive`](Nic::receive) and [`transmit`](Nic::transmit) call it.
     pub fn push(&mut self) {
         while self.refill() {
@@ -267,7 +267,7 @@ impl RxFrame for SerialRx<'_> {
     }
 }
 
-/// A frame to fill, in the memory that it goes from.
+/// A frame to fill, in the memory that it is sent from.
 #[derive(Debug)]
 pub struct SerialTx<'a, 'm, S> {
     nic: &'a mut SerialNic<'m, S>,

@@ -101,7 +101,7 @@ fn ask<O: Orders>(both: &Both) {
     }
 }
 
-/// Answers the question in its block, then takes in what is behind it, and tells of both by the
+/// Answers the question in its block, then receives what is behind it, and returns both by the
 /// credit line.
 fn answer<O: Orders>(both: &Both) {
     let (mut out, mut into) = (both.back.outgoing::<O>(), both.there.incoming::<O>());

@@ -1,5 +1,5 @@
-//! Cursors over the messages of a lane, which stand one after the other: in its ring or in its home
-//! slots; see [`ring`](super::ring).
+//! Cursors over the messages of a lane, which stand one after the other: in its ring or in its
+//! ping-pong slots; see [`ring`](super::ring).
 
 use super::geometry::HOME_SLOTS;
 
@@ -14,11 +14,11 @@ const AHEAD: u16 = 2;
 pub(super) struct Cursor {
     /// The sequence of the last message that is to stand in the ring, or has stood there.
     ring: u32,
-    /// The same of the home slots.
+    /// The sequence of the last message that is to stand in a ping-pong slot, or has stood there.
     home: u32,
     /// Slots of the ring. Zero while closed.
     pub(super) size: u16,
-    /// The slot's index: the ring's come first, then the home slots.
+    /// The slot's index: the ring's come first, then the ping-pong slots.
     pub(super) at: u16,
 }
 

@@ -13,8 +13,8 @@ pub(super) const SLOT_BYTES: u32 = 2 * LINE_BYTES;
 /// Payload bytes of a ring slot: all but the sequence word and the head.
 pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
 
-/// Home slots behind each ring. A compact build has none, nor the code for them: an inbox of the
-/// other kind has another length and is refused.
+/// Ping-pong slots behind each ring. A compact build has none, nor the code for them: an inbox of
+/// the other kind has another length and is refused.
 pub(super) const HOME_SLOTS: u32 = if cfg!(feature = "compact") { 0 } else { 2 };
 
 /// Doorbell words in a line.
@@ -28,14 +28,14 @@ pub struct Geometry {
     pub peers: u32,
     /// Slots of the ring from each sender, a power of two: 2..=[`SLOTS_MAX`](Self::SLOTS_MAX). 128
     /// bytes each. As many messages a sender can be ahead of its receiver; more take a higher rate.
-    /// Latency does not depend on them, as messages to a receiver that keeps up stand in two home
-    /// slots beside them.
+    /// Latency does not depend on them, as messages to a receiver that keeps up stand in two
+    /// ping-pong slots beside them.
     pub slots: u32,
     /// Blocks for larger messages from each sender: 1..=[`BLOCKS_MAX`](Self::BLOCKS_MAX).
     pub blocks: u32,
     /// Bytes of a block, a multiple of 64: 64..=[`BLOCK_BYTES_MAX`](Self::BLOCK_BYTES_MAX).
     pub block_bytes: u32,
-    /// Sets of control lines for collectives, a communicator
+    /// Sets of control slots for collectives, a communicator
     /// each: 0..=[`SETS_MAX`](Self::SETS_MAX). 66,688 bytes each, and eight chunks as large as a
     /// block.
     pub sets: u32,
@@ -53,7 +53,7 @@ impl Geometry {
     /// Up to this many ranks a receiver looks at every ring in every poll; above it doorbells tell
     /// where to look.
     pub const SCANNED_MAX: u32 = 16;
-    /// Most sets of control lines. None where words have 32 bits: a small core does not hold the
+    /// Most sets of control slots. None where words have 32 bits: a small core does not hold the
     /// code.
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
     /// Lines of a set, and so the most collectives of one communicator under way at a time.
@@ -116,7 +116,7 @@ impl Geometry {
         self.sets_at().wrapping_add(sets)
     }
 
-    /// Offset of the first set of control lines, after the lanes.
+    /// Offset of the first set of control slots, after the lanes.
     pub(super) const fn sets_at(&self) -> u64 {
         (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
@@ -145,7 +145,7 @@ impl Geometry {
         (LINE_BYTES as u64 * (1 + self.bell_lines() as u64)).next_multiple_of(SLOT_BYTES as u64)
     }
 
-    /// Bytes of what one sender has in an inbox: ring, home slots, credit line, blocks.
+    /// Bytes of what one sender has in an inbox: ring, ping-pong slots, credit line, blocks.
     const fn lane_bytes(&self) -> u64 {
         let blocks = self.blocks as u64 * self.block_bytes as u64;
         SLOT_BYTES as u64 * (self.slots as u64 + HOME_SLOTS as u64 + 1)
@@ -167,7 +167,7 @@ impl Geometry {
     pub(super) const BELLS_AT: usize = LINE_BYTES as usize;
 }
 
-/// Whose inbox a region is.
+/// The owner of an inbox.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Identity {
@@ -175,7 +175,7 @@ pub struct Identity {
     pub job: u64,
     /// The rank that receives here, by its number among those that share the memory.
     pub owner: PeerId,
-    /// That rank's boot id; never zero.
+    /// The owner's boot id; never zero.
     pub epoch: Epoch,
 }
 

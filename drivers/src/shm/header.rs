@@ -40,7 +40,7 @@ impl Header {
     }
 
     /// Withdraws the header, writes what is behind it by `clear`, and publishes it. By the owner,
-    /// once, before anybody attaches.
+    /// once, before any peer attaches.
     #[inline(always)]
     pub(super) fn publish<O: HeaderOrders>(
         &self,

@@ -14,15 +14,15 @@ use crate::sync::Ordering;
 
 /// The message at the receiver's position, if there is one.
 pub(super) enum Next<'a> {
-    /// Nothing yet.
+    /// No message yet.
     Empty,
     /// A message in the slot.
     Short(&'a [u8], Head),
     /// A message in a block: its index and length, both valid.
     Block(u32, u32, Head),
-    /// The same, of the opposite lane.
+    /// A message in a block of the opposite lane: its index and length, both valid.
     Lent(u32, u32, Head),
-    /// Something that cannot be.
+    /// A message that cannot be.
     Fault(Malformed),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Incoming<O = Exact> {
     /// The position of the next message the other way, when `held` was consumed.
     held_at: u32,
     /// The block of the last message consumed that stood in one, plus one, if no credit line has
-    /// told of it since.
+    /// returned it since.
     held: u8,
     /// Blocks.
     blocks: u8,
@@ -84,8 +84,8 @@ impl<O: Orders> Incoming<O> {
         Self { slots, credit, next, published: start, blocks, ..Self::CLOSED }
     }
 
-    /// The position of the next message: how many have been consumed. The head of a message that
-    /// goes the other way tells it.
+    /// The position of the next message: how many have been consumed. The head of a message that is
+    /// sent the other way carries it.
     #[inline(always)]
     pub(super) const fn consumed(&self) -> u32 {
         self.next.position()
@@ -177,7 +177,7 @@ impl<O: Orders> Incoming<O> {
             return Next::Fault(Malformed::Length);
         }
         if !head.is_before_home() && (self.released ^ self.told) & (1 << (block & 31)) != 0 {
-            // It has not been told of its release: the sender cannot know that it is free.
+            // Its release has not been published: the sender cannot know that it is free.
             return Next::Fault(Malformed::Credit);
         }
         Next::Block(block, len, head)
@@ -220,7 +220,7 @@ impl<O: Orders> Incoming<O> {
     }
 
     /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands
-    /// in one. What that frees is owed to the sender, to be [settled](Self::settle) before long.
+    /// in one. What that frees is due to the sender, to be [settled](Self::settle) before long.
     #[inline(always)]
     pub(super) fn advance(&mut self, head: Head, block: Option<u32>) {
         if head.is_before_home() {
@@ -233,11 +233,11 @@ impl<O: Orders> Incoming<O> {
         }
     }
 
-    /// Returns credit if enough is owed.
+    /// Returns credit if enough is due.
     #[inline(always)]
     pub(super) fn settle(&mut self) {
         // A quarter of the slots or of the blocks at least; see the module's proof. No overflow: at
-        // most 2^14 are owed.
+        // most 2^14 are due.
         let slots = self.next.position().wrapping_sub(self.published);
         let blocks = self.released ^ self.returned;
         if slots.wrapping_mul(4) >= self.next.size.into()
@@ -258,8 +258,8 @@ impl<O: Orders> Incoming<O> {
         if HOME_SLOTS != 0 {
             credit.lends.store(self.lends, O::RETURN);
         }
-        // Told even if the word stays as it is: a block that was released twice was told of once,
-        // by a sender going home.
+        // Stored even if the word stays as it is: a block that was released twice was counted once,
+        // by a sender that used a ping-pong slot.
         self.told = self.released;
         if self.released != self.returned {
             self.returned = self.released;

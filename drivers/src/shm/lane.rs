@@ -27,7 +27,7 @@ pub(super) enum State {
 pub struct Lane {
     pub(super) outgoing: Outgoing,
     pub(super) incoming: Incoming,
-    /// Neighbours in the circle of hot lanes.
+    /// Neighbours in the poll set, a circular list of hot lanes.
     next: u32,
     previous: u32,
     /// The lane that waits after this one.
@@ -38,15 +38,15 @@ pub struct Lane {
     pub(super) wants_block: bool,
     /// True while poll looks at the ring.
     hot: bool,
-    /// The first set of control lines in the peer's inbox; null while closed.
+    /// The first set of control slots in the peer's inbox; null while closed.
     pub(super) sets: *const u8,
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
-    /// The doorbells of one line as last heard: of line number `n`, whichever peer lane `n` is for.
+    /// The doorbells of one line as last read: of line number `n`, whichever peer lane `n` is for.
     pub(super) heard: Heard,
 }
 
-/// A doorbell line as last heard, on a line of its own.
+/// A doorbell line as last read, on a line of its own.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Heard(pub(super) [u32; BELLS_A_LINE as usize]);
@@ -58,7 +58,7 @@ const _: () = {
 };
 
 impl Lane {
-    /// A lane to nobody. All-zero, so that a static table of lanes takes no room in an image.
+    /// A lane to no peer. All-zero, so that a static table of lanes takes no room in an image.
     pub const EMPTY: Self = Self {
         outgoing: Outgoing::CLOSED,
         wait_next: 0,
@@ -79,7 +79,7 @@ impl Lane {
         self.outgoing.has_slot() && (!self.wants_block || self.outgoing.free_block().is_some())
     }
 
-    /// Reads the credit line. After that the peer may be told of what is held here by any message.
+    /// Reads the credit line. After that any message may return to the peer what is held here.
     ///
     /// # Errors
     /// [`Malformed::Credit`] if the receiver returns what it never got.
@@ -109,10 +109,10 @@ impl fmt::Debug for Lane {
     }
 }
 
-/// The circle of lanes whose rings poll looks at, in turn. The links stand in the lanes.
+/// The poll set: the lanes whose rings poll looks at, in turn. The links stand in the lanes.
 #[derive(Debug, Default)]
 pub(super) struct Circle {
-    /// Lanes in the circle.
+    /// Lanes in the poll set.
     pub(super) len: u32,
     /// The lane whose turn is next, if there is any.
     pub(super) turn: u32,

@@ -1,4 +1,4 @@
-//! This module holds `unsafe` code: loom models of control lines, each with twins that must fail,
+//! This module holds `unsafe` code: loom models of control slots, each with twins that must fail,
 //! as in the models of a lane. Two ranks, each of which owns a set and reads the other's; a set of
 //! two lines and two chunks, so that the third collective and the third position wait for the
 //! first.

@@ -1,9 +1,8 @@
-//! This module holds `unsafe` code: a set of control lines, as its owner and as others see it. The
+//! This module holds `unsafe` code: a set of control slots, as its owner and as others see it. The
 //! loom models explore exactly this code.
 //!
-//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. What
-//! it is for is told in [`aldis_hal::lines`]; here is how a reader knows that what it reads is
-//! whole.
+//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. Its
+//! purpose stands in [`aldis_hal::lines`]; here is how a reader knows that what it reads is whole.
 //!
 //! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that
 //! one value; chunks up to position `k` are there once `filled` is past `k`. The owner stores
@@ -34,7 +33,7 @@ pub(super) const LINE_PAYLOAD: usize = BYTES - 16;
 /// journey from core to core.
 #[repr(C, align(64))]
 pub(super) struct Line {
-    /// Whose line it is: set when the set is opened.
+    /// The communicator whose line it is: set when the set is opened.
     context: Word,
     /// Number + 1 of the collective; stored last.
     sequence: Word,
@@ -55,7 +54,7 @@ pub(super) struct Control {
     floor: Word,
     /// Chunks before this position are filled.
     filled: Word,
-    /// Everybody's chunks before this position are read.
+    /// The position before which this rank has read all ranks' chunks.
     done: Word,
     _neighbour: [u64; 12],
 }
@@ -322,7 +321,7 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The line of a collective that is admitted, if nobody reads it: everybody has finished the
+    /// The line of a collective that is admitted, if no rank reads it: all ranks have finished the
     /// one whose line it was.
     #[inline]
     fn free_line(&self, number: u32) -> Option<&Line> {
@@ -356,14 +355,14 @@ impl<O: LineOrders> Own<O> {
         Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
     }
 
-    /// Lets everybody read the line of a collective, if it was free.
+    /// Publishes the line of a collective, if it was free.
     pub(super) fn tell(&mut self, number: u32, note: Note) {
         if let Some(line) = self.free_line(number) {
             Self::say(line, number, note);
         }
     }
 
-    /// Lets everybody read a line that nobody reads.
+    /// Publishes a line that no rank reads.
     #[inline(always)]
     fn say(line: &Line, number: u32, note: Note) {
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
@@ -412,7 +411,7 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    /// The chunk at `position`, while nobody reads it.
+    /// The chunk at `position`, while no rank reads it.
     pub(super) fn fill(&mut self, position: u32) -> Option<&mut [u8]> {
         ahead(position, self.filled, u32::MAX >> 1)?;
         ahead(position, self.drained, self.place.depth.wrapping_sub(1))?;
@@ -423,7 +422,7 @@ impl<O: LineOrders> Own<O> {
         })
     }
 
-    /// Lets everybody read up to `position`.
+    /// Publishes the chunks up to `position`.
     pub(super) fn filled(&mut self, position: u32) {
         let next = position.wrapping_add(1);
         if next.wrapping_sub(self.filled) as i32 > 0 {
@@ -432,7 +431,7 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    /// Nothing before `next` is read any more.
+    /// Records that nothing before `next` is read any more.
     pub(super) fn done_before(&mut self, next: u32) {
         if next.wrapping_sub(self.done) as i32 > 0 {
             self.done = next;
@@ -440,11 +439,12 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    /// Takes in how far all others have come.
+    /// Records how far all others have come.
     pub(super) fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));
-        // Nobody takes back what it has said: what is behind is of a set that has been opened anew.
+        // No rank takes back what it has published: what is behind is of a set that has been opened
+        // anew.
         if is_earlier(self.cleared, floor) {
             self.cleared = floor;
         }

@@ -1,5 +1,5 @@
-//! Which lanes a poll looks at: those of the circle, those whose doorbell has rung, and those that
-//! wait for credit.
+//! The choice of the lanes that a poll looks at: those of the poll set, those whose doorbell has
+//! rung, and those that wait for credit.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
@@ -8,13 +8,13 @@ use super::geometry::sender_at;
 use super::lane::{Circle, Heard, Lane, Queue, State};
 use super::transport::Shm;
 
-/// Polls in a row that must find a ring empty before it leaves the circle and waits for its
+/// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
 /// doorbell. Some microseconds: long enough for the answer to an answer, short against a
 /// computation.
 const IDLE_POLLS_MAX: u32 = 256;
 
 impl Shm<'_> {
-    /// Why nothing can be sent over a lane, whatever is waited for.
+    /// Returns the reason why nothing can be sent over a lane, whatever is waited for.
     #[cold]
     pub(super) fn unusable(&self, peer: PeerId) -> Cause {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
@@ -80,7 +80,7 @@ impl Shm<'_> {
     }
 
     /// Looks at one line of doorbells, the next in turn, and brings the lanes they belong to into
-    /// the circle.
+    /// the poll set.
     #[inline(never)]
     pub(super) fn poll_bells(&mut self) {
         let line = self.bell_turn;
@@ -108,7 +108,7 @@ impl Shm<'_> {
         sink.lost(PeerId(index), Cause::Malformed(what));
     }
 
-    /// Counts idle looks at a lane: where there are doorbells it leaves the circle after some of
+    /// Counts idle looks at a lane: where there are doorbells it leaves the poll set after some of
     /// them.
     pub(super) fn cool(&mut self, index: u32, idle: bool) {
         if let Some(lane) = self.lanes.get_mut(index as usize) {

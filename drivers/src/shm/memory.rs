@@ -52,7 +52,7 @@ impl Slot {
 
 #[cfg(loom)]
 impl Credit {
-    /// Nothing consumed since `start`.
+    /// A credit line by which nothing is consumed since `start`.
     pub(super) fn new(start: u32) -> Self {
         Self { consumed: Word::new(start), released: Word::new(0), lends: Word::new(0) }
     }
@@ -78,7 +78,7 @@ pub(super) fn ask_for(slot: *const Slot) {
 }
 
 impl Slot {
-    /// Takes the slot's first line to this core, by a store that nobody reads.
+    /// Takes the slot's first line to this core, by a store that no side reads.
     ///
     /// # Safety
     /// As of [`set_head`](Self::set_head).
@@ -142,8 +142,8 @@ impl Slot {
     }
 }
 
-/// The word of a slot that tells what came, what its sender has consumed, and where the next
-/// message will stand:
+/// The word of a slot that says what came, what its sender has consumed, and where the next message
+/// will stand:
 ///
 /// | bits | |
 /// |---|---|
@@ -151,7 +151,7 @@ impl Slot {
 /// | 16..24 | the length of a short message, or the index of a block |
 /// | 24..29 | zero |
 /// | 29 | the block is one of the opposite lane, lent for this answer |
-/// | 30 | the next message will stand in a home slot |
+/// | 30 | the next message will stand in a ping-pong slot |
 /// | 31 | the message stands in a block |
 #[derive(Clone, Copy)]
 pub(super) struct Head(u32);
@@ -162,7 +162,7 @@ pub(super) enum Announced {
     Short(u32),
     /// A message in the block of this index.
     Block(u32),
-    /// The same, of the opposite lane.
+    /// A message in the block of this index of the opposite lane.
     Lent(u32),
     /// A head that cannot be.
     Nonsense,
@@ -172,7 +172,7 @@ impl Head {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;
-    /// The flags that may stand above the number; where there are no home slots, blocks alone.
+    /// The flags that may stand above the number; where there are no ping-pong slots, blocks alone.
     const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
@@ -195,7 +195,7 @@ impl Head {
         Self(Self::block(block, consumed).0 | Self::LENT)
     }
 
-    /// The same, and where the next message will stand.
+    /// This head with the place where the next message will stand.
     #[inline(always)]
     pub(super) const fn before(self, home: bool) -> Self {
         Self(self.0 | if home { Self::HOME } else { 0 })
@@ -214,7 +214,7 @@ impl Head {
         }
     }
 
-    /// Returns true if the next message will stand in a home slot.
+    /// Returns true if the next message will stand in a ping-pong slot.
     #[inline(always)]
     pub(super) const fn is_before_home(self) -> bool {
         HOME_SLOTS != 0 && self.0 & Self::HOME != 0

@@ -1,19 +1,19 @@
 //! Shared memory: messages between ranks that can map each other's memory. No operating system
-//! calls; whoever maps the regions (a host process, a hypervisor's guest, a card with a window on
-//! its host) hands them in.
+//! calls; the program that maps the regions (a host process, a hypervisor's guest, a card with a
+//! window on its host) hands them in.
 //!
 //! # The inbox
 //!
-//! Each rank owns one region, its inbox, in which everyone else writes to it:
+//! Each rank owns one region, its inbox, in which all other ranks write to it:
 //!
 //! | part | bytes | written by |
 //! |---|---|---|
 //! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner, once ([`format()`]) |
 //! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
-//! | per sender: ring of `slots` slots, and two home slots | 128 each | the sender |
+//! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
-//! | per set of control lines: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 128; 128 each; `block_bytes` each | the owner, and all others read it |
+//! | per set of control slots: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 128; 128 each; `block_bytes` each | the owner, and all others read it |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
 //! one.
@@ -24,29 +24,29 @@
 //! block that the same ring announces: there is one order. Up to 56 bytes are in one cache line, up
 //! to 120 in two neighbours. The slot's sequence is stored last. The receiver looks at one word,
 //! the sequence of the slot it expects, and hands the message to the sink where it lies. Slots and
-//! blocks go back by the credit line, a quarter of them at a time; of slots every message that goes
-//! the other way tells too. Two ranks that answer each other so know that their rings are empty,
-//! and keep to two *home slots* in each direction, whose lines stay warm; and the answer to a
-//! message in a block is written into the same block. Builds with the feature `compact` have none,
-//! and share memory with their like alone.
+//! blocks go back by the credit line, a quarter of them at a time; every message that is sent the
+//! other way returns slots too. Two ranks that answer each other so know that their rings are
+//! empty, and keep to two *ping-pong slots* in each direction, whose lines stay warm; and the
+//! answer to a message in a block is written into the same block. Builds with the feature `compact`
+//! have none, and share memory with their like alone.
 //!
 //! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a
-//! circle of hot lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on
-//! brings its lane into the circle and some hundred idle looks take it out. A doorbell is its
+//! poll set of hot lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on
+//! brings its lane into the poll set and some hundred idle looks take it out. A doorbell is its
 //! sender's position: it is never cleared, so no wake-up can be lost between ringing and clearing.
 //!
-//! # Control lines
+//! # Control slots
 //!
 //! What is in an inbox so far is for one reader and many writers; the sets behind it are the other
 //! way round. A collective of the ranks of a node writes what a rank contributes once, into its own
-//! inbox, and everybody else reads it there ([`aldis_hal::lines`] has the rules). A rank's memory
+//! inbox, and all other ranks read it there ([`aldis_hal::lines`] has the rules). A rank's memory
 //! for it is the same however many ranks there are.
 //!
 //! # What is validated
 //!
 //! Headers when a region is opened; of a sender: sequence, block, length, doorbell; of a receiver:
-//! positions and blocks returned; of control lines: sequence, and how far ahead chunks are. A value
-//! that cannot be ends the lane: the sink hears of the loss and posts answer
+//! positions and blocks returned; of control slots: sequence, and how far ahead chunks are. A value
+//! that cannot be ends the lane: the loss is reported to the sink and posts answer
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes
 //! while it is read.
 

@@ -34,7 +34,7 @@ mutant! {
     HearRelaxed: HEAR,
 }
 
-/// A twin of [`Exact`] that goes home at once.
+/// A twin of [`Exact`] that uses the ping-pong slots at once.
 struct Hasty;
 impl Orders for Hasty {
     const PATIENT: bool = false;
@@ -232,14 +232,15 @@ mod ring {
 
     #[test]
     fn needs_its_home_slots_free() {
-        // More slots than home slots: the credit of the ring does not hold a hasty sender back.
+        // More slots than ping-pong slots: the credit of the ring does not hold a hasty sender
+        // back.
         assert!(fails(|| Shared::new(4, 0, false), send::<Hasty>, receive::<Hasty>));
     }
 }
 
 mod answers {
     //! Two lanes in which two ranks answer each other, every other time in a block: no credit line
-    //! is read, and home slots and blocks are used again on the word of heads alone.
+    //! is read, and ping-pong slots and blocks are used again on the credit in heads alone.
 
     use super::*;
 
@@ -333,7 +334,7 @@ mod answers {
 
 mod blocks {
     //! Two blocks for three messages: a block comes back by the credit line. (A fourth waits for
-    //! the other one in the same way, and takes a minute: with three each mutant is found.)
+    //! the other block in the same way, and takes a minute: with three each mutant is found.)
 
     use super::*;
 
@@ -388,8 +389,8 @@ mod blocks {
 }
 
 mod doorbell {
-    //! A lane that poll does not look at until its doorbell is heard: a changed doorbell finds its
-    //! message in the ring, and after the last message no change remains unheard.
+    //! A lane that poll does not look at until its doorbell has changed: a changed doorbell finds
+    //! its message in the ring, and after the last message no change remains unseen.
 
     use super::*;
 
@@ -402,7 +403,7 @@ mod doorbell {
         }
     }
 
-    /// Looks at the ring only when the doorbell was heard, and only until it is empty: it is cold
+    /// Looks at the ring only when the doorbell has changed, and only until it is empty: it is cold
     /// at once.
     fn receive<O: Orders>(shared: &Shared) {
         let mut end = shared.incoming::<O>();

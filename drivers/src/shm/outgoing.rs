@@ -11,16 +11,16 @@ use super::memory::{Credit, Head, Short, Slot};
 use super::ring::{Exact, Orders, Place};
 use crate::sync::Word;
 
-/// The most positions by which a head may be older than the credit line for its 16 bits to be told
-/// from news, of which there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
+/// The most positions by which a head may be older than the credit line for its 16 bits to be
+/// distinguished from news, of which there can be [`SLOTS_MAX`](super::Geometry::SLOTS_MAX).
 const AHEAD_MAX: u32 = 1 << 15;
 
 /// Lines that a sender takes at a time. A message of a window costs 60-85 ns instead of 150 on two
 /// cores of an AMD EPYC that have no cache in common; with 4 or 16 it is much the same.
 const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
-/// True if senders go home at all, and hear what heads tell. A 32-bit core does not, and does not
-/// hold the code: the way between caches is not what its messages take long for.
+/// True if senders use ping-pong slots at all, and take the credit in heads. A 32-bit core does
+/// not, and does not hold the code: the way between caches is not what its messages take long for.
 pub(super) const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
 /// The sender's end.
@@ -32,7 +32,7 @@ pub(super) struct Outgoing<O = Exact> {
     /// The place of the next message. Without slots while closed: there is no room then and no
     /// pointer is followed.
     next: Cursor,
-    /// The receiver's position as last told.
+    /// The receiver's position as last known.
     consumed: u32,
     /// A bit for each block there is.
     block_mask: u32,
@@ -42,9 +42,10 @@ pub(super) struct Outgoing<O = Exact> {
     released: u32,
     /// The receiver's position that `released` is of.
     clear: u32,
-    /// Messages that the credit line has returned since all that came the other way had been heard.
+    /// Messages that the credit line has returned since all that came the other way had been
+    /// received.
     ahead: u32,
-    /// Answers in blocks of this lane that have been taken in, modulo 2^32.
+    /// Answers in blocks of this lane that have been received, modulo 2^32.
     answers: u32,
     orders: PhantomData<O>,
 }
@@ -153,14 +154,15 @@ impl<O: Orders> Outgoing<O> {
             }
             return Ok(());
         }
-        // Heads may have told more than the line, which is behind by less than the ring has slots.
+        // Heads may have returned more than the line, which is behind by less than the ring has
+        // slots.
         let is_behind = GOES_HOME && returned.wrapping_neg() < self.next.size.into();
         if is_behind { Ok(()) } else { Err(Malformed::Credit) }
     }
 
-    /// Takes in the credit in the head of a message that has come the other way. It is no news if
-    /// the credit line has told more; how much more is known, since heads tell ever more: so the 16
-    /// bits are not mistaken.
+    /// Takes the credit in the head of a message that has come the other way. It is no news if the
+    /// credit line has returned more; how much more is known, since heads return ever more: so the
+    /// 16 bits are not mistaken.
     ///
     /// # Errors
     /// [`Malformed::Credit`] if the receiver returns what it never got.
@@ -179,13 +181,13 @@ impl<O: Orders> Outgoing<O> {
         Ok(())
     }
 
-    /// An answer in one of this lane's blocks has been taken in.
+    /// Records that an answer in one of this lane's blocks was received.
     #[inline(always)]
     pub(super) fn answered(&mut self) {
         self.answers = self.answers.wrapping_add(1);
     }
 
-    /// All that has come the other way is heard.
+    /// Records that all that has come the other way was received.
     #[inline(always)]
     pub(super) fn heard_all(&mut self) {
         if GOES_HOME {
@@ -218,7 +220,7 @@ impl<O: Orders> Outgoing<O> {
     /// The next slot, if it is free.
     #[inline(always)]
     pub(super) fn claim(&mut self) -> Option<Claim<'_, O>> {
-        // Plain address arithmetic: whoever follows the pointer holds a claim.
+        // Plain address arithmetic: the caller that follows the pointer holds a claim.
         let slot = self.slots.wrapping_add(self.next.at as usize);
         if self.has_slot() { Some(Claim { slot, end: self }) } else { None }
     }
@@ -267,7 +269,7 @@ impl<O: Orders> Claim<'_, O> {
         self.announce(Head::block(block, consumed), 1 << (block & 31));
     }
 
-    /// Sends the `len` bytes that stand in `block` of the opposite lane, which that one's receiver
+    /// Sends the `len` bytes that stand in `block` of the opposite lane, which the receiver there
     /// holds.
     #[inline(always)]
     pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32) {

@@ -155,12 +155,12 @@ impl<'m> Inbox<'m> {
         (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
     }
 
-    /// The first set of control lines.
+    /// The first set of control slots.
     pub(super) fn sets(&self) -> *const u8 {
         self.memory().at(self.geometry.sets_at() as usize)
     }
 
-    /// A set of control lines of this inbox, for its owner; `None` if there are fewer.
+    /// A set of control slots of this inbox, for its owner; `None` if there are fewer.
     pub(super) fn own_set(&self, set: u32) -> Option<Own> {
         let place = self.set(self.sets(), set)?;
         // SAFETY: `open` found the region long enough for its geometry, which has this set;
@@ -169,14 +169,14 @@ impl<'m> Inbox<'m> {
         Some(unsafe { Own::at(place) })
     }
 
-    /// A set of control lines of this inbox, for its owner as a reader.
+    /// A set of control slots of this inbox, for its owner as a reader.
     pub(super) fn read_set(&self, set: u32) -> Option<Theirs> {
         let place = self.set(self.sets(), set)?;
         // SAFETY: as in `own_set`.
         Some(unsafe { Theirs::at(place) })
     }
 
-    /// A set of control lines in the inbox into which `lane` leads from here; `None` once that is
+    /// A set of control slots in the inbox into which `lane` leads from here; `None` once that is
     /// closed.
     #[inline]
     pub(super) fn their_set(&self, lane: &Lane, set: u32) -> Option<Theirs> {
@@ -290,7 +290,7 @@ impl Memory {
     }
 }
 
-/// Returns the place of a set of control lines in an inbox whose first one is at `sets`.
+/// Returns the place of a set of control slots in an inbox whose first one is at `sets`.
 #[inline]
 fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::Place> {
     if set >= geometry.sets {

@@ -8,19 +8,20 @@
 //! sequence, stored last. The receiver waits for that one value in that one slot, so an 8-byte
 //! message costs one line written here and read there: there is no shared head or tail to fetch
 //! (FastForward: Giacomoni, Moseley, Vachharajani, PPoPP 2008). Each side caches what the other has
-//! told it and looks again only when that is used up (MCRingBuffer: Lee, Bu, Chandranmenon,
-//! IPDPS 2010).
+//! published and looks again only when that is used up (MCRingBuffer: Lee, Bu, Chandranmenon, IPDPS
+//! 2010).
 //!
-//! # Home slots
+//! # Ping-pong slots
 //!
 //! Lines that have not been used for long are slow to pass: on two cores of an AMD EPYC a line
 //! travels in 185 ns if it is one of at most 16 that take turns, in 215 of 64, in 245 of 128. So
-//! beside the ring there are two home slots, a ring of their own with its own cursor. Each message
-//! tells where the next will stand: at home if its sender knows, when it sends this one, that all
-//! before it have been consumed, so that only this one is under way. Home slots take turns, so the
-//! next is not the one in which this one stands, and is free. Two ranks that answer each other stay
-//! at home; whoever is ahead of its receiver uses the ring. Of the ring's slots no more are in use
-//! than messages are under way, in order, so that the next is free whenever a position is.
+//! beside the ring there are two ping-pong slots, a ring of their own with its own cursor. Each
+//! message says where the next will stand: in a ping-pong slot if its sender knows, when it sends
+//! this one, that all before it have been consumed, so that only this one is under way. Ping-pong
+//! slots take turns, so the next is not the one in which this one stands, and is free. Two ranks
+//! that answer each other stay in them; a sender that is ahead of its receiver uses the ring. Of
+//! the ring's slots no more are in use than messages are under way, in order, so that the next is
+//! free whenever a position is.
 //!
 //! That all have been consumed a sender knows from the head of every message that comes the other
 //! way, which holds its sender's position in this lane.
@@ -30,10 +31,10 @@
 //! A block is free for the sender if its own `taken` bit equals the receiver's `released` bit.
 //! Taking toggles the one, releasing toggles the other: each word has a single writer. A message's
 //! block is released as its position is passed, so what is released is a matter of the receiver's
-//! position. Hence a sender that knows that all its messages are consumed, as it does when it goes
-//! home, knows that all blocks are free, and takes the first again, whose lines are warm; and the
-//! receiver knows that it knew, by the message that says so. What the credit line told before is
-//! older then and not looked at.
+//! position. Hence a sender that knows that all its messages are consumed, as it does when it uses
+//! a ping-pong slot, knows that all blocks are free, and takes the first again, whose lines are
+//! warm; and the receiver knows that it knew, by the message that says so. What the credit line
+//! returned before is older then and not looked at.
 //!
 //! # Answers in the same block
 //!
@@ -41,11 +42,11 @@
 //! lines are in its cache, while those of another block have to come from the other's first, and
 //! the block of the next message too. Both directions then share one block: on two cores of an EPYC
 //! 9004 half a round trip of 8 KiB takes 410 ns instead of 600. It may do so as long as the sender
-//! cannot know that the block is free, that is, before any message or credit line has told of it:
-//! of one block at a time, that of the last message consumed. The answer's head tells, and whoever
-//! hears it has the answer at hand. The credit line may tell sooner than the answer is seen. So it
-//! also counts such answers, and a sender leaves credit alone that counts more of them than it has
-//! taken in.
+//! cannot know that the block is free, that is, before any message or credit line has returned it:
+//! of one block at a time, that of the last message consumed. The answer's head returns it, and a
+//! sender that reads it has the answer at hand. The credit line may return it sooner than the
+//! answer is seen. So it also counts such answers, and a sender leaves credit alone that counts
+//! more of them than it has received.
 //!
 //! # Credit, and why batching it cannot deadlock
 //!
@@ -58,15 +59,15 @@
 //!   or a later one. At the end of the ring the receiver's position is `tail`, so it owes all
 //!   `slots` positions, which is at least a quarter of them: it has published. Contradiction.
 //! * Refused for a block: every block was taken since the sender last knew of its release, by a
-//!   line or, later, by going home. At the end of the ring the receiver has released every block.
-//!   If it has published since, the sender has read so and no block was left out but those of less
-//!   than a quarter. If it has not, the sender went home after the line was written; all blocks
-//!   have been toggled since, so then or now the line is wrong about a quarter of them: it has been
-//!   published. Contradiction.
+//!   line or, later, by using a ping-pong slot. At the end of the ring the receiver has released
+//!   every block. If it has published since, the sender has read so and no block was left out but
+//!   those of less than a quarter. If it has not, the sender used a ping-pong slot after the line
+//!   was written; all blocks have been toggled since, so then or now the line is wrong about a
+//!   quarter of them: it has been published. Contradiction.
 //!
 //! Credit that is left alone for an answer is looked at again by every poll, and the answer is
-//! taken in by one of them. Neither argument needs the receiver to be idle, a timer, or another
-//! message: what heads tell comes on top.
+//! received by one of them. Neither argument needs the receiver to be idle, a timer, or another
+//! message: the credit in heads comes on top.
 
 use super::memory::{Credit, Slot};
 use crate::sync::{Ordering, Word};
@@ -89,7 +90,7 @@ pub(super) trait Orders {
     const RING: Ordering = Ordering::Release;
     /// The receiver's load of a doorbell.
     const HEAR: Ordering = Ordering::Acquire;
-    /// True if a sender goes home only when all before are consumed.
+    /// True if a sender uses a ping-pong slot only when all before are consumed.
     const PATIENT: bool = true;
     /// True if a sender leaves credit alone that is ahead of answers in its blocks.
     const HEEDS: bool = true;
@@ -102,7 +103,7 @@ impl Orders for Exact {}
 /// The place of a lane in memory, and its sizes.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The ring's first slot; the home slots follow the last one.
+    /// The ring's first slot; the ping-pong slots follow the last one.
     pub(super) slots: *const Slot,
     /// The credit line, in a pair of lines; the blocks follow it.
     pub(super) credit: *const Credit,
@@ -116,7 +117,7 @@ pub(super) struct Place {
     pub(super) start: u32,
 }
 
-/// Reads a doorbell: its value, if it has changed since it was last heard.
+/// Reads a doorbell: its value, if it has changed since it was last read.
 #[inline(always)]
 pub(super) fn hear<O: Orders>(bell: &Word, heard: &mut u32) -> Option<u32> {
     let now = bell.load(O::HEAR);

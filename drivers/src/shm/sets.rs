@@ -1,4 +1,4 @@
-//! The sets of control lines of a rank: its own, and those of the ranks it is attached to.
+//! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
 use aldis_hal::lines::{Lines, LinesShape, Note, Notice, Progress};
 use aldis_hal::{Cause, PeerId};

@@ -22,7 +22,7 @@ use super::ring::{Claim, Incoming, Next};
 /// bounded time.
 const BURST: u32 = 16;
 
-/// True if doorbells are heard at all. A 32-bit core looks at every ring whatever their number, and
+/// True if doorbells are read at all. A 32-bit core looks at every ring whatever their number, and
 /// does not hold the code: there are too few for it to matter.
 const HEARS: bool = cfg!(target_pointer_width = "64");
 
@@ -224,13 +224,13 @@ fn drain<S: Sink>(
 /// A message being written: in the ring slot itself if it is short, else in a block of the
 /// receiver.
 ///
-/// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes
-/// nobody will read.
+/// Nothing is taken before [`commit`](Slot::commit); dropped, it has changed nothing but bytes that
+/// are never read.
 pub struct ShmSlot<'a> {
     claim: Claim<'a>,
     span: Span,
     block: Option<u32>,
-    /// Whose block it is, if it is lent.
+    /// The lane whose block it is, if it is lent.
     lender: Option<&'a mut Incoming>,
     consumed: u32,
 }

@@ -29,7 +29,7 @@ pub struct Counters {
 /// A frame that comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Incoming {
-    /// None, or one of which a piece is missing.
+    /// No frame, or one of which a piece is missing.
     #[default]
     Nothing,
     /// So many bytes of it.
@@ -38,7 +38,7 @@ enum Incoming {
     Whole(usize),
 }
 
-/// A frame that goes.
+/// A frame that is being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Outgoing {
     /// Bytes of it that are out.
@@ -55,7 +55,7 @@ pub(super) enum Came {
     New,
     /// The last one again.
     Again,
-    /// None.
+    /// No block that was whole.
     Damaged,
 }
 
@@ -66,7 +66,7 @@ pub struct Exchange<'m> {
     from: &'m mut [u8],
     incoming: Incoming,
     outgoing: Option<Outgoing>,
-    /// Number of the block that goes.
+    /// Number of the block that is being sent.
     sequence: u8,
     /// Number of the last block that came; `None` before the first.
     heard: Option<u8>,
@@ -98,7 +98,7 @@ impl<'m> Exchange<'m> {
         self.counters
     }
 
-    /// Returns true if there is something to exchange: a frame goes, or has come in part.
+    /// Returns true if there is something to exchange: a frame is being sent, or has come in part.
     pub(super) const fn wants(&self) -> bool {
         self.outgoing.is_some() || matches!(self.incoming, Incoming::Part(_))
     }
@@ -176,7 +176,7 @@ impl<'m> Exchange<'m> {
                 self.incoming = Incoming::Part(0);
             }
         }
-        // Not begun, or one waits to be handed up, of which the other side was told.
+        // Not begun, or one waits to be handed up, as the other side knows.
         let Incoming::Part(at) = self.incoming else { return };
         let end = at.saturating_add(piece.len());
         match self.into.get_mut(at..end) {

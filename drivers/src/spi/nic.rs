@@ -51,7 +51,7 @@ impl<const FRAME_BYTES: usize, const BLOCK_BYTES: usize> fmt::Debug for SpiStora
 pub struct Memory<'m> {
     /// The frame that comes; 8-byte aligned, or messages above are not.
     pub incoming: &'m mut [u8],
-    /// The frame that goes.
+    /// The memory of the frame that is being sent.
     pub outgoing: &'m mut [u8],
     /// The block that is exchanged.
     pub block: &'m mut [u8],
@@ -146,7 +146,7 @@ impl RxFrame for SpiRx<'_> {
     }
 }
 
-/// A frame to fill, in the memory that it goes from.
+/// A frame to fill, in the memory that it is sent from.
 #[derive(Debug)]
 pub struct SpiTx<'a, 'm, S> {
     nic: &'a mut SpiNic<'m, S>,

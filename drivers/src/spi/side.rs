@@ -11,7 +11,8 @@ use super::exchange::{Came, Exchange};
 /// [`Peripheral`].
 pub trait Side {
     /// Exchanges a block, if there is reason to and it can be done at once; whether the next one
-    /// may follow right behind. `block` has the agreed length, and what is in it is nobody's.
+    /// may follow right behind. `block` has the agreed length, and its contents are free to be
+    /// overwritten.
     #[doc(hidden)]
     fn step(&mut self, exchange: &mut Exchange<'_>, block: &mut [u8]) -> bool;
 }
@@ -84,7 +85,7 @@ impl<D: SpiDevice, A: InputPin> Side for Controller<D, A> {
 /// against its own whenever it likes. Usually a DMA channel each way and the interrupt of the
 /// select line's rising edge.
 pub trait BlockPort {
-    /// If the loaded block has been exchanged: the other side's goes to `block`, once.
+    /// If the loaded block has been exchanged: the other side's is copied to `block`, once.
     fn take(&mut self, block: &mut [u8]) -> bool;
     /// Loads the block for the next exchange. Only called when none is loaded.
     fn load(&mut self, block: &[u8]);

@@ -36,7 +36,7 @@ impl Arena {
     }
 
     /// The next `bytes` at an address that is a multiple of `align`, a power of two; all zero, and
-    /// nobody else's for good.
+    /// the caller's alone for good.
     pub(super) fn take(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         let len = self.len.load(Ordering::Acquire);
         let start = NonNull::new(self.start.load(Ordering::Acquire))?;

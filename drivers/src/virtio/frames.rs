@@ -112,7 +112,7 @@ impl<const QUEUE: usize> Frames<QUEUE> {
         self.whole(buffer, len).and_then(|whole| whole.get_mut(header_bytes..)).unwrap_or_default()
     }
 
-    /// The same, to be read.
+    /// The frame in a buffer, to be read.
     pub(super) fn frame(&self, buffer: u16, len: usize) -> &[u8] {
         let Some((at, len)) = self.place(buffer, len) else { return &[] };
         // SAFETY: as in `whole`; the memory is borrowed to be read.

@@ -37,7 +37,7 @@ fn counted(net: &mut Net, bytes: &[u8], counter: fn(&Counters) -> u64) -> u64 {
     counter(&net.nodes[1].ethernet.counters()) - before
 }
 
-/// That both ways still work.
+/// Checks that both ways still work.
 fn undisturbed(net: &mut Net) {
     net.nodes.iter_mut().for_each(|node| drop(node.take()));
     net.send(0, 1, b"there");

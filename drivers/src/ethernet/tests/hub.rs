@@ -64,9 +64,9 @@ struct Station {
     mac: Mac,
     /// Frames on their way here, by the time of arrival and the order of sending.
     incoming: BTreeMap<(u64, u64), Vec<u8>>,
-    /// Nothing that it sends gets out.
+    /// True if nothing that it sends gets out.
     mute: bool,
-    /// When each transmit descriptor in use is free again.
+    /// The times at which the transmit descriptors in use are free again.
     busy: Vec<u64>,
     calls: Calls,
 }
@@ -162,7 +162,7 @@ impl Hub {
         state.now = state.now.max(now.0);
     }
 
-    /// When the next frame arrives anywhere.
+    /// The time at which the next frame arrives anywhere.
     pub(crate) fn next_arrival(&self) -> Option<Instant> {
         let state = self.state();
         let first = state.stations.iter().filter_map(|station| station.incoming.keys().next()).min();

@@ -6,7 +6,7 @@ use super::super::MTU_OVERHEAD_BYTES;
 use super::hub::Faults;
 use super::*;
 
-/// A later life of a rank, at the same address, that has been told of the others.
+/// A later life of a rank, at the same address, to which the others have been introduced.
 fn reborn(net: &mut Net, rank: u32, epoch_now: u32) {
     net.hub.unplug(station(rank));
     let node = net.node(config(rank, epoch_now));

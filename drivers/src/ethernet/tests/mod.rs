@@ -23,7 +23,7 @@ const WINDOW: usize = 8;
 const OTHERS: usize = 4;
 const JOB: u64 = 7;
 
-/// The events that a rank was told, in order.
+/// The events that a rank got, in order.
 #[derive(Default)]
 struct Log {
     arrived: Vec<(u32, Vec<u8>)>,
@@ -52,7 +52,7 @@ impl Log {
     }
 }
 
-/// A rank: its transport, and everything it has been told since the last look.
+/// A rank: its transport, and the events since the last look.
 struct Node {
     ethernet: Ethernet<'static, HubNic>,
     log: Log,
@@ -115,7 +115,7 @@ impl Net {
         Self::framed(ranks, seed, |_| Framing::Ethernet)
     }
 
-    /// The same with a framing for each rank.
+    /// Every rank introduced to every other, with a framing for each.
     fn framed(ranks: u32, seed: u64, framing: fn(u32) -> Framing) -> Self {
         let mut net = Self { hub: Hub::new(seed), nodes: Vec::new() };
         for rank in 0..ranks {
@@ -140,7 +140,7 @@ impl Net {
         net
     }
 
-    /// A rank that knows nobody.
+    /// A rank that knows no peer.
     fn node(&self, config: Config) -> Node {
         let nic = self.hub.nic(station(config.connect.rank), BYTES + config.framing.mtu_overhead_bytes());
         let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, BYTES>::new()));

@@ -41,7 +41,8 @@ fn every_split_of_a_short_message_arrives_whole() {
 fn a_look_sees_the_next_message_of_one_peer_and_takes_nothing() {
     let mut world = World::new(Geometry { peers: 3, ..SMALL }, u32::MAX - 2);
     let news = |world: &World| [0, 2].map(|peer| world.ranks[1].has_news(PeerId(peer)));
-    // At home as a rule, in the ring where a second is under way; around the wrap of positions.
+    // In ping-pong slots as a rule, in the ring where a second is under way; around the wrap of
+    // positions.
     for round in 0..8 {
         assert_eq!(news(&world), [false, false]);
         assert_eq!(world.short(2, 1, &[round]), Post::Done);
@@ -128,7 +129,7 @@ fn ranks_that_answer_each_other_use_one_block() {
             assert_eq!(world.poll(to, 8).arrived, [(from, vec![round; 125])]);
         }
     }
-    // Beyond the ring, its home slots and the credit line.
+    // Beyond the ring, its ping-pong slots and the credit line.
     let block = |index: usize| geometry.ring_at(0) + 67 * 128 + index * 128;
     assert_eq!(world.word(1, block(0)), u32::from_le_bytes([49; 4]));
     assert_eq!(world.word(1, block(1)), 0xA5A5_A5A5, "never used");

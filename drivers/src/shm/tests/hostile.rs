@@ -19,7 +19,7 @@ const fn block(index: u32) -> u32 {
     1 << 31 | index << 16
 }
 
-/// A malformed announcement by rank 0 in the inbox of rank 1; what rank 1 is told.
+/// A malformed announcement by rank 0 in the inbox of rank 1; the events that rank 1 gets.
 fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> Log {
     let ring = SMALL.ring_at(0);
     world.set_word(1, ring + HEAD, head);
@@ -82,7 +82,7 @@ fn a_block_that_is_not_free_cannot_come_again() {
     let mut world = World::new(geometry, 0);
     assert_eq!(world.reserve(0, 1, &[1; 125]), Post::Done);
     assert_eq!(world.poll(1, 8).arrived, [(0, vec![1; 125])]);
-    // The second message stands in the first home slot, as the first was alone.
+    // The second message stands in the first ping-pong slot, as the first was alone.
     let second = geometry.ring_at(0) + 64 * 128;
     world.set_word(1, second + HEAD, block(0));
     world.set_word(1, second + LENGTH, 125);

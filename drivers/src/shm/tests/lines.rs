@@ -1,4 +1,4 @@
-//! Control lines of a peer that say what cannot be.
+//! Control slots of a peer that say what cannot be.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::lines::{Lines, Note, START_BYTES};

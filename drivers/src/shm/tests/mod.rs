@@ -41,7 +41,7 @@ pub(super) fn identity(rank: u32) -> Identity {
     Identity { job: 0xA1D1_5000_0000_0001, owner: PeerId(rank), epoch: Epoch(100 + rank) }
 }
 
-/// The events that a rank was told, in order.
+/// The events that a rank got, in order.
 #[derive(Default)]
 pub(super) struct Log {
     pub(super) arrived: Vec<(u32, Vec<u8>)>,
@@ -106,7 +106,7 @@ impl World {
         world
     }
 
-    /// Nobody attached to anybody yet.
+    /// Ranks that are not attached to each other yet.
     pub(super) fn apart(geometry: Geometry, start: u32) -> Self {
         let inboxes: Vec<_> = (0..geometry.peers).map(|_| memory(geometry.inbox_bytes())).collect();
         let mut world = Self { ranks: Vec::new(), inboxes, lanes: Vec::new() };

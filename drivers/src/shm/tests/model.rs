@@ -69,7 +69,7 @@ fn start() -> impl Strategy<Value = u32> {
     prop_oneof![Just(0), Just(u32::MAX), u32::MAX - 40..u32::MAX, any::<u32>()]
 }
 
-/// The contents of every lane, and the senders that were promised to be told of room.
+/// The contents of every lane, and the senders that were promised a notice of room.
 #[derive(Default)]
 struct Model {
     lanes: BTreeMap<(u32, u32), VecDeque<Vec<u8>>>,
@@ -152,7 +152,7 @@ proptest! {
                 }
             }
         }
-        // Polling alone must bring everything to everybody and every refused sender's readiness:
+        // Polling alone must bring everything to every rank and every refused sender's readiness:
         // several idle rounds, as a doorbell line is looked at every few polls.
         let mut idle = 0;
         while idle < 6 {

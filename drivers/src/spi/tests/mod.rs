@@ -73,7 +73,7 @@ impl SpiDevice for Bus {
         let mut wire = self.0.borrow_mut();
         wire.exchanges += 1;
         let fate = wire.fates.pop().unwrap_or(Fate::Whole);
-        // Nothing loaded: the last block goes again, and what comes is lost.
+        // Nothing loaded: the last block is sent again, and what comes is lost.
         let fresh = wire.loaded.is_some();
         let mut back = wire.loaded.take().unwrap_or_else(|| wire.stale.clone());
         wire.stale.clone_from(&back);

@@ -139,7 +139,7 @@ impl Device {
         self.deliver_as(frame, (header + frame.len()) as u32)
     }
 
-    /// The same, and the device says to have written `len` bytes.
+    /// A frame comes, and the device says to have written `len` bytes.
     pub(super) fn deliver_as(&self, frame: &[u8], len: u32) -> bool {
         let mut state = self.state();
         let header = state.header_bytes();
