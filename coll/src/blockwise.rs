@@ -124,7 +124,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         self.planned(options, comm).run_on(caller, comm, self.lent())
     }
 
-    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is
+    /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
     /// for messages.
     #[inline(always)]
     fn at_once<'s, T: Transport, P: Platform>(

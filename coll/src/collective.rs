@@ -139,7 +139,7 @@ pub(crate) struct Planned {
     /// rank shares no memory with another, or if there are rules.
     #[cfg(not(feature = "compact"))]
     open: Option<Options>,
-    /// The verdict of selection on control lines.
+    /// The verdict of selection on control slots.
     pub(crate) shares: Shares,
     pub(crate) kernel: Option<Kernel>,
     /// True if the call only makes it, to be started later.
@@ -290,7 +290,7 @@ pub struct Collective<'scope> {
     error: Error,
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
-    /// The progress by control lines, if it is carried out by them.
+    /// The progress by control slots, if it is carried out by them.
     meeting: Option<Meeting>,
     #[cfg(not(feature = "compact"))]
     watch: Watch,

@@ -75,7 +75,7 @@ pub struct Rule {
     /// With so many bytes of data, of a block in an operation on blocks. Calls on blocks of unlike
     /// lengths, where ranks know of unlike bytes, are meant by [`Extent::ALL`] only.
     pub bytes: Extent,
-    /// Are carried out by this. `Shared` is for blocking calls where there are control lines,
+    /// Are carried out by this. `Shared` is for blocking calls where there are control slots,
     /// others are left to the cost model.
     pub choice: Choice,
     /// In segments of at most so many bytes, but of an element at least.

@@ -88,11 +88,11 @@ pub enum Choice {
     Auto,
     /// This one: a library's or the caller's own.
     Named(Algorithm),
-    /// By the control lines of ranks that share memory: see [`shared`].
+    /// By the control slots of ranks that share memory: see [`shared`].
     Shared,
 }
 
-/// The cases in which a call is for control lines. Where words have 32 bits, none is.
+/// The cases in which a call is for control slots. Where words have 32 bits, none is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shares {
     Never,
@@ -281,7 +281,7 @@ impl Options {
     /// blocking call or otherwise: it goes the way of the blocking call. One that starts it can
     /// drive what else is under way while it waits, as a blocking call does not.
     ///
-    /// It is carried out by control lines where a blocking barrier, broadcast, reduction or
+    /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
     /// all-reduce is; blocking calls of other operations may take lines, and what is started takes
     /// messages.
     #[cfg(not(feature = "compact"))]
@@ -310,7 +310,7 @@ impl Options {
         false
     }
 
-    /// Decides if a call is for control lines, given its selection by messages.
+    /// Decides if a call is for control slots, given its selection by messages.
     #[inline(always)]
     pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
         if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) || self.fixes_bits(call) {
@@ -331,7 +331,7 @@ impl Options {
     }
 }
 
-/// Returns true if what a communicator's control lines say means that a rank is on another node.
+/// Returns true if what a communicator's control slots say means that a rank is on another node.
 pub(crate) fn is_far(lines: Result<(), Cause>) -> bool {
     lines == Err(Cause::Unreachable)
 }
@@ -503,16 +503,16 @@ impl Call {
         self.plan(algorithm)
     }
 
-    /// Returns the cost of the call by control lines, in ns.
+    /// Returns the cost of the call by control slots, in ns.
     fn shared_ns(&self, prices: &Prices) -> u64 {
         let work = shared::work(self.operation, self.size, self.count);
         prices.of(&work, self.element_bytes)
     }
 
-    /// Returns true if control lines are cheaper than messages. Where these are short for what
-    /// their handshakes cost, or there are but two ranks, control lines may seem twice as dear:
+    /// Returns true if control slots are cheaper than messages. Where these are short for what
+    /// their handshakes cost, or there are but two ranks, control slots may seem twice as dear:
     /// each side's copy is a part of both, and theirs are done at a time, in chunks that stay in a
-    /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control lines: a broadcast of
+    /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control slots: a broadcast of
     /// 1 MiB takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a
     /// reduction of 256 KiB 40 and 14.
     fn prefers_lines(&self, by_messages: &Selected, prices: &Prices) -> bool {

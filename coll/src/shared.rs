@@ -1,4 +1,4 @@
-//! Collectives by control lines, for ranks that share memory: the algorithm `shared` of every
+//! Collectives by control slots, for ranks that share memory: the algorithm `shared` of every
 //! operation here.
 //!
 //! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory
@@ -87,7 +87,7 @@ const WAITING: u64 = (1 << 48) - 1;
 /// Steps that one call takes at most: what bounds its work, with the size of a chunk.
 const STEPS_A_CALL: u32 = 8;
 
-/// A witness that control lines are there. Where words have 32 bits there is no value of this type,
+/// A witness that control slots are there. Where words have 32 bits there is no value of this type,
 /// and so no code.
 #[cfg(target_pointer_width = "64")]
 type Here = ();
@@ -99,7 +99,7 @@ const HERE: Option<Here> = Some(());
 #[cfg(not(target_pointer_width = "64"))]
 const HERE: Option<Here> = None;
 
-/// A collective by control lines, as one rank sees it.
+/// A collective by control slots, as one rank sees it.
 #[derive(Clone, Copy)]
 pub(crate) struct Task {
     pub(crate) operation: Operation,
@@ -387,7 +387,7 @@ enum Stage {
     Over,
 }
 
-/// A collective by control lines under way.
+/// A collective by control slots under way.
 pub(crate) struct Meeting<R = Task> {
     role: R,
     /// Its number on the communicator.

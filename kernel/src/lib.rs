@@ -17,7 +17,7 @@
 //! | `typed` | messages of datatypes: packed, unpacked, turned into this machine's byte order, checked |
 //! | `policy`, `hints`, `attributes` | what is said of each communicator: what errors lead to, promises, values kept with it |
 //! | `composite` | two transports as one |
-//! | `lines` | the control lines of a communicator, for collectives among ranks that share memory |
+//! | `lines` | the control slots of a communicator, for collectives among ranks that share memory |
 //! | [`future`](mod@future) | sends, receives and probes as futures, on any executor or none |
 //! | `view` | receives that copy nothing, where the sender's memory is mapped |
 //! | [`shared`] | an endpoint behind a spin lock, for several cores that are one rank |

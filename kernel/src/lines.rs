@@ -1,4 +1,4 @@
-//! The control lines of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
+//! The control slots of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
 //!
 //! **Which set.** The set of a communicator is told by its slot in the communicator table, which
 //! its ranks have agreed on when they made it and which none of them uses for another: world has
@@ -36,7 +36,7 @@ impl From<Cause> for Withheld {
     }
 }
 
-/// The control lines of a communicator, for those who implement collectives. A borrow of the
+/// The control slots of a communicator, for those who implement collectives. A borrow of the
 /// endpoint: nothing is polled meanwhile.
 pub struct Lines<'a> {
     lines: &'a mut dyn aldis_hal::Lines,
@@ -204,7 +204,7 @@ fn set_of(comm: &Comm, sets: u32) -> Option<u32> {
     if set < sets && (set > 0 || comm.slot() == 0) { Some(set) } else { None }
 }
 
-/// Finds out whether a communicator can have control lines.
+/// Finds out whether a communicator can have control slots.
 #[cold]
 #[inline(never)]
 fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Result<(), Cause> {
@@ -221,7 +221,7 @@ fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Res
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The control lines of a communicator, for those who implement collectives.
+    /// The control slots of a communicator, for those who implement collectives.
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
@@ -232,7 +232,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.lines_beside(comm).map(|(lines, _)| lines)
     }
 
-    /// The control lines of a communicator, and the platform, by which a wait for what others write
+    /// The control slots of a communicator, and the platform, by which a wait for what others write
     /// there rests.
     ///
     /// # Errors
@@ -277,7 +277,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Returns true if all ranks have finished what this one has finished by control lines of a
+    /// Returns true if all ranks have finished what this one has finished by control slots of a
     /// communicator: no rank reads its lines then.
     pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
         if !T::HAS_LINES {
@@ -323,7 +323,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// The control lines of a communicator: see [`Endpoint::lines`].
+    /// The control slots of a communicator: see [`Endpoint::lines`].
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
@@ -333,7 +333,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.lines(comm)
     }
 
-    /// Starts the next collective by control lines of a communicator: its number. One that is not
+    /// Starts the next collective by control slots of a communicator: its number. One that is not
     /// finished when the scope ends is given up then.
     ///
     /// # Errors
@@ -345,7 +345,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Ok(self.lines(comm)?.begin())
     }
 
-    /// Has the end of this scope give up what was begun by control lines before it, too, unless it
+    /// Has the end of this scope give up what was begun by control slots before it, too, unless it
     /// is finished then.
     pub fn go_on_by_lines(&mut self) {
         self.lined = true;
@@ -359,7 +359,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.is_there(comm, rank)
     }
 
-    /// Lets `work` read and write a byte range of lent memory beside the control lines of a
+    /// Lets `work` read and write a byte range of lent memory beside the control slots of a
     /// communicator.
     ///
     /// # Errors

@@ -119,7 +119,7 @@ impl Request<'_> {
 pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
     pub(crate) within: Within<'env, 's, T, P>,
     pub(crate) requests: List<InScope>,
-    /// A collective was begun by control lines.
+    /// A collective was begun by control slots.
     pub(crate) lined: bool,
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }

@@ -1,4 +1,4 @@
-//! Collectives that are carried out by control lines instead of messages: see [`shared`].
+//! Collectives that are carried out by control slots instead of messages: see [`shared`].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
@@ -10,7 +10,7 @@ use crate::select::{Call, Plan, Shares};
 use crate::shared::{self, CROWDED, Meeting, Task, Turn};
 
 impl Planned {
-    /// Returns the task for control lines, if this blocking call is for them.
+    /// Returns the task for control slots, if this blocking call is for them.
     pub(super) fn by_lines<T: Transport, P: Platform>(
         &self,
         endpoint: &mut Endpoint<'_, T, P>,
@@ -33,7 +33,7 @@ impl Planned {
         }
     }
 
-    /// Returns true if what a call starts is carried out by control lines: if it names them, or if
+    /// Returns true if what a call starts is carried out by control slots: if it names them, or if
     /// a blocking call would be.
     pub(super) fn starts_by_lines<T: Transport, P: Platform>(
         &self,
@@ -49,7 +49,7 @@ impl Planned {
         self.shares == Shares::Named
     }
 
-    /// Why a call that names control lines, and is for lines alone, is not carried out by them.
+    /// Why a call that names control slots, and is for lines alone, is not carried out by them.
     #[cold]
     fn unshared<T: Transport, P: Platform>(&self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Cause {
         let Call { count, element_bytes, .. } = self.call;
@@ -73,7 +73,7 @@ impl Planned {
 }
 
 impl<'scope> Collective<'scope> {
-    /// Like [`start`](Self::start), but by the control lines of the communicator.
+    /// Like [`start`](Self::start), but by the control slots of the communicator.
     pub(super) fn start_by_lines<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
@@ -99,7 +99,7 @@ impl<'scope> Collective<'scope> {
         }
     }
 
-    /// Like [`advance`](Self::advance), but by control lines.
+    /// Like [`advance`](Self::advance), but by control slots.
     pub(super) fn meet<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -72,10 +72,10 @@ impl<'scope> Collective<'scope> {
     /// is under way when this returns; a full request pool is reported by the first test.
     ///
     /// A collective that was not made persistent can be started again as well, unless it is carried
-    /// out by control lines.
+    /// out by control slots.
     ///
     /// # Errors
-    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control lines,
+    /// [`Cause::Busy`] while it is under way; [`Cause::Unsupported`] for one by control slots,
     /// which follow each other in one order on all ranks; the error that has ended it.
     pub fn start<T: Transport, P: Platform>(
         &mut self,
@@ -152,7 +152,7 @@ impl<'scope> Collective<'scope> {
 /// Starts all of them (MPI_Startall).
 ///
 /// # Errors
-/// [`Cause::Busy`] for one that is under way, [`Cause::Unsupported`] for one by control lines; the
+/// [`Cause::Busy`] for one that is under way, [`Cause::Unsupported`] for one by control slots; the
 /// rest as [`Collective::start`]. Those before the one that fails are started.
 pub fn start_all<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,

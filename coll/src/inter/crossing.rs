@@ -36,7 +36,7 @@ impl<'m> Crossing<'m> {
         Self { element_bytes: kernel.element_bytes() as usize, kernel: Some(kernel), ..self }
     }
 
-    /// The same with these options, which are the same on every rank. There are no control lines
+    /// The same with these options, which are the same on every rank. There are no control slots
     /// between groups.
     pub fn by(self, options: &Options) -> Self {
         Self { options: *options, ..self }

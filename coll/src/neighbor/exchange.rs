@@ -98,7 +98,7 @@ impl<'m, E: Element> Exchange<'m, E> {
         }
     }
 
-    /// Carries it out by control lines, if it is for them; `None` if it, or what is left of it, is
+    /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
     /// for messages.
     #[inline(always)]
     fn at_once<'s, T: Transport, P: Platform>(

@@ -17,9 +17,9 @@ pub struct Explanation {
     pub(super) call: Call,
     pub(super) options: Options,
     pub(super) selected: Result<Selected, Cause>,
-    /// The cases in which it is for control lines.
+    /// The cases in which it is for control slots.
     shares: Shares,
-    /// The answer to whether a communicator's control lines can do it, if there is one.
+    /// The answer to whether a communicator's control slots can do it, if there is one.
     lines: Option<Result<(), Cause>>,
     /// The rules that were asked, with the options as the caller gave them.
     #[cfg(not(feature = "compact"))]

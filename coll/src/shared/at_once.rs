@@ -91,7 +91,7 @@ impl Options {
         self.at_once_as(caller, comm, call, &portions, data)
     }
 
-    /// Returns true if a call is to be carried out by control lines, by a rule or else by these
+    /// Returns true if a call is to be carried out by control slots, by a rule or else by these
     /// options.
     #[inline(always)]
     fn decide<T: Transport, P: Platform>(
@@ -110,7 +110,7 @@ impl Options {
         }
     }
 
-    /// Returns the verdict of the rules on control lines for a call; `None` if no rule is for it.
+    /// Returns the verdict of the rules on control slots for a call; `None` if no rule is for it.
     #[inline]
     #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "there are no rules"))]
     fn ruled<T: Transport, P: Platform>(
@@ -132,7 +132,7 @@ impl Options {
         }
     }
 
-    /// Returns true if a call is for control lines, if they are there. Nothing else has fewer
+    /// Returns true if a call is for control slots, if they are there. Nothing else has fewer
     /// rounds, nor fewer bytes on their way: so prices are asked only where a root reduces more
     /// than it would otherwise.
     #[inline]

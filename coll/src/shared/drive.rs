@@ -1,4 +1,4 @@
-//! A collective by control lines on an endpoint: its start, its turns, its end.
+//! A collective by control slots on an endpoint: its start, its turns, its end.
 
 use core::cell::Cell;
 

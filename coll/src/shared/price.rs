@@ -66,7 +66,7 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
     call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
 }
 
-/// Returns true if a call is for control lines but for its length.
+/// Returns true if a call is for control slots but for its length.
 pub(crate) const fn is_too_long(call: &Call) -> bool {
     is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
 }

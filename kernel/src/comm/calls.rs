@@ -261,7 +261,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// Frees a communicator on this rank alone as soon as that harms no rank: false, and nothing
     /// has changed, while a request of this rank that is not over needs it or another rank may
-    /// still read this one's control lines in it. For those whose calls do not wait for the other
+    /// still read this one's control slots in it. For those whose calls do not wait for the other
     /// ranks, each of which does the same when it wants; the slot is used again once all ranks of
     /// the next communicator have. Collectives that are under way in it, and no request of theirs,
     /// are for the caller to know.

@@ -9,7 +9,7 @@ use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
 use crate::group::{Form, Group, Piece};
 use crate::rank::Rank;
 
-/// The state of a communicator's control lines, if it has any. Decided once, so that its ranks keep
+/// The state of a communicator's control slots, if it has any. Decided once, so that its ranks keep
 /// to the same. All-zero is not yet decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -49,7 +49,7 @@ pub(crate) struct Row {
     generation: u16,
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
-    /// The state of the control lines for its collectives, once that has been asked.
+    /// The state of the control slots for its collectives, once that has been asked.
     pub(crate) lining: Lining,
     name: Option<&'static str>,
     pub(super) settings: Settings,
