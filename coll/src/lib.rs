@@ -15,7 +15,7 @@
 //! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
-//! | [`mod@shared`] | the algorithm `shared` of every operation: no messages, but control slots in memory that the ranks of a node share |
+//! | [`mod@shared`] | the algorithm `shared`: no messages, but control slots in a node's memory |
 //! | [`collective`] | the executor: [`Collective`], blocking, nonblocking and persistent, in segments, several of them in flight |
 //! | [`caller`] | whom a blocking collective can be called on |
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |

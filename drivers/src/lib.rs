@@ -14,7 +14,7 @@
 //! | `direct` | around another: long messages of ranks of one node are read from the sender's memory |
 //! | [`extents`] | what of a stretch of memory is free: blocks that are sent from memory that peers have mapped |
 //! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
-//! | [`discovery`] | below it, where no launcher brings the ranks together: each finds the others' cards on the wire |
+//! | [`discovery`] | below it, without a launcher: each rank finds the others' cards on the wire |
 //! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |

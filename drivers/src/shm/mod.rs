@@ -13,7 +13,7 @@
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
-//! | per set of control slots: how far the owner has come; [`Geometry::LINES`] lines; [`Geometry::CHUNKS`] chunks | 128; 128 each; `block_bytes` each | the owner, and all others read it |
+//! | per set of control slots: progress, lines, chunks | 128; 128, `block_bytes` each | the owner |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
 //! one.
@@ -39,8 +39,9 @@
 //!
 //! What is in an inbox so far is for one reader and many writers; the sets behind it are the other
 //! way round. A collective of the ranks of a node writes what a rank contributes once, into its own
-//! inbox, and all other ranks read it there ([`aldis_hal::lines`] has the rules). A rank's memory
-//! for it is the same however many ranks there are.
+//! inbox, and all other ranks read it there ([`aldis_hal::lines`] has the rules). A set says how
+//! far its owner has come and has [`Geometry::LINES`] lines and [`Geometry::CHUNKS`] chunks, the same
+//! memory however many ranks there are.
 //!
 //! # What is validated
 //!
