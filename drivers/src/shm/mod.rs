@@ -40,8 +40,8 @@
 //! What is in an inbox so far is for one reader and many writers; the sets behind it are the other
 //! way round. A collective of the ranks of a node writes what a rank contributes once, into its own
 //! inbox, and all other ranks read it there ([`aldis_hal::lines`] has the rules). A set says how
-//! far its owner has come and has [`Geometry::LINES`] lines and [`Geometry::CHUNKS`] chunks, the same
-//! memory however many ranks there are.
+//! far its owner has come and has [`Geometry::LINES`] lines and [`Geometry::CHUNKS`] chunks, the
+//! same memory however many ranks there are.
 //!
 //! # What is validated
 //!
