@@ -1,7 +1,7 @@
 //! A flood: every rank but 0 sends far more than rank 0 has room for, all at a time, and rank 0
-//! receives nothing at first. Memory stays what it was, the flooding ranks still talk to each
-//! other, and when rank 0 asks for the message that was sent last, it gets it at once: what there
-//! is no room for waits at its sender, and is matched there.
+//! receives nothing at first. Memory stays what it was, the flooding ranks still exchange messages
+//! with each other, and when rank 0 asks for the message that was sent last, it gets it at once:
+//! what there is no room for waits at its sender, and is matched there.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/flood --messages 900

@@ -174,7 +174,7 @@ impl Block {
 }
 
 /// Plays so many generations. First the columns are exchanged, then the rows with the columns'
-/// ends: so each rank needs to talk to four neighbours and not to eight.
+/// ends: so each rank needs to exchange with four neighbours and not with eight.
 fn evolve(
     ep: &mut HostEndpoint,
     grid: &Grid<'_>,

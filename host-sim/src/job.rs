@@ -31,7 +31,7 @@ use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERS
 /// launcher's own deadline.
 const GREETING_LIMIT: Duration = Duration::from_secs(30);
 
-/// The longest that sending the last word may take.
+/// The longest that sending the last message may take.
 const LAST_WORD_LIMIT: Duration = Duration::from_secs(1);
 
 /// The longest that a process manager may take to see a rank off.
@@ -54,7 +54,7 @@ pub struct Job {
     board: &'static Board,
 }
 
-/// The program that has started a rank, and hears its last word.
+/// The program that has started a rank, and receives its last message.
 #[derive(Debug)]
 enum Superior {
     /// No program: a job of one rank.
@@ -160,7 +160,7 @@ impl Job {
         self.size
     }
 
-    /// Returns true if a launcher or a process manager started it: its last word is shown to the
+    /// Returns true if a launcher or a process manager started it: its last message is shown to the
     /// user then.
     pub const fn is_launched(&self) -> bool {
         !matches!(self.superior, Superior::None)
@@ -195,13 +195,13 @@ impl Job {
 
     /// Ends the job: tells the peers, then the launcher, which exits with `code`.
     pub fn abort(mut self, endpoint: &mut HostEndpoint, code: i32, text: &str) {
-        // The launcher first: it is to hear the cause before any consequence.
+        // The launcher first: it is to receive the cause before any consequence.
         self.say(&FromRank::Abort { code, text: bounded(text) });
         self.board.enter(Phase::Failed);
         endpoint.abort(code);
     }
 
-    /// Says the last word. A superior that is gone has nothing to be told.
+    /// Sends the last message. A superior that is gone has nothing to be told.
     fn say(&mut self, word: &FromRank<'_>) {
         match &mut self.superior {
             Superior::None => {}
@@ -222,7 +222,7 @@ pub fn parse_seconds(text: &str) -> Option<Duration> {
     seconds.filter(|span| !span.is_zero())
 }
 
-/// Says hello and hears the terms.
+/// Sends hello and receives the terms.
 fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     let deadline = Instant::now() + GREETING_LIMIT;
     channel.send(&FromRank::Hello { version: VERSION, pid: std::process::id() }, deadline)?;
@@ -336,7 +336,7 @@ fn reaches_far(terms: &Terms) -> bool {
     terms.tcp.is_some() || is_over_verbs(terms)
 }
 
-/// Returns true if this rank talks to any over verbs: if there are some with whom it shares no
+/// Returns true if this rank reaches any over verbs: if there are some with whom it shares no
 /// memory.
 fn is_over_verbs(terms: &Terms) -> bool {
     let (Node { ranks, shares_memory, .. }, size) = (terms.node, terms.label.size);

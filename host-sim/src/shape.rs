@@ -11,7 +11,7 @@
 //! | 17..=32 | 64 | 8 x 16 KiB | 136 KiB | up to 150 MiB |
 //! | 33..=64 | 32 | 8 x 8 KiB | 68 KiB | up to 288 MiB |
 //!
-//! That includes what stands beside the lanes: the sets of control lines, and 24 KiB a rank for
+//! That includes what stands beside the lanes: the sets of control slots, and 24 KiB a rank for
 //! [`cma`](crate::cma). Arenas come on top, as the user wants them.
 
 use aldis_drivers::shm::Geometry;
@@ -57,7 +57,7 @@ impl Plan {
     }
 }
 
-/// Sets of control lines: the world and three more communicators have collectives by them. A set
+/// Sets of control slots: the world and three more communicators have collectives by them. A set
 /// takes 65 KiB and eight blocks of each rank, 1.3 MiB for all of them in a job of up to 16 ranks.
 const SETS: u32 = 4;
 

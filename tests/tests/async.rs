@@ -58,7 +58,7 @@ async fn play(ends: &'static Ends, world: Comm, player: u32, over: &'static Cell
     over.set(over.get() + 1);
 }
 
-/// Talks to itself, and waits for what it has probed.
+/// Sends to itself, and waits for what it has probed.
 #[embassy_executor::task(pool_size = CORES)]
 async fn muse(ends: &'static Ends, world: Comm, over: &'static Cell<u32>) {
     let mut word = [0_u32];

@@ -131,8 +131,8 @@ fn talk(ep: &mut ThreadEndpoint<'_, '_>, other: Rank, rounds: u32) -> Result<(),
     Ok(())
 }
 
-/// Ranks 1 to 8 flood rank 0, which posts nothing and talks to rank 9 meanwhile, and then takes
-/// what there is.
+/// Ranks 1 to 8 flood rank 0, which posts nothing and exchanges messages with rank 9 meanwhile, and
+/// then takes what there is.
 fn eight_to_one(room: Room, count: u32, len: usize) {
     let went = run(10, room, |ep| match ep.world().rank().0 {
         0 => without_memory(ep, |ep| {

@@ -79,7 +79,7 @@ fn a_death_that_nobody_is_told_of_ends_what_depends_on_it() {
     }
 }
 
-/// A rank receives from any source while one of the others dies before the two have met: it hears
+/// A rank receives from any source while one of the others dies before the two have met: it is told
 /// of that death as well, and once all others have gone or died its wait fails by name.
 #[test]
 fn whoever_takes_from_anybody_hears_of_every_death() {

@@ -420,8 +420,8 @@ fn a_wildcard_depends_on_the_remote_group() {
     });
 }
 
-/// A rank dies while all make a communicator, of one group or of two: who hears of it tells those
-/// who would wait for it.
+/// A rank dies while all make a communicator, of one group or of two: a rank that is told of it
+/// tells those that would wait for it.
 #[test]
 fn after_a_death_all_ranks_fail_and_none_hangs() {
     static FAILED: AtomicU32 = AtomicU32::new(0);

@@ -1,6 +1,6 @@
 //! An endpoint shared between cores by a spin lock (MPI 4.1 section 11.6): threads that take turns,
-//! blocking calls that do not wait for each other, and ranks of several threads each that talk to
-//! each other.
+//! blocking calls that do not wait for each other, and ranks of several threads each that exchange
+//! messages.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;

@@ -112,9 +112,9 @@ pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> 
     change(handle, |data| (data.handler, data.is_handler_given) = (handler, true))
 }
 
-/// The communicator whose error handler hears of an error on this one. Errors of no communicator
-/// are those of `MPI_COMM_SELF` (MPI 5.0, 9.3); they were those of `MPI_COMM_WORLD` before MPI 4,
-/// and a program that has given a handler to `MPI_COMM_WORLD` alone means it.
+/// The communicator whose error handler is called for an error on this one. Errors of no
+/// communicator are those of `MPI_COMM_SELF` (MPI 5.0, 9.3); they were those of `MPI_COMM_WORLD`
+/// before MPI 4, and a program that has given a handler to `MPI_COMM_WORLD` alone means it.
 pub(crate) fn judge_of(handle: Handle) -> Handle {
     let comms = COMMS.borrow();
     let is_given = |handle| comms.get(handle).is_some_and(|data| data.is_handler_given);

@@ -203,7 +203,7 @@ pub(crate) fn abort(code: c_int, text: &str) -> ! {
     end(code, text, |job, endpoint, text| job.abort(endpoint, code, text))
 }
 
-/// Ends this rank because another has ended, which is the one to be heard.
+/// Ends this rank because another has ended, whose error is the one to be reported.
 pub(crate) fn follow(code: c_int, text: &str) -> ! {
     end(code, text, |job, _, text| job.fail(text, true))
 }

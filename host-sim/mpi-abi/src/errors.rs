@@ -171,7 +171,7 @@ static HANDLERS: Owned<RefCell<Table<Handler>>> =
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
 #[cold]
 pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
-    // A freed one hears of what is left on it, and not of a use of its handle.
+    // The handler of a freed one is called for what is left on it, and not for a use of its handle.
     let is_freed = fault.0.class == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
     let comm = communicators::judge_of(if is_known { comm } else { MPI_COMM_SELF });

@@ -20,7 +20,7 @@ struct Freed {
     /// The handle that it had, by which requests know it.
     handle: Handle,
     comm: Comm,
-    /// Its error handler, which hears of the operations that are left.
+    /// Its error handler, which is called for errors of the operations that are left.
     handler: Handle,
 }
 

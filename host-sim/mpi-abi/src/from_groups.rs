@@ -100,7 +100,7 @@ fn from_groups(sides: [Side; 2], name: &str) -> Result<Comm, Fault> {
     Ok(made?)
 }
 
-/// The end of a call that has no communicator yet whose error handler could hear of it.
+/// The end of a call that has no communicator yet whose error handler could be called.
 fn ended(function: &str, handler: Handle, result: Result<(), Fault>) -> c_int {
     match (result, errors::check_handler(handler)) {
         (Ok(()), _) => MPI_SUCCESS,

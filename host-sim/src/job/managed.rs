@@ -132,8 +132,8 @@ fn tell(text: &str) {
     sleep(TELLING);
 }
 
-/// Says a rank's last word. No manager shows what ranks say, and it ends this one too: an error is
-/// shown here, and first.
+/// Sends a rank's last message. No manager shows what ranks say, and it ends this one too: an error
+/// is shown here, and first.
 pub(super) fn say(client: &mut Client, word: &FromRank<'_>) {
     let rank = client.rank();
     // A manager that is gone has nothing to be told.
@@ -145,7 +145,7 @@ pub(super) fn say(client: &mut Client, word: &FromRank<'_>) {
         }
         FromRank::Failed { text, consequence } => {
             if consequence {
-                // The one that failed first is to be heard first, with its code.
+                // The one that failed first is to be reported first, with its code.
                 client.await_end(Instant::now() + LAST_WORD_LIMIT);
             } else {
                 tell(&format!("rank {rank} failed: {text}"));

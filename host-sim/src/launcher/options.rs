@@ -262,7 +262,7 @@ impl Options {
         Ok(shares)
     }
 
-    /// Returns true if any two ranks of these hosts talk over TCP.
+    /// Returns true if any two ranks of these hosts exchange messages over TCP.
     pub fn uses_tcp(&self, shares: &[Share]) -> bool {
         match self.transport {
             TransportName::Tcp => true,

@@ -59,7 +59,7 @@ impl FromStr for Profile {
     }
 }
 
-/// The network that the nodes' programs talk over.
+/// The network that joins the nodes' programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Wire {
     /// Whole messages, in order and without loss, as over shared memory: the kernel's protocols are
@@ -182,7 +182,7 @@ pub struct Config {
     pub ranks: u32,
     /// The wiring of the nodes.
     pub topology: Topology,
-    /// The network that they talk over.
+    /// The network that joins them.
     pub wire: Wire,
     /// The faults that are injected.
     pub faults: Profile,

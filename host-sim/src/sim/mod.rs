@@ -42,8 +42,8 @@
 //!
 //! # Two wires, and what goes wrong
 //!
-//! On [`Wire::Messages`] the kernel talks over an ordered and reliable transport with little room,
-//! and deaths are told. On [`Wire::Frames`] it talks over the [`Ethernet`](aldis_drivers::ethernet)
+//! On [`Wire::Messages`] the kernel uses an ordered and reliable transport with little room,
+//! and deaths are told. On [`Wire::Frames`] it uses the [`Ethernet`](aldis_drivers::ethernet)
 //! transport and a [`SimNic`], whose frames get lost, come twice, damaged, late or in another
 //! order, or one way only; deaths are found out. Each run draws which kinds of [`Fault`] it has
 //! ([`faults()`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node

@@ -1,4 +1,5 @@
-//! [`SimTransport`]: what the kernel of a virtual node talks over, and what its node knows of the others.
+//! [`SimTransport`]: the transport of a virtual node's kernel, and what its node knows of the
+//! others.
 
 use core::fmt;
 

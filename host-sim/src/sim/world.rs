@@ -39,7 +39,7 @@ pub(crate) struct Node {
     inbox: VecDeque<Delivery>,
     /// Lanes to others, made when first used.
     lanes: BTreeMap<u32, Lane>,
-    /// Whom it cannot talk to any more.
+    /// The nodes that it cannot send to any more.
     gone: BTreeSet<u32>,
     /// Whom it knows in another life than the first.
     known: BTreeMap<u32, Epoch>,

@@ -1,6 +1,6 @@
-//! The choice of where to look for what has come: at the one socket that is being talked over,
-//! straight, or by asking the system which of all are ready. Either costs a system call, so a poll
-//! should make one and not both.
+//! The choice of where to look for what has come: at the one socket in use, straight, or by asking
+//! the system which of all are ready. Either costs a system call, so a poll should make one and not
+//! both.
 
 use aldis_hal::Instant;
 

@@ -34,7 +34,7 @@ pub struct Counters {
     pub opened: u64,
     /// Links closed in good order by the other side.
     pub left: u64,
-    /// Links that ended between two frames without a last word.
+    /// Links that ended between two frames without a bye.
     pub ended: u64,
     /// Links that ended inside a frame.
     pub cut: u64,

@@ -66,7 +66,7 @@ pub(super) struct Engine {
     pub(super) wanted: Vec<(PeerId, u8)>,
     /// Connections with something to read.
     pub(super) ready: VecDeque<u32>,
-    /// Peers that the sink has to hear of.
+    /// Peers that the sink is to be told of.
     pub(super) news: VecDeque<PeerId>,
     /// Links with something to send that the socket has no room for.
     pub(super) blocked: u32,
@@ -160,7 +160,7 @@ impl Engine {
         })
     }
 
-    /// Returns true if a peer that can be talked to has no connection.
+    /// Returns true if a peer that can be sent to has no connection.
     #[inline]
     pub(super) fn is_unconnected(&self, peer: PeerId) -> bool {
         let row = self.peers.get(peer.index());
@@ -233,8 +233,7 @@ impl Engine {
         events + self.work(budget - events, sink)
     }
 
-    /// Reads the connection that is being talked over, without having been told that there is
-    /// something.
+    /// Reads the connection in use, without having been told that there is something.
     #[inline]
     fn read_straight<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
         if let Some(connection) = self.connections.get(slot) {

@@ -14,9 +14,10 @@
 //! long one goes from where it lies: lent memory is looked at for as long as the socket has not
 //! taken all of it. It is read straight to where it belongs, if the sink
 //! [says](aldis_hal::Sink::land) where that is, and the head of what follows by the same call.
-//! While one connection is being talked over, a poll reads it straight, and asks the system for
-//! others only now and then; as soon as a second one talks, the system is asked (`epoll`) and those
-//! are read that have something. So a poll's cost does not depend on how many peers there are.
+//! While one connection is in use, a poll reads it straight, and asks the system for
+//! others only now and then; as soon as a second one is used, the system is asked (`epoll`) and
+//! those are read that have something. So a poll's cost does not depend on how many peers there
+//! are.
 //!
 //! # Bounds
 //!

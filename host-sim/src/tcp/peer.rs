@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use aldis_hal::{Cause, Epoch};
 use aldis_sys::Failure;
 
-/// The presence of a peer: whether it can be talked to.
+/// The presence of a peer: whether it can be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Presence {
     /// Not introduced.
@@ -42,7 +42,7 @@ pub(super) struct Peer {
     pub(super) received: u32,
     /// Links whose next frame is not the next message.
     pub(super) parked: u32,
-    /// A post was refused since the sink last heard that the peer is ready.
+    /// A post was refused since the sink was last told that the peer is ready.
     pub(super) waiting: bool,
     /// Its loss is to be told.
     pub(super) lost: bool,

@@ -21,7 +21,7 @@ enum Turn {
     More,
     /// A message has come that has to wait for messages of other links.
     Parked,
-    /// The peer has said its last word.
+    /// The peer has sent its bye.
     Left,
     /// The stream is at its end, or broken.
     Ended { reset: bool },

@@ -1,4 +1,4 @@
-//! Ranks of one process that talk over the loopback.
+//! Ranks of one process that exchange messages over the loopback.
 
 mod faults;
 mod landing;
@@ -70,7 +70,7 @@ impl Sink for Log {
     }
 }
 
-/// A rank and what it has heard.
+/// A rank and what its sink was told.
 struct Rank {
     tcp: Tcp,
     log: Log,

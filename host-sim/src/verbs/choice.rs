@@ -21,7 +21,7 @@ pub enum RoceVersion {
     V2,
 }
 
-/// The party that makes connections.
+/// The side that makes connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Manager {
     /// The ranks themselves, out of band: by datagrams to the queue pair that each rank's card

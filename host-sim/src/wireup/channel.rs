@@ -170,8 +170,7 @@ impl Channel {
         Ok(())
     }
 
-    /// Says that nothing more will be sent: the other side hears the end. What it says can still be
-    /// received.
+    /// Ends the sending side: the other side receives the end. What it sends can still be received.
     pub fn end(&self) {
         // A socket that is shut already needs no more.
         let _ = shutdown(self.socket.as_raw_fd(), Shutdown::Write);

@@ -61,7 +61,7 @@ impl fmt::Debug for TcpTerms {
 /// A message of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FromRank<'a> {
-    /// The first word: what the rank speaks and who it is.
+    /// The first message: what the rank speaks and who it is.
     Hello {
         /// The wire-up version.
         version: u16,

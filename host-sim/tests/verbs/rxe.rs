@@ -37,7 +37,7 @@ impl Sink for Log {
     }
 }
 
-/// A rank and what it has heard.
+/// A rank and what its sink was told.
 struct Rank {
     verbs: Verbs,
     log: Log,

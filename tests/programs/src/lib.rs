@@ -111,7 +111,7 @@ impl fmt::Display for Failure {
 
 impl core::error::Error for Failure {}
 
-/// Frames in flight between two ranks of a job that talk by frames, and bytes of the longest
+/// Frames in flight between two ranks of a job that exchange frames, and bytes of the longest
 /// message in one: what the ranks of an Ethernet transport must agree on, be they boards or
 /// processes. A message and its headers fit an MTU of 1500, in UDP too.
 pub const WINDOW: usize = 32;

@@ -126,7 +126,7 @@ fn rounds(ep: &mut HostEndpoint) -> Outcome {
     Ok(())
 }
 
-/// Collectives by control lines without an end, each within a few seconds; the ranks tell when some
+/// Collectives by control slots without an end, each within a few seconds; the ranks tell when some
 /// are done.
 fn sums(ep: &mut HostEndpoint) -> Outcome {
     let world = ep.world();

@@ -1,5 +1,5 @@
-//! Ranks as threads of this process that talk over TCP on its loopback, or over any transport whose
-//! addresses are on cards.
+//! Ranks as threads of this process that are joined by TCP on its loopback, or over any transport
+//! whose addresses are on cards.
 
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;

@@ -1,4 +1,4 @@
-//! Ranks as threads of this process that talk through its RDMA device.
+//! Ranks as threads of this process that are joined by its RDMA device.
 
 use aldis_hal::{Cost, PeerId};
 use aldis_host_sim::verbs::{Config, Mode, Verbs};

@@ -163,7 +163,7 @@ fn memory((list, end): &(Vec<Block>, usize), of: impl Fn(u32) -> Option<Vec<u32>
 
 #[test]
 fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
-    // Blocks that stand in control lines, some that do not, and none that does.
+    // Blocks that stand in control slots, some that do not, and none that does.
     for (size, unit) in
         [1, 2, 3, 4, 7, 9].into_iter().flat_map(|size| [40, 800, 2200].map(|unit| (size, unit)))
     {

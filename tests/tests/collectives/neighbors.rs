@@ -116,7 +116,7 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let mut lines = vec![Line::NONE; meets.len() + destinations as usize];
     let around = Neighbourhood::new(topology, &mut lines).unwrap();
     assert_eq!((around.sources() as usize, around.destinations()), (meets.len(), destinations));
-    // None, in lines, in chunks of two ranks, by messages.
+    // None, in control slots, in chunks of two ranks, by messages.
     let many = if topology.comm().size() == 2 { 9_000 } else { 2_000 };
     for count in [0, 1, 5, 700, many] {
         let or_old = |found: Option<Vec<u32>>| found.unwrap_or(vec![OLD; count]);
@@ -133,7 +133,8 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         assert_eq!(data, expected);
     }
     let unlike = Unlike::new(me, meets, destinations, 1);
-    // In lines; between two ranks one in lines and one in chunks, then both; else by messages.
+    // In control slots; between two ranks one in slots and one in chunks, then both; else by
+    // messages.
     for long in [1, 15, 30] {
         exchange_unlike(ep, &around, meets, &Unlike::new(me, meets, destinations, long));
     }
@@ -348,7 +349,7 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
     });
 }
 
-/// A ring as a graph: of so many ranks that all hear all, and of too many.
+/// A ring as a graph: of so many ranks that all receive from all, and of too many.
 #[test]
 fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
     for size in [2, 8, 9] {

@@ -245,7 +245,7 @@ fn each_wrong_state_has_its_error_and_harms_nothing() {
             })
             .unwrap();
         assert_eq!(data, [3; 4]);
-        // Control lines follow each other in one order on all ranks.
+        // Control slots follow each other in one order on all ranks.
         let shared =
             endpoint.scope(|scope| Options::shared().persistent().ibarrier(scope, &world).map(|_| ()));
         assert_eq!(shared.unwrap_err().cause, Cause::Unsupported);

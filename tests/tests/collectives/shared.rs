@@ -1,4 +1,4 @@
-//! Collectives by control lines: what only they have. That their results are right is for the
+//! Collectives by control slots: what only they have. That their results are right is for the
 //! oracle.
 
 use core::panic::AssertUnwindSafe;
@@ -31,9 +31,9 @@ type Step = (usize, u8, usize, u32);
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
 
-    /// Blocking calls on world and on communicators of their own, some with lines and one without,
-    /// with messages between the same ranks in between. Sizes from nothing to several laps of the
-    /// chunks; numbers go round the lines.
+    /// Blocking calls on world and on communicators of their own, some with control slots and one
+    /// without, with messages between the same ranks in between. Sizes from nothing to several laps
+    /// of the chunks; numbers go round the control slots.
     #[test]
     fn programs_on_several_communicators_agree_with_the_oracle(
         size in 2..=8u32,
@@ -90,8 +90,8 @@ fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step
     assert_eq!(size, world.size());
 }
 
-/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in lines, by messages, or
-/// both.
+/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in control slots, by
+/// messages, or both.
 fn portions(
     endpoint: &mut super::rig::Endpoint<'_, '_>,
     on: &Comm,
@@ -274,8 +274,8 @@ fn it_is_chosen_by_name_for_what_it_can_do() {
     assert!(told.contains("shared") && told.contains("where all ranks are on one node"), "{told}");
 }
 
-/// With as many collectives under way as there are lines, one more waits for the first, which no
-/// rank drives: a typed error, and it goes on later.
+/// With as many collectives under way as there are control slots, one more waits for the first,
+/// which no rank drives: a typed error, and it goes on later.
 #[test]
 fn more_collectives_than_lines_are_an_error_that_passes() {
     run(2, |endpoint| {
@@ -294,7 +294,7 @@ fn more_collectives_than_lines_are_an_error_that_passes() {
                     let telling = scope.isend(&world, &[0u8], Rank(1), Tag(0))?;
                     scope.wait(telling)?;
                 }
-                // Those that have lines of their own may be waited for in any order.
+                // Those that have control slots of their own may be waited for in any order.
                 (1..LINES).rev().try_for_each(|index| flying[index].wait(scope))?;
                 wait_all(scope, &mut flying)
             })
@@ -410,7 +410,8 @@ fn a_rank_that_has_left_is_named() {
     );
 }
 
-/// A root runs ahead of those who read by as many collectives as there are lines, and no further.
+/// A root runs ahead of its readers by as many collectives as there are control slots, and no
+/// further.
 #[test]
 fn a_root_is_ahead_by_as_many_as_there_are_lines() {
     run(2, |endpoint| {
@@ -464,8 +465,8 @@ fn a_rank_that_does_not_come_is_named() {
     });
 }
 
-/// A rank that says anything at all in its line, and writes no chunk: those that read it come to
-/// its own result, or to an error that names it, and messages go on.
+/// A rank that publishes anything at all in its control slot, and writes no chunk: those that read
+/// it come to its own result, or to an error that names it, and messages go on.
 fn says(note: Note, payload: &[u8]) {
     run(2, |endpoint| {
         let (world, shared) = (endpoint.world(), Options::shared());
@@ -515,7 +516,7 @@ proptest! {
     }
 }
 
-/// A rank that runs ahead waits for no rank that has left, be it for a line or for a chunk.
+/// A rank that runs ahead waits for no rank that has left, be it for a control slot or for a chunk.
 #[test]
 fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
     for count in [1, 20_000] {
@@ -545,7 +546,7 @@ fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
     }
 }
 
-/// Blocking ones by lines while nonblocking ones by messages are under way.
+/// Blocking calls by control slots while nonblocking ones by messages are under way.
 #[test]
 fn both_kinds_go_together() {
     run(4, |endpoint| {
@@ -583,7 +584,8 @@ impl Reduce<u64> for Fatal {
     }
 }
 
-/// The lines of a collective whose reduction panicked are free again: many more go round them.
+/// The control slots of a collective whose reduction panicked are free again: many more go round
+/// them.
 #[test]
 fn a_reduction_that_panics_gives_its_line_back() {
     run(3, |endpoint| {

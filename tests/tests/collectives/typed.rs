@@ -295,8 +295,8 @@ fn named_algorithms_are_taken() {
     });
 }
 
-/// Whatever the others' bytes would take: a line, messages, or chunks. More calls than there are
-/// lines.
+/// Whatever the others' bytes would take: a control slot, messages, or chunks. More calls than
+/// there are control slots.
 #[test]
 fn a_rank_of_datatypes_meets_ranks_of_bytes() {
     for (size, len) in [(2, 3), (2, 9_000), (2, 100_000), (3, 3), (3, 9_000)] {

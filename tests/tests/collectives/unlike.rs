@@ -171,7 +171,7 @@ fn unlike_calls_by_control_lines_are_told_with_both_sides() {
     }
 }
 
-/// A rank waits at control lines, the others for messages.
+/// A rank waits at control slots, the others for messages.
 #[test]
 fn who_waits_at_control_lines_sees_that_others_send_messages() {
     for size in [2, 4] {

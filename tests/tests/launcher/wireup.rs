@@ -31,7 +31,7 @@ struct Rank {
 }
 
 impl Rank {
-    /// Starts it and hears its hello.
+    /// Starts it and receives its hello.
     fn start() -> Self {
         // Children of other tests inherit what is open without close-on-exec, for the moment
         // between the two calls.

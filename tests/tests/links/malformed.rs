@@ -1,4 +1,4 @@
-//! A wire on which a stranger throws frames at two ranks that have found each other and talk:
+//! A wire on which a stranger throws frames at two ranks that are connected and exchange messages:
 //! noise, genuine frames with changes, cut, prolonged or said again, and well-formed ones of other
 //! connections, lives and jobs. Nothing of that may end in a panic, reach a message or end a
 //! connection; all of it is counted.

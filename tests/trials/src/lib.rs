@@ -56,7 +56,7 @@ impl Platform for Clock {
     }
 }
 
-/// The memory of an endpoint that talks to itself.
+/// The memory of an endpoint that sends to itself.
 pub struct Home {
     room: Box<Room>,
     frames: Vec<u8>,

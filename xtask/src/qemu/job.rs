@@ -166,8 +166,8 @@ impl Job {
         Switch::start(&command).map(Some)
     }
 
-    /// Hears the ranks until all have ended, one has failed and the others have had their say, or
-    /// time is up.
+    /// Reads the ranks' output until all have ended, one has failed and the others have had their
+    /// say, or time is up.
     fn watch(&self, children: &mut [Child], events: &Receiver<Event>, start: Instant) -> Vec<Rank> {
         let mut ranks: Vec<Rank> =
             self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::dice::Dice;
 
-/// A way for ranks to talk, and what tells the launcher so.
+/// A transport between ranks, and the option that tells the launcher so.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(super) options: &'static [&'static str],

@@ -19,7 +19,7 @@ use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace::Workspace;
 
-/// The time to wait for the next line of one guest before another one is heard.
+/// The time to wait for the next line of one guest before another one is read.
 const LOOK: Duration = Duration::from_millis(20);
 /// The time that a guest has after its own limit, to boot and to show what it was doing; an
 /// emulator on busy cores is slow.
@@ -48,7 +48,7 @@ pub(super) struct Session {
     /// The commands that each guest runs, one command after the other; as many guests as there are
     /// lists, one or two.
     pub(super) commands: Vec<Vec<String>>,
-    /// Of two guests, which talk to each other, the wall's.
+    /// Of two guests, which exchange messages, the wall's.
     pub(super) clock: Clock,
     /// The time that all commands of a guest may take from its start.
     pub(super) limit: Duration,
@@ -90,7 +90,7 @@ impl Session {
         Ok(running)
     }
 
-    /// Hears all guests until each has ended, or time is up.
+    /// Reads the output of all guests until each has ended, or time is up.
     fn watch(&self, guests: &mut [Running]) {
         let mut until = Instant::now() + self.limit + GRACE;
         while guests.iter().any(|guest| !guest.ended) && Instant::now() < until {
@@ -148,7 +148,7 @@ impl Running {
         Ok(Self { number, _child: child, streams, console: Console::default(), ended: false })
     }
 
-    /// Hears what it has said.
+    /// Reads what it has printed.
     fn listen(&mut self, loud: bool) {
         let (console, number) = (&mut self.console, self.number);
         self.streams.retain(|stream| {

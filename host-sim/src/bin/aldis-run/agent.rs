@@ -1,5 +1,5 @@
-//! An agent: a node of another place, which hears the launcher on standard input and tells it
-//! everything on standard output. When the input ends, for whatever reason, so does every rank.
+//! An agent: a node of another place, which receives the launcher's messages on standard input and
+//! sends its own on standard output. When the input ends, for whatever reason, so does every rank.
 
 use std::os::fd::AsFd;
 

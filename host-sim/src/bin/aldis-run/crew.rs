@@ -214,8 +214,8 @@ impl Host {
         events
     }
 
-    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether
-    /// its agent ever was heard.
+    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether a
+    /// message of its agent ever came.
     pub(crate) fn step(&mut self, relay: &mut Relay, spoken: bool) -> Vec<FromNode> {
         match &mut self.seat {
             Seat::Here(Some(node)) => {

@@ -26,7 +26,7 @@ pub(crate) enum LinkError {
     System { call: &'static str, errno: Errno },
 }
 
-/// An end of the link. Hears messages of `I`, says any.
+/// An end of the link. Receives messages of `I`, sends any.
 #[derive(Debug)]
 pub(crate) struct Link<I> {
     input: OwnedFd,
@@ -116,8 +116,8 @@ mod tests {
     use super::*;
     use crate::talk::{FromNode, Kind, Moment, Note, ToNode};
 
-    /// A link, and the other ends of its pipes: what it hears is written to the first, what it says
-    /// comes from the second.
+    /// A link, and the other ends of its pipes: what it receives is written to the first, what it
+    /// sends comes from the second.
     fn link<I: DeserializeOwned>() -> (Link<I>, OwnedFd, OwnedFd) {
         let (input, theirs) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let (heard, output) = pipe2(OFlag::O_CLOEXEC).unwrap();

@@ -6,9 +6,9 @@
 //! says it, [`relay`] shows what the ranks print. It speaks to the nodes of a job by the messages
 //! of [`talk`]: to its own directly, to others through [`remote`] and [`link`] with an [`agent`],
 //! which is this program again; [`crew`] makes no difference between them. A [`node`] makes
-//! segments and, in [`spawn`], processes; [`rank`] is one of them, [`wire`] talks to it until it
-//! knows its peers, [`pipes`] take what it prints, [`standing`] is what is known of it. One thread,
-//! one `poll(2)`.
+//! segments and, in [`spawn`], processes; [`rank`] is one of them, [`wire`] exchanges messages with
+//! it until it knows its peers, [`pipes`] take what it prints, [`standing`] is what is known of it.
+//! One thread, one `poll(2)`.
 
 mod agent;
 mod cores;

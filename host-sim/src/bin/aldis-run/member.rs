@@ -4,7 +4,7 @@ use crate::report::Snapshot;
 use crate::standing::Standing;
 use crate::talk::{Moment, Note};
 
-/// The standing of a rank at some moment, and what it was doing.
+/// The state of a rank at some moment, and what it was doing.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     standing: Option<Standing>,

@@ -204,7 +204,7 @@ impl Node {
         }
     }
 
-    /// Hears and answers every rank, after what was ready has been dealt with; `room` as in
+    /// Receives from and answers every rank, after what was ready has been dealt with; `room` as in
     /// [`watched`](Self::watched).
     pub(crate) fn step(&mut self, room: impl Fn(Kind) -> bool) {
         for rank in &mut self.ranks {

@@ -39,7 +39,7 @@ impl Rank {
         self.number
     }
 
-    /// Hears it.
+    /// Receives its messages.
     pub(crate) fn listen(&mut self, job: &Job) {
         self.talk.listen(&mut self.standing, job);
     }

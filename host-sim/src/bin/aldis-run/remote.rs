@@ -103,7 +103,7 @@ impl Agent {
         input.into_iter().chain(output).chain(errors)
     }
 
-    /// Tells it something; an agent that is gone hears nothing.
+    /// Sends it a message; an agent that is gone receives nothing.
     pub(crate) fn say(&mut self, message: &ToNode) {
         if let Some(link) = &mut self.link {
             // Its end is noticed by what it says no more.

@@ -17,11 +17,11 @@ pub(crate) enum Stage {
     Introduced,
     /// The rank knows its peers.
     Joined,
-    /// The rank has said its last word.
+    /// The rank has sent its last message.
     Done,
 }
 
-/// A rank's last word.
+/// A rank's last message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum LastWord {
     /// The rank left in order; the calls that had failed for its peers, in words.
@@ -87,8 +87,8 @@ pub(crate) enum Fault {
     Failed { text: String },
     /// The rank broke the wire-up protocol.
     Wire { text: String },
-    /// Ended by itself, before it had joined or without leaving, and a call to talk to it had
-    /// failed.
+    /// Ended by itself, before it had joined or without leaving, and a call to exchange messages
+    /// with it had failed.
     Cut { exit: Exit, text: String },
 }
 
@@ -114,11 +114,11 @@ pub(crate) struct Standing {
     pub(crate) stage: Stage,
     /// The process that speaks, which need not be the one that was started; 0 before there is any.
     pub(crate) pid: u32,
-    /// Its last word.
+    /// Its last message.
     pub(crate) word: Option<LastWord>,
     /// The error that it made in its wire-up.
     pub(crate) error: Option<String>,
-    /// The call by which it was found that it neither hears nor says any more.
+    /// The call by which it was found that it neither receives nor sends any more.
     pub(crate) cut: Option<String>,
     /// The end of its process, once that has come.
     pub(crate) exit: Option<Exit>,

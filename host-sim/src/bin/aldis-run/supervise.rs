@@ -148,7 +148,7 @@ impl<'a> Supervisor<'a> {
                 Source::Output(kind) => self.write(kind),
             }
         }
-        // After the signals, so that a rank's last word is heard before its end is judged.
+        // After the signals, so that a rank's last message is received before its end is judged.
         for place in 0..self.hosts.len() {
             let (ordered, relay) = (self.ordered, &mut self.relay);
             let events = self.hosts.get_mut(place).map(|host| host.step(relay, ordered || host.ready));
@@ -386,7 +386,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Returns true if no rank need join: the program may be any, and no rank has said a word.
+    /// Returns true if no rank need join: the program may be any, and no rank has sent a message.
     fn is_excused(&self) -> bool {
         self.options.any_program && self.members.iter().all(|member| stage(member) == Stage::Started)
     }

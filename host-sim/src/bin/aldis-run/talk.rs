@@ -1,5 +1,5 @@
-//! Messages between the launcher and its nodes. A node on this machine hears and tells the same
-//! things by calls that one on another tells its agent's standard input and output.
+//! Messages between the launcher and its nodes. A node on this machine receives and sends by calls
+//! the messages that one on another exchanges over its agent's standard input and output.
 
 use std::ffi::OsString;
 
@@ -101,7 +101,7 @@ pub(crate) enum ToNode {
 /// A message of a node.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum FromNode {
-    /// An agent's first word.
+    /// An agent's first message.
     Hello {
         /// The version of the protocol that it speaks.
         version: u16,
@@ -113,7 +113,7 @@ pub(crate) enum FromNode {
     },
     /// The ranks cannot be started; none is running.
     Refused(Refusal),
-    /// The standing of a rank now.
+    /// The state of a rank now.
     Rank {
         /// The rank.
         rank: u32,

@@ -39,8 +39,8 @@ const SLURM: [(&str, &str); 6] = [
     ),
 ];
 
-/// A manager that knows these answers, and the place of its only process. It closes when it hears
-/// anything else.
+/// A manager that knows these answers, and the place of its only process. It closes when it
+/// receives anything else.
 fn manager(version: Version, script: &[(&str, &str)]) -> (Seat, JoinHandle<()>) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let script: Vec<_> = script.iter().map(|(ask, say)| ((*ask).to_owned(), (*say).to_owned())).collect();

@@ -18,7 +18,7 @@ const NAME_BYTES: usize = 8;
 const BUFFER_BYTES: usize = 3000;
 /// Receives that are cancelled at once before they are given some time.
 const ROUNDS_MAX: u32 = 100;
-/// Tags of a call: its messages, and the sender's last word.
+/// Tags of a call: its messages, and the sender's last one.
 const DATA: u32 = 0;
 const LAST: u32 = 1;
 
@@ -158,7 +158,7 @@ fn receive<T: Transport, P: Platform>(
     let (data, last) = (plan.duet.tag(DATA), plan.duet.tag(LAST));
     let (mut seen, mut buffer) = (Seen::default(), vec![0; BUFFER_BYTES]);
     let (mut is_over, mut rounds) = (false, 0);
-    // Once the last word is there, so is all that was sent before it.
+    // Once the last message is there, so is all that was sent before it.
     while !is_over || unless_left(ep.iprobe(&world, from, data))?.is_some() {
         // Ever more patient: a sender may be far behind.
         rounds += 1;
@@ -184,7 +184,7 @@ fn receive<T: Transport, P: Platform>(
         };
         is_over = is_over || ep.iprobe(&world, from, last)?.is_some();
         match result {
-            // The sender has said its last word and left.
+            // The sender has sent its last message and left.
             Err(Error { cause: Cause::PeerLeft, .. }) if is_over => {}
             // What is cancelled has taken nothing.
             Ok(None) if matches!(way, Way::Cancel) => {}

@@ -89,7 +89,7 @@ fn draw(size: u32, random: &mut Random) -> (Sides, Vec<i32>) {
 }
 
 /// Makes something. `None` if there was no room for it, on all ranks that take part alike; the
-/// others hear of it.
+/// others are told of it.
 fn made<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     takes_part: bool,

@@ -34,7 +34,7 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
     // yet.
     let mut dead: Vec<bool> = (0..size).map(|rank| ep.transport().boots(PeerId(rank)) > 0).collect();
     if dead[me as usize] {
-        // It wants to hear of all of them, and so gets to know whom it can.
+        // It is to be told of the loss of any of them, and so gets to know those that it can.
         for peer in &others {
             let _ = ep.iprobe(&world, Rank(*peer), Tag(LAST));
         }

@@ -1,4 +1,4 @@
-//! Storms: all ranks start to talk to all others at a time and in an order of their own, again and
+//! Storms: all ranks start to send to all others at a time and in an order of their own, again and
 //! again. On a wire that connects when it is first used, connections cross on all of them.
 
 use aldis_kernel::hal::{Platform, Transport};

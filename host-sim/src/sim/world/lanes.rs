@@ -14,7 +14,7 @@ use crate::sim::queue::Message;
 pub(super) struct Lane {
     /// Under way or arrived and not taken.
     held: u32,
-    /// A post was refused since the sender last heard that there is room.
+    /// A post was refused since the sender was last told that there is room.
     waiting: bool,
     /// The time at which the last one arrives.
     last_ns: u64,
@@ -27,7 +27,7 @@ impl World {
         known.copied().unwrap_or_else(|| lives::epoch(self.config.seed, peer, 0))
     }
 
-    /// `node` talks to this life of `peer` from now on.
+    /// Introduces this life of `peer`, to which the node sends from now on.
     pub(crate) fn introduce(&mut self, index: u32, peer: u32, epoch: Epoch) {
         if epoch == self.knows(index, peer) {
             return;

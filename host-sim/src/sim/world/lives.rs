@@ -90,7 +90,7 @@ impl World {
         Step::Kill(index)
     }
 
-    /// On the wire of messages a node hears after a while that this life of another is over. On
+    /// On the wire of messages a node learns after a while that this life of another is over. On
     /// that of frames it is told nothing, and finds out.
     fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
         if self.config.wire == Wire::Messages {

@@ -18,7 +18,7 @@ fn socket(rank: &Rank) -> TcpStream {
     socket.as_fd().try_clone_to_owned().unwrap().into()
 }
 
-/// Two ranks that have talked, and the second one's socket.
+/// Two ranks that have exchanged messages, and the second one's socket.
 fn talking() -> (Vec<Rank>, TcpStream) {
     let mut ranks = job(2, &config(Family::V4));
     send(&mut ranks, 1, 0, b"", b"hello");

@@ -31,7 +31,8 @@ fn long_messages_land_in_their_order_with_short_ones_between() {
     }
 }
 
-/// Its memory is touched no more, the stream goes on behind it, and the sink hears where it ended.
+/// Its memory is touched no more, the stream goes on behind it, and the sink is told where it
+/// ended.
 #[test]
 fn the_rest_of_a_message_that_was_let_go_of_goes_nowhere() {
     let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };

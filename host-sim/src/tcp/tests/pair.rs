@@ -170,7 +170,7 @@ fn a_small_message_costs_one_call_on_each_side() {
     assert!(looks <= 2, "{looks}");
 }
 
-/// The system does not look after a connection that has talked alone for long: blocked sends,
+/// The system does not look after a connection that alone has been in use for long: blocked sends,
 /// others and its end are noticed all the same.
 #[test]
 fn who_is_left_alone_is_heard_of_all_the_same() {

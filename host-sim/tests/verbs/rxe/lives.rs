@@ -37,8 +37,8 @@ fn both_may_need_it_at_once() {
     }
 }
 
-/// Rank 1 dies and comes back: it is lost once, if its device `answers` for the living, and talked
-/// to again when it is introduced anew.
+/// Rank 1 dies and comes back: it is lost once, if its device `answers` for the living, and
+/// connected again when it is introduced anew.
 fn a_new_life(config: &Config, answers: bool) {
     let mut ranks = job_of(2, config);
     send(&mut ranks, 0, 1, b"to the first");
@@ -67,8 +67,8 @@ fn a_peer_comes_back_in_a_new_life() {
     a_new_life(&config(), true);
 }
 
-/// Checks that what was under way is drained, that both are told why, and that they talk again with
-/// a new life of one. `sender` finds it out.
+/// Checks that what was under way is drained, that both are told why, and that messages go again
+/// with a new life of one. `sender` finds it out.
 fn a_queue_pair_fails(sender: usize, lost: [(u32, Cause); 2]) {
     let mut ranks = connected();
     assert_eq!(ranks[0].verbs.fail(PeerId(1)), Ok(()));
@@ -98,7 +98,7 @@ fn a_queue_pair_that_fails_is_noticed_by_the_other() {
     a_queue_pair_fails(1, [(1, Cause::PeerDead), (0, Cause::PeerDead)]);
 }
 
-/// A rank that waits for a message of a peer that has died hears of it, without ever sending.
+/// A rank that waits for a message of a peer that has died is told of it, without ever sending.
 #[test]
 fn a_death_is_noticed_while_only_waiting() {
     let mut ranks = connected();

@@ -1,6 +1,6 @@
 //! More than there is room for: sections 3.5 (progress, and that resources are bounded) and 3.6.
-//! Senders flood a rank that posts nothing. Nothing is lost, no other rank is kept from talking,
-//! and memory stays as it was, which `conformance::rank` checks of every case.
+//! Senders flood a rank that posts nothing. Nothing is lost, no other rank is kept from exchanging
+//! messages, and memory stays as it was, which `conformance::rank` checks of every case.
 
 use aldis_coll::barrier;
 use aldis_hal::{Platform, Transport};

@@ -50,7 +50,7 @@ fn wildcards_tell_ranks_of_the_other_group<T: Transport, P: Platform>(
     free(ep, made)
 }
 
-/// Each rank of the lower group talks to the one of its number in the upper.
+/// Each rank of the lower group exchanges messages with the one of its number in the upper.
 fn messages_of_every_mode_go_between_groups<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {

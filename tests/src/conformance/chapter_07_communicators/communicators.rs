@@ -25,7 +25,8 @@ cases! {
     "7.8", 2: communicators_have_names;
 }
 
-/// Checks that exactly these processes are in a communicator, in this order, and talk in it.
+/// Checks that exactly these processes are in a communicator, in this order, and exchange messages
+/// in it.
 fn roll_call<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     comm: &Comm,
