@@ -57,7 +57,7 @@ impl Sink for Engine<'_> {
 }
 
 impl Engine<'_> {
-    /// Takes in at most `budget` of what the transport has; returns how many events that were.
+    /// Polls the transport for at most `budget` events; returns how many events that were.
     #[inline(never)]
     pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         let events = transport.poll(budget, self.now, self);
@@ -236,7 +236,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// Stores a message that nobody waits for. Its place was promised by credits, so there is one.
+    /// Stores a message that no receive waits for. Its place was promised by credits, so there is
+    /// one.
     #[inline(never)]
     pub(crate) fn keep(
         &mut self,

@@ -1,4 +1,4 @@
-//! The short ways: what most eager messages pass. Each does one step of a message at once if
+//! The fast paths, which most eager messages take. Each does one step of a message at once if
 //! nothing is unusual, in one function without calls, where no error is made and nothing is copied
 //! twice; if anything is unusual, or wrong, it does nothing, and the general function for the step
 //! finds out what. `cargo xtask bench instructions` counts them.
@@ -19,13 +19,13 @@ use crate::rank::{Rank, Status, Tag, WILD};
 use crate::request::{InScope, Key, State};
 use crate::typed::Plain;
 
-/// True if there are short ways. Without them every message passes the general functions, which do
+/// True if there are fast paths. Without them every message passes the general functions, which do
 /// the same in more steps and take 2 KB less of an image.
 pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 
-/// The one blocking receive that waits, as long as nothing but its message has come: it stands in
-/// no list and has no slot. Whatever else comes, or is to be sent, posts it first, so that nothing
-/// but this file need know of it.
+/// The armed receive: the one blocking receive that waits, as long as nothing but its message has
+/// come: it stands in no list and has no slot. Whatever else comes, or is to be sent, posts it
+/// first, so that nothing but this file need know of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Awaited {
     Nobody,
@@ -65,7 +65,8 @@ impl Engine<'_> {
         }
     }
 
-    /// The same to whom it is for, with the signature of its elements if it is typed.
+    /// Sends an eager message at once to its target, with the signature of its elements if it is
+    /// typed, under the rules of [`sent_at_once`](Self::sent_at_once).
     #[inline(always)]
     pub(crate) fn sent_to_at_once<T: Transport>(
         &mut self,
@@ -126,8 +127,8 @@ impl Engine<'_> {
         Some(handle)
     }
 
-    /// Makes a receive the one that waits, if it names whom it waits for and what, that peer is
-    /// there, and there is no other receive and no message that it could have to stand back behind.
+    /// Arms a receive, if it names the source and the tag it waits for, that peer is there, and
+    /// there is no other receive and no message that it could have to stand back behind.
     #[inline(always)]
     pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
@@ -143,7 +144,7 @@ impl Engine<'_> {
         true
     }
 
-    /// Posts the receive that waits, before anything happens that all receives take part in.
+    /// Posts the armed receive, before anything happens that all receives take part in.
     #[inline]
     pub(crate) fn post_awaited(&mut self) {
         if ARE_THERE && let Awaited::Waits { key, peer, buffer, elements } = self.awaited {

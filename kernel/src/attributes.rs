@@ -1,6 +1,6 @@
 //! Attributes: values that a program or library keeps with a communicator (MPI 4.1 section 7.7).
 //!
-//! A [`Keyval`] is a static of whoever owns the values. It says what becomes of one when its
+//! A [`Keyval`] is a static of the owner of the values. It says what becomes of one when its
 //! communicator is duplicated and when it is deleted: by name, by another value, or with its
 //! communicator. The slots for attributes are lent, and shared by all communicators.
 //!
@@ -89,7 +89,7 @@ pub struct Attribute {
 }
 
 impl Attribute {
-    /// None.
+    /// An empty slot.
     pub const NONE: Self = Self { comm: 0, key: None, value: 0 };
 
     fn is(&self, comm: &Comm, key: &Keyval) -> bool {

@@ -45,13 +45,13 @@ impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
     }
 }
 
-/// Lets go of the receive that waits when it drops, however that comes about.
+/// Lets go of the armed receive when it drops, however that comes about.
 struct Waiting<'w, 's, T: Transport, P: Platform> {
     endpoint: &'w mut Endpoint<'s, T, P>,
 }
 
 impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
-    /// The receive, if it has been posted; whoever asks sees to it from here on.
+    /// Returns the receive, if it has been posted; the caller sees to it from here on.
     fn posted(&mut self) -> Option<Handle> {
         match core::mem::replace(&mut self.endpoint.engine.awaited, Awaited::Nobody) {
             Awaited::Posted(handle) => Some(handle),

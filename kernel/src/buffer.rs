@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the only place where the engine touches memory of the user that
 //! it retains.
 //!
-//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: whoever does promises that the
+//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: the maker promises that the
 //! memory stays valid and unaliased until the request that holds it is complete or has let go of
 //! it. The engine runs on one core and copies inside its own calls only, so between two calls
 //! nothing touches the memory.

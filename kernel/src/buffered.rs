@@ -259,11 +259,11 @@ fn about(comm: &Comm, cause: Cause) -> Error {
 }
 
 impl Engine<'_> {
-    /// A buffered send has been started: it frees itself, and with it its room. `status` is that of
-    /// one that goes on.
+    /// Lets a buffered send that has been started free itself, and with it its room. `status` is
+    /// that of one that goes on.
     ///
     /// # Errors
-    /// Why it failed, if it has already.
+    /// The cause of its failure, if it has failed already.
     pub(crate) fn leave_alone(&mut self, started: Started, status: Status) -> Result<Status, Error> {
         let handle = match started {
             Started::Done(status) => return Ok(status),

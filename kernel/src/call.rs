@@ -1,5 +1,5 @@
-//! A call from its arguments to its start: what it is about, for its error and for whoever asks
-//! what a rank waits for. The one place where blocking calls and scopes start sends and receives.
+//! A call from its arguments to its start: what it is about, for its error and for the note of what
+//! a rank waits for. The one place where blocking calls and scopes start sends and receives.
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
@@ -56,7 +56,7 @@ impl Call {
         (Rank(self.rank), Tag(self.tag))
     }
 
-    /// Why it was refused.
+    /// Returns the error of a call that was refused for `cause`.
     pub(crate) fn refused(self, cause: Cause) -> Error {
         Error::about(self.operation, cause, self.rank, self.context, self.tag)
     }
@@ -136,8 +136,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         started
     }
 
-    /// Gives the transport what a send that has just been started lets go out. If that panics
-    /// nobody else knows of the request: it lets go of its memory.
+    /// Gives the transport what a send that has just been started lets go out. If that panics no
+    /// owner knows of the request: it lets go of its memory.
     #[inline(always)]
     #[expect(clippy::mem_forget, reason = "it is there for unwinding alone, and costs nothing else")]
     pub(crate) fn flush_for(&mut self, handle: Handle, flush: impl FnOnce(&mut Engine<'s>, &mut T)) {
@@ -148,8 +148,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the
     /// way of most receives. The null handle if anything does, and nothing has changed:
-    /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason told at
-    /// [`sent_at_once`](Self::sent_at_once).
+    /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason given
+    /// at [`sent_at_once`](Self::sent_at_once).
     #[inline(never)]
     pub(crate) fn post_at_once(
         &mut self,
@@ -163,7 +163,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.engine.post_at_once(pattern, peer, buffer, kept).unwrap_or_default()
     }
 
-    /// Starts a receive. The caller answers for `buffer`: nobody else touches it until the request
+    /// Starts a receive. The caller answers for `buffer`: nothing else touches it until the request
     /// is complete or abandoned.
     #[inline(never)]
     pub(crate) fn start_recv(
@@ -193,8 +193,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.raised(call.refused(cause))
     }
 
-    /// Tells the platform what is waited for. Who waits for anybody depends on everybody: the
-    /// transport is told so.
+    /// Tells the platform what is waited for. A rank that waits for any source depends on every
+    /// peer: the transport is told so.
     #[cold]
     pub(crate) fn note(&mut self, activity: Activity) {
         self.platform.note(activity);
@@ -203,7 +203,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
     }
 
-    /// Tells the transport that everybody is waited for.
+    /// Tells the transport that every peer is waited for.
     #[cold]
     pub(crate) fn expect_all(&mut self) {
         (0..self.engine.size).for_each(|peer| self.transport.expect(PeerId(peer)));

@@ -145,12 +145,12 @@ impl Comm {
         context & PLANE != 0
     }
 
-    /// The same communicator on the plane of the user's messages.
+    /// Returns the communicator on the plane of the user's messages.
     pub(crate) const fn user(&self) -> Self {
         Self { context: self.context & !PLANE, ..*self }
     }
 
-    /// The same communicator on the plane of collectives, for those who implement one.
+    /// Returns the communicator on the plane of collectives, for implementers of collectives.
     #[must_use]
     pub const fn collective(&self) -> Self {
         Self { context: self.context | PLANE, ..*self }

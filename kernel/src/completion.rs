@@ -66,7 +66,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     }
 
     /// Polls and rests until `check` finds something: for those who drive several operations of
-    /// their own at a time. `activity` is what the platform is told meanwhile.
+    /// their own at a time. `activity` is what the platform is given to note meanwhile.
     ///
     /// # Errors
     /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
@@ -123,8 +123,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Waits for a request (MPI_Wait).
     ///
     /// # Errors
-    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it
-    /// goes on until the scope ends; [`Cause::Stale`] for a null request.
+    /// The cause of the operation's failure; [`Cause::TimedOut`] after the scope's deadline, in
+    /// which case it goes on until the scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait(&mut self, mut request: Request<'scope>) -> Result<Status, Error> {
         self.wait_for(&mut request)
@@ -134,8 +134,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// be started anew.
     ///
     /// # Errors
-    /// Why the operation failed; [`Cause::TimedOut`] after the scope's deadline, in which case it
-    /// goes on until the scope ends; [`Cause::Stale`] for a null request.
+    /// The cause of the operation's failure; [`Cause::TimedOut`] after the scope's deadline, in
+    /// which case it goes on until the scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
         match self.take_at_once(request) {
@@ -243,10 +243,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
     }
 
-    /// Lets a request go on with nobody to wait for it (MPI_Request_free): its slot is used again
-    /// once it is over and another is needed. Its memory stays lent to the scope, whose end waits
-    /// for it as for any other and has its failure. A persistent one that is not under way is freed
-    /// at once.
+    /// Lets a request go on without a wait for it (MPI_Request_free): its slot is used again once
+    /// it is over and another is needed. Its memory stays lent to the scope, whose end waits for it
+    /// as for any other and has its failure. A persistent one that is not under way is freed at
+    /// once.
     ///
     /// ```
     /// # use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
@@ -349,7 +349,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 }
 
 impl Engine<'_> {
-    /// Frees the slots of requests that nobody waits for and that are over.
+    /// Frees the slots of detached requests that are over.
     fn reclaim_detached(&mut self) {
         let mut next = self.detached.front();
         while let Some(index) = next {

@@ -16,7 +16,7 @@ use aldis_hal::{
 pub struct Composite<A, B> {
     first: A,
     second: B,
-    /// Which of the two an odd event of a budget is for; they take turns.
+    /// The transport that an odd event of a budget is for; they take turns.
     turn: bool,
 }
 
@@ -31,12 +31,12 @@ impl<A: Transport, B: Transport> Composite<A, B> {
         &self.first
     }
 
-    /// The other one.
+    /// The transport for peers that the preferred one does not reach.
     pub const fn second(&self) -> &B {
         &self.second
     }
 
-    /// The other one, to attach peers to.
+    /// The transport for the other peers, to attach them to.
     pub const fn second_mut(&mut self) -> &mut B {
         &mut self.second
     }
@@ -84,17 +84,17 @@ impl<A: Slot, B: Slot> Slot for Either<A, B> {
     }
 }
 
-/// Regions of the two are told apart by the lowest bit of their slot.
+/// Regions of the two are distinguished by the lowest bit of their slot.
 const fn tagged(RegionId(handle): RegionId, second: bool) -> RegionId {
     RegionId(Handle { slot: handle.slot << 1 | second as u32, ..handle })
 }
 
-/// Which of the two a region is of, and its own id there.
+/// The transport that a region is of, and the region's own id there.
 const fn untagged(RegionId(handle): RegionId) -> (bool, RegionId) {
     (handle.slot & 1 == 1, RegionId(Handle { slot: handle.slot >> 1, ..handle }))
 }
 
-/// Gather entries that are passed on at most.
+/// Gather entries that are handed to a transport at most.
 const GATHER_MAX: usize = 16;
 
 impl<A: Transport, B: Transport> Transport for Composite<A, B> {
@@ -120,8 +120,8 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         self.second.survey(peer, &mut visit);
     }
 
-    /// Both are told, as the address may be either's; the answer is that of the one that is then
-    /// taken.
+    /// Introduces the peer to both, as the address may be either's; the answer is that of the one
+    /// that is then taken.
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         let (first, second) =
             (self.first.introduce(peer, epoch, address), self.second.introduce(peer, epoch, address));

@@ -16,7 +16,7 @@ use crate::peer::{Peer, Presence};
 pub struct Account {
     /// Messages sent to the peer.
     pub sent: u16,
-    /// Messages that may ever have been sent to it, as far as it has told.
+    /// Messages that may ever have been sent to it, as far as it has granted.
     pub limit: u16,
     /// Places that the peer has for this rank's messages.
     pub room_there: u16,
@@ -24,7 +24,7 @@ pub struct Account {
     pub received: u16,
     /// The number of them that have left their places again.
     pub freed: u16,
-    /// Of how many of those the peer has been told.
+    /// The number of those that has been announced to the peer.
     pub told: u16,
     /// Places that this rank has for the peer's messages.
     pub room_here: u16,
@@ -53,7 +53,7 @@ impl Account {
         self.received.wrapping_sub(self.freed)
     }
 
-    /// Places free again of which the peer has not been told.
+    /// Places free again that have not been announced to the peer.
     pub const fn untold(&self) -> u16 {
         self.freed.wrapping_sub(self.told)
     }
@@ -91,15 +91,17 @@ impl<T, P> Endpoint<'_, T, P> {
     /// introduced or is gone.
     ///
     /// While nothing is under way between two ranks their accounts agree: what one has sent the
-    /// other has received, what one knows of as freed the other has told of, and what one may send,
-    /// what the other holds and what it has freed and not told of are all the room there is.
+    /// other has received, what one knows of as freed the other has announced, and what one may
+    /// send, what the other holds and what it has freed and not announced are all the room there
+    /// is.
     pub fn credits(&self, peer: PeerId) -> Option<Credits> {
         let row = self.engine.peers.get(peer.index())?;
         matches!(row.presence, Presence::Connected).then(|| Credits::new(row))
     }
 
-    /// Request slots in use at this moment: by operations that are not over, by results that nobody
-    /// has taken, and by those whose owner has let go and of which a peer must still be told.
+    /// Request slots in use at this moment: by operations that are not over, by results that have
+    /// not been taken, and by those whose owner has let go and of which a peer must still be
+    /// notified.
     pub const fn requests_in_use(&self) -> u32 {
         self.engine.requests.in_use()
     }

@@ -429,8 +429,8 @@ impl Engine<'_> {
         self.owe(handle.slot);
     }
 
-    /// Takes the credits that a message of `from` says. False if it is of another life, or of
-    /// nobody who is there.
+    /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
+    /// is not connected.
     pub(crate) fn hear_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(false) };
         if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {

@@ -53,7 +53,7 @@ pub struct Endpoint<'s, T, P> {
     pub(crate) engine: Engine<'s>,
     pub(crate) transport: T,
     pub(crate) platform: P,
-    /// The transport is told the time.
+    /// True if the transport is given the time.
     timed: bool,
     world: Comm,
     itself: Comm,
@@ -202,8 +202,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         arrived + sent
     }
 
-    /// The same blocking calls with a deadline: each must be done before `limit` from now, or it
-    /// fails with [`Cause::TimedOut`] and says who is missing.
+    /// The blocking calls with a deadline: each must be done before `limit` from now, or it fails
+    /// with [`Cause::TimedOut`] and says who is missing.
     pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
         self.engine.now = self.platform.now();
         let (start, deadline) = (self.engine.now, self.engine.now.after(limit));

@@ -31,24 +31,24 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
 use crate::typed::Conversion;
 
-/// Everything that an endpoint is but its transport and platform. In this order for the reason told
-/// at [`Request`](crate::request::Request).
+/// An endpoint without its transport and platform. In this order for the reason given at
+/// [`Request`](crate::request::Request).
 #[repr(C)]
 pub(crate) struct Engine<'s> {
-    /// Some peer may hold messages back for want of envelopes here.
+    /// True if some peer may hold messages back for want of envelopes here.
     pub(crate) overflowing: bool,
-    /// The probe that goes on is a matched one, which takes what it finds.
+    /// True if the probe that goes on is a matched one, which takes what it finds.
     pub(crate) probe_takes: bool,
-    /// Some peer has gone, so some communicator may have nobody left on it.
+    /// True if some peer is lost, so that some communicator may have no peer left on it.
     pub(crate) bereft: bool,
-    /// Some peer has the other byte order.
+    /// True if some peer has the other byte order.
     #[cfg(not(feature = "compact"))]
     pub(crate) mixed: bool,
-    /// Something was set for the layers above.
+    /// True if something was set for the layers above.
     #[cfg(not(feature = "compact"))]
     pub(crate) is_tuned: bool,
-    /// A receive of any source waits on such a communicator for what this process has sent to
-    /// itself.
+    /// True if a receive of any source waits on such a communicator for what this process has sent
+    /// to itself.
     pub(crate) lingering: bool,
     pub(crate) me: PeerId,
     pub(crate) size: u32,
@@ -67,7 +67,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) rules: Option<&'static Rules>,
     /// The functions that work with channels, once one has been set up.
     pub(crate) channels: Option<&'static dyn Channels>,
-    /// Requests of the scope there is that nobody waits for.
+    /// Requests of the current scope that are detached: no wait follows.
     pub(crate) detached: List<InScope>,
     /// The function that frees their slots, once there has been one.
     pub(crate) reclaim: Option<fn(&mut Self)>,
@@ -76,7 +76,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) blocks: Blocks<'s>,
     pub(crate) comms: Comms<'s>,
     pub(crate) room: Room,
-    /// The blocking receive that waits.
+    /// The armed receive: the blocking receive that waits.
     pub(crate) awaited: Awaited,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
@@ -84,7 +84,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) attached: Option<Buffer>,
     /// The attributes that communicators have been given to keep.
     pub(crate) attributes: &'s mut [Attribute],
-    /// Which rank has aborted the job, and with which code.
+    /// The rank that has aborted the job, and its code.
     pub(crate) aborted: Option<(PeerId, i32)>,
     /// The number of polls there had been when the probe that goes on found what it holds.
     pub(crate) held_since: u64,
@@ -324,8 +324,8 @@ impl Engine<'_> {
     }
 
     /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's
-    /// help. What the peer must still be told is told by the slot, which then frees itself. A stale
-    /// handle is left alone.
+    /// help. What must still be sent to the peer is sent by the slot, which then frees itself. A
+    /// stale handle is left alone.
     #[inline]
     pub(crate) fn abandon(&mut self, handle: Handle) {
         if self.requests.get(handle).is_some() {
@@ -333,7 +333,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns true if nothing is left that this side owes a peer.
+    /// Returns true if nothing is left that must be sent to a peer.
     pub(crate) fn is_settled(&mut self) -> bool {
         let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
         connected.all(|row| row.ordered.is_empty() && row.owed.is_empty()) && !self.is_buffering()

@@ -12,7 +12,7 @@ use crate::rank::{Rank, Tag, WILD};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Error {
-    /// Why.
+    /// The cause.
     pub cause: Cause,
     /// Bytes that had moved by then.
     pub bytes_done: u64,
@@ -38,37 +38,37 @@ impl Error {
         Self { peer, tag, context, ..Self::new(operation, cause) }
     }
 
-    /// The same failure, seen as part of a larger operation: a send inside a barrier.
+    /// Returns this failure as part of a larger operation: a send inside a barrier.
     #[must_use]
     pub const fn within(self, operation: Operation) -> Self {
         Self { operation, ..self }
     }
 
-    /// The same failure with the time it took to come.
+    /// Returns this failure with the time it took to come.
     #[must_use]
     pub(crate) const fn after(self, elapsed_ns: u64) -> Self {
         Self { elapsed_ns, ..self }
     }
 
-    /// The same failure with the bytes that had moved.
+    /// Returns this failure with the bytes that had moved.
     #[must_use]
     pub(crate) const fn having_moved(self, bytes_done: u64) -> Self {
         Self { bytes_done, ..self }
     }
 
-    /// The same failure, placed: with whom, on which communicator and message.
+    /// Returns this failure with its peer, communicator and message.
     #[must_use]
     pub const fn with(self, peer: Rank, context: u32, tag: Tag) -> Self {
         Self { peer: peer.0, context, tag: tag.0, ..self }
     }
 
-    /// The same failure, on a communicator.
+    /// Returns this failure on a communicator.
     #[must_use]
     pub const fn on(self, comm: &Comm) -> Self {
         Self { context: comm.context(), ..self }
     }
 
-    /// The same failure, about a rank of a communicator and no message in particular.
+    /// Returns this failure about a rank of a communicator and no message in particular.
     #[must_use]
     pub const fn about_rank(self, rank: Rank, comm: &Comm) -> Self {
         Self { peer: rank.0, ..self.on(comm) }
@@ -85,9 +85,9 @@ impl Error {
     }
 }
 
-/// Word of a failure whose error is kept ([`Scope::failure`](crate::Scope::failure)), for those who
-/// implement calls of their own. Errors are large and pass through many hands: the last of them
-/// looks it up.
+/// Marker: the call failed and the full error is kept in the endpoint
+/// ([`Scope::failure`](crate::Scope::failure)), for implementers of calls of their own. Errors are
+/// large and pass through many functions: the last of them looks the error up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed;

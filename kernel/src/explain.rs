@@ -19,8 +19,8 @@ use crate::rank::{Rank, WILD};
 const ROUTES_MAX: usize = 4;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Which transport and protocol a message of `len` bytes to `rank` of the world takes, and why
-    /// each other one is not taken.
+    /// Returns the transport and protocol that a message of `len` bytes to `rank` of the world
+    /// takes, and why each other one is not taken.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`].

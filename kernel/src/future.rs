@@ -27,7 +27,7 @@
 //! engine keeps no pointer into that memory from one poll to the next (*late binding*). A receive
 //! lands in a pooled block of the storage and is copied out when its future is polled; what is
 //! longer than a block is asked for one block at a time
-//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send goes out at once when it is
+//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send is sent at once when it is
 //! polled first, or is announced; of an announced one the engine knows the length, and its data is
 //! lent to it for the time of a poll.
 //!
@@ -110,7 +110,7 @@ pub struct Sleeper {
 }
 
 impl Sleeper {
-    /// Nobody.
+    /// No sleeper.
     pub const EMPTY: Self =
         Self { handle: Handle { slot: 0, generation: 0 }, deadline: Instant::NEVER, waker: None };
 }
@@ -248,7 +248,7 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
         }
     }
 
-    /// Wakes everybody who can go on. Each outside of the borrow: what a waker does is not known
+    /// Wakes every task that can go on. Each outside of the borrow: what a waker does is not known
     /// here.
     fn wake(&self) {
         let mut next = 0;
@@ -262,8 +262,8 @@ impl<'e, 's, T: Transport, P: Platform> Futures<'e, 's, T, P> {
 }
 
 impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
-    /// Polls the endpoint. Once that has found nothing for long, the platform is told what is
-    /// waited for, and again whenever that has changed.
+    /// Polls the endpoint. Once that has found nothing for long, the platform gets a note of what
+    /// is waited for, and again whenever that has changed.
     fn turn(&mut self, budget: u32) -> u32 {
         let events = self.endpoint.poll(budget);
         self.idle = if events > 0 { 0 } else { self.idle.saturating_add(1) };
@@ -278,7 +278,7 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
         events
     }
 
-    /// Something that was waited for is over: the program goes on.
+    /// Takes the note back: something that was waited for is over and the program goes on.
     fn rouse(&mut self) {
         self.idle = 0;
         self.noted.end(&mut self.endpoint.platform);

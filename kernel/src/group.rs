@@ -6,10 +6,10 @@
 //! | ranges | fewer strides than bitmap words | a [`Piece`] a stride | O(log pieces) | O(pieces) |
 //! | bitmap | in ascending order, and fewer words than strides | a [`Piece`] for 32 processes | O(log pieces) | O(log pieces) |
 //!
-//! The form is the one that takes the least memory; nobody chooses it. The idea of several forms is
-//! Open MPI's (dense, sporadic, strided and bitmap groups: Chaarawi and Gabriel, "Evaluating Sparse
-//! Data Storage Techniques for MPI Groups and Communicators", ICCS 2008); here both sparse ones are
-//! lists of the same small pieces, found by the same search.
+//! The form is the one that takes the least memory; the caller does not choose it. The idea of
+//! several forms is Open MPI's (dense, sporadic, strided and bitmap groups: Chaarawi and Gabriel,
+//! "Evaluating Sparse Data Storage Techniques for MPI Groups and Communicators", ICCS 2008); here
+//! both sparse ones are lists of the same small pieces, found by the same search.
 //!
 //! ```
 //! use aldis_kernel::hal::PeerId;

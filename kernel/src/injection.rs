@@ -1,10 +1,10 @@
 //! Injection: putting messages on the wire in order, and what keeps them waiting.
 //!
-//! A peer has two lists. `ordered` holds the sends that have not been injected, first come first
-//! served: none overtakes another, whatever protocol each takes. `owed` holds the rendezvous that
-//! have something to say; they have been matched already, so their order is free, and they take
-//! turns fragment by fragment. Credits go first, then one turn of `owed`, then `ordered`: answers
-//! never wait behind new messages.
+//! A peer has two queues. `ordered`, the send queue, holds the sends that have not been injected,
+//! first come first served: none overtakes another, whatever protocol each takes. `owed`, the
+//! rendezvous queue, holds the rendezvous that have something to send; they have been matched
+//! already, so their order is free, and they take turns fragment by fragment. Credits are sent
+//! first, then one turn of `owed`, then `ordered`: answers never wait behind new messages.
 
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
@@ -63,7 +63,7 @@ impl Lane {
 
 /// The outcome of a lane's turn.
 pub(crate) enum Turn {
-    /// Something was sent.
+    /// A message was sent.
     Sent,
     /// There is nothing that can be sent: nothing at all, or nothing without a credit from the
     /// peer.
@@ -87,7 +87,7 @@ impl Engine<'_> {
         self.send_later(to, buffer, Mode::Standard)
     }
 
-    /// Puts a send in line: behind others, or to be announced.
+    /// Queues a send: behind others, or to be announced.
     pub(crate) fn send_later(&mut self, to: Target, buffer: Buffer, mode: Mode) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
@@ -149,14 +149,14 @@ impl Engine<'_> {
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
 
-    /// Sends what is owed and ordered to the marked peers, in rotation; at most `budget` messages.
-    /// Returns how many.
+    /// Sends from the rendezvous and send queues of the scheduled peers, in rotation; at most
+    /// `budget` messages. Returns how many.
     #[inline]
     pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget, false) }
     }
 
-    /// The same after a send that is not over before a poll.
+    /// Flushes like [`flush`](Self::flush) after a send that is not over before a poll.
     pub(crate) fn flush_begun<T: Transport>(&mut self, transport: &mut T, budget: u32) {
         if self.marked.len() > 0 {
             self.flush_marked(transport, budget, true);
@@ -225,7 +225,7 @@ impl Engine<'_> {
     }
 
     /// Posts a message that is not matched, with what its header says in place of a key and a
-    /// length; on success the credits in it count as told.
+    /// length; on success the credits in it count as announced.
     #[inline(never)]
     pub(crate) fn say(
         &mut self,
@@ -292,8 +292,8 @@ impl Engine<'_> {
         Turn::Sent
     }
 
-    /// The send in slot `index` is announced, or its offer taken up. One that was given up
-    /// meanwhile tells whoever asks.
+    /// Records that the send in slot `index` is announced, or its offer taken up. One that was
+    /// given up meanwhile says so to the receiver that asks.
     pub(crate) fn announced(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         if request.mode == Mode::Partitioned && request.cause.is_none() {
@@ -431,8 +431,8 @@ pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8],
     transport.short(peer, header, payload)
 }
 
-/// A payload at least so long goes from where it is, if the transport takes it so: a shorter one is
-/// copied sooner than that is found out.
+/// A payload at least so long is sent from where it is, if the transport takes it so: a shorter one
+/// is copied sooner than that is found out.
 const PASSED_BYTES_MIN: usize = 2048;
 
 /// Sends header and payload: packed straight into a slot of the transport, or from where they are.

@@ -1,11 +1,11 @@
 //! The control slots of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
 //!
-//! **Which set.** The set of a communicator is told by its slot in the communicator table, which
-//! its ranks have agreed on when they made it and which none of them uses for another: world has
-//! the first, and the slots after self's the next ones. So no rank asks another. A rank opens the
-//! set when it takes the communicator in. A communicator beyond the last set, or with a rank on
-//! another node, has none, and whoever asks is told so; that is decided at the first use, and holds
-//! for the life of the communicator.
+//! **The set.** The set of a communicator is given by its slot in the communicator table, which its
+//! ranks have agreed on when they made it and which none of them uses for another: world has the
+//! first, and the slots after self's the next ones. So no rank asks another. A rank opens the set
+//! when it takes the communicator in. A communicator beyond the last set, or with a rank on another
+//! node, has none, and a caller that asks gets an error; that is decided at the first use, and
+//! holds for the life of the communicator.
 
 use core::ops::Range;
 
@@ -21,7 +21,7 @@ use crate::rank::Rank;
 use crate::scope::{Scope, part};
 use crate::turns::Turns;
 
-/// Why this rank cannot write a line or a chunk.
+/// The reason why this rank cannot write a line or a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Withheld {
     /// This rank has not finished with what stands there: of all it is the furthest behind.
@@ -53,8 +53,9 @@ impl Lines<'_> {
         self.lines.shape()
     }
 
-    /// Starts the communicator's next collective: its number. Whoever asks finishes it, also where
-    /// reading or reducing panics, or goes on with it in a scope ([`Scope::go_on_by_lines`]).
+    /// Starts the communicator's next collective and returns its number. The caller finishes it,
+    /// also where reading or reducing panics, or goes on with it in a scope
+    /// ([`Scope::go_on_by_lines`]).
     #[inline]
     pub fn begin(&mut self) -> u32 {
         self.lines.begin(self.set)
@@ -94,8 +95,8 @@ impl Lines<'_> {
     /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
     ///
     /// # Errors
-    /// The cause that `pack` returns, in which case nothing is told; the rank that has not finished
-    /// with what stands in the line, or why another rank's lines cannot be read.
+    /// The cause that `pack` returns, in which case nothing is published; the rank that has not
+    /// finished with what stands in the line, or why another rank's lines cannot be read.
     pub fn pack(
         &mut self,
         number: u32,
@@ -150,7 +151,7 @@ impl Lines<'_> {
         self.lines.fill(self.set, position).ok_or(Withheld::By(reading))
     }
 
-    /// Lets everybody read this rank's chunks up to and with `position`.
+    /// Publishes this rank's chunks up to and with `position`.
     pub fn filled(&mut self, position: u32) {
         self.lines.filled(self.set, position);
     }
@@ -164,7 +165,7 @@ impl Lines<'_> {
         self.lines.chunk(self.set, position, self.peer(rank)?)
     }
 
-    /// This rank is done with everybody's chunks up to and with `position`.
+    /// Records that this rank is done with all ranks' chunks up to and with `position`.
     pub fn done(&mut self, position: u32) {
         self.lines.done(self.set, position);
     }
@@ -305,7 +306,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.next_collective(comm, false).map(drop)
     }
 
-    /// Nothing that was begun by lines goes on: its memory is not there any more.
+    /// Gives up all that was begun by lines: its memory is not there any more.
     pub(crate) fn abandon_lines(&mut self) {
         if let Some(lines) = self.transport.lines() {
             lines.abandon();

@@ -81,7 +81,8 @@ impl<L> List<L> {
         }
     }
 
-    /// Puts a node at the end, whose links these are; the one in front of it is still to be told.
+    /// Puts a node at the end, whose links these are; the one in front of it is still to be linked
+    /// to it.
     #[inline(always)]
     pub(crate) fn join(&mut self, index: u32, links: &mut Links) -> Joined<L> {
         let (before, own) = (self.tail, Link::to(index));

@@ -30,7 +30,7 @@ impl Engine<'_> {
             self.blocks.give_pooled(block);
         }
         match state {
-            // The receiver may be about to take it: it is told then.
+            // The receiver may be about to take it: it is notified then.
             State::Queued if self.is_offered(peer, handle) => self.give_up_offer(handle),
             State::Queued => self.unqueue(peer, index),
             State::Posted => {
@@ -62,7 +62,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes a request out of its peer's owed list.
+    /// Takes a request out of its peer's rendezvous queue.
     pub(crate) fn disown(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         let peer = request.peer;
@@ -73,7 +73,8 @@ impl Engine<'_> {
         }
     }
 
-    /// An announced send loses its memory: the receiver is told when it asks, or now if it has.
+    /// Withdraws an announced send, which loses its memory: the receiver is notified when it asks,
+    /// or now if it has.
     fn withdraw(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         match &mut request.machine {
@@ -113,9 +114,9 @@ impl Engine<'_> {
 
 /// All that depend on a peer.
 impl Engine<'_> {
-    /// `peer` is gone: everything that depends on it fails with `cause`. Work is bounded by the
-    /// request table, and by the groups of those communicators that a receive of any source is
-    /// posted on.
+    /// Ends a peer that is lost: everything that depends on it fails with `cause`. Work is bounded
+    /// by the request table, and by the groups of those communicators that a receive of any source
+    /// is posted on.
     #[inline(never)]
     pub(crate) fn lose(&mut self, peer: PeerId, cause: Cause) {
         if self.part(peer, cause) {
@@ -145,7 +146,7 @@ impl Engine<'_> {
                 State::Free | State::Complete | State::Closing => continue,
                 // What has arrived is there.
                 State::Matched if matches!(request.machine, Machine::Kept(_)) => continue,
-                // Whoever has its token is told by it.
+                // The holder of its token gets the error by it.
                 State::Matched => request.orphan = true,
                 State::Idle | State::Probing | State::Held | State::Sending | State::Receiving => {}
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
@@ -181,9 +182,9 @@ impl Engine<'_> {
         self.fail_wildcards();
     }
 
-    /// If no message of anybody can come on a communicator any more: the rank and process of one
-    /// that is gone. Who cannot be talked to yet does not count, nor does this process, but what it
-    /// has sent to itself and is under way.
+    /// Returns the rank and process of a peer that is lost, if no message of any peer can come on a
+    /// communicator any more. A peer that is not connected yet does not count, nor does this
+    /// process, but what it has sent to itself and is under way.
     #[cold]
     #[inline(never)]
     pub(crate) fn deserter(&mut self, context: u32) -> Option<(u32, PeerId)> {
@@ -207,7 +208,7 @@ impl Engine<'_> {
         gone
     }
 
-    /// Why no message of anybody can come on a communicator any more, if none can.
+    /// Returns an error if no message of any peer can come on a communicator any more.
     #[cold]
     #[inline(never)]
     pub(crate) fn is_left_alone(&mut self, context: u32) -> Result<(), Cause> {
@@ -217,8 +218,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Fails the receives of any source on communicators that have nobody left, and names one who
-    /// is gone.
+    /// Fails the receives of any source on communicators that have no peer left, and names a lost
+    /// one.
     #[cold]
     #[inline(never)]
     pub(crate) fn fail_wildcards(&mut self) {

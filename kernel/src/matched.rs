@@ -49,7 +49,7 @@ use crate::scope::{Request, Scope};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[must_use = "nothing else can receive the message; `discard_matched` lets go of it"]
 pub struct Matched {
-    /// Its request; no handle of any for a message from nobody.
+    /// Its request; no handle of any for a message from no process.
     handle: Handle,
     peer: PeerId,
     context: u32,
@@ -57,7 +57,7 @@ pub struct Matched {
 }
 
 impl Matched {
-    /// From nobody (MPI_MESSAGE_NO_PROC): it is received at once, as
+    /// A message from no process (MPI_MESSAGE_NO_PROC): it is received at once, as
     /// [`Rank::NULL`](crate::Rank::NULL)'s.
     const NOBODYS: Self = Self {
         handle: Handle { slot: 0, generation: 0 },
@@ -113,8 +113,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Receives a matched message into `buffer` (MPI_Mrecv).
     ///
     /// # Errors
-    /// [`Cause::Truncated`] for a message longer than the buffer; why its sender is gone, if it was
-    /// lost before the message had arrived; [`Cause::Stale`] for a token of another endpoint.
+    /// [`Cause::Truncated`] for a message longer than the buffer; the cause of its sender's loss,
+    /// if it was lost before the message had arrived; [`Cause::Stale`] for a token of another
+    /// endpoint.
     pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
     where
         E: FromBytes + IntoBytes,
@@ -122,12 +123,12 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.forever().mrecv(message, buffer)
     }
 
-    /// Lets go of a matched message without receiving it. Its sender is told what a receive would
-    /// tell it.
+    /// Lets go of a matched message without receiving it. Its sender gets the messages that a
+    /// receive would send it.
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
-    /// was lost before the message had arrived.
+    /// [`Cause::Stale`] for a token of another endpoint; the cause of the sender's loss, if it was
+    /// lost before the message had arrived.
     pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         if let Started::Pending(handle) = self.start_mrecv(&message, Buffer::NONE)? {
             self.engine.abandon(handle);
@@ -141,7 +142,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.start_mrecv_into(message, buffer, Backing::Plain)
     }
 
-    /// The same with what stands behind the buffer.
+    /// Starts the receive of a matched message, with what stands behind the buffer.
     pub(crate) fn start_mrecv_into(
         &mut self,
         message: &Matched,
@@ -228,8 +229,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`Endpoint::discard_matched`].
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
-    /// was lost before the message had arrived.
+    /// [`Cause::Stale`] for a token of another endpoint; the cause of the sender's loss, if it was
+    /// lost before the message had arrived.
     pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         self.within.endpoint.discard_matched(message)
     }
@@ -251,9 +252,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Starts the receive of a matched message (MPI_Imrecv).
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a token of another endpoint; why the message's sender is gone, if it
-    /// was lost before the message had arrived. For a message longer than the buffer the request
-    /// fails, with [`Cause::Truncated`].
+    /// [`Cause::Stale`] for a token of another endpoint; the cause of the sender's loss, if it was
+    /// lost before the message had arrived. For a message longer than the buffer the request fails,
+    /// with [`Cause::Truncated`].
     pub fn imrecv<E>(&mut self, message: Matched, buffer: &'scope mut [E]) -> Result<Request<'scope>, Error>
     where
         E: FromBytes + IntoBytes,
@@ -311,7 +312,7 @@ impl Engine<'_> {
         Ok(Matched { handle, peer, context: key.context, status: status(key, length) })
     }
 
-    /// Matches the message that the probe holds. Its sender is told so, and sends what is behind
+    /// Matches the message that the probe holds. Its sender is notified, and sends what is behind
     /// it.
     fn match_held(&mut self) -> Option<Matched> {
         let handle = core::mem::take(&mut self.probing);
@@ -330,7 +331,7 @@ impl Engine<'_> {
     fn receive_matched(&mut self, handle: Handle, buffer: Buffer, backing: Backing) -> Option<Started> {
         let request = self.requests.get(handle).filter(|request| request.state == State::Matched)?;
         let &mut Slot { peer, length, machine, .. } = request;
-        // Whoever sent it in ready mode met no receive.
+        // A sender in ready mode has met no receive.
         (request.buffer, request.backing) = (buffer, backing);
         (request.machine, request.late) = (Machine::None, true);
         match machine {

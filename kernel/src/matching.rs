@@ -165,8 +165,8 @@ impl<'s> Matcher<'s> {
         }
     }
 
-    /// Posts the receive in slot `index`, which is this one and takes `key`; whoever was posted
-    /// before it there is to be told.
+    /// Posts the receive in slot `index`, which is this one and takes `key`; the receive that was
+    /// posted before it there is to be linked to it.
     #[inline(always)]
     pub(crate) fn join(&mut self, index: u32, request: &mut Request, key: &Key) -> Option<Joined<Queue>> {
         request.state = State::Posted;
@@ -302,8 +302,8 @@ impl<'s> Matcher<'s> {
         None
     }
 
-    /// Keeps a message that nobody waits for, and lends the place of its payload; `None` if there
-    /// is no envelope.
+    /// Keeps a message that no receive waits for, and lends the place of its payload; `None` if
+    /// there is no envelope.
     pub(crate) fn keep(
         &mut self,
         key: Key,

@@ -1,6 +1,6 @@
 //! Partitioned communication (MPI 4.1 chapter 4): a message that is filled and sent in parts. Set
 //! up once, it is matched once, with the other side's in the order in which both were set up, and
-//! then started for round after round; a part goes on its way as soon as it is declared ready.
+//! then started for round after round; a part is sent as soon as it is declared ready.
 //! [`protocols::partitioned`](aldis_protocols::partitioned) has the exchange.
 //!
 //! ```
@@ -351,8 +351,8 @@ impl Engine<'_> {
         Ok(())
     }
 
-    /// A channel that is gone is asked for: the receiver is told, if there is a slot to do it by.
-    /// Without one its deadline names this rank.
+    /// Refuses the round of a channel that is gone: the receiver is notified, if there is a slot to
+    /// do it by. Without one its deadline names this rank.
     fn refuse_round(&mut self, from: PeerId, receiver: Handle) {
         count(&mut self.counters.stale_handles);
         let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, Buffer::NONE) else { return };
@@ -363,8 +363,8 @@ impl Engine<'_> {
         self.owe(handle.slot);
     }
 
-    /// The other side of a channel wants nothing of it, and waits to hear that this has been
-    /// understood.
+    /// Handles a refusal: the other side of a channel wants nothing of it, and waits for an
+    /// acknowledgement.
     fn take_refusal(&mut self, from: PeerId, sender: Handle, receiver: Handle) {
         self.close(sender.slot, Cause::Declined);
         self.refuse_round(from, receiver);
@@ -389,7 +389,7 @@ impl Engine<'_> {
 
 /// Messages to be sent.
 impl Engine<'_> {
-    /// Takes one step of the channel in slot `index`, in the owed list of its peer.
+    /// Takes one step of the channel in slot `index`, in the rendezvous queue of its peer.
     fn step_channel(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, fragment_max: u32) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let length = request.buffer.len() as u64;
@@ -460,7 +460,8 @@ impl request::Request {
 
 /// The ends of channels.
 impl Engine<'_> {
-    /// The owner lets go of a channel: the other side is told, if it waits to hear from this one.
+    /// Abandons a channel that its owner lets go of: the other side is notified, if it waits for a
+    /// message from this one.
     fn abandon_channel(&mut self, handle: Handle) {
         self.disown(handle.slot);
         let Some(request) = self.requests.get(handle) else { return };

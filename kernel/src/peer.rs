@@ -25,7 +25,7 @@ pub(crate) enum Presence {
     Gone(Cause),
 }
 
-/// A row of the peer table; all-zero is an unknown peer. In this order for the reason told at
+/// A row of the peer table; all-zero is an unknown peer. In this order for the reason given at
 /// [`Request`](crate::request::Request).
 #[derive(Debug)]
 #[repr(C)]

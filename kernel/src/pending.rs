@@ -27,7 +27,7 @@ pub enum Standing {
     Probing,
     /// A matched probe whose message its sender holds on offer.
     Held,
-    /// A matched message that nobody has received.
+    /// A matched message that has not been received.
     Matched,
     /// A receive whose message is announced, or moves.
     Receiving,
@@ -127,8 +127,8 @@ impl fmt::Display for Pending {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Tells of every request slot in use, in the order of the table. Takes a step a slot, in use
-    /// or not: for reports, not for a program's way.
+    /// Reports every request slot in use, in the order of the table. Takes a step a slot, in use or
+    /// not: for reports, not for a program's way.
     pub fn pending(&mut self, mut tell: impl FnMut(&Pending)) {
         let requests = &mut self.engine.requests;
         for index in 0..requests.used_end() {

@@ -6,16 +6,16 @@
 
 use aldis_protocols::rendezvous::{Sender, SenderStep};
 
-/// A mistake that somebody could make in this kernel.
+/// A mistake that a programmer could make in this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u32)]
 pub enum Planted {
-    /// Now and then a place that has become free is not counted, so its credit never goes back to
+    /// Now and then a place that has become free is not counted, so its credit is never returned to
     /// the sender.
     DropCredit = 1,
-    /// A request's handle is taken by its slot alone, so that a stale one reaches whoever has the
-    /// slot now.
+    /// A request's handle is taken by its slot alone, so that a stale one reaches the request that
+    /// has the slot now.
     SkipGeneration,
     /// Two full fragments of a message that follow each other change places.
     ReorderFragments,
@@ -87,7 +87,7 @@ pub(crate) fn step(sender: &Sender, fragment_max: u32) -> SenderStep {
     if is(Planted::ReorderFragments) { reordered(*sender, fragment_max, step) } else { step }
 }
 
-/// Of each pair of full fragments the second goes first.
+/// Of each pair of full fragments the second is sent first.
 fn reordered(sender: Sender, fragment_max: u32, step: SenderStep) -> SenderStep {
     let SenderStep::Data { receiver, offset, len } = step else { return step };
     let mut after = sender;

@@ -2,8 +2,8 @@
 //!
 //! Every call returns its error. What happens before is the *policy* of the communicator that the
 //! call is about: nothing (the default), a function of the user's is called, or processes are
-//! aborted. A communicator that is made of another has that one's policy (section 9.3); an error of
-//! no communicator, or of one that was freed, is treated as one of self. A full pool
+//! aborted. A communicator that is made of another has its parent's policy (section 9.3); an error
+//! of no communicator, or of one that was freed, is treated as one of self. A full pool
 //! ([`Cause::Full`]) is a state and no error: nothing was lost and the call may be made again, so
 //! no policy applies.
 //!
@@ -40,7 +40,7 @@ const TRIES: u32 = 64;
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
-    /// Nothing (MPI_ERRORS_RETURN).
+    /// Do nothing (MPI_ERRORS_RETURN).
     #[default]
     Return,
     /// This is called with the communicator and the error. It has no endpoint, so it cannot
@@ -89,7 +89,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Keeps an error for whoever tells the caller of it, after [`raise`](Self::raise).
+    /// Keeps an error for the function that returns it to the caller, after [`raise`](Self::raise).
     #[cold]
     #[inline(never)]
     pub(crate) fn fail(&mut self, error: &Error) -> Failed {
@@ -171,7 +171,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
                 self.insist(peer, Control::Abort { process: peer.0, code });
                 continue;
             }
-            // Of itself last: nothing more is taken from one that is gone.
+            // Of itself last: nothing more is taken from a lost peer.
             for process in self.others().chain([me]) {
                 if self.engine.comms.has(comm, process) {
                     self.insist(peer, Control::Abort { process: process.0, code });
@@ -193,7 +193,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Which process has aborted this one, and with which code; the first, if several did.
+    /// The process that has aborted this one, and its code; the first, if several did.
     pub const fn aborted(&self) -> Option<(PeerId, i32)> {
         self.engine.aborted
     }

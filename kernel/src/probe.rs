@@ -81,7 +81,8 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         })
     }
 
-    /// Waits until `look` finds something of a message; of one from nobody, what is given.
+    /// Waits until `look` finds something of a message; returns `of_nobody` for a message from no
+    /// process.
     pub(crate) fn look<R>(
         &mut self,
         comm: &Comm,

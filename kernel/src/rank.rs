@@ -10,8 +10,8 @@ use aldis_hal::Cause;
 pub struct Rank(pub u32);
 
 impl Rank {
-    /// Nobody (MPI_PROC_NULL, MPI 4.1 section 3.10): a send to it and a receive from it are over at
-    /// once.
+    /// No process (MPI_PROC_NULL, MPI 4.1 section 3.10): a send to it and a receive from it are
+    /// over at once.
     pub const NULL: Self = Self(u32::MAX);
 }
 
@@ -42,7 +42,7 @@ impl fmt::Display for Tag {
 /// The value that stands for "any" in a pattern; above every rank and tag.
 pub(crate) const WILD: u32 = u32::MAX;
 
-/// Whom a receive takes messages from.
+/// The source that a receive takes messages from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Source {
@@ -58,7 +58,7 @@ impl From<Rank> for Source {
     }
 }
 
-/// Which tags a receive takes.
+/// The tags that a receive takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum TagMatch {
@@ -74,8 +74,8 @@ impl From<Tag> for TagMatch {
     }
 }
 
-/// When a send is complete (MPI 4.1 section 3.4). Buffered mode is none of these: it is a send in
-/// standard mode of a copy.
+/// The condition on which a send is complete (MPI 4.1 section 3.4). Buffered mode is none of these:
+/// it is a send in standard mode of a copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(crate) enum Mode {

@@ -33,8 +33,8 @@ impl Engine<'_> {
             self.take_up_offer(from, sender)?;
         }
         let Some(request) = self.requests.get(sender) else {
-            // An announced send keeps its slot until it has been asked, so nobody can ask for one
-            // that is gone.
+            // An announced send keeps its slot until it has been asked, so no receiver can ask for
+            // one that is gone.
             return Err(Malformed::Control);
         };
         match &mut request.machine {
@@ -129,7 +129,8 @@ impl Engine<'_> {
 
 /// Messages to be sent.
 impl Engine<'_> {
-    /// Takes one step of the rendezvous at the front of the owed list, which then goes to the back.
+    /// Takes one step of the rendezvous at the front of the rendezvous queue, which then moves to
+    /// the back.
     pub(crate) fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
         let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
@@ -271,7 +272,7 @@ impl Engine<'_> {
         turn
     }
 
-    /// The finish is sent: the request leaves the owed list and is complete.
+    /// The finish is sent: the request leaves the rendezvous queue and is complete.
     fn finish_send(&mut self, id: PeerId, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         let (owed, cause) = (core::mem::take(&mut request.owed), request.cause);

@@ -46,9 +46,9 @@ pub(crate) enum State {
     Free,
     /// A persistent request between its starts.
     Idle,
-    /// A send that waits for its turn, in its peer's ordered list.
+    /// A send that waits for its turn, in its peer's send queue.
     Queued,
-    /// An announced send; in the peer's owed list while it has something to send.
+    /// An announced send; in the peer's rendezvous queue while it has something to send.
     Sending,
     /// A receive in the matching bins.
     Posted,
@@ -58,7 +58,7 @@ pub(crate) enum State {
     Held,
     /// A matched message that waits to be received; in no list.
     Matched,
-    /// A receive matched with an announcement; in the peer's owed list until it has asked.
+    /// A receive matched with an announcement; in the peer's rendezvous queue until it has asked.
     Receiving,
     /// Over; the result waits for the owner.
     Complete,
@@ -112,9 +112,9 @@ pub(crate) struct Request {
     pub(crate) state: State,
     /// Of a send, and of a receive whether it is a future's.
     pub(crate) mode: Mode,
-    /// Its owner has let go: it lives on only to tell the peer, and frees itself.
+    /// True if its owner has let go: it lives on only to notify the peer, and frees itself.
     pub(crate) orphan: bool,
-    /// True if it stands in its peer's owed list.
+    /// True if it stands in its peer's rendezvous queue.
     pub(crate) owed: bool,
     /// Of a receive: it was posted after its message had been announced.
     pub(crate) late: bool,
@@ -126,7 +126,7 @@ pub(crate) struct Request {
     pub(crate) order: u32,
     /// The process at the other side: of a send, or of a receive once matched.
     pub(crate) peer: PeerId,
-    /// That process's rank in the communicator.
+    /// The other side's rank in the communicator.
     pub(crate) rank: u32,
     /// The tag of the message that was matched.
     pub(crate) tag: u32,
@@ -141,7 +141,7 @@ pub(crate) struct Request {
     /// Its memory as the transport knows it, if it has been registered.
     pub(crate) region: RegionId,
     pub(crate) machine: Machine,
-    /// Why it failed, if it did.
+    /// The cause of its failure, if it failed.
     pub(crate) cause: Option<Cause>,
     pub(crate) backing: Backing,
 }

@@ -119,7 +119,7 @@ impl Request<'_> {
 pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
     pub(crate) within: Within<'env, 's, T, P>,
     pub(crate) requests: List<InScope>,
-    /// A collective was begun by control slots.
+    /// True if a collective was begun by control slots.
     pub(crate) lined: bool,
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
@@ -200,7 +200,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         Failed
     }
 
-    /// Requests that nobody waited for are the scope's again, at its end.
+    /// Takes the detached requests back into the scope, at its end.
     fn take_detached_back(&mut self) {
         let engine = &mut self.within.endpoint.engine;
         while let Some(index) = engine.detached.front() {

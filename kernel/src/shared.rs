@@ -126,8 +126,8 @@ impl<'s, T: Transport, P: Platform + Clone> Shared<Endpoint<'s, T, P>> {
         self.forever().probe(comm, from, tag)
     }
 
-    /// The same calls with a deadline: each must be done before `limit` from its start, or it fails
-    /// with [`Cause::TimedOut`].
+    /// The calls with a deadline: each must be done before `limit` from its start, or it fails with
+    /// [`Cause::TimedOut`].
     pub const fn within(&self, limit: Duration) -> SharedWithin<'_, 's, T, P> {
         SharedWithin { shared: self, limit: Some(limit) }
     }
@@ -214,8 +214,8 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
     }
 
     /// Starts an operation and waits for it, under the lock for a poll at a time. The operation is
-    /// a future's, which leaves no pointer to its memory in the endpoint: whoever has the lock can
-    /// do with that what he likes.
+    /// a future's, which leaves no pointer to its memory in the endpoint: the holder of the lock
+    /// can do with the endpoint what it likes.
     fn run(&self, mut operation: impl Operate<'s, T, P>) -> Result<Status, Error> {
         let mut endpoint = self.shared.lock();
         let begun = operation.start(&mut endpoint)?;

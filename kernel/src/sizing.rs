@@ -20,7 +20,7 @@
 //! pieces         the program's           groups that are no single stride                TooSmall beyond
 //! ```
 //!
-//! # Why nobody waits for ever
+//! # Why no rank waits for ever
 //!
 //! 1. *What arrives has a place.* A peer sends a message that can be matched only with a credit,
 //!    and credits are the slots set aside for it; so the transport's queue is always emptied by a
@@ -38,7 +38,7 @@
 //! 4. *A receive that a message held back would satisfy gets it.* If the envelopes of a peer are
 //!    full of others, it is matched at its sender
 //!    ([`protocols::overflow`](aldis_protocols::overflow)): one question a pair at a time, which
-//!    by 2. needs no slot; the message then goes as if announced, into the receive's own slot.
+//!    by 2. needs no slot; the message is then sent as if announced, into the receive's own slot.
 //!
 //! So the smallest legal storage runs every legal program that has no more operations under way at
 //! a time than the request table holds; more slots only make it faster. `tests/tests/sizing.rs`

@@ -27,7 +27,7 @@
 //!
 //! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times
 //! `peers`, and so on. [`sizing`](mod@crate::sizing) holds the rule that every storage is checked
-//! by when it is compiled, and why nobody waits for ever who keeps to it:
+//! by when it is compiled, and why no rank that keeps to it waits for ever:
 //!
 //! ```compile_fail,E0080
 //! // No place for a message that no receive waits for: "`envelopes` must be above zero".

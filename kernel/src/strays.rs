@@ -1,5 +1,5 @@
-//! Messages of collectives that met no receive, and the tags that they are compared with: what
-//! shows that ranks make unlike calls. For those who implement collectives; not in a `compact`
+//! Unexpected collective messages, which met no receive, and the tags that they are compared with:
+//! they show that ranks make unlike calls. For those who implement collectives; not in a `compact`
 //! build.
 
 use aldis_hal::{Cause, Platform, Transport};
@@ -54,7 +54,7 @@ impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
     /// The newest message in the context of `comm` that has met no receive yet and whose source and
     /// tag are (`is`) what is looked for, among the last `most` that have arrived and are there. It
     /// stays. `None` while two collectives that are under way on `comm` may have one number: a tag
-    /// does not tell calls apart then.
+    /// does not distinguish calls then.
     pub fn stray(&mut self, comm: &Comm, most: u64, is: impl Fn(Rank, Tag) -> bool) -> Option<(Rank, Tag)> {
         let engine = &mut self.within.endpoint.engine;
         engine.comms.coming_collective(comm)?;

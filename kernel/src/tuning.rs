@@ -10,7 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::error::Error;
 use crate::scope::Scope;
 
-/// Something of a layer above, known by its type: [`downcast_ref`](Any).
+/// A value of a layer above, known by its type: [`downcast_ref`](Any).
 pub type Tuning = &'static (dyn Any + Send + Sync);
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
@@ -20,8 +20,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.is_tuned = true;
     }
 
-    /// Replaces what holds for a communicator, and goes before what holds for all. Duplicates do
-    /// not inherit it.
+    /// Replaces what holds for a communicator, and takes precedence over what holds for all.
+    /// Duplicates do not inherit it.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.

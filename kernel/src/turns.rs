@@ -1,4 +1,4 @@
-//! Waiting: turns of poll and rest, the clock now and then, and what the platform is told of a wait
+//! Waiting: turns of poll and rest, the clock now and then, and the note to the platform of a wait
 //! that is long.
 
 use core::mem;
@@ -13,15 +13,15 @@ use crate::engine::Engine;
 /// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and
 /// it is looked at after each. A deadline is seen this much late at most.
 pub(crate) const POLLS_PER_TICK: u32 = 64;
-/// Idle polls after which the platform is told what this rank waits for: long enough to stay off
-/// the fast path.
+/// Idle polls after which the platform gets a note of what this rank waits for: long enough to stay
+/// off the fast path.
 pub(crate) const NOTE_AFTER: u32 = 128;
 
 /// Looks for a poll of the endpoint, in a wait for what one rank sends or what several write into
 /// memory: messages of others wait for less than a microsecond, and a look costs next to nothing.
 pub(crate) const LOOKS_A_POLL: u32 = 16;
 
-/// The polls of a blocking call so far, and the peer that the platform was told of.
+/// The polls of a blocking call so far, and the peer that the platform has a note of.
 #[derive(Default)]
 pub(crate) struct Turns {
     polls: u32,
@@ -30,9 +30,9 @@ pub(crate) struct Turns {
     noted: Noted,
 }
 
-/// Whom the platform was last told that this rank waits for: told anew when that changes, and taken
-/// back when the wait is over. 0 before it is told, 1 for any peer, two more than the peer, and all
-/// bits set once that may have changed.
+/// The peer that this rank waits for by the platform's last note: noted anew when that changes, and
+/// taken back when the wait is over. 0 before a note, 1 for any peer, two more than the peer, and
+/// all bits set once that may have changed.
 #[derive(Default)]
 pub(crate) struct Noted(u32);
 
@@ -49,14 +49,14 @@ impl Noted {
         }
     }
 
-    /// Something else may be waited for, also of the same peer.
+    /// Marks the note as old: something else may be waited for, also of the same peer.
     pub(crate) const fn expire(&mut self) {
         if self.0 != 0 {
             self.0 = u32::MAX;
         }
     }
 
-    /// Takes back what the platform was told.
+    /// Takes back the platform's note.
     #[inline]
     pub(crate) fn end(&mut self, platform: &mut impl Platform) {
         if mem::take(&mut self.0) != 0 {
@@ -144,7 +144,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         Ok(())
     }
 
-    /// Takes back what the platform was told, when the wait is over.
+    /// Takes back the platform's note, when the wait is over.
     #[inline]
     pub(crate) fn end(&mut self, turns: &mut Turns) {
         turns.noted.end(&mut self.endpoint.platform);

@@ -1,5 +1,5 @@
-//! Messages of datatypes (MPI 4.1, 3.2 and 5.1): data that lies scattered in memory goes straight
-//! into the transport's slots and comes straight out of them, without a buffer between.
+//! Messages of datatypes (MPI 4.1, 3.2 and 5.1): data that lies scattered in memory is packed
+//! straight into the transport's slots and comes straight out of them, without a buffer between.
 //!
 //! [`Typed`] is what an operation sends: memory, a count, a datatype. [`TypedMut`] is where it
 //! receives to. The types are those of a table that the endpoint is lent once, by
@@ -187,7 +187,7 @@ pub(crate) struct ElementsMut {
     place: Place,
 }
 
-/// Which elements of a memory.
+/// The elements of a memory that are meant.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     /// Displacement zero of the first element, from the start of the memory.
@@ -214,7 +214,8 @@ impl<'m> Typed<'m, &'m [u8]> {
 }
 
 impl<'m> Typed<'m, Sample<'m>> {
-    /// The same of lent memory, for calls of the scope that it is lent to.
+    /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
+    /// it is lent to.
     pub fn lent(memory: impl Into<Sample<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
         Self::of(memory.into(), Place::new(count, datatype))
     }
@@ -273,7 +274,8 @@ impl<'m> TypedMut<'m, &'m mut [u8]> {
 }
 
 impl<'m> TypedMut<'m, Loan<'m>> {
-    /// The same of lent memory, for calls of the scope that it is lent to.
+    /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
+    /// it is lent to.
     pub fn lent(memory: Loan<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
         Self::of(memory, Place::new(count, datatype))
     }

@@ -2,13 +2,13 @@
 //!
 //! Receives that copy nothing: the message is looked at where its sender has it, and given back.
 //!
-//! Nobody can make a sender wait for who looks at its memory: a call with a deadline, a scope that
-//! ends early, a rank that takes us for dead all have their memory back at once, and may write
+//! No receiver can make a sender wait while it looks at its memory: a call with a deadline, a scope
+//! that ends early, a rank that takes us for dead all have their memory back at once, and may write
 //! there. So there is no `&[E]` of a message that is borrowed. Its [`Elements`] are read one by
 //! one, or copied out, and [`View::finish`] tells whether they were the message all the while;
-//! whatever was read is bytes that somebody wrote, never undefined. A program that knows that its
-//! senders neither set deadlines nor end early has [`Elements::as_slice`], which is `unsafe` for
-//! that reason.
+//! whatever was read is bytes that some program wrote, never undefined. A program that knows that
+//! its senders neither set deadlines nor end early has [`Elements::as_slice`], which is `unsafe`
+//! for that reason.
 
 use core::fmt;
 use core::marker::PhantomData;
@@ -267,7 +267,7 @@ impl<T: Transport, P: Platform, E: FromBytes> View<'_, '_, T, P, E> {
 
 impl<T: Transport, P: Platform, E> Drop for View<'_, '_, T, P, E> {
     fn drop(&mut self) {
-        // Whoever wants to know asks by `finish`.
+        // A caller that wants to know asks by `finish`.
         let _ = self.give_back();
     }
 }

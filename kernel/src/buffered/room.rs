@@ -14,7 +14,7 @@ use crate::request::{InScope, Request, Requests};
 /// Messages in attached memory. All-zero is none.
 #[derive(Debug)]
 pub(crate) struct Buffered<'s> {
-    /// Those in the endpoint's memory.
+    /// The messages in the endpoint's memory.
     pub(super) messages: Ring<InScope>,
     /// The number of messages in any memory.
     pub(super) count: u32,
@@ -60,14 +60,14 @@ impl<'s> Engine<'s> {
         let context = request.key.context;
         let Self { comms, requests, buffered, .. } = self;
         let messages = own_memory(comms, context).map_or(&mut buffered.messages, |(_, own)| own);
-        // The ring is still at the message in front of the gap: if that has gone since, at the one
+        // The ring is still at the message in front of the gap: if that is over since, at the one
         // before it.
         messages.insert(requests, index);
         buffered.count = buffered.count.wrapping_add(1);
         buffered.release = Some(Self::release_buffered);
     }
 
-    /// A request that nobody owns is over: its room is free, if it has any.
+    /// Frees the room of a request without an owner that is over, if it has any.
     pub(crate) fn let_go(&mut self, index: u32) {
         if let Some(release) = self.buffered.release {
             release(self, index);

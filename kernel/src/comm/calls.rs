@@ -38,7 +38,7 @@ pub enum Members<I> {
         /// The ranks of its remote group come first.
         remote_first: bool,
     },
-    /// These processes, which are distinct.
+    /// A list of processes, which are distinct.
     These(I),
 }
 
@@ -64,8 +64,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// The first rank of a communicator - of an intercommunicator, of its local group, else of the
     /// other - that has the other byte order. Typed messages convert its numbers and nothing else
-    /// does, so whoever works on the bytes of others asks first: one look, unless some peer of the
-    /// job is so.
+    /// does, so a caller that works on the bytes of others asks first: one look, unless some peer
+    /// of the job is so.
     ///
     /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those
     /// that are not refuse.

@@ -5,9 +5,9 @@
 /// is above is for what else it tells, and for calls that name their own.
 pub const COLLECTIVES_MAX: u32 = 1 << 15;
 
-/// Calls that a rank may have made before another one makes the first of them. Who waits for
-/// nobody, as the root of a broadcast, gets ahead of those that it sends to until its messages have
-/// taken all envelopes there; they of others in turn.
+/// Calls that a rank may have made before another one makes the first of them. A rank that waits
+/// for no other, as the root of a broadcast, gets ahead of those that it sends to until its
+/// messages have taken all envelopes there; they get ahead of others in turn.
 #[cfg(not(feature = "compact"))]
 const AHEAD_MAX: u32 = COLLECTIVES_MAX / 2;
 
@@ -51,7 +51,7 @@ impl Numbers {
         number
     }
 
-    /// The same, which is not taken.
+    /// The next call's number, which is not taken.
     #[inline]
     pub(super) const fn coming(&self) -> u32 {
         self.calls & (COLLECTIVES_MAX - 1)
@@ -60,7 +60,7 @@ impl Numbers {
 
 #[cfg(not(feature = "compact"))]
 impl Numbers {
-    /// That of the next persistent collective, counted without end.
+    /// The number of the next persistent collective, counted without end.
     pub(super) const fn take_persistent(&mut self) -> u32 {
         let number = self.persistent;
         self.persistent = number.wrapping_add(1);

@@ -1,4 +1,4 @@
-//! Settings of a communicator, kept besides its groups: what this process was told about it. A
+//! Settings of a communicator, kept besides its groups: what this process was given for it. A
 //! column of the communicator table.
 
 use aldis_hal::{Cause, PeerId};
@@ -43,7 +43,7 @@ impl Comms<'_> {
         self.row(context).map(|row| &row.settings)
     }
 
-    /// The same, to be changed.
+    /// Returns the settings of a communicator, to be changed.
     pub(crate) fn settings_of(&mut self, context: u32) -> Option<&mut Settings> {
         let comm = self.handle(context)?;
         self.settings_mut(&comm).ok()

@@ -13,7 +13,7 @@ use crate::rank::WILD;
 use crate::request::{Key, Request, State};
 
 impl Engine<'_> {
-    /// Ends an announcement that nobody will receive: its data is asked for in no length by an
+    /// Ends an announcement that no receive will match: its data is asked for in no length by an
     /// orphan, so that the sender comes to its end. False if there is no request slot for that.
     pub(crate) fn turn_away_announced(&mut self, peer: PeerId, announcement: &Announcement) -> bool {
         if self.presence(peer).is_err() {

@@ -368,7 +368,7 @@ impl<'s> Comms<'s> {
     }
 }
 
-/// The processes of those members that are told by a communicator.
+/// The processes of those members that are named by a communicator.
 fn listed<'m, I>(
     rows: &[Row],
     pieces: &'m [Piece],

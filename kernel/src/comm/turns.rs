@@ -8,8 +8,8 @@
 //! for ever.
 //!
 //! Most processes make one communicator at a time, all with the same slots free. So a call whose
-//! order nobody knows yet may be promised one slot early, which no other call is offered meanwhile:
-//! where that is everybody's first, the first agreement is the last.
+//! order is not agreed yet may be promised one slot early, which no other call is offered
+//! meanwhile: where that is the first free slot of all, the first agreement is the last.
 
 /// The turn of a process.
 #[derive(Debug)]

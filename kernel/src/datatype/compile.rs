@@ -130,7 +130,7 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
         self.append(self.unfolded(item), before)
     }
 
-    /// The same stretch, of the parts of its part, where that is one stretch too.
+    /// Returns the stretch in terms of the parts of its part, where that is one stretch too.
     fn unfolded(&self, mut item: Item) -> Item {
         while let Some(inner) = self.unfolded_once(item) {
             item = inner;

@@ -197,8 +197,8 @@ impl Types<'_> {
         })
     }
 
-    /// The same data with other bounds (MPI 4.1, 5.1.7, `MPI_TYPE_CREATE_RESIZED`). Both may be
-    /// negative.
+    /// Makes a type of the same data with other bounds (MPI 4.1, 5.1.7, `MPI_TYPE_CREATE_RESIZED`).
+    /// Both may be negative.
     pub fn resized(
         &mut self,
         of: impl Into<Datatype>,
@@ -212,7 +212,7 @@ impl Types<'_> {
         })
     }
 
-    /// The same type under a handle of its own (MPI 4.1, 5.1.10, `MPI_TYPE_DUP`).
+    /// Makes a copy of a type under a handle of its own (MPI 4.1, 5.1.10, `MPI_TYPE_DUP`).
     pub fn duplicate(&mut self, of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_single(Combiner::Dup, of.into(), [], |single, writer| {
             single.grid(writer, Dimension::plain(1, 0))

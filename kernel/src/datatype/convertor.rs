@@ -69,8 +69,8 @@ impl Convertor {
         Ok(Self { datatype, form, count, origin: 0, position: 0, len })
     }
 
-    /// The same with the type's origin at another address than the start of the memory: before it
-    /// if that is negative.
+    /// Sets the type's origin to another address than the start of the memory: before it if that is
+    /// negative.
     #[must_use]
     pub const fn with_origin(self, origin: isize) -> Self {
         Self { origin, ..self }

@@ -17,7 +17,7 @@ pub enum Form {
     /// The bytes of memory of a machine whose words (`usize`, `isize`) have four bytes, in the byte
     /// order of this one.
     Narrow,
-    /// The same in the other byte order.
+    /// The bytes of memory of such a machine in the other byte order.
     NarrowSwapped,
     /// Big-endian, with fixed widths (MPI 4.1, I/O, "external32"): for files, and for peers that
     /// are unlike.
@@ -145,9 +145,9 @@ impl Element {
     }
 
     /// Puts bytes of an element's external form, from byte `first` on, where they belong in memory.
-    /// A value that is too wide for memory is refused, and told as far as it has come. Bytes that
-    /// come without the others are refused as far as they show it by themselves: surplus ones must
-    /// be zero, or all ones in a signed type.
+    /// A value that is too wide for memory is refused, and reported as far as it has come. Bytes
+    /// that come without the others are refused as far as they show it by themselves: surplus ones
+    /// must be zero, or all ones in a signed type.
     pub(super) fn decode(&self, first: usize, external: &[u8], memory: &mut [u8]) -> Result<(), Cause> {
         let bytes =
             (first..self.external).zip(external).map(|(index, &byte)| (self.significance(index), byte));

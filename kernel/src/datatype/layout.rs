@@ -57,7 +57,7 @@ impl Layout {
         unlike: false,
     };
 
-    /// That of a basic type.
+    /// The layout of a basic type.
     pub(super) fn of(basic: Basic) -> &'static Self {
         #[expect(clippy::indexing_slicing, reason = "when this is compiled, and never later")]
         static ALL: [Layout; Basic::ALL.len()] = {

@@ -99,11 +99,11 @@
 //! Types refer to the types that they are made of and count those references: a freed type keeps
 //! its slot and words until nothing is made of it, as MPI 4.1, 5.1.9 demands. Copying descriptions
 //! instead would be as simple, but costs the words again at every use, and compilation hardly needs
-//! the parts anyway. Words have no holes: when a type goes, those behind it move down.
+//! the parts anyway. Words have no holes: when a type is freed, those behind it move down.
 //!
 //! The packed stream of (type, count) has positions. A convertor is one; a call walks down from
 //! there with a fixed array of [`DEPTH_MAX`] frames, by division in grids and by bisection in
-//! lists. So pieces may be packed in any order, by whoever holds the sixty-four bytes, and nothing
+//! lists. So pieces may be packed in any order, by any holder of the sixty-four bytes, and nothing
 //! needs to be undone when a piece is lost.
 //!
 //! Limits: sizes, extents and displacements of 63 bits, checked when a type is made; memory checked

@@ -240,9 +240,9 @@ impl Types<'_> {
         self.view().child(datatype).map(|_| Committed(datatype))
     }
 
-    /// Holds a type once more: it takes one [`free`](Self::free) more to end it. For whoever keeps
-    /// the handle while its owner may free it, as a pending operation does. Of a basic type this
-    /// does nothing.
+    /// Holds a type once more: it takes one [`free`](Self::free) more to end it. For a caller that
+    /// keeps the handle while its owner may free it, as a pending operation does. Of a basic type
+    /// this does nothing.
     pub fn retain(&mut self, datatype: impl Into<Datatype>) -> Result<(), Cause> {
         match self.view().child(datatype.into())? {
             Child::Basic(_) => Ok(()),
@@ -291,8 +291,8 @@ impl Types<'_> {
         is_tight || heads.credit >= steps.saturating_add(heads.unowned_len)
     }
 
-    /// Lets go of all freed types but these that messages hold: whoever knows the messages under
-    /// way tells what they are of.
+    /// Lets go of all freed types but these that messages hold: the caller, which knows the
+    /// messages under way, lists what they are of.
     pub(crate) fn hold_only(&mut self, held: impl Iterator<Item = Held>) {
         let mut next = self.heads.unowned;
         while let Some(entry) = next.get().and_then(|slot| self.entries.get_mut(slot as usize)) {
@@ -355,7 +355,7 @@ impl Types<'_> {
         }
     }
 
-    /// Takes back a slot that nobody names: lets its parts go, some of which may be dead by that.
+    /// Takes back a slot that nothing names: lets its parts go, some of which may be dead by that.
     fn reap(&mut self, slot: u32, dead: &mut Link) {
         self.remove(slot);
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };

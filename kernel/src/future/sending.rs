@@ -48,7 +48,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Sending<'a, 'e, 's, T, P> {
         Self { ticket: Ticket::new(futures), call: Send { comm: *comm, data, to, tag, mode } }
     }
 
-    /// The same with a deadline, from the first poll on: it fails with
+    /// Sets a deadline, from the first poll on: it fails with
     /// [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
     pub const fn within(mut self, limit: Duration) -> Self {
         self.ticket.within(limit);
@@ -88,8 +88,8 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Returns true if a message could go out at once. If not, nothing has been done, and what is
-    /// wrong with it is found by putting it in line.
+    /// Returns true if a message could be sent at once. If not, nothing has been done, and what is
+    /// wrong with it is found by queueing it.
     fn sent_now(&mut self, comm: &Comm, data: &[u8], to: Rank, tag: Tag) -> bool {
         let Self { engine, transport, .. } = self;
         let Ok(target) = engine.target(comm, to, tag) else { return false };

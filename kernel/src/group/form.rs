@@ -140,7 +140,7 @@ fn holding(pieces: &[Piece], rank: u32) -> Option<&Piece> {
     pieces.get(after.checked_sub(1)?)
 }
 
-/// Which element of `first, first + stride, ..` (`size` of them) the process is.
+/// Returns the index of the process in `first, first + stride, ..` (`size` of them).
 fn position(process: u32, first: u32, stride: u32, size: u32) -> Option<u32> {
     let distance = i64::from(process) - i64::from(first);
     let position = match i64::from(stride.cast_signed()) {

@@ -75,8 +75,8 @@ impl Group<'_> {
         }
     }
 
-    /// Which ranks in `other` the processes with these ranks have; none for those that are not in
-    /// it (MPI_Group_translate_ranks).
+    /// Returns the ranks in `other` of the processes with these ranks; none for those that are not
+    /// in it (MPI_Group_translate_ranks).
     ///
     /// # Errors
     /// [`Cause::LengthMismatch`] if the result has another length, [`Cause::RankOutOfRange`].

@@ -1,4 +1,4 @@
-//! The short ways of typed messages: of elements that lie in one piece, in the form of both sides,
+//! The fast paths of typed messages: of elements that lie in one piece, in the form of both sides,
 //! which is what most are. See [`at_once`](crate::at_once).
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};

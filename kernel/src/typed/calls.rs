@@ -197,7 +197,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(started)
     }
 
-    /// Starts a typed receive. The caller answers for the memory: nobody else touches it until the
+    /// Starts a typed receive. The caller answers for the memory: nothing else touches it until the
     /// request is complete or abandoned.
     fn start_recv_typed(
         &mut self,

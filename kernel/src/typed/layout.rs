@@ -78,7 +78,7 @@ impl Layout {
         Ok(())
     }
 
-    /// The same data, packed into `room`.
+    /// Returns the data packed into `room`.
     pub(super) fn packed_into(mut self, types: &Types<'_>, room: Buffer) -> Result<Self, Cause> {
         room.change(|stream| self.pack(types, 0, stream))?;
         Ok(Self { memory: room, packed: true, ..self })

@@ -1,5 +1,5 @@
-//! In an image that is to be small there are no short ways of typed messages: what `at_once.rs`
-//! has, without any of it.
+//! In an image that is to be small there are no fast paths of typed messages: the functions of
+//! `at_once.rs`, which do nothing here.
 
 use aldis_hal::{Cause, Handle, PeerId, Platform, Transport};
 

@@ -150,7 +150,8 @@ impl Engine<'_> {
         })
     }
 
-    /// The channel in slot `index` cannot be packed: its round fails, and its receiver is told.
+    /// Gives up the channel in slot `index`, which cannot be packed: its round fails, and its
+    /// receiver is notified.
     pub(super) fn give_up_channel(&mut self, index: u32, cause: Cause) -> Turn {
         if let Some(request) = self.requests.at(index)
             && let Machine::PartSend(channel) = request.machine

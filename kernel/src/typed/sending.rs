@@ -55,7 +55,8 @@ impl Engine<'_> {
 
     /// Puts a typed message on the wire as a whole, or announces it, by the rules for any other.
     /// One that is too long for the transport with its label is announced; and so is one with a
-    /// number that the peer's words cannot hold, so that its receiver is told when it asks for it.
+    /// number that the peer's words cannot hold, so that its receiver gets the error when it asks
+    /// for it.
     pub(super) fn inject_typed(
         &mut self,
         wire: &mut dyn Wire,
@@ -65,7 +66,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
         let (key, len) = (request.key, request.buffer.len());
         let checked = matches!(&request.backing, Backing::Typed(layout) if layout.is_checked());
-        // What is not checked needs no label: the signature goes in the header.
+        // What is not checked needs no label: the signature is sent in the header.
         let signature = if checked { None } else { self.label_typed(own.slot).signature() };
         let (kind, before) =
             if signature.is_some() { (Kind::Signed, 0) } else { (Kind::Labelled, LABEL_BYTES) };
@@ -151,7 +152,7 @@ impl Engine<'_> {
     }
 
     /// Gives up a message that cannot be packed, for a number that does not fit or since its type
-    /// is not in the table any more: the receiver is told.
+    /// is not in the table any more: the receiver gets the error.
     fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
         let Some(request) = self.requests.at(index) else { return Turn::Sent };
         let Machine::Send(sender) = &mut request.machine else { return self.give_up_channel(index, cause) };

@@ -39,13 +39,13 @@ impl Width {
 pub enum Halves {}
 
 impl Halves {
-    /// That of this processor.
+    /// The conversion of this processor, if it has one.
     #[inline(always)]
     pub const fn of_processor() -> Option<Self> {
         None
     }
 
-    /// The same values.
+    /// Returns the same values as floats of 32 bits.
     pub const fn widen(self, _: [u16; 8]) -> [f32; 8] {
         match self {}
     }

@@ -119,13 +119,13 @@ fn level() -> Level {
 pub struct Halves(());
 
 impl Halves {
-    /// That of this processor.
+    /// The conversion of this processor, if it has one.
     #[inline]
     pub fn of_processor() -> Option<Self> {
         (Width::widest().0 >= Level::Avx2).then_some(Self(()))
     }
 
-    /// The same values; of a NaN, a quiet one.
+    /// Returns the same values as floats of 32 bits; of a NaN, a quiet one.
     #[inline(always)]
     pub fn widen(self, halves: [u16; 8]) -> [f32; 8] {
         // SAFETY: who has a `Halves` has a processor with F16C.
