@@ -45,7 +45,7 @@ pub const TIMEOUT_VARIABLE: &str = "ALDIS_JOIN_TIMEOUT";
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 
 /// A rank's membership of its job: what to tell the launcher in the end. Dropping it without a last
-/// word makes the launcher end the job when the process ends.
+/// message makes the launcher end the job when the process ends.
 #[derive(Debug)]
 pub struct Job {
     rank: u32,

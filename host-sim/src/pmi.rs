@@ -13,7 +13,7 @@
 //! store        get_my_kvsname                    job-getid
 //! values       put, get                          kvs-put, kvs-get
 //! fence        barrier_in                        kvs-fence
-//! last word    finalize | abort                  finalize | abort
+//! last message finalize | abort                  finalize | abort
 //! ```
 //!
 //! Both are told at length in MPICH's `src/pmi/maint/pmi-1.1.txt` and `pmi-2.0.txt`. Version 1 is

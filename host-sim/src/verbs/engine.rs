@@ -41,7 +41,8 @@ pub(super) const SLOT_BYTES: usize = 16 << 10;
 /// Messages to or from a peer that can be under way.
 const WINDOW: u16 = 16;
 /// Messages besides that tell limits alone. A peer tells one when half of the window is free again,
-/// and no more than twice before it has to hear of this side; one more is on its way to be counted.
+/// and no more than twice before it must receive something of this side; one more is on its way to
+/// be counted.
 const BARE_MAX: u16 = 3;
 /// Messages to or from a peer, all together.
 const MESSAGES: u32 = WINDOW as u32 + BARE_MAX as u32;
@@ -52,9 +53,9 @@ const PROBES: u32 = 1;
 const SENDS: u32 = MESSAGES + PROBES + 2 * ORDERS * REQUESTS_OF_ORDER;
 /// The least time between two looks at whether peers and the device live, in nanoseconds.
 pub(super) const PROBE_NS: u64 = 500_000_000;
-/// Words to a peer that can be under way, and the bytes of the longest.
+/// Control messages to a peer that can be under way.
 const WORDS: usize = 4;
-/// Polls that find something, after which words are listened for all the same.
+/// Polls that find something, after which control messages are looked for all the same.
 const BUSY_POLLS: u32 = 16;
 /// Bytes that are asked for inline.
 const INLINE_BYTES: u32 = 64;
@@ -81,7 +82,7 @@ pub(super) struct Engine {
     due: Due,
     /// Peers that can be connected to at a time.
     connections_most: usize,
-    /// Polls since words were last listened for.
+    /// Polls since control messages were last looked for.
     busy: u32,
     probed: Instant,
     watch: Watch,
@@ -171,8 +172,8 @@ impl Engine {
         }
     }
 
-    /// From here on this life of a peer is talked to; what there was of another is dropped without
-    /// a word.
+    /// Introduces this life of a peer, as the one to connect to; what there was of another is
+    /// dropped without a message.
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         let address = Address::decode(address, self.here().config.mode).ok_or(Cause::Unreachable)?;
         let row = self.peers.get_mut(peer.index()).filter(|_| peer != self.me).ok_or(Cause::Unreachable)?;

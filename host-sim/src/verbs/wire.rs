@@ -114,7 +114,7 @@ impl Wire {
         }
     }
 
-    /// This life of `peer`, at this address, is the one to talk to from here on.
+    /// Introduces this life of `peer`, at this address, as the one to connect to from here on.
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
         let way = Way::new(&self.here.domain, &self.here.choice, address.gid, address.lid);
         self.ethernet.nic_mut().route(peer, way.map_err(|_| Cause::Unreachable)?, address.number);

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::dice::Dice;
 
-/// A transport between ranks, and the option that tells the launcher so.
+/// A transport between ranks, and the options that ask the launcher for it.
 pub(crate) struct Kind {
     pub(crate) name: &'static str,
     pub(super) options: &'static [&'static str],

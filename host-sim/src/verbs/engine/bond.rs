@@ -8,13 +8,13 @@
 //!   | -- go -----------------------------> |  may use it
 //! ```
 //!
-//! Words come in order, each once, from the life of the peer that was introduced. Each connection
-//! of a lane has a higher serial number than those before: an even one if the lower rank offered
-//! it, an odd one if the higher did. Whatever is said of one says that all with lower numbers are
-//! over. So both sides decide alike between two offers that cross: for the higher number. Either
-//! side may end it at any time; then it is made anew when it is needed again.
+//! Control messages come in order, each once, from the life of the peer that was introduced. Each
+//! connection of a lane has a higher serial number than those before: an even one if the lower rank
+//! offered it, an odd one if the higher did. Whatever is said of one says that all with lower
+//! numbers are over. So both sides decide alike between two offers that cross: for the higher
+//! number. Either side may end it at any time; then it is made anew when it is needed again.
 //!
-//! The tests take two sides through every order of needs, ends and words.
+//! The tests take two sides through every order of needs, ends and messages.
 
 #[cfg(test)]
 mod tests;
@@ -46,7 +46,7 @@ pub(super) enum State {
     Refused,
 }
 
-/// The news that a word has brought.
+/// The news that a control message has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum News<E> {
     Nothing,
@@ -67,7 +67,8 @@ pub(super) struct Bond<E> {
     state: State,
     end: Option<E>,
     serial: u16,
-    /// The word that the peer is to be told next. A later word says all that an earlier one did.
+    /// The control message that the peer is to be sent next. A later one says all that an earlier
+    /// one did.
     say: Option<Word>,
 }
 
@@ -89,17 +90,17 @@ impl<E: End> Bond<E> {
         self.end.as_mut()
     }
 
-    /// Takes the next word for the peer.
+    /// Takes the next control message for the peer.
     pub(super) const fn word(&mut self) -> Option<Word> {
         self.say.take()
     }
 
-    /// Gives one back that could not be said yet, unless it has been overtaken.
+    /// Gives one back that could not be sent yet, unless it has been overtaken.
     pub(super) fn unsay(&mut self, word: Word) {
         self.say.get_or_insert(word);
     }
 
-    /// Returns true if no word is still to be said.
+    /// Returns true if no control message is still to be sent.
     pub(super) const fn is_silent(&self) -> bool {
         self.say.is_none()
     }
@@ -187,7 +188,7 @@ impl<E: End> Bond<E> {
         News::Opened
     }
 
-    /// The peer has given up what it offered before it heard of the answer, and may offer it once
+    /// The peer has given up what it offered before it received the answer, and may offer it once
     /// more.
     pub(super) fn lapse(&mut self, serial: u16) {
         if self.state == State::Answered && self.serial == serial {

@@ -20,7 +20,7 @@ pub(super) const ORDERS: u32 = 16;
 /// This side of it.
 pub(super) struct Direct {
     pub(super) bond: Bond<DirectPair>,
-    /// A post was refused since the sink last heard that the peer is ready.
+    /// A post was refused since the sink was last told that the peer is ready.
     waiting: bool,
     /// Orders that were cut off, to be told. At most [`ORDERS`]: nothing is posted before all are
     /// told.
@@ -55,7 +55,7 @@ impl Direct {
         let can_post = self.cut_off.is_empty()
             && match self.bond.state() {
                 State::Offered | State::Answered => false,
-                // The next attempt hears why, or offers.
+                // The next attempt fails with the reason, or offers.
                 State::Closed | State::Refused => true,
                 State::Open => self.bond.end().is_some_and(DirectPair::has_room),
             };

@@ -1,5 +1,5 @@
-//! The carriers of what ranks say to each other of connections: a small contract, and those who
-//! keep it.
+//! The carriers of the control messages between ranks about connections: a small contract, and its
+//! implementations.
 //!
 //! [`Wire`] does it out of band, by datagrams to the queue pair that a rank's card tells. [`Rdma`]
 //! has it done by the system's connection manager (rdma_cm), by the address and the port that the
@@ -34,34 +34,34 @@ pub(super) enum Heard {
 /// The events that have come, in order.
 pub(super) type News = VecDeque<(PeerId, Heard)>;
 
-/// Carries words between the lives of ranks: in order, each once, or the peer is lost.
+/// Carries control messages between the lives of ranks: in order, each once, or the peer is lost.
 pub(super) trait Manager {
     /// Returns what a card says of this rank, so that others reach it; nothing of how memory is
     /// flushed.
     fn address(&self) -> Address;
 
-    /// This life of `peer`, at this address, is the one to talk to from here on.
+    /// Introduces this life of `peer`, at this address, as the one to connect to from here on.
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause>;
 
-    /// Tells it a word, now or soon.
+    /// Sends it a control message, now or soon.
     fn say(&mut self, peer: PeerId, word: &Word) -> Post;
 
-    /// Hears what peers say, in about so many events.
+    /// Receives what peers send, in about so many events.
     fn listen(&mut self, budget: u32, now: Instant, heard: &mut News);
 
-    /// All that a peer has said was heard, and answered if there was an answer.
+    /// Notes that all that a peer has sent was received, and answered if there was an answer.
     fn settle(&mut self, _peer: PeerId) {}
 
-    /// Has the device tell of the next word, if it is the device that carries them.
+    /// Has the device tell of the next control message, if it is the device that carries them.
     fn arm(&mut self) {}
 
-    /// A file besides the device's that can be read when there is something to hear.
+    /// A file besides the device's that can be read when there is something to receive.
     fn file(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 
-    /// Returns the line that knows how a queue pair gets to the other end that `word` names; `None`
-    /// if the peer's card tells that.
+    /// Returns the connection that knows how a queue pair gets to the other end that `word` names;
+    /// `None` if the peer's card tells that.
     fn line(&self, _peer: PeerId, _word: &Word) -> Option<&Line> {
         None
     }

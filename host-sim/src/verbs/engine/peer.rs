@@ -42,13 +42,13 @@ pub(super) struct Peer {
     pub(super) expected: bool,
     /// Set while it is being asked.
     probed: bool,
-    /// A post was refused since the sink last heard that the peer is ready.
+    /// A post was refused since the sink was last told that the peer is ready.
     pub(super) waiting: bool,
     /// Its loss is to be told.
     pub(super) lost: bool,
 }
 
-/// The state of a peer: whether it can be talked to.
+/// The state of a peer: whether it can be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum State {
     Unknown,
@@ -90,7 +90,7 @@ impl Peer {
     }
 
     /// Gives up the peer: nothing more goes to it or comes from it. Its queue pairs are destroyed,
-    /// so that the device touches its memory no more, and the peer hears of it.
+    /// so that the device touches its memory no more, and the peer is told of it.
     pub(super) fn part(&mut self, cause: Cause) {
         if self.state == State::Known {
             (self.state, self.lost) = (State::Gone(cause), true);
@@ -172,7 +172,7 @@ impl Peer {
         }
     }
 
-    /// Says what the peer has to hear: of the connections, by `say`, and a limit that no message
+    /// Sends what the peer is to be told: of the connections, by `say`, and a limit that no message
     /// has told it.
     pub(super) fn speak(&mut self, mut say: impl FnMut(&Word) -> Post) {
         let Self { bond, direct, .. } = self;
@@ -207,7 +207,7 @@ impl Peer {
             && !self.grant.is_due()
     }
 
-    /// Tells the sink what it has to hear of `peer`, in at most so many events: what was cut off,
+    /// Tells the sink the events of `peer`, in at most so many events: what was cut off,
     /// the peer's loss, and that it can be sent to again.
     pub(super) fn tell<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
         let mut events = 0;

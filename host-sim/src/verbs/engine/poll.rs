@@ -114,7 +114,7 @@ impl Engine {
         }
     }
 
-    /// Hears what peers say of connections. A new queue pair has to be told from all that there
+    /// Receives what peers say of connections. A new queue pair has to be told from all that there
     /// have been.
     fn listen(&mut self, budget: u32, now: Instant) {
         if self.heard.is_empty() {
@@ -163,7 +163,7 @@ impl Engine {
         }
     }
 
-    /// Connects to a peer if that is needed, says what it has to hear, and tells the sink, in at
+    /// Connects to a peer if that is needed, sends what it is to be told, and tells the sink, in at
     /// most so many events.
     fn serve<S: Sink>(&mut self, peer: PeerId, budget: u32, sink: &mut S) -> u32 {
         self.connect(peer);

@@ -1,8 +1,8 @@
-//! The words that ranks say to each other of their connections.
+//! The control messages that ranks exchange about their connections.
 
 use aldis_hal::cause::Malformed;
 
-/// Bytes of a word.
+/// Bytes of a control message.
 pub(super) const WORD_BYTES: usize = 8;
 
 /// One of the two connections with a peer.
@@ -14,7 +14,7 @@ pub(super) enum Lane {
     Memory = 1,
 }
 
-/// The kind of a word: what is said of the connection.
+/// The kind of a control message: what it says of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Kind {
     /// Here is a queue pair for it.
@@ -25,11 +25,11 @@ pub(super) enum Kind {
     Go = 3,
     /// The connection is closed.
     Close = 4,
-    /// There will be none: the device of the one who was offered it cannot.
+    /// There will be none: the device of the rank that was offered it cannot.
     Refuse = 5,
 }
 
-/// A word that a peer is told of a connection.
+/// A control message to a peer about a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Word {
     pub(super) lane: Lane,
@@ -43,7 +43,7 @@ pub(super) struct Word {
 }
 
 impl Word {
-    /// Returns a word that names no queue pair.
+    /// Returns a control message that names no queue pair.
     pub(super) const fn bare(lane: Lane, kind: Kind, serial: u16) -> Self {
         Self { lane, kind, serial, depth: 0, number: 0 }
     }

@@ -172,7 +172,7 @@ impl Drop for Events {
 }
 
 /// A connection in the hands of the system's manager, or what listens for them. Dropped, the other
-/// side hears of it.
+/// side is told of it.
 #[derive(Debug)]
 pub(in crate::verbs) struct Line {
     line: *mut ffi::rdma_cm_id,
@@ -187,7 +187,7 @@ pub(in crate::verbs) struct Offered {
 }
 
 impl Line {
-    /// Creates a line that nothing has been done with.
+    /// Creates a connection that nothing has been done with.
     pub(in crate::verbs) fn new(events: &Rc<Events>, mark: usize) -> Result<Self, VerbsError> {
         let mut line = ptr::null_mut();
         let context = mark as *mut c_void;
@@ -240,7 +240,7 @@ impl Line {
         done("rdma_connect", unsafe { ffi::rdma_connect(self.line, &mut wanted) })
     }
 
-    /// Accepts what was asked, and says this. What the other side has done meanwhile is heard of;
+    /// Accepts what was asked, and sends this. Events tell what the other side has done meanwhile;
     /// so it is with the next three.
     pub(in crate::verbs) fn accept(&self, offered: Offered, letter: &[u8]) {
         let mut wanted = parameters(offered, letter);
@@ -248,7 +248,7 @@ impl Line {
         unsafe { ffi::rdma_accept(self.line, &mut wanted) };
     }
 
-    /// Does not want what was asked or answered, and says this.
+    /// Rejects what was asked or answered, and sends this.
     pub(in crate::verbs) fn reject(&self, letter: &[u8]) {
         let length = letter.len().min(LETTER_BYTES) as u8;
         // SAFETY: it is open, and so many bytes are read before the call returns.

@@ -33,7 +33,8 @@ impl End for Fake {
     }
 }
 
-/// A side: its bond, what is on its way to it, and how often it may still need one, and end it.
+/// A side: its connection, what is on its way to it, and how often it may still need one, and end
+/// it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Side {
     bond: Bond<Fake>,
@@ -108,7 +109,7 @@ impl World {
         if one.bond.state() == State::Open && other.bond.state() == State::Open {
             let ends = [one, other].map(|side| side.bond.end().unwrap());
             let agree = ends[0].to == ends[1].number && ends[1].to == ends[0].number;
-            // Unless one of them is about to hear that its connection is over.
+            // Unless one of them is about to learn that its connection is over.
             let is_over = |side: &Side, of: &Side| !of.bond.is_silent() || !side.words.is_empty();
             assert!(agree || is_over(one, other) || is_over(other, one), "{self:?}");
         }
@@ -123,8 +124,8 @@ impl World {
     }
 }
 
-/// Whatever both need and end, in whatever order: when all words are heard, both have the same
-/// connection or none.
+/// Whatever both need and end, in whatever order: when all control messages are received, both have
+/// the same connection or none.
 #[test]
 fn both_sides_come_to_agree_in_every_order() {
     let mut states = 0;

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! Refusing is a rejection (REJ), closing a disconnection (DREQ), or a rejection before it is made.
-//! What [`Bond`](super::super::bond) wants of words is kept so: a request that finds no answer is
-//! made again, under the same number, for as long as a peer may compute; so an answer may be asked
-//! for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no answer
-//! itself; who reads it after all, because it has computed for so long, asks again.
+//! What [`Bond`](super::super::bond) wants of control messages is kept so: a request that finds no
+//! answer is made again, under the same number, for as long as a peer may compute; so an answer may
+//! be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no
+//! answer itself; a peer that reads it after all, because it has computed for so long, asks again.
 //!
 //! The tests take two sides through every order of steps, with what is not answered in time.
 
@@ -34,7 +34,7 @@ const ANSWER_NS: u64 = Duration::from_secs(64).as_nanos() as u64;
 /// The time after which what could not be asked is asked again.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// A connection as the system makes it; dropped, the other side hears of it.
+/// A connection as the system makes it; dropped, the other side is told of it.
 pub(super) trait Connecting: Sized {
     /// The data that a new connection needs.
     type To;
@@ -42,10 +42,10 @@ pub(super) trait Connecting: Sized {
     /// Begins to look for the way to a peer.
     fn resolve(to: &Self::To) -> Result<Self, Cause>;
     fn route(&self) -> Result<(), Cause>;
-    /// Asks for a connection with the queue pair of a word.
+    /// Asks for a connection with the queue pair of a control message.
     fn ask(&self, letter: &Letter) -> Result<(), Cause>;
-    /// Accepts it, with another, and so many reads. If who asked has given it up meanwhile, that
-    /// will be heard.
+    /// Accepts it, with another, and so many reads. If the peer that asked has given it up
+    /// meanwhile, an event will tell.
     fn accept(&self, letter: &Letter, depth: u8);
     fn reject(&self, letter: &Letter);
     fn establish(&self);
@@ -54,7 +54,7 @@ pub(super) trait Connecting: Sized {
     fn key(&self) -> usize;
 }
 
-/// Between whom it is.
+/// The two ranks of a connection, and the time.
 pub(super) struct Parties<'a, L: Connecting> {
     /// This rank and the peer.
     pub(super) ranks: (PeerId, PeerId),
@@ -64,7 +64,7 @@ pub(super) struct Parties<'a, L: Connecting> {
     pub(super) now: Instant,
     /// The time for which a peer may not answer.
     pub(super) patience_ns: u64,
-    /// The time before `now` for which nothing was heard here.
+    /// The time before `now` for which no event was looked for here.
     pub(super) deaf_ns: u64,
 }
 
@@ -75,9 +75,9 @@ enum Stage {
     Routing,
     Asked,
     Later(Instant),
-    /// The peer has answered this side's request, and the bond has heard so.
+    /// The peer has answered this side's request, and the bond was told.
     Replied,
-    /// The peer has asked, and the bond has heard so.
+    /// The peer has asked, and the bond was told.
     Asking,
     /// This side has answered.
     Answered,
@@ -88,7 +88,7 @@ enum Stage {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Call<L> {
     now: Option<Current<L>>,
-    /// A line that is being ended.
+    /// A connection that is being ended.
     parting: Option<L>,
 }
 
@@ -109,7 +109,7 @@ impl<L: Connecting> Call<L> {
         Self { now: None, parting: None }
     }
 
-    /// Says a word of this side.
+    /// Carries out a control message of this side.
     pub(super) fn say(&mut self, word: &Word, parties: &Parties<'_, L>) {
         match word.kind {
             Kind::Offer => {
@@ -142,7 +142,7 @@ impl<L: Connecting> Call<L> {
         }
     }
 
-    /// The connection that a word is about, if it is at this stage.
+    /// The connection that a control message is about, if it is at this stage.
     fn at(&mut self, word: &Word, stage: Stage) -> Option<&mut Current<L>> {
         self.now.as_mut().filter(|now| now.stage == stage && now.word.serial == word.serial)
     }
@@ -185,14 +185,15 @@ impl<L: Connecting> Call<L> {
         tell(Heard::Word(word));
     }
 
-    /// The bond has nothing to say to what was asked: it is about one that is over.
+    /// Rejects what was asked, to which the bond has no answer: it is about one that is over.
     pub(super) fn settle(&mut self, parties: &Parties<'_, L>) {
         if let Some(Current { stage: Stage::Asking, word, .. }) = self.now {
             self.retire(Some(&parties.letter(&Word::bare(word.lane, Kind::Close, word.serial))));
         }
     }
 
-    /// Returns the line that knows the way for a queue pair to the other end that a word names.
+    /// Returns the connection that knows the way for a queue pair to the other end that a control
+    /// message names.
     pub(super) fn line(&self, word: &Word) -> Option<&L> {
         let now = self.now.as_ref().filter(|now| now.word.serial == word.serial);
         now.filter(|now| matches!(now.stage, Stage::Replied | Stage::Asking))?.line.as_ref()
@@ -272,8 +273,8 @@ impl<L: Connecting> Call<L> {
                 self.now = None;
                 tell(Heard::Word(closed));
             }
-            // Who asked has given it up, or does not read: the bond's answer, if there is one, will
-            // be asked for again.
+            // The peer that asked has given it up, or does not read: the bond's answer, if there is
+            // one, will be asked for again.
             (What::Rejected { .. } | What::Unreachable, Stage::Asking | Stage::Answered) => {
                 self.now = None;
                 tell(Heard::Lapsed(lane, serial));

@@ -1,5 +1,5 @@
-//! The letter that goes with each step of a connection that rdma_cm makes: a word, from which life
-//! to which.
+//! The letter that goes with each step of a connection that rdma_cm makes: a control message, from
+//! which life to which.
 
 use aldis_hal::{Epoch, PeerId};
 
@@ -11,7 +11,7 @@ const MARK: u32 = 0xA1D1_5C01;
 /// Bytes of it.
 const BYTES: usize = 4 + 4 + 4 + 4 + WORD_BYTES;
 
-/// A word, from this life of a rank to that of the reader.
+/// A control message, from this life of a rank to that of the reader.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Letter {
     pub(super) from: PeerId,

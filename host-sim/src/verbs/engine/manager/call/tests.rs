@@ -104,7 +104,7 @@ impl End for Queues {
     }
 }
 
-/// A thing that a side has still to hear, about the connection of that number.
+/// An event that a side has still to receive, about the connection of that number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Told {
     Request(Word),
