@@ -34,7 +34,7 @@ use crate::select::{Choice, Options};
 pub static ALGORITHMS: [Candidate; 7] =
     [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck::<2>, &Bruck::<4>, &Bruck::<8>];
 
-/// Those for blocks of unlike lengths, and of unlike elements.
+/// The algorithms for blocks of unlike lengths, and of unlike elements.
 pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
 
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`

@@ -35,8 +35,8 @@ impl<'m, E: Element> Blockwise<'m, E> {
         Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch, kernel: None }
     }
 
-    /// The same where `root` alone has a block for every rank, divided like this, and every other
-    /// rank its own.
+    /// A call without input where `root` alone has a block for every rank, divided like this, and
+    /// every other rank its own.
     pub(crate) fn rooted(
         operation: Operation,
         (comm, root): (&Comm, Rank),
@@ -168,7 +168,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
     }
 }
 
-/// Goes on to the number of the call after this one, which had no message.
+/// Advances to the number of the call after this one, which had no message.
 fn skip<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
     endpoint.skip_collective(comm).map_err(|cause| Error::new(Operation::Gatherv, cause).on(comm))
 }

@@ -1,4 +1,4 @@
-//! Whom blocking collectives can be called on.
+//! The callers of blocking collectives.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Failure, Scope, Within};

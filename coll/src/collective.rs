@@ -122,7 +122,7 @@ pub(crate) struct Memory<'scope> {
 #[derive(Clone, Copy)]
 pub(crate) struct Lasting<'scope> {
     input: Sample<'scope>,
-    /// The same, if it may be edited between starts.
+    /// The input as memory that may be edited between starts, if it may.
     #[cfg_attr(feature = "compact", expect(dead_code, reason = "nothing is started again"))]
     lent: Option<Loan<'scope>>,
     layouts: [Layout<'scope>; 2],
@@ -145,10 +145,10 @@ pub(crate) struct Planned {
     /// True if the call only makes it, to be started later.
     #[cfg(not(feature = "compact"))]
     persistent: bool,
-    /// True if it goes the way of a blocking call, however it is started.
+    /// True if it takes the path of a blocking call, however it is started.
     #[cfg(not(feature = "compact"))]
     waited: bool,
-    /// Whom it is over, where that is not always a communicator's ranks.
+    /// The ranks it is over, where those are not always a communicator's.
     over: [Over; BLOCKS as usize],
     /// The number of ranks that a node has, and the prices there.
     #[cfg(not(feature = "compact"))]
@@ -196,13 +196,13 @@ impl Planned {
         self.plan.is_ok_and(|plan| plan.algorithm.name() == name)
     }
 
-    /// The same, to be refused for this.
+    /// Returns this plan, to be refused for `cause`.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn refused(self, cause: Cause) -> Self {
         Self { plan: Err(cause), open: None, shares: Shares::Never, ..self }
     }
 
-    /// The same by the rules that hold on the communicator, if any is for it.
+    /// Returns this plan by the rules that hold on the communicator, if any is for it.
     #[cfg(not(feature = "compact"))]
     #[inline]
     fn by_rules(self, tuning: [Option<Tuning>; 2]) -> Self {
@@ -229,7 +229,7 @@ impl Planned {
         self.run_on(caller, comm, Lent::stretch(data, scratch))
     }
 
-    /// The same on whatever is lent: a scope, a start and a wait.
+    /// Carries it out on any lent memory: a scope, a start and a wait.
     pub(crate) fn run_on<'s, T: Transport, P: Platform>(
         self,
         caller: &mut impl Caller<'s, T, P>,
@@ -276,7 +276,7 @@ enum Progress {
 #[must_use = "a collective advances only while it is tested or waited for"]
 #[repr(C)]
 pub struct Collective<'scope> {
-    /// Something has happened since this was last cleared.
+    /// True if something has happened since this was last cleared.
     moved: bool,
     lanes: Lanes,
     plan: Plan,
@@ -286,7 +286,7 @@ pub struct Collective<'scope> {
     tag: Tag,
     comm: Comm,
     peers: [Peers; BLOCKS as usize],
-    /// Why it stopped, once it has.
+    /// The error that has stopped it, once it has stopped.
     error: Error,
     /// Each lane's.
     messages: [Messages<'scope>; LANES],

@@ -29,7 +29,7 @@
 //!
 //! **Old messages.** What arrives for a freed communicator is recognised by its generation, dropped
 //! and counted (`stale_contexts`). Once in 32767 communicators a slot's generations start again:
-//! then every member first takes in what every other has sent.
+//! then every member first receives what every other has sent.
 //!
 //! **Memory.** A communicator takes a row of the table ([`BYTES_PER_COMMUNICATOR`]); its group
 //! takes nothing more if it is a single stride - every duplicate of world, every row or column of a
@@ -109,7 +109,7 @@ pub fn dup<'s, T: Transport, P: Platform>(
     now(idup(&mut Blocking(caller), comm))
 }
 
-/// The same for a [`Messenger`].
+/// Duplicates a communicator like [`dup`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
@@ -140,7 +140,7 @@ pub fn dup_with_hints<'s, T: Transport, P: Platform>(
     now(idup_with_hints(&mut Blocking(caller), comm, hints))
 }
 
-/// The same for a [`Messenger`].
+/// Duplicates a communicator like [`dup_with_hints`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Full`] on all ranks if there is no free slot in common, or if any has too few pieces
@@ -170,7 +170,7 @@ pub fn create<'s, T: Transport, P: Platform>(
     now(icreate(&mut Blocking(caller), comm, group))
 }
 
-/// The same for a [`Messenger`].
+/// Makes a communicator like [`create`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`] for a process that is not in `comm`, [`Cause::Declined`] on the other
@@ -203,7 +203,7 @@ pub fn create_group<'s, T: Transport, P: Platform>(
     now(icreate_group(&mut Blocking(caller), comm, group, tag))
 }
 
-/// The same for a [`Messenger`].
+/// Makes a communicator like [`create_group`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`] for a process that is not in `comm`, or if this one is not in `group`;
@@ -233,7 +233,7 @@ pub fn free<'s, T: Transport, P: Platform>(
     now(ifree(&mut Blocking(caller), comm))
 }
 
-/// The same for a [`Messenger`].
+/// Frees a communicator like [`free`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for one that is freed; the rest as

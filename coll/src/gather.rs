@@ -21,7 +21,7 @@ use crate::select::Options;
 /// Every algorithm for it.
 pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &Linear, &LinearSync];
 
-/// Those for blocks of unlike lengths.
+/// The algorithms for blocks of unlike lengths.
 pub static OF_UNLIKE: [Candidate; 2] = [&Linear, &LinearSync];
 
 /// Gathers `data` of all ranks of `comm` at rank `root`, whose `data` are a block for every rank,

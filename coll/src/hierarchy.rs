@@ -6,7 +6,7 @@
 //! ([`Instance::with_cut`] tells k). Each node has a *leader*: the root if it is there, else its
 //! first rank. What is done within nodes is done by all of them at once.
 //!
-//! A call takes one of these where it is told [how many ranks a node has](crate::Options::node)
+//! A call takes one of these where it is given [how many ranks a node has](crate::Options::node)
 //! ([`ranks_per_node`] finds out), a rank shares no memory with another, and it is cheaper so: near
 //! messages are priced by [`Options::prices`], those between leaders by [`Options::far`]. It can
 //! also be named: `two_level`.
@@ -75,8 +75,8 @@ pub(crate) const NAME: &str = "two_level";
 
 /// Returns the number of ranks that a node has, if the ranks of each node are neighbours in `comm`,
 /// as many of them on each but the last: what [`Options::node`](crate::Options::node) is to be. All
-/// ranks call it and get the same answer. `shares` tells of processes whether they are on this
-/// node, as for [`split_type`](crate::comm::split_type).
+/// ranks call it and get the same answer. `shares` says of processes whether they are on this node,
+/// as for [`split_type`](crate::comm::split_type).
 ///
 /// # Errors
 /// [`Cause::Stale`] for a freed communicator; the rest as [`allreduce`].
@@ -132,7 +132,7 @@ impl Call {
 struct Nodes {
     /// The ranks of this rank's node.
     own: Range<u32>,
-    /// Those with their leader.
+    /// The ranks of the node with their leader.
     near: Among,
     /// The leaders.
     far: Among,
@@ -155,7 +155,7 @@ impl Shape {
         Self { largest, nodes: size.div_ceil(largest.max(1)) }
     }
 
-    /// Rounds in which leaders hear from their nodes, and the root from leaders.
+    /// Rounds in which leaders receive from their nodes, and the root from leaders.
     fn turns(&self, instance: &Instance) -> [u32; 2] {
         if instance.count() == 0 { [0; 2] } else { [self.largest, self.nodes].map(fan::turns) }
     }

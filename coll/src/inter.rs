@@ -1,7 +1,7 @@
 //! Collectives over the two groups of an [intercommunicator](crate::comm::inter) (MPI 4.1
 //! chapter 6).
 //!
-//! What a group has goes to the other one. A call says what is to be done; it is then
+//! What a group has is sent to the other group. A call says what is to be done; it is then
 //! [run](Crossing::run) or [started](Crossing::start) on an intercommunicator:
 //!
 //! ```
@@ -180,7 +180,8 @@ pub fn allgatherv<'m, E: Element>(
 }
 
 /// Sends every rank of the other group its block of `input`; `data` are a block of each of them
-/// (MPI_Alltoall, MPI_Ialltoall). What goes one way may have another length than what comes back.
+/// (MPI_Alltoall, MPI_Ialltoall). What is sent one way may have another length than what comes
+/// back.
 pub fn alltoall<'m, E: Element>(input: impl Into<Input<'m, E>>, data: &'m mut [E]) -> Crossing<'m> {
     let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided([Layout::Even; 2]);
     Crossing::new::<E>(Operation::Alltoall, Over::Groups, lent.given(input.into().into_bytes()))
@@ -252,8 +253,8 @@ pub fn allreduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8
 }
 
 /// Reduces `data` of all ranks of each group element by element, in the order of their ranks, and
-/// leaves the result in `data` of every rank of the other one (MPI_Allreduce, MPI_Iallreduce). Both
-/// groups have as many elements.
+/// leaves the result in `data` of every rank of the other group (MPI_Allreduce, MPI_Iallreduce).
+/// Both groups have as many elements.
 ///
 /// `scratch` is working memory, of the same length on every rank: one element is enough, as many as
 /// `data` are never too few.
@@ -266,10 +267,10 @@ pub fn allreduce<'m, R: Reduce<E>, E: Element>(
     Crossing::new::<E>(Operation::Allreduce, Over::Groups, lent).reducing(Kernel::of::<R, E>())
 }
 
-/// Reduces `input` of all ranks of each group, a block for every rank of the other one, element by
-/// element in the order of their ranks, and leaves block r of the result in `data` of rank r of the
-/// other group (MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block). The inputs of both groups are
-/// as long, so blocks that go to more ranks are shorter.
+/// Reduces `input` of all ranks of each group, a block for every rank of the other group, element
+/// by element in the order of their ranks, and leaves block r of the result in `data` of rank r of
+/// the other group (MPI_Reduce_scatter_block, MPI_Ireduce_scatter_block). The inputs of both groups
+/// are as long, so blocks for more ranks are shorter.
 ///
 /// `scratch` is working memory, of the same length on every rank: two elements are enough, with two
 /// blocks for each rank of the larger group a further algorithm can be used.

@@ -3,8 +3,8 @@
 //!
 //! A schedule sees blocks of one length in a circle. In memory they may have lengths of their own
 //! and any place, and where the data is cut into segments, each segment is a stretch of every
-//! block. A span is then sent a block at a time, else in one piece, or two where it goes past the
-//! last block. Both sides cut alike, as this depends on nothing but what both know: whether the
+//! block. A span is then sent a block at a time, else in one piece, or two where it reaches past
+//! the last block. Both sides cut alike, as this depends on nothing but what both know: whether the
 //! blocks are listed, and the segments. Blocks of datatypes are never cut.
 
 use core::ops::Range;
@@ -63,7 +63,7 @@ impl TypedBlock {
         Self { origin, count, datatype: datatype.into() }
     }
 
-    /// Nothing, for a rank that there is nothing for.
+    /// An empty block, for a rank that there is nothing for.
     pub fn empty() -> Self {
         Self::new(0, 0, Basic::Byte)
     }
@@ -202,7 +202,7 @@ impl Place<'_> {
     /// Elements of the block of `rank`, which scratch and a rank's own block have as well.
     fn len(&self, rank: u32) -> usize {
         match (self.data, self.input) {
-            // Of two groups: the input has blocks for the other one, and the data are this rank's
+            // Of two groups: the input has blocks for the other group, and the data are this rank's
             // own.
             #[cfg(not(feature = "compact"))]
             (Layout::One(own), given) => {

@@ -1,5 +1,5 @@
-//! Neighbourhood collectives: each rank exchanges with its neighbours in a topology, and with
-//! nobody else (MPI 4.1 section 8.6).
+//! Neighbourhood collectives: each rank exchanges with its neighbours in a topology, and with no
+//! other rank (MPI 4.1 section 8.6).
 //!
 //! A [`Neighbourhood`] is made once of a [`Grid`](crate::comm::Grid), a
 //! [`Graph`](crate::comm::Graph) or a [`DistributedGraph`](crate::comm::DistributedGraph); any

@@ -71,7 +71,7 @@ pub(crate) fn reduce_with(instance: &Instance, peer: u32, given: Span, kept: Spa
     ]
 }
 
-/// A round of a reduce-scatter around the ring: a chunk goes on to the next rank, another comes
+/// A round of a reduce-scatter around the ring: a chunk is sent on to the next rank, another comes
 /// from the one before and is reduced, what came standing on the left.
 pub(crate) fn pass_reducing(instance: &Instance, outgoing: Span, incoming: Span) -> [Step; 3] {
     let arrived = Span::scratch(incoming.len);
@@ -335,7 +335,7 @@ impl Pairs {
         Some(self.number(rank)).filter(|&number| self.rank(number) == rank)
     }
 
-    /// Whoever does not act hands its data to the other, which reduces it.
+    /// The rank that does not act hands its data to the other, which reduces it.
     pub(crate) fn fold(&self, instance: &Instance, index: u32) -> Option<Step> {
         let (rank, other) = (instance.rank(), instance.rank() ^ 1);
         let (data, arrived) = whole(instance);
@@ -348,7 +348,7 @@ impl Pairs {
         }
     }
 
-    /// Whoever does not act gets the result from the other.
+    /// The rank that does not act gets the result from the other.
     pub(crate) fn unfold(&self, instance: &Instance, index: u32) -> Option<Step> {
         let (rank, other) = (instance.rank(), instance.rank() ^ 1);
         let (data, _) = whole(instance);

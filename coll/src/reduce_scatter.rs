@@ -92,9 +92,9 @@ pub fn ireduce_scatter_block<'scope, R: Reduce<E>, E: Element, T: Transport, P: 
     Options::default().ireduce_scatter_block(scope, comm, op, input, data, scratch)
 }
 
-/// The same in place (MPI_Reduce_scatter_block with MPI_IN_PLACE): `data` are a block for every
-/// rank, of which this rank's own becomes its result, where it stands. The others are left as they
-/// are.
+/// A [`reduce_scatter_block`] in place (MPI_Reduce_scatter_block with MPI_IN_PLACE): `data` are a
+/// block for every rank, of which this rank's own becomes its result, where it stands. The others
+/// are left as they are.
 ///
 /// # Errors
 /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) for data that are no whole
@@ -168,8 +168,8 @@ pub fn ireduce_scatter<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platfo
     Options::default().ireduce_scatter(scope, comm, op, (input, blocks), data, scratch)
 }
 
-/// The same in place (MPI_Reduce_scatter with MPI_IN_PLACE): this rank's block of `data` becomes
-/// its result, where it stands.
+/// A [`reduce_scatter`] in place (MPI_Reduce_scatter with MPI_IN_PLACE): this rank's block of
+/// `data` becomes its result, where it stands.
 ///
 /// # Errors
 /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for

@@ -75,8 +75,8 @@ pub struct Rule {
     /// With so many bytes of data, of a block in an operation on blocks. Calls on blocks of unlike
     /// lengths, where ranks know of unlike bytes, are meant by [`Extent::ALL`] only.
     pub bytes: Extent,
-    /// Are carried out by this. `Shared` is for blocking calls where there are control slots,
-    /// others are left to the cost model.
+    /// The choice by which they are carried out. `Shared` is for blocking calls where there are
+    /// control slots, others are left to the cost model.
     pub choice: Choice,
     /// In segments of at most so many bytes, but of an element at least.
     pub segment_bytes: Option<NonZeroU64>,
@@ -158,8 +158,8 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// These, in this order; `name` is the file that they are from, or whatever else a user knows
-    /// them by.
+    /// Names a list of rules, in this order; `name` is the file that they are from, or whatever
+    /// else a user knows them by.
     pub const fn new(name: &'static str, list: &'static [Rule]) -> Self {
         Self { name, list }
     }
@@ -194,7 +194,7 @@ pub fn set_on<T: Transport, P: Platform>(
 pub(crate) struct InForce([Option<&'static Rules>; 2]);
 
 impl InForce {
-    /// Those of an endpoint.
+    /// The rules of an endpoint.
     pub(crate) fn of(tuning: [Option<Tuning>; 2]) -> Self {
         Self(tuning.map(|tuning| tuning.and_then(|tuning| tuning.downcast_ref())))
     }

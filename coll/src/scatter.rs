@@ -21,7 +21,7 @@ use crate::select::Options;
 /// Every algorithm for it.
 pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &LinearNonblocking, &Linear];
 
-/// Those for blocks of unlike lengths.
+/// The algorithms for blocks of unlike lengths.
 pub static OF_UNLIKE: [Candidate; 2] = [&LinearNonblocking, &Linear];
 
 /// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data`; the root's

@@ -78,13 +78,13 @@ pub enum Buffer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
-    /// Which buffer.
+    /// The buffer.
     pub buffer: Buffer,
     /// First element.
     pub start: usize,
     /// Elements.
     pub len: usize,
-    /// Which blocks it holds, where it is scratch of an operation on blocks.
+    /// The blocks it holds, where it is scratch of an operation on blocks.
     pub held: Held,
 }
 
@@ -126,7 +126,7 @@ impl Span {
         self.held.0.first().copied().unwrap_or(0)
     }
 
-    /// The same range of the input.
+    /// Returns the same range of the input.
     #[must_use]
     pub const fn of_input(self) -> Self {
         Self { buffer: Buffer::Input, ..self }
@@ -154,8 +154,8 @@ impl fmt::Display for Span {
     }
 }
 
-/// Which operand of a reduction stands on the left. It decides the result of operations that do not
-/// commute, and is what makes two ranks that combine the same pair get the same bits.
+/// The operand of a reduction that stands on the left. It decides the result of operations that do
+/// not commute, and is what makes two ranks that combine the same pair get the same bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Order {
@@ -173,7 +173,7 @@ pub enum Step {
     Recv {
         /// The sender's rank.
         from: u32,
-        /// The span that it goes to.
+        /// The span that it is stored in.
         into: Span,
     },
     /// Sends a message of `from.len` elements.
@@ -189,7 +189,7 @@ pub enum Step {
         into: Span,
         /// The other operand.
         from: Span,
-        /// Which one is the left.
+        /// The operand that is the left.
         order: Order,
     },
     /// Copies `from` to `into`; both have the same length.
@@ -300,7 +300,7 @@ impl Instance {
         }
     }
 
-    /// The same with another count: one segment of it.
+    /// Returns this call with another count: one segment of it.
     #[must_use]
     pub const fn with_count(self, count: usize) -> Self {
         Self { count, ..self }
@@ -449,7 +449,7 @@ pub trait Schedule: Sync {
         self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
     }
 
-    /// Returns true if its ranks are two groups, so that what a group has goes to the
+    /// Returns true if its ranks are two groups, so that what a group has is sent to the
     /// [other](Instance::groups): an algorithm for [intercommunicators](crate::inter) alone. It is
     /// asked for capacity, sizes and work as if both were as large as the larger one; or it has one
     /// rank alone in the second group, the root.

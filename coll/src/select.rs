@@ -7,9 +7,9 @@
 //! lanes cost the first one's price and, for each further one, what the busiest rank has to do for
 //! it ([`Priced::share`]); there are as many as make that cheapest, and as the scratch asks for.
 //!
-//! **Every rank must select the same algorithm**, so nothing that a rank measures for itself goes
-//! in: count, element size, scratch size and [`Prices`] are arguments that the caller gives alike
-//! on all ranks.
+//! **Every rank must select the same algorithm**, so nothing that a rank measures for itself
+//! counts: count, element size, scratch size and [`Prices`] are arguments that the caller gives
+//! alike on all ranks.
 //!
 //! [`Priced::work`]: crate::schedule::Priced::work
 //! [`Priced::share`]: crate::schedule::Priced::share
@@ -80,7 +80,7 @@ const ENOUGH_PART: u64 = 8;
 /// model does not know.
 const HANDSHAKE_BYTES: u64 = 128 << 10;
 
-/// Which algorithm a call uses. The same on every rank.
+/// The algorithm that a call uses. The same on every rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Choice {
     /// The cheapest by the cost model.
@@ -163,7 +163,7 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
     }
 }
 
-/// Those for two groups alone.
+/// The algorithms for two groups alone.
 pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Candidate> {
     #[cfg(not(feature = "compact"))]
     return crate::inter::algorithms(operation).iter().filter(|known| known.crosses());
@@ -171,7 +171,7 @@ pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Cand
     of_blocks(operation).iter()
 }
 
-/// Those of an operation on blocks.
+/// The algorithms of an operation on blocks.
 #[cfg(not(feature = "compact"))]
 fn of_blocks(operation: Operation) -> &'static [Candidate] {
     use crate::{allgather, alltoall, gather, neighbor, reduce_scatter, scatter};
@@ -211,12 +211,12 @@ pub const fn reduces(operation: Operation) -> bool {
 /// Per-call options. The same on every rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Which algorithm.
+    /// The choice of the algorithm.
     pub choice: Choice,
     /// Prices for [`Choice::Auto`].
     pub prices: Prices,
-    /// Those where a rank of the communicator shares no memory with another, if its transport knows
-    /// of such.
+    /// Prices where a rank of the communicator shares no memory with another, if its transport
+    /// knows of such.
     pub far: Prices,
     /// True if a call that starts a collective only makes it, to be started by
     /// [`Collective::start`](crate::Collective::start).
@@ -277,9 +277,9 @@ impl Options {
         Self { choice: Choice::Shared, ..Self::default() }
     }
 
-    /// The same for a collective that every rank waits for as soon as it has started it, by a
-    /// blocking call or otherwise: it goes the way of the blocking call. One that starts it can
-    /// drive what else is under way while it waits, as a blocking call does not.
+    /// Returns these options for a collective that every rank waits for as soon as it has started
+    /// it, by a blocking call or otherwise: it takes the path of the blocking call. One that starts
+    /// it can drive what else is under way while it waits, as a blocking call does not.
     ///
     /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
     /// all-reduce is; blocking calls of other operations may take lines, and what is started takes
@@ -295,7 +295,7 @@ impl Options {
         Self { prices: self.far, ..*self }
     }
 
-    /// These, if they leave it open which algorithm is taken.
+    /// Returns these options, if they leave it open which algorithm is taken.
     pub(crate) fn open(&self) -> Option<Self> {
         matches!(self.choice, Choice::Auto).then_some(*self)
     }

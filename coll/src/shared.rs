@@ -7,10 +7,10 @@
 //!
 //! | bytes | what a rank writes | what it reads |
 //! |---|---|---|
-//! | none (barrier) | its line | everybody's |
-//! | up to a line's | its line, the bytes in it | the root's, or everybody's, which it reduces itself |
+//! | none (barrier) | its line | all ranks' |
+//! | up to a line's | its line, the bytes in it | the root's, or all ranks', to reduce them |
 //! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
-//! | more, bcast and reduce | segments, as the root's, or for the root | the root's, or everybody's |
+//! | more, bcast and reduce | segments, as or for the root | the root's, or all ranks' |
 //! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
 //! | up to [`LINE_BYTES`], neighbours in a grid | its line, with all that it gives | its neighbours' |
 //! | up to [`LINE_BYTES`], other neighbours of eight ranks at most | its line, with all that it gives | those of all |
@@ -28,8 +28,8 @@
 //! part of it, and while a segment is being reduced the next one is written and the one before is
 //! collected.
 //!
-//! **Same bits.** Every operand is combined from the first rank's to the last's, whoever does it:
-//! all ranks have the same bits, and operations need not commute.
+//! **Same bits.** Every operand is combined from the first rank's to the last's, whichever rank
+//! does it: all ranks have the same bits, and operations need not commute.
 //!
 //! **Who can.** The ranks of a node, on a communicator that has a set of lines
 //! ([`aldis_kernel::Lines`]). A call that names it elsewhere is refused, with the reason; a call
@@ -40,7 +40,7 @@
 //! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's
 //! name; a deadline names the first rank that is missing. Lengths that differ are found before
 //! anything is copied. What other ranks write is never taken for a length or a place: those are
-//! worked out from this rank's own arguments, and where a line tells how blocks stand in it, that
+//! worked out from this rank's own arguments, and where a line says how blocks stand in it, that
 //! must be inside of it and as long as this rank expects.
 
 #[cfg(not(feature = "compact"))]
@@ -81,7 +81,7 @@ pub const LINE_BYTES: u64 = 8192;
 /// which stands in a line: one journey instead of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
 
-/// More bytes than anybody gives.
+/// More bytes than any rank gives.
 const WAITING: u64 = (1 << 48) - 1;
 
 /// Steps that one call takes at most: what bounds its work, with the size of a chunk.
@@ -113,7 +113,7 @@ pub(crate) struct Task {
 }
 
 impl Task {
-    /// Returns true if the data of all ranks, or of none, are read: all ranks hear of all.
+    /// Returns true if the data of all ranks, or of none, are read: every rank reads from all.
     const fn is_of_all(&self) -> bool {
         !matches!(self.operation, Operation::Bcast)
     }
@@ -138,7 +138,7 @@ impl Task {
         }
     }
 
-    /// Returns true if this rank must hear of another, whose line says all.
+    /// Returns true if this rank must read another's line, which says all.
     #[inline]
     const fn listens_to(&self, rank: u32) -> bool {
         use Operation::{Bcast, Exscan, Scan, Scatter, Scatterv};
@@ -231,7 +231,7 @@ pub(crate) trait Role: Copy {
     /// Returns true if what it gives is for a line of so many bytes.
     fn fits(&self, line_bytes: u32) -> bool;
 
-    /// Returns true if it passes chunks, unless it hears otherwise.
+    /// Returns true if it passes chunks, unless it reads otherwise.
     #[cfg(not(feature = "compact"))]
     fn passes_chunks(&self) -> bool;
 
@@ -254,7 +254,7 @@ pub(crate) trait Role: Copy {
     /// failure, as [`Lines::publish`].
     fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
 
-    /// Returns true if it must hear of another rank, whose line says all.
+    /// Returns true if it must read another rank's line, which says all.
     #[inline]
     fn listens_to(&self, rank: u32) -> bool {
         self.task().listens_to(rank)
@@ -266,13 +266,13 @@ pub(crate) trait Role: Copy {
     /// What is wrong with that.
     fn hear(&self, rank: u32, note: Note) -> Result<(), Cause>;
 
-    /// The result of what stands in lines, all of which have been heard.
+    /// The result of what stands in lines, all of which have been read.
     ///
     /// # Errors
     /// What cannot be, and whose line says so if it is about one.
     fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
 
-    /// Positions that its chunks take, once all lines have been heard; `None` if it passes none
+    /// Positions that its chunks take, once all lines have been read; `None` if it passes none
     /// after all.
     fn positions(&self, run: &Run) -> Option<u32>;
 
@@ -352,7 +352,7 @@ pub(crate) enum Turn {
     Failed(Cause, Option<u32>),
 }
 
-/// Why a step was not taken: a turn without one.
+/// The reason why a step was not taken: a turn without one.
 type Stopped = Turn;
 
 impl From<Cause> for Turn {
@@ -393,7 +393,7 @@ pub(crate) struct Meeting<R = Task> {
     /// Its number on the communicator.
     number: u32,
     stage: Stage,
-    /// The first rank that has not been heard in this stage.
+    /// The first rank whose line has not been read in this stage.
     next: u32,
     /// Turns that found nothing.
     idle: u32,
@@ -477,12 +477,13 @@ impl<R: Role> Meeting<R> {
         if self.stage == Stage::Hear && !self.task().gives() && !self.said {
             // Once, as it may be read from now on.
             self.said = true;
-            // Nobody need read it, so what keeps it from being written does not matter.
+            // No rank need read it, so what keeps it from being written does not matter.
             let _ = lines.publish(self.number, self.task().waiting(), &[]);
         }
     }
 
-    /// Returns true if this rank must hear of another: also where that one gives only its chunks.
+    /// Returns true if this rank must read another's line: also where the other gives only its
+    /// chunks.
     fn listens_to(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
         passes || self.role.listens_to(rank)

@@ -1,4 +1,4 @@
-//! The parts of a message's tag that tell of its call, on the plane of collectives.
+//! The parts of a message's tag that name its call, on the plane of collectives.
 //!
 //! | bits | what |
 //! |---|---|
@@ -32,14 +32,14 @@ const OWN_AT: u32 = REFUSAL_AT + 1;
 
 const REFUSAL: u32 = 1 << REFUSAL_AT;
 const OWN: u32 = 1 << OWN_AT;
-/// The tag by which all members of two groups have everything taken in, over the world.
+/// The tag by which all members of two groups have everything received, over the world.
 pub(crate) const FLUSH: Tag = Tag(OWN | (REFUSAL - 1));
 
 #[cfg(not(feature = "compact"))]
 const PERSISTENT: u32 = 1 << PERSISTENT_AT;
 #[cfg(not(feature = "compact"))]
 const NUMBER: u32 = COLLECTIVES_MAX - 1;
-/// Roots that are told apart.
+/// Roots that are distinguished.
 pub(crate) const ROOTS: u32 = 1 << ROOT_BITS;
 /// Root and operation.
 #[cfg(not(feature = "compact"))]
@@ -83,18 +83,18 @@ pub(crate) const fn again(tag: Tag) -> Tag {
     if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | AGAIN << OPERATION_AT) }
 }
 
-/// That of a lane of a call.
+/// The tag of a lane of a call.
 #[inline]
 pub(crate) const fn in_lane(tag: Tag, lane: u32) -> Tag {
     Tag(tag.0 ^ lane << LANE_AT)
 }
 
-/// That of a call's refusals.
+/// The tag of a call's refusals.
 pub(crate) const fn refusal(tag: Tag) -> Tag {
     Tag(tag.0 | REFUSAL)
 }
 
-/// That of a call that names its own.
+/// The tag of a call that names its own.
 ///
 /// # Errors
 /// [`Cause::TagOutOfRange`] from 2^29 on.
@@ -185,11 +185,11 @@ mod tests {
             }
         }
         assert!(are_unlike(of_call(Tag(5), Operation::Dup, 0), of_call(Tag(5), Operation::Reduce, 0)));
-        // A call of somebody's own has a number alone.
+        // A call that names its own tag has a number alone.
         assert!(!are_unlike(Tag(5), of_call(Tag(5), Operation::Reduce, 0)));
     }
 
-    /// Beyond the first 2^15 they are told apart, but not compared.
+    /// Beyond the first 2^15 they are distinguished, but not compared.
     #[test]
     fn persistent_collectives_have_tags_of_their_own() {
         let one = |number| of_persistent(number, Operation::Bcast, 3);

@@ -1,4 +1,4 @@
-//! Bruck: everyone passes on all it has, to as many times as far each time as the radix is.
+//! Bruck: every rank sends on all it has, to as many times as far each time as the radix is.
 
 use aldis_kernel::hal::Operation;
 
@@ -8,8 +8,8 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work, radix};
 /// any p; a round each for a radix of up to 5.
 ///
 /// After stage s a rank has the blocks of the k^(s+1) ranks from itself on. They stand in their
-/// places from the start, so that nothing is turned at the end as in the original: what goes past
-/// the last block goes in two messages.
+/// places from the start, so that nothing is turned at the end as in the original: what reaches
+/// past the last block is sent in two messages.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

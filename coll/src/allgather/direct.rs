@@ -1,4 +1,4 @@
-//! Everyone sends to everyone.
+//! Direct: every rank sends to every other.
 
 use aldis_kernel::hal::Operation;
 

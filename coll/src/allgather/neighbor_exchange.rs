@@ -19,8 +19,8 @@ pub struct NeighborExchange;
 fn pair(instance: &Instance, round: u32) -> Span {
     let (own, even) = (instance.rank() & !1, instance.rank() & 1 == 0);
     let steps = round.div_ceil(2).saturating_mul(2) % instance.size();
-    // In odd rounds even ranks hear from below, odd ones from above; in even rounds the other way
-    // round.
+    // In odd rounds even ranks receive from below, odd ones from above; in even rounds the other
+    // way round.
     let below = even == (round & 1 == 1);
     let first = if below { own + (instance.size() - steps) } else { own + steps };
     instance.blocks(first, 2)

@@ -12,7 +12,7 @@ use crate::schedule::{Instance, Step, Work};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Ring;
 
-/// Blocks that go around: in each round a rank passes on the one that came in the round before.
+/// Blocks that go around: in each round a rank sends on the one that came in the round before.
 pub(crate) struct Around;
 
 impl Way for Around {

@@ -9,9 +9,9 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
 /// between neighbours.
 ///
 /// Before the stage with distance d a rank has the blocks of every rank that is a multiple of 2 d
-/// before it, as far as there are such; in it, each goes on to the rank d after. Every block is a
-/// message of its own and stays in its place; a stage with more of them than fit into a round takes
-/// several.
+/// before it, as far as there are such; in it, each is sent on to the rank d after. Every block is
+/// a message of its own and stays in its place; a stage with more of them than fit into a round
+/// takes several.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

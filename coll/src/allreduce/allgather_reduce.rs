@@ -1,5 +1,5 @@
-//! Everything to everyone, and every rank reduces it all: few rounds, and the operands in the order
-//! of their ranks.
+//! All data to every rank, and every rank reduces them all: few rounds, and the operands in the
+//! order of their ranks.
 
 use aldis_kernel::hal::Operation;
 
@@ -31,7 +31,7 @@ fn ranks(size: u32, distance: u32) -> u32 {
     distance.min(size.saturating_sub(distance))
 }
 
-/// This rank's data goes with those that it has in scratch.
+/// Exchanges this rank's data with those that it has in scratch.
 fn exchange(instance: &Instance, round: u32, index: u32) -> Option<Step> {
     let distance = 1u32.checked_shl(round)?;
     let ranks = ranks(instance.size(), distance);

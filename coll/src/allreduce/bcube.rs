@@ -80,8 +80,8 @@ fn stage_at(base: u32, instance: &Instance, mut round: u32) -> Option<(Stage, u3
     })
 }
 
-/// A round of a stage: the peers that this one's message goes to and comes from, and the parts of
-/// both and its own.
+/// A round of a stage: the peers that this rank's message is sent to and comes from, and the parts
+/// of both and its own.
 struct Round {
     to: (u32, Span),
     from: (u32, Span),

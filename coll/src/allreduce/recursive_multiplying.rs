@@ -71,7 +71,7 @@ fn slot(instance: &Instance, slot: u32) -> Span {
     Span { start: count.saturating_mul(slot as usize), ..Span::scratch(count) }
 }
 
-/// All of a group but its last hand their data to that one.
+/// The ranks of a group but its last hand their data to the last.
 fn fold(groups: Groups, instance: &Instance, index: u32) -> Option<Step> {
     let (rank, (group, place, len)) = (instance.rank(), groups.group(instance.rank()));
     let others = len.checked_sub(1)?;
@@ -85,7 +85,7 @@ fn fold(groups: Groups, instance: &Instance, index: u32) -> Option<Step> {
     }
 }
 
-/// They get the result from it.
+/// The ranks of a group but its last get the result from the last.
 fn unfold(groups: Groups, instance: &Instance, index: u32) -> Option<Step> {
     let (data, _) = whole(instance);
     let (rank, (group, place, len)) = (instance.rank(), groups.group(instance.rank()));

@@ -41,7 +41,7 @@ impl Schedule for Ring {
         let turn = instance.size() - 1;
         match locate(round, [turn, turn])? {
             (0, round) => nth(pass_reducing(instance, chunk(round), chunk(round + 1)), index),
-            // What was completed here goes first: the chunk after this rank's.
+            // What was completed here is sent first: the chunk after this rank's.
             (_, 0) => nth(pass(instance, instance.chunk(instance.after(1)), chunk(0)), index),
             (_, round) => nth(pass(instance, chunk(round - 1), chunk(round)), index),
         }

@@ -11,8 +11,8 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 ///
 /// The block for the rank i after this one travels the distances that make up i, the digits of i
 /// times the powers of k. At each rank on its way it stands where it belongs if that rank is the
-/// last: at the place of the rank i before. So nothing is turned at the end. What goes in a round
-/// is packed into scratch, and what comes is unpacked from there.
+/// last: at the place of the rank i before. So nothing is turned at the end. What is sent in a
+/// round is packed into scratch, and what comes is unpacked from there.
 ///
 /// Scratch: what is sent and what is received in a round, about p blocks for a radix of 2, and less
 /// than 2 p.
@@ -82,8 +82,8 @@ impl<const RADIX: u32> Bruck<RADIX> {
         Self::packed(instance, turn, blocks, received)
     }
 
-    /// The local steps after a round: what came goes home, and what goes in the next is packed. All
-    /// comes from the input at first.
+    /// The local steps after a round: what came is stored in its place, and what is sent in the
+    /// next is packed. All comes from the input at first.
     fn sort(instance: &Instance, came: Option<Turn>, goes: Option<Turn>, index: u32) -> Option<Step> {
         let size = instance.size();
         let blocks = came.map_or(size, |turn| Self::all(size, turn));

@@ -5,8 +5,8 @@ use aldis_kernel::hal::Operation;
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 
 /// The all-to-all in place: p rounds, in each of which pairs of ranks swap; what is received waits
-/// in scratch until what it replaces has gone. In round k a rank meets the one whose number makes k
-/// with its own, modulo p; itself at times.
+/// in scratch until what it replaces has been sent. In round k a rank meets the one whose number
+/// makes k with its own, modulo p; itself at times.
 ///
 /// It reads no input: data is both.
 ///

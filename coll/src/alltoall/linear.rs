@@ -1,4 +1,4 @@
-//! Linear: everyone sends to everyone.
+//! Linear: every rank sends to every other.
 
 use crate::schedule::along::Along;
 use crate::schedule::exchange::{Exchanges, WIDTH_MAX};

@@ -1,4 +1,4 @@
-//! Throttled: everyone sends to everyone, two at a time.
+//! Throttled: every rank sends to every other, two at a time.
 
 use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;

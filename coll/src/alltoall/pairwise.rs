@@ -1,4 +1,4 @@
-//! Pairwise: each round everyone sends to one rank and hears from one.
+//! Pairwise: each round every rank sends to one rank and receives from one.
 
 use crate::schedule::along::Along;
 use crate::schedule::exchange::Exchanges;

@@ -13,7 +13,7 @@ use crate::select::Options;
 
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
 /// what rank r has sent (MPI_Alltoallw). Each block is of a datatype of its own, listed by `given`
-/// and `blocks`: what goes from one rank to another has one signature at both, and may lie
+/// and `blocks`: what is sent from one rank to another has one signature at both, and may lie
 /// scattered in memory, otherwise at each. It is packed straight into messages and unpacked
 /// straight out of them, and converted where ranks are of unlike byte orders or widths.
 ///

@@ -1,4 +1,5 @@
-//! Dissemination: everyone signals at distance 1, 2, 4, .. until everyone has heard of everyone.
+//! Dissemination: every rank signals at distance 1, 2, 4, .. until each has a signal of every
+//! other.
 
 use aldis_kernel::hal::Operation;
 
@@ -6,8 +7,9 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, log2_ceil};
 
 /// The dissemination barrier: ceil(log2 p) rounds, any p.
 ///
-/// In round k each rank signals the rank 2^k places after it and awaits the one 2^k places before
-/// it. After round k a rank has heard, directly or not, of the 2^(k+1) ranks that end with itself.
+/// In round k each rank signals the rank 2^k places after it and waits for the one 2^k places
+/// before it. After round k a rank has a signal, directly or not, of the 2^(k+1) ranks that end
+/// with itself.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Dissemination;

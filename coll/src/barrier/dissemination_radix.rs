@@ -1,4 +1,4 @@
-//! Dissemination of a higher radix: everyone signals at several distances in a round.
+//! Dissemination of a higher radix: every rank signals at several distances in a round.
 
 use aldis_kernel::hal::Operation;
 
@@ -7,8 +7,8 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, radix};
 /// The dissemination barrier of radix k: ceil(log_k p) stages of up to k - 1 messages, any p; a
 /// round each for a radix of up to 5.
 ///
-/// In stage s each rank signals the ranks k^s, 2 k^s, .. (k - 1) k^s places after it and awaits
-/// those as far before it. After it a rank has heard of the k^(s+1) ranks that end with itself.
+/// In stage s each rank signals the ranks k^s, 2 k^s, .. (k - 1) k^s places after it and waits for
+/// those as far before it. After it a rank has a signal of the k^(s+1) ranks that end with itself.
 /// Distances of p and more are left out.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

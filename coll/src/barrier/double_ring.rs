@@ -1,4 +1,4 @@
-//! Double ring: a signal goes round all ranks twice.
+//! Double ring: a signal passes round all ranks twice.
 
 use aldis_kernel::hal::Operation;
 
@@ -7,9 +7,9 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 /// The double-ring barrier: 2 (p - 1) rounds of one message, any p. No rank has more than two
 /// messages in each direction, and those with its neighbours only.
 ///
-/// The signal starts at rank 0. When the last rank has it, it has heard of all; on the second lap
-/// all others hear of that. Open MPI lets both laps end where they began: its last two messages
-/// tell nobody anything, and are left out here.
+/// The signal starts at rank 0. When the last rank has it, all have entered; on the second lap all
+/// others learn that. Open MPI lets both laps end where they began: its last two messages carry no
+/// news to any rank, and are left out here.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct DoubleRing;

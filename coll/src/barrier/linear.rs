@@ -1,4 +1,4 @@
-//! Linear: everybody signals rank 0, which answers everybody.
+//! Linear: every rank signals rank 0, which answers each.
 
 use super::signal::Signal;
 use crate::schedule::along::Along;

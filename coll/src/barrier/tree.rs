@@ -9,8 +9,8 @@ use crate::schedule::tree::Knomial;
 /// fewest there can be.
 ///
 /// In round k the ranks that are multiples of 2^k and not of 2^(k+1) signal the rank 2^k before
-/// them, which has then heard of the 2^(k+1) ranks that begin with itself; rank 0 has heard of all.
-/// The way back is the same backwards.
+/// them, which has then a signal of the 2^(k+1) ranks that begin with itself; rank 0 has one of
+/// all. The way back is the same backwards.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Tree;

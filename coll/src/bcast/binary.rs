@@ -1,4 +1,4 @@
-//! The binary tree: everybody tells two.
+//! The binary tree: every rank sends to two.
 
 use super::spread::Spread;
 use crate::schedule::along::Along;

@@ -1,4 +1,5 @@
-//! The binomial tree: whoever has the data hands it on, half the remaining distance each time.
+//! The binomial tree: every rank that has the data sends it on, half the remaining distance each
+//! time.
 
 use aldis_kernel::hal::Operation;
 

@@ -7,8 +7,8 @@ use crate::schedule::tree::Chains;
 /// The broadcast by four chains: p - 1 rounds of n elements up to 5 ranks, floor((p - 1) / 4) + 3
 /// beyond, any root.
 ///
-/// Ranks count from the root and stand in chains of neighbours, as even as can be; in each,
-/// everybody sends to the next. The root begins one chain a round.
+/// Ranks count from the root and stand in chains of neighbours, as even as can be; in each, every
+/// rank sends to the next. The root begins one chain a round.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Chain;

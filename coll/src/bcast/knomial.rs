@@ -1,4 +1,4 @@
-//! The k-nomial tree of radix 4: whoever has heard tells three a round.
+//! The k-nomial tree of radix 4: every rank that has the data sends it to three a round.
 
 use super::spread::Spread;
 use crate::schedule::along::Along;
@@ -6,8 +6,8 @@ use crate::schedule::tree;
 
 /// The k-nomial broadcast of radix 4: ceil(log4 p) rounds of 3 n elements, any p, any root.
 ///
-/// Counted from the root, in round k of R whoever has the data sends it 1, 2 and 3 times 4^(R-1-k)
-/// places on. The first round has fewer messages when there are not so many ranks.
+/// Counted from the root, in round k of R every rank that has the data sends it 1, 2 and 3 times
+/// 4^(R-1-k) places on. The first round has fewer messages when there are not so many ranks.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Knomial;

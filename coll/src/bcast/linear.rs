@@ -1,4 +1,4 @@
-//! Linear: the root tells everybody itself.
+//! Linear: the root sends to every rank itself.
 
 use super::spread::Spread;
 use crate::schedule::along::Along;

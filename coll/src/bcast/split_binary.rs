@@ -1,5 +1,5 @@
-//! The split binary tree: each half of the data goes down one half of the tree, then the halves are
-//! exchanged.
+//! The split binary tree: each half of the data is sent down one half of the tree, then the halves
+//! are exchanged.
 
 use aldis_kernel::hal::Operation;
 
@@ -11,7 +11,7 @@ use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work};
 ///
 /// Counted from the root, odd places are its left subtree and even ones its right: binary trees of
 /// the same form, each with pairs of neighbours at the same spot. The root sends the first half of
-/// the data to the head of the left and the second half to the head of the right, everybody hands
+/// the data to the head of the left and the second half to the head of the right, every rank sends
 /// its half on to two, and at last the two of a pair exchange theirs. The last odd place has no
 /// partner when p is even; the root is its partner then.
 #[derive(Clone, Copy, Debug)]

@@ -23,7 +23,7 @@ pub enum Input<'m, E> {
 }
 
 impl<'m, E: Element> Input<'m, E> {
-    /// None.
+    /// No input.
     pub const NONE: Self = Self::Shown(&[]);
 
     #[cfg(not(feature = "compact"))]
@@ -60,12 +60,12 @@ impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
 
 #[cfg(not(feature = "compact"))]
 impl<'m> Lent<'m> {
-    /// The same with data and input divided like this.
+    /// Returns this memory with data and input divided by `layouts`.
     pub(crate) fn divided(self, layouts: [Layout<'m>; 2]) -> Self {
         Self { blocks: Blocks { layouts, ..self.blocks }, ..self }
     }
 
-    /// The same with this input.
+    /// Returns this memory with `input`.
     pub(crate) fn given(self, input: Input<'m, u8>) -> Self {
         Self { blocks: Blocks { input, ..self.blocks }, ..self }
     }

@@ -22,7 +22,7 @@ use crate::tag;
 /// The most segments of one call that are under way at a time. One in a `compact` build.
 pub const LANES: usize = if BLOCKS { 4 } else { 1 };
 
-/// Stages that a lane goes through at most in one call, before it returns: what bounds its work.
+/// Stages that a lane passes at most in one call, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;
 
 /// The state of a lane within its round.
@@ -42,7 +42,7 @@ pub(super) enum Stage {
 pub(super) struct Message<'scope> {
     /// Null once it is complete, or its piece is.
     pub(super) request: Request<'scope>,
-    /// Which piece of it the request is; without a request, the piece that comes next, or 0 if
+    /// The piece of it that the request is; without a request, the piece that comes next, or 0 if
     /// there is none.
     piece: [u32; BLOCKS as usize],
 }
@@ -95,7 +95,7 @@ fn of<T>(all: &[T; LANES], lane: usize) -> &T {
     lane.checked_sub(1).and_then(|lane| others.get(lane)).unwrap_or(first)
 }
 
-/// The same, to be changed.
+/// The one of a lane among what every lane has, to be changed.
 #[inline]
 pub(super) fn of_mut<T>(all: &mut [T; LANES], lane: usize) -> &mut T {
     let [first, others @ ..] = all;
@@ -131,7 +131,7 @@ impl Lanes {
         of(&self.all, self.driven())
     }
 
-    /// The same, to be changed.
+    /// The lane that is driven, to be changed.
     #[inline]
     pub(super) fn now_mut(&mut self) -> &mut Lane {
         let driven = self.driven();
@@ -233,7 +233,8 @@ impl<'scope> Collective<'scope> {
         all
     }
 
-    /// The same of the lane that is driven.
+    /// Advances the lane that is driven until it must wait, is over, or has done enough for one
+    /// call.
     fn advance_lane<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

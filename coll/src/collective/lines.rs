@@ -49,7 +49,8 @@ impl Planned {
         self.shares == Shares::Named
     }
 
-    /// Why a call that names control slots, and is for lines alone, is not carried out by them.
+    /// The reason why a call that names control slots, and is for them alone, is not carried out by
+    /// them.
     #[cold]
     fn unshared<T: Transport, P: Platform>(&self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Cause {
         let Call { count, element_bytes, .. } = self.call;

@@ -1,4 +1,4 @@
-//! Whom the places of a schedule stand for.
+//! The ranks that the places of a schedule stand for.
 //!
 //! A schedule names *places*, from 0 on. On a communicator place n is rank n. Over the groups of an
 //! intercommunicator the places are a [row](super::row) of ranks of both. A schedule sees none of
@@ -12,7 +12,7 @@ use super::row::Row;
 use crate::inter::Root;
 use crate::layout::BLOCKS;
 
-/// Whom a collective is over.
+/// The ranks that a collective is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Over {
     /// The ranks of a communicator.
@@ -37,12 +37,12 @@ impl Over {
     }
 }
 
-/// Whom places stand for.
+/// The ranks that places stand for.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Peers {
     /// The ranks of the communicator.
     Ranks,
-    /// Those of an intercommunicator's groups.
+    /// The ranks of an intercommunicator's groups.
     #[cfg(not(feature = "compact"))]
     Row(Row),
 }

@@ -46,8 +46,8 @@ use crate::select::Options;
 use crate::tag;
 
 impl Options {
-    /// The same for a collective that is made now and started later, any number of times, by
-    /// [`Collective::start`]. Calls that wait do not look at it.
+    /// Returns these options for a collective that is made now and started later, any number of
+    /// times, by [`Collective::start`]. Calls that wait do not look at it.
     #[must_use]
     pub const fn persistent(self) -> Self {
         Self { persistent: true, ..self }

@@ -38,7 +38,7 @@ impl Planned {
         ready.and_then(|ready| self.check_alike(scope, comm, ready.tag).map(|()| ready))
     }
 
-    /// The same over the ranks of a communicator.
+    /// All of it and how each segment is carried out, over the ranks of a communicator.
     #[inline]
     fn ready_on<T: Transport, P: Platform>(
         &self,

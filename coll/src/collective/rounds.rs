@@ -100,7 +100,7 @@ impl<'scope> Memory<'scope> {
         bytes(elements.start)..bytes(elements.end)
     }
 
-    /// Bytes of a span; none are told of blocks of datatypes.
+    /// Bytes of a span; none are known of blocks of datatypes.
     pub(super) fn bytes(&self, span: Span) -> u64 {
         #[cfg(not(feature = "compact"))]
         if self.is_typed() {
@@ -118,7 +118,7 @@ impl<'scope> Collective<'scope> {
         self.whole.with_count(left.min(self.plan.segment))
     }
 
-    /// That of the lane that is driven.
+    /// The segment of the lane that is driven.
     #[inline]
     fn instance(&self) -> Instance {
         self.instance_of(self.lanes.now())

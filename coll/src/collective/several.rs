@@ -39,7 +39,7 @@ pub(super) fn drive<'scope, T: Transport, P: Platform>(
     is_over: impl Fn(&[Collective<'scope>]) -> bool,
 ) -> Result<(), Failed> {
     while !is_over(set) {
-        // What is waited for, and so what is told to the platform and named after a deadline,
+        // What is waited for, and so what is noted at the platform and named after a deadline,
         // changes with every message; hence a wait of its own for each.
         let waiting = set.iter().find(|collective| !collective.is_complete());
         let activity = waiting.map(Collective::activity::<T>).unwrap_or_default();
@@ -65,7 +65,7 @@ fn advance_all<'scope, T: Transport, P: Platform>(
         moved |= collective.moved;
     }
     match starved {
-        // Nobody here will free a request slot.
+        // No collective here will free a request slot.
         Some(error) if !moved && !under_way => Err(scope.keep_failure(error)),
         _ => Ok(moved.then_some(())),
     }

@@ -86,7 +86,7 @@ impl<'scope> Memory<'scope> {
         whose.map_or(error.on(comm), |rank| error.about_rank(Rank(rank), comm))
     }
 
-    /// Starts the message of a block; none if it has no bytes, as nobody waits for it.
+    /// Starts the message of a block; none if it has no bytes, as no rank waits for it.
     pub(super) fn start_typed<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

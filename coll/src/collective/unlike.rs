@@ -94,7 +94,7 @@ impl<'scope> Collective<'scope> {
                 }
             }
             Progress::Done if self.watch.is_open && scope.has_strays() => self.look(scope, progress, AT_END),
-            // The other one was told first, and has taken back what was still to come.
+            // The other rank got its error first, and has taken back what was still to come.
             Progress::Failed if self.watch.is_open && self.error.cause == Cause::Withdrawn => {
                 self.look(scope, progress, AT_END)
             }

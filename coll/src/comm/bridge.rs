@@ -32,7 +32,7 @@ pub(super) struct Bridge<'c> {
 pub(super) enum Remote<'c> {
     /// The remote group.
     Of(Comm),
-    /// These.
+    /// The processes of these choices.
     These(&'c [Choice]),
 }
 
@@ -68,7 +68,7 @@ impl<'c> Bridge<'c> {
         Ok(Self::new(messenger, local, Rank(0), line, partner).to(Remote::Of(*inter)))
     }
 
-    /// The same, where it is known who is on the other side.
+    /// Sets the other side, where it is known which processes are there.
     pub(super) fn to(self, remote: Remote<'c>) -> Self {
         Self { remote, ..self }
     }
@@ -115,8 +115,8 @@ impl<'c> Bridge<'c> {
         self.heed(word, None)
     }
 
-    /// Hands a result on; if it is a failure of the leader's, the other leader is told, who would
-    /// wait for this one - unless that one has told it.
+    /// Hands a result on; if it is a failure of the leader's, the other leader gets the error, who
+    /// would wait for this one - unless the failure came from there.
     pub(super) fn told<'s, R, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -130,7 +130,7 @@ impl<'c> Bridge<'c> {
         })
     }
 
-    /// Whom a failure is put down to.
+    /// Returns the objection that puts a failure down to a process.
     fn blame<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -139,7 +139,7 @@ impl<'c> Bridge<'c> {
         let is_gone = Objection::is_of_another(error.cause);
         let (local, peer) = (self.local.comm(), error.peer().unwrap_or(Rank::NULL));
         let process = match error.context {
-            // Told by the other leader, who names ranks of the world.
+            // An error from the other leader, who names ranks of the world.
             context if context == self.line.names => Some(PeerId(peer.0)),
             context if is_gone && context == self.line.comm.context() => Some(self.partner.1),
             context if is_gone && context == local.context() => {

@@ -219,9 +219,9 @@ impl<'g> Circle<'g> {
         Ok(())
     }
 
-    /// Tells all who may wait for this one in the rest of the call that it has failed, and why:
-    /// they sit 1, 2, 4, ... places further on and back. They fail by that and tell others, so that
-    /// after a death nobody waits for ever.
+    /// Sends the error to all ranks that may wait for this one in the rest of the call: they sit 1,
+    /// 2, 4, ... places further on and back. They fail by that and send it to others, so that after
+    /// a death no rank waits for ever.
     #[cold]
     fn warn<'s, T: Transport, P: Platform>(&self, messenger: &mut impl Messenger<'s, T, P>, error: &Error) {
         let is_gone = Objection::is_of_another(error.cause);

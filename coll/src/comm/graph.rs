@@ -44,7 +44,7 @@ impl<'g> Graph<'g> {
         now(Self::icreate(&mut Blocking(caller), comm, index, edges))
     }
 
-    /// The same for a [`Messenger`].
+    /// Makes a graph like [`create`](Self::create), by a [`Messenger`].
     ///
     /// # Errors
     /// [`Cause::LengthMismatch`] if there are more entries than ranks or if the index does not rise
@@ -158,7 +158,7 @@ pub struct Neighbour {
 }
 
 impl Neighbour {
-    /// None, for memory to lend.
+    /// No neighbour, for memory to lend.
     pub const NONE: Self = Self { rank: Rank::NULL, weight: None };
 }
 
@@ -184,9 +184,9 @@ pub struct DistributedGraph<'g> {
 }
 
 impl<'g> DistributedGraph<'g> {
-    /// A graph of all ranks of `comm`, each of which tells whom it receives from and whom it sends
-    /// to (MPI_Dist_graph_create_adjacent, without reordering): if a rank names another as a
-    /// destination, that one names it as a source as often.
+    /// A graph of all ranks of `comm`, each of which gives the ranks it receives from and those it
+    /// sends to (MPI_Dist_graph_create_adjacent, without reordering): if a rank names another as a
+    /// destination, the other names it as a source as often.
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] for a neighbour that is not there; else as [`dup`](super::dup).
@@ -199,7 +199,7 @@ impl<'g> DistributedGraph<'g> {
         now(Self::icreate_adjacent(&mut Blocking(caller), comm, sources, destinations))
     }
 
-    /// The same for a [`Messenger`].
+    /// Makes a graph like [`create_adjacent`](Self::create_adjacent), by a [`Messenger`].
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] for a neighbour that is not there; the rest as
@@ -222,10 +222,10 @@ impl<'g> DistributedGraph<'g> {
         Ok(Self { comm, sources, destinations })
     }
 
-    /// A graph of all ranks of `comm`, of which each tells any edges, whosever they are; together
-    /// they tell each once (MPI_Dist_graph_create, without reordering). `memory` has an entry for
+    /// A graph of all ranks of `comm`, of which each gives any edges, of whatever ranks; together
+    /// they give each once (MPI_Dist_graph_create, without reordering). `memory` has an entry for
     /// each edge that ends and each that starts at this rank. Neighbours are in the order of the
-    /// ranks that told of them, from this one downwards.
+    /// ranks that gave them, from this one downwards.
     ///
     /// Each pair of ranks exchanges what concerns the other: as many rounds as there are ranks.
     ///
@@ -242,7 +242,7 @@ impl<'g> DistributedGraph<'g> {
         now(Self::icreate(&mut Blocking(caller), comm, edges, memory))
     }
 
-    /// The same for a [`Messenger`].
+    /// Makes a graph like [`create`](Self::create), by a [`Messenger`].
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`] for an edge between ranks that are not there, [`Cause::Full`] on
@@ -273,13 +273,13 @@ impl<'g> DistributedGraph<'g> {
         Ok(Self { comm, sources, destinations })
     }
 
-    /// Whom this rank receives from (MPI_Dist_graph_neighbors); how many is their length
-    /// (MPI_Dist_graph_neighbors_count).
+    /// The neighbours that this rank receives from (MPI_Dist_graph_neighbors); their number is the
+    /// length (MPI_Dist_graph_neighbors_count).
     pub const fn sources(&self) -> &'g [Neighbour] {
         self.sources
     }
 
-    /// Whom this rank sends to.
+    /// The neighbours that this rank sends to.
     pub const fn destinations(&self) -> &'g [Neighbour] {
         self.destinations
     }
@@ -331,7 +331,7 @@ struct Found<'g> {
 }
 
 impl<'g> Found<'g> {
-    /// Tells the one `distance` places further on what it is to know, and hears from the one as
+    /// Sends the rank `distance` places further on what it is to know, and receives from the one as
     /// many places back.
     async fn exchange<'s, T: Transport, P: Platform>(
         &mut self,

@@ -56,7 +56,7 @@ impl<'d> Grid<'d> {
         now(Self::icreate(&mut Blocking(caller), comm, dimensions))
     }
 
-    /// The same for a [`Messenger`].
+    /// Makes a grid like [`create`](Self::create), by a [`Messenger`].
     ///
     /// # Errors
     /// [`Cause::LengthMismatch`] if it has no place at all or more than `comm` has ranks; the rest
@@ -124,7 +124,7 @@ impl<'d> Grid<'d> {
         Ok(())
     }
 
-    /// Whom this rank receives from and whom it sends to when all shift their data by `distance`
+    /// The ranks that this rank receives from and sends to when all shift their data by `distance`
     /// along a dimension; [`Rank::NULL`] beyond an end (MPI_Cart_shift).
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl<'d> Grid<'d> {
         now(self.isub(&mut Blocking(caller), keep, kept, scratch))
     }
 
-    /// The same for a [`Messenger`].
+    /// Makes the grid of the kept dimensions like [`sub`](Self::sub), by a [`Messenger`].
     ///
     /// # Errors
     /// [`Cause::LengthMismatch`] if `keep` has another length than the dimensions,

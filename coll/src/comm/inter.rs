@@ -3,7 +3,7 @@
 //!
 //! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)`
 //! goes to rank 2 of the remote group, and the source of what arrives is the sender's rank in its
-//! own. Every way of sending, receiving and probing that there is works so. Collectives go from
+//! own. Every way of sending, receiving and probing that there is works so. Collectives send from
 //! group to group: [`crate::inter`]. What needs one group refuses it with
 //! [`Cause::Intercommunicator`]: [`merge`] makes one group of the two.
 //!
@@ -20,8 +20,8 @@
 //! [`Endpoint::compare`].
 //!
 //! **Agreement.** Each group agrees within itself as it does on any communicator, its leader
-//! exchanges with the other, and each group is told: the context is a slot that is free on all
-//! ranks of both groups.
+//! exchanges with the other, and sends the result to its group: the context is a slot that is free
+//! on all ranks of both groups.
 //!
 //! **Memory.** Two slots of the communicator table: its own and that of its *companion*, a
 //! communicator of the local group that belongs to it ([`Endpoint::companion`]), by which the local
@@ -85,7 +85,7 @@ use crate::tag;
 /// On all ranks of both groups [`Cause::Overlap`] if a process is in both; [`Cause::Full`] if any
 /// has too little scratch, too few pieces or no free slots in common with the others (on the rank
 /// itself [`Cause::TooSmall`] says how much is needed). [`Cause::RankOutOfRange`] for `leader`; and
-/// on the leader, for one that has no way to the other one, [`Cause::RankOutOfRange`],
+/// on the leader, for one that has no way to the other leader, [`Cause::RankOutOfRange`],
 /// [`Cause::Stale`] or [`Cause::TagOutOfRange`] - its group fails with [`Cause::Declined`] then,
 /// and the other group waits for its deadline, as do groups whose leaders give different tags. Else
 /// as [`super::dup`]. After a deadline or a death another tag should be used: messages of this call
@@ -101,7 +101,7 @@ pub fn create<'s, T: Transport, P: Platform>(
     now(icreate(&mut Blocking(caller), local, leader, (peer, remote_leader), tag, scratch))
 }
 
-/// The same for a [`Messenger`].
+/// Makes an intercommunicator like [`create`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Overlap`] on all ranks of both groups if a process is in both, [`Cause::Full`] if any
@@ -164,8 +164,8 @@ fn way<'s, T: Transport, P: Platform>(
     Ok((process, tag::own(tag)?))
 }
 
-/// The leaders tell each other who is in their groups. What the other one has told is left behind
-/// this side's entries of the scratch; how many there are is the result.
+/// The leaders send each other the members of their groups. Those of the other group are left
+/// behind this side's entries of the scratch; their number is the result.
 async fn introduce<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
@@ -212,7 +212,7 @@ pub fn merge<'s, T: Transport, P: Platform>(
     now(imerge(&mut Blocking(caller), inter, high))
 }
 
-/// The same for a [`Messenger`].
+/// Merges the groups like [`merge`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Disagreement`] on all ranks if ranks of a group give different values;
@@ -252,7 +252,7 @@ pub fn dup<'s, T: Transport, P: Platform>(
     now(idup(&mut Blocking(caller), inter))
 }
 
-/// The same for a [`Messenger`].
+/// Duplicates an intercommunicator like [`dup`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Intracommunicator`]; [`Cause::Full`] if there is no free slot in common; the rest as
@@ -274,7 +274,7 @@ pub async fn idup<'s, T: Transport, P: Platform>(
 
 /// Splits both groups: ranks of either that give the same colour are in an intercommunicator
 /// together, each group in the order of its keys and, where these are equal, of its ranks. A rank
-/// without a colour, or with one that nobody on the other side has given, is in none
+/// without a colour, or with one that no rank on the other side has given, is in none
 /// (MPI_Comm_split, MPI 4.1 section 7.4.2). `scratch` has an entry for each rank of both groups.
 ///
 /// # Errors
@@ -289,7 +289,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     now(isplit(&mut Blocking(caller), inter, colour, key, scratch))
 }
 
-/// The same for a [`Messenger`].
+/// Splits both groups like [`split`](split()), by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Intracommunicator`]; [`Cause::Full`] on all ranks if any has too little scratch, too
@@ -323,7 +323,7 @@ pub fn subset<'s, T: Transport, P: Platform>(
     now(isubset(&mut Blocking(caller), inter, group, scratch))
 }
 
-/// The same for a [`Messenger`].
+/// Makes the intercommunicator of subgroups like [`subset`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::RankOutOfRange`] for a process that is not in the local group ([`Cause::Declined`] on
@@ -357,7 +357,7 @@ pub fn free<'s, T: Transport, P: Platform>(
     now(ifree(&mut Blocking(caller), inter))
 }
 
-/// The same for a [`Messenger`].
+/// Frees an intercommunicator like [`free`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Intracommunicator`]; [`Cause::Stale`] for one that is freed; the rest as [`free`].
@@ -409,7 +409,7 @@ where
 {
     let (ours, theirs) = members.unzip();
     let companion = make(messenger, &bridge.local, Ok(ours)).await;
-    // Also if that has failed: the other side is told so.
+    // Also if that has failed: the error is sent to the other side.
     let theirs = companion.map(|_| theirs).map_err(|error| error.cause);
     let made = make_with(messenger, bridge, theirs, |endpoint, slot, generation, theirs| {
         let companion = companion.ok().flatten().ok_or(Cause::Stale)?;

@@ -7,12 +7,12 @@ use super::messenger::{Messenger, rest};
 use super::party::Party;
 
 /// Words of an agreement on a slot: an objection; the call's place in the order of calls, and above
-/// it the least of everybody's first free slots; flags, and above them the greatest of these slots
+/// it the least of all members' first free slots; flags, and above them the greatest of these slots
 /// with its last generation; and which slots are free.
 const OFFER_WORDS: usize = 3 + CONTEXT_WORDS;
 
-/// Makes a communicator of `members`: everybody in the party takes part, also those who will be in
-/// none. A rank that cannot go on says so here instead of staying away.
+/// Makes a communicator of `members`: every rank of the party takes part, also those that will be
+/// in none. A rank that cannot go on says so here instead of staying away.
 pub(super) async fn make<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
@@ -29,7 +29,7 @@ where
     .await
 }
 
-/// The same, with a way of its own to put the communicator into the table: slot, generation and
+/// Makes a communicator of `members`, with `install` to put it into the table: slot, generation and
 /// members are agreed upon.
 pub(super) async fn make_with<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
@@ -157,7 +157,7 @@ where
 struct AgreedSlot {
     slot: u32,
     /// The greatest of the generations that it has had on them, if the agreement on the slot has
-    /// told it.
+    /// brought it.
     newest: Option<u32>,
 }
 
@@ -206,7 +206,7 @@ const GENERATION_BITS: u32 = 15;
 const _: () =
     assert!(GENERATION_MAX < 1 << GENERATION_BITS, "a slot and its generation fit into half a word");
 
-/// Combines everybody's words of an offer.
+/// Combines all ranks' words of an offer.
 fn combine_offers(index: usize, mine: u64, theirs: u64) -> u64 {
     let (high, low) = ((mine >> 32, theirs >> 32), (mine & LOW, theirs & LOW));
     match index {
@@ -230,7 +230,7 @@ impl Offer {
     const ANY: Self =
         Self { flags: MORE | OFFERED | WHOLE, free: [u64::MAX; CONTEXT_WORDS], first: (LOW, 0) };
 
-    /// Nothing, since it is not the call's turn.
+    /// An offer of no slots, since it is not the call's turn.
     const NONE: Self = Self { flags: 0, free: [0; CONTEXT_WORDS], first: (LOW, 0) };
 
     /// The offer of a member that has its turn.
@@ -268,7 +268,7 @@ impl Offer {
     }
 }
 
-/// The first slot that is free on all members: everybody's free slots, combined by and, 256 at a
+/// The first slot that is free on all members: all members' free slots, combined by and, 256 at a
 /// time (as MPICH does it: Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those
 /// who are no members leave the choice to them. Where it is not this call's turn, all try again.
 /// Who does other things meanwhile offers one slot at first, if none of its calls has the turn: the

@@ -12,8 +12,8 @@ use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
 use crate::caller::Caller;
 
-/// The longest time that a rank which has failed waits until its notices have gone: a rank that
-/// takes none has failed as well.
+/// The longest time that a rank which has failed waits until its notices have been sent: a rank
+/// that takes none has failed as well.
 const NOTICE_MAX: Duration = Duration::from_millis(10);
 
 /// Bytes of the message by which a rank that has failed alone tells those who would wait for it.
@@ -144,7 +144,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
     fn notify(&mut self, comm: &Comm, notice: [u8; NOTICE_BYTES], ranks: [(Rank, Tag); 2]) {
         let _ = self.0.endpoint().within(NOTICE_MAX).enter(|scope| {
             for (rank, tag) in ranks {
-                // Who is dead need not be told. The scope's end waits for both.
+                // A dead rank needs no notice. The scope's end waits for both.
                 let _ = scope.isend(comm, &notice, rank, tag);
             }
             Ok::<_, Error>(())

@@ -23,7 +23,7 @@ pub(super) trait Party {
     /// A failure for which the rank of this name is the reason.
     fn error(&self, cause: Cause, name: u32) -> Error;
 
-    /// Combines everybody's words, the same result for all. What is combined twice counts once.
+    /// Combines all ranks' words, the same result for all. What is combined twice counts once.
     async fn agree<'s, const WORDS: usize, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -31,15 +31,15 @@ pub(super) trait Party {
         combine: impl Fn(usize, u64, u64) -> u64,
     ) -> Result<(), Error>;
 
-    /// Has everything taken in that the others had sent to this rank before they came here, in
+    /// Has everything received that the others had sent to this rank before they came here, in
     /// whatever context: messages between two ranks stay in order. A message to each.
     async fn flush<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
     ) -> Result<(), Error>;
 
-    /// Waits until everybody is here. If anybody cannot go on, nobody does: it fails there with its
-    /// own cause, elsewhere with what [`objection`](Self::objection) was raised.
+    /// Waits until every rank is here. If any cannot go on, none does: it fails there with its own
+    /// cause, elsewhere with what [`objection`](Self::objection) was raised.
     async fn meet<'s, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -78,7 +78,7 @@ pub(super) trait Party {
     }
 }
 
-/// Why somebody cannot go on, as the others are told.
+/// The reason why a rank cannot go on, as it is sent to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Objection {
     /// The cause that it is about; zero is none.

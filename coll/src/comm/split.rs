@@ -23,7 +23,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// None, for memory to lend.
+    /// No choice, for memory to lend.
     pub const NONE: Self = Self { colour: 0, is_in: 0, key: 0, rank: 0, process: 0 };
 
     /// Makes the choice of this process.
@@ -66,7 +66,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     now(isplit(&mut Blocking(caller), comm, colour, key, scratch))
 }
 
-/// The same for a [`Messenger`].
+/// Splits a communicator like [`split`](split()), by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
@@ -109,7 +109,7 @@ pub fn split_type<'s, T: Transport, P: Platform>(
     now(isplit_type(&mut Blocking(caller), comm, key, shares, scratch))
 }
 
-/// The same for a [`Messenger`].
+/// Splits a communicator like [`split_type`], by a [`Messenger`].
 ///
 /// # Errors
 /// [`Cause::Full`] on all ranks if any has too little scratch, too few pieces or no free slot in
@@ -127,9 +127,9 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
     isplit(messenger, comm, Some(lowest.unwrap_or(me).0), key, scratch).await
 }
 
-/// Everybody's choice, in the order of ranks from this one downwards: the all-gather of Bruck et
-/// al. ("Efficient algorithms for all-to-all communications in multiport message-passing
-/// systems", 1997), whose last rotation nobody needs.
+/// Every rank's choice, in the order of ranks from this one downwards: the all-gather of Bruck et
+/// al. ("Efficient algorithms for all-to-all communications in multiport message-passing systems",
+/// 1997), whose last rotation is not needed.
 pub(super) async fn gather<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     circle: &Circle<'_>,
@@ -149,7 +149,7 @@ pub(super) async fn gather<'s, T: Transport, P: Platform>(
     Ok(())
 }
 
-/// Those that go with `own`, in order. They are brought to the front.
+/// The choices that belong with `own`, in order. They are brought to the front.
 pub(super) fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c [Choice] {
     let mut selected = 0;
     for index in 0..choices.len() {
@@ -163,7 +163,7 @@ pub(super) fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c [Choice
     selected
 }
 
-/// Whose choices they are.
+/// The processes that made the choices.
 pub(super) fn processes(choices: &[Choice]) -> impl Iterator<Item = PeerId> + Clone {
     choices.iter().map(|choice| PeerId(choice.process))
 }

@@ -24,10 +24,10 @@ pub trait Topology {
     /// Its communicator, for messages and to be freed.
     fn comm(&self) -> &Comm;
 
-    /// Whom this rank receives from in an exchange of neighbours, in the order of such exchanges
-    /// (MPI 4.1 section 8.6). [`Rank::NULL`] stands for a neighbour that is not there.
+    /// The ranks that this rank receives from in an exchange of neighbours, in the order of such
+    /// exchanges (MPI 4.1 section 8.6). [`Rank::NULL`] stands for a neighbour that is not there.
     fn sources(&self) -> impl Iterator<Item = Rank>;
 
-    /// Whom it sends to, in the same way.
+    /// The ranks that it sends to, in the same way.
     fn destinations(&self) -> impl Iterator<Item = Rank>;
 }

@@ -1,4 +1,4 @@
-//! Linear: the sum goes from rank to rank.
+//! Linear: the sum is sent from rank to rank.
 
 use aldis_kernel::hal::Operation;
 

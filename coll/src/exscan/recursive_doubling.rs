@@ -1,5 +1,5 @@
-//! Recursive doubling: everybody takes the data of the rank before, then adds what comes from 1, 2,
-//! 4, .. before.
+//! Recursive doubling: every rank takes the data of the rank before, then adds what comes from 1,
+//! 2, 4, .. before.
 
 use aldis_kernel::hal::Operation;
 

@@ -1,4 +1,4 @@
-//! The fan: everyone sends to the root.
+//! The fan: every rank sends to the root.
 
 use aldis_kernel::hal::Operation;
 

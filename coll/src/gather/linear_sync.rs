@@ -1,12 +1,13 @@
-//! The fan with synchronization: everyone sends to the root when it says so.
+//! The fan with synchronization: every rank sends to the root when the root asks for it.
 
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, fan};
 
-/// The linear gather in which nobody sends before the root is ready for it: it tells
+/// The linear gather in which no rank sends before the root is ready for it: the root asks
 /// [`IN_FLIGHT_MAX`](crate::schedule::IN_FLIGHT_MAX) ranks at a time by an empty message. So long
-/// blocks never wait unexpected, however late the root is. Whose block is empty takes no part.
+/// blocks never wait unexpected, however late the root is. A rank whose block is empty takes no
+/// part.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

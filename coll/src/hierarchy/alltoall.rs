@@ -1,4 +1,4 @@
-//! All-to-all: what a node has for a rank elsewhere goes there in one message.
+//! All-to-all: what a node has for a rank elsewhere is sent there in one message.
 
 use aldis_kernel::hal::Operation;
 
@@ -55,7 +55,7 @@ impl Carried {
         (rank, place as u32, index as u32)
     }
 
-    /// Which of those it carries for a rank elsewhere is.
+    /// The index of a rank elsewhere among those it carries for.
     fn index(&self, rank: u32) -> u32 {
         let number = if rank < self.start { rank } else { rank.saturating_sub(self.here) };
         number.checked_div(self.here).unwrap_or(0)
@@ -160,7 +160,8 @@ impl Alltoall {
     }
 
     /// A round of exchanges with ranks of other nodes: in each turn with the next node and the one
-    /// as far before. A rank hears from its carrier there, and tells those whom it carries for.
+    /// as far before. A rank receives from its carrier there, and sends to those that it carries
+    /// for.
     fn pass(
         instance: &Instance,
         nodes: &Nodes,

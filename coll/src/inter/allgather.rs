@@ -171,8 +171,8 @@ impl Way for LocalGatherRemoteBcast {
 }
 
 /// Every rank exchanges blocks with every rank of the other group, four at a time: ceil(p/4) rounds
-/// for groups of p, and every block goes straight where it belongs. Blocks may have unlike lengths;
-/// no scratch.
+/// for groups of p, and every block is sent straight where it belongs. Blocks may have unlike
+/// lengths; no scratch.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PairwiseExchange;

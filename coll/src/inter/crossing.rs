@@ -31,13 +31,13 @@ impl<'m> Crossing<'m> {
         Self { operation, over, element_bytes, kernel: None, options, lent }
     }
 
-    /// The same with what is done to elements.
+    /// Returns this call with the reduction that is done to elements.
     pub(super) fn reducing(self, kernel: Kernel) -> Self {
         Self { element_bytes: kernel.element_bytes() as usize, kernel: Some(kernel), ..self }
     }
 
-    /// The same with these options, which are the same on every rank. There are no control slots
-    /// between groups.
+    /// Returns this call with these options, which are the same on every rank. There are no control
+    /// slots between groups.
     pub fn by(self, options: &Options) -> Self {
         Self { options: *options, ..self }
     }
@@ -153,8 +153,8 @@ fn mean([_, given]: [Layout<'_>; 2], elements: usize, inter: &Comm) -> usize {
     all.div_ceil(inter.size().max(inter.remote_size()).max(1) as usize)
 }
 
-/// The same for blocks of up to `count` elements. Ranks differ in their longest block, and all cut
-/// alike nevertheless: what two of them exchange ends for both alike.
+/// Returns the plan for blocks of up to `count` elements. Ranks differ in their longest block, and
+/// all cut alike nevertheless: what two of them exchange ends for both alike.
 fn of_longest(mut planned: Planned, count: usize) -> Planned {
     planned.call.count = count;
     let call = planned.call;

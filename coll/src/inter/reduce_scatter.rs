@@ -100,8 +100,7 @@ impl Way for LocalReduceRemoteScatter {
 }
 
 /// Every rank sends every rank of the other group its block, and reduces what comes from there, one
-/// after the other: p rounds of a block for groups of p. Optimal in bytes, and nothing is passed
-/// on.
+/// after the other: p rounds of a block for groups of p. Optimal in bytes, and nothing is sent on.
 ///
 /// The order in which a rank meets the others begins somewhere among them: what comes before it is
 /// past the last one is added up apart and put behind the rest in the end, so operands keep the

@@ -76,7 +76,7 @@ pub fn ineighbor_allgatherv<'scope, E: Element, T: Transport, P: Platform>(
     Options::default().ineighbor_allgatherv(scope, around, input, data, blocks)
 }
 
-/// The same block for all.
+/// An exchange of one block for all destinations, in blocks of one length.
 fn even<'m, E: Element>(
     around: &'m Neighbourhood<'m>,
     input: impl Into<Input<'m, E>>,

@@ -44,7 +44,7 @@ impl<'m, E: Element> Exchange<'m, E> {
         if differ {
             return mismatch(of_input, count);
         }
-        // What a rank has for itself is not told to it by a message.
+        // What a rank has for itself is not sent to it by a message.
         let copies = self.linear().lines.iter().filter(|line| line.act == Act::Copy);
         for line in copies {
             let (left, right) = (given.len(line.given, of_input), blocks.len(line.block, count));

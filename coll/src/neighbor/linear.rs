@@ -36,7 +36,7 @@ impl Schedule for Linear<'_> {
         let at = (round as usize).checked_mul(IN_FLIGHT_MAX)?.checked_add(index as usize)?;
         let &Line { act, rank, block, given, .. } = self.lines.get(at)?;
         let block_of = |block: u32| Span::data((block as usize).saturating_mul(count), count);
-        // A gather sends everybody the same.
+        // A gather sends every destination the same.
         let given_to = |place: u32| match self.operation {
             Operation::NeighborAllgather => block_of(0).of_input(),
             _ => block_of(place).of_input(),

@@ -12,8 +12,8 @@
 //!
 //! Lists may be longer than the messages that a round may have, and every rank orders its own as it
 //! likes. Rounds in the order of the lists deadlock: rank 0 sends to 2, then to 3, rank 1 to 3,
-//! then to 2, rank 2 hears 1 first and rank 3 hears 0. They do also where both lists are in one
-//! order but are walked side by side, since one list's messages then wait for the other's.
+//! then to 2, rank 2 receives from 1 first and rank 3 from 0. They do also where both lists are in
+//! one order but are walked side by side, since one list's messages then wait for the other's.
 //!
 //! So all messages of a rank, sent and received, stand in one row, and all ranks order theirs by
 //! one rule: by the distance from sender to receiver on the ring of ranks, then by the sender, then
@@ -55,7 +55,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// None, for memory to lend.
+    /// No entry, for memory to lend.
     pub const NONE: Self = Self { act: Act::Copy, rank: u32::MAX, block: 0, given: 0, turn: 0 };
 
     /// A block that `rank` sends, and comes to `source`.
@@ -79,7 +79,7 @@ impl Line {
 /// each block that it sends itself and the one that it receives from itself. How many are left;
 /// `None` if it sends itself more or less than it receives.
 pub(crate) fn arrange(lines: &mut [Line], (me, size): (u32, u32), width: usize) -> Option<usize> {
-    // What goes to other ranks first, then what comes from itself, then what goes to itself.
+    // What is sent to other ranks first, then what comes from itself, then what is sent to itself.
     lines.sort_unstable_by_key(|line| {
         (line.rank == me, (line.rank == me).then_some(line.act), line.key(me, size))
     });

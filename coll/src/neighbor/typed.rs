@@ -14,8 +14,8 @@ use crate::select::Options;
 
 /// Sends block n of `input` to destination n, for every n, and receives what source n has sent into
 /// block n of `data` (MPI_Neighbor_alltoallw). Each block is of a datatype of its own, listed by
-/// `given` and `blocks`, as in [`alltoallw_typed`](crate::alltoallw_typed): the rim of a field goes
-/// into the neighbour's halo as it stands.
+/// `given` and `blocks`, as in [`alltoallw_typed`](crate::alltoallw_typed): the rim of a field is
+/// sent into the neighbour's halo as it stands.
 ///
 /// # Errors
 /// [`Cause::LengthMismatch`](aldis_kernel::hal::Cause::LengthMismatch) unless a block is listed for

@@ -47,7 +47,7 @@ const BLOCK: usize = 64;
 pub(super) trait Canonical: Copy {
     /// Returns true if it holds a NaN.
     fn is_unordered(self) -> bool;
-    /// The same with every NaN replaced by the positive quiet one without a payload.
+    /// Returns the value with every NaN replaced by the positive quiet one without a payload.
     fn canonical(self) -> Self;
 }
 

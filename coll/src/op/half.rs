@@ -26,7 +26,7 @@ trait Half: Copy {
     fn bits(self) -> u16;
     /// The value of some bits.
     fn of_bits(bits: u16) -> Self;
-    /// The same value.
+    /// Returns the same value as an `f32`.
     fn widen(self) -> f32;
     /// The nearest, of two the even one; the canonical NaN for any.
     fn narrow(value: f32) -> Self;

@@ -13,7 +13,7 @@ use super::{Bool, DoubleInt, Element, Kernel, NoOp, Or, Reduce, Replace, Xor};
 use crate::op::And;
 use crate::schedule::Order;
 
-/// That the operation's loops, in either order, give the bits of `oracle` for every pair of
+/// Checks that the operation's loops, in either order, give the bits of `oracle` for every pair of
 /// elements, and the same bits with the operands exchanged if it is said to commute, and in vectors
 /// of any width.
 pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: impl Fn(E, E) -> E) {

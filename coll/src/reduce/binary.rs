@@ -1,4 +1,4 @@
-//! The binary tree: everybody adds what two send.
+//! The binary tree: every rank adds what two send.
 
 use super::collect::Collect;
 use crate::schedule::along::Along;

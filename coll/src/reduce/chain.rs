@@ -7,9 +7,8 @@ use crate::schedule::tree::Chains;
 /// The reduction by four chains: p - 1 rounds of n elements up to 5 ranks, floor((p - 1) / 4) + 3
 /// beyond, any root.
 ///
-/// Ranks count from the root and stand in chains of neighbours, as even as can be; in each,
-/// everybody hands its sum to the one before. The chains end a round apart. For operations that
-/// commute.
+/// Ranks count from the root and stand in chains of neighbours, as even as can be; in each, every
+/// rank hands its sum to the one before. The chains end a round apart. For operations that commute.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! Linear: everybody sends to the root.
+//! Linear: every rank sends to the root.
 
 use aldis_kernel::hal::Operation;
 

@@ -10,8 +10,8 @@ use crate::schedule::{Instance, Step, Work};
 /// A reduce-scatter by halving. Ranks beyond the largest power of two, 2^b, are folded into pairs
 /// that act as one, and the actors count from 0 in the order of ranks. In round k an actor has
 /// 2^(b-k) positions' blocks left, gives the half that it does not stand in and reduces the other
-/// one. In the end it has the blocks of its position: those of its own number, or, if `MIRRORED`,
-/// of its number with the bits in reverse, which go to their ranks in a round more.
+/// half. In the end it has the blocks of its position: those of its own number, or, if `MIRRORED`,
+/// of its number with the bits in reverse, which are sent to their ranks in a round more.
 ///
 /// Scratch: 3/4 of all blocks; up to 3/2 of them where ranks are folded.
 pub(crate) struct Halves<const MIRRORED: bool>;
@@ -22,7 +22,7 @@ fn blocks(pairs: Pairs, first: u32, width: u32) -> (u32, u32) {
     (rank, pairs.first(first.saturating_add(width)).saturating_sub(rank))
 }
 
-/// The blocks that whoever stands at `position` has before `round`.
+/// The blocks that the actor at `position` has before `round`.
 fn held(pairs: Pairs, position: u32, round: u32) -> (u32, u32) {
     let width = power(pairs.bits.saturating_sub(round));
     blocks(pairs, position & !width.wrapping_sub(1), width)
@@ -151,7 +151,7 @@ impl<const MIRRORED: bool> Way for Halves<MIRRORED> {
         }
         let (pairs, of) = (Pairs::new(size, None), |blocks: u32| (blocks as usize).saturating_mul(count));
         let halved = (0..pairs.bits).map(|round| messages(1, of(pairs.first(power(round))), true));
-        // Whoever has the blocks of a pair that it is not in sends two.
+        // An actor that has the blocks of a pair that it is not in sends two.
         let sends = match pairs.pairs() {
             0 => u32::from(MIRRORED && pairs.bits > 1),
             1 => 1,

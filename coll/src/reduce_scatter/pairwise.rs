@@ -8,7 +8,7 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Step, Work};
 
 /// The pairwise reduce-scatter: p - 1 rounds of a block; in round k a rank sends to the one k + 1
 /// after it what that rank needs, and gets its own block from the one k + 1 before it. Optimal in
-/// bytes, and nothing is passed on.
+/// bytes, and nothing is sent on.
 ///
 /// What comes from lower ranks comes in falling order, and so does what then comes from higher
 /// ones; they are added up apart and put together at the end, so operands keep the order of ranks.

@@ -1,5 +1,5 @@
-//! The places of partial results: the input is never written, so the first reduction of a block
-//! goes into scratch.
+//! The places of partial results: the input is never written, so the first reduction of a block is
+//! stored in scratch.
 
 use crate::schedule::{Instance, Order, Span, Step};
 
@@ -8,14 +8,14 @@ pub(super) fn given(instance: &Instance, (first, number): (u32, u32)) -> Span {
     instance.blocks(first, number).of_input()
 }
 
-/// The same blocks in scratch, behind as many others as `at`.
+/// The blocks' place in scratch, behind as many others as `at`.
 pub(crate) fn kept(instance: &Instance, at: u32, (first, number): (u32, u32)) -> Span {
     let len = instance.blocks(first, number).len;
     let start = (at as usize).saturating_mul(instance.count());
     Span { start, ..Span::scratch(len).of_block(first) }
 }
 
-/// The same blocks in one of the images of all blocks that scratch holds.
+/// The blocks' place in one of the images of all blocks that scratch holds.
 pub(super) fn image(instance: &Instance, number: u32, blocks: (u32, u32)) -> Span {
     kept(instance, number.saturating_mul(instance.size()).saturating_add(blocks.0), blocks)
 }

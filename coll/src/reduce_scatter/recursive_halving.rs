@@ -1,5 +1,5 @@
-//! Recursive halving: the half of the data that the other half of the ranks needs goes there, then
-//! a quarter, and so on.
+//! Recursive halving: the half of the data that the other half of the ranks needs is sent there,
+//! then a quarter, and so on.
 
 use super::halves::Halves;
 use crate::schedule::along::Along;

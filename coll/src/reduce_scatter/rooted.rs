@@ -23,8 +23,8 @@ pub(crate) struct Meeting {
 }
 
 impl Meeting {
-    /// The step with `index`, where all that a rank has is passed on. The first that comes is
-    /// reduced with what is given, in scratch; what comes later arrives behind it.
+    /// The step with `index`, where all that a rank has is sent on. The first that comes is reduced
+    /// with what is given, in scratch; what comes later arrives behind it.
     pub(crate) fn step(
         &self,
         instance: &Instance,

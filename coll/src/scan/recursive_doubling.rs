@@ -1,4 +1,4 @@
-//! Recursive doubling: everybody adds what comes from 1, 2, 4, .. ranks before.
+//! Recursive doubling: every rank adds what comes from 1, 2, 4, .. ranks before.
 
 use aldis_kernel::hal::Operation;
 

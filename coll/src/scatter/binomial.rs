@@ -1,4 +1,4 @@
-//! The binomial tree: whoever has blocks of several passes on half of them.
+//! The binomial tree: a rank that has blocks of several sends on half of them.
 
 use aldis_kernel::hal::Operation;
 

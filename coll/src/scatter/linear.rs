@@ -1,11 +1,11 @@
-//! The fan: the root sends to everyone, one after the other.
+//! The fan: the root sends to every rank, one after the other.
 
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 
-/// The linear scatter: the root sends a block to each other rank, each when the one before has
-/// gone.
+/// The linear scatter: the root sends a block to each other rank, each when the one before has been
+/// sent.
 ///
 /// No scratch, hence for blocks of any lengths.
 #[derive(Clone, Copy, Debug)]

@@ -1,4 +1,4 @@
-//! The fan: the root sends to everyone, to several at a time.
+//! The fan: the root sends to every rank, to several at a time.
 
 use aldis_kernel::hal::Operation;
 

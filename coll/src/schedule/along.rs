@@ -23,7 +23,7 @@ pub(crate) trait Way {
     const OPERATION: Operation;
     /// True if operands keep the order of their ranks, where there are any.
     const KEEPS_RANK_ORDER: bool = true;
-    /// True if what a group has goes to another.
+    /// True if what a group has is sent to another.
     #[cfg(not(feature = "compact"))]
     const CROSSES: bool = false;
 

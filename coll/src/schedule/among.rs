@@ -65,7 +65,7 @@ impl Among {
 }
 
 impl Instance {
-    /// The same where the first `cut` ranks are one group, and the others another: see
+    /// Returns this call where the first `cut` ranks are one group, and the others another: see
     /// [`Schedule::crosses`]. Of an algorithm in [two levels](crate::hierarchy): where nodes have
     /// so many ranks each.
     #[must_use]
@@ -79,7 +79,7 @@ impl Instance {
         cut
     }
 
-    /// This rank's group and the other one.
+    /// This rank's group and the other group.
     pub fn groups(&self) -> [Range<u32>; 2] {
         let cut = self.cut().min(self.size());
         let (first, second) = (0..cut, cut..self.size());

@@ -40,7 +40,8 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
 }
 
 /// Returns the place where a leader keeps these blocks of its group: the root where they belong,
-/// another in scratch from its own on, as its data hold its own alone; and that one, if it is all.
+/// another in scratch from its own on, as its data hold its own block alone; that block, if it is
+/// all, in the data.
 pub(crate) fn kept(instance: &Instance, (first, number): (u32, u32)) -> Span {
     let rank = instance.rank();
     let blocks = instance.blocks(first, number);

@@ -1,10 +1,10 @@
-//! Trees over all ranks: who hears from whom, and when. One place for what barriers, broadcasts and
-//! reductions along a tree have in common.
+//! Trees over all ranks: which rank receives from which, and when. One place for what barriers,
+//! broadcasts and reductions along a tree have in common.
 //!
 //! Ranks are named by their *place*, counted from the root, which is place 0. Time is counted
 //! in *turns* of a broadcast: in each a place sends to at most one child. [`Tree::WIDTH`] turns can
-//! make one round, because nobody sends in the round in which it hears; a reduction takes the turns
-//! one by one and backwards. Everything is worked out from size and place in O(1).
+//! make one round, because no rank sends in the round in which it receives; a reduction takes the
+//! turns one by one and backwards. Everything is worked out from size and place in O(1).
 
 use core::ops::Range;
 
@@ -12,14 +12,14 @@ use super::{IN_FLIGHT_MAX, Instance, log2_ceil, log2_floor};
 
 /// A tree of any size. `size` is at least 1, `place` below it.
 pub(crate) trait Tree {
-    /// Turns of a round: as many children at most hear from one place at once.
+    /// Turns of a round: as many children at most receive from one place at once.
     const WIDTH: u32;
 
-    /// The turns in which somebody sends: all of these. The root, or whoever first sends in a
-    /// round, sends in each of its turns.
+    /// The turns in which some place sends: all of these. The root, or the place that first sends
+    /// in a round, sends in each of its turns.
     fn turns(size: u32) -> Range<u32>;
 
-    /// The turn in which `place` hears, and the place from which it does; `None` for the root.
+    /// The turn in which `place` receives, and the place from which it does; `None` for the root.
     fn heard(size: u32, place: u32) -> Option<(u32, u32)>;
 
     /// The place that `place` sends to in this turn.
@@ -40,7 +40,7 @@ pub(crate) trait Tree {
         edge.map(|edge| edge.map(|place| instance.at_place(place)))
     }
 
-    /// The same between places.
+    /// Returns the edge of a place in a round of a broadcast, in the order of the turns.
     fn edge_at(size: u32, place: u32, round: u32, index: u32) -> Option<Edge> {
         let turns = round.checked_mul(Self::WIDTH)?..round.checked_add(1)?.checked_mul(Self::WIDTH)?;
         match Self::heard(size, place) {
@@ -68,7 +68,7 @@ impl Edge {
     }
 }
 
-/// No tree at all: the root is everybody's parent.
+/// No tree at all: the root is the parent of every other place.
 pub(crate) struct Flat;
 
 impl Tree for Flat {
@@ -185,7 +185,7 @@ impl Tree for Binary {
 }
 
 /// The k-nomial tree of radix k = 2^`BITS`: a place's parent is the place without its last digit to
-/// base k that is not 0. The farthest children, which have the largest subtrees, hear first.
+/// base k that is not 0. The farthest children, which have the largest subtrees, receive first.
 pub(crate) struct Knomial<const BITS: u32>;
 
 impl<const BITS: u32> Knomial<BITS> {
@@ -233,8 +233,8 @@ mod tests {
 
     use super::*;
 
-    /// Everybody hears once, from one who has heard in an earlier round; and what the closed forms
-    /// say is so.
+    /// Every place receives once, from one that has received in an earlier round; and what the
+    /// closed forms say is so.
     fn check<T: Tree>(size: u32) {
         let mut heard: Vec<(u32, u32, u32)> = Vec::new();
         let turns = T::turns(size);

@@ -45,7 +45,7 @@ impl Explanation {
         }
     }
 
-    /// The same for a blocking call on this communicator: by the rules that hold on it, and whether
+    /// Explains a blocking call on this communicator: by the rules that hold on it, and whether
     /// `shared` can be taken, and why not.
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
@@ -62,7 +62,8 @@ impl Explanation {
         Self { lines: Some(lines), ..this }
     }
 
-    /// The same on a communicator that has no rules of its own, where these hold everywhere.
+    /// Explains the call on a communicator that has no rules of its own, where these hold
+    /// everywhere.
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub fn by_rules(self, rules: &'static Rules) -> Self {
@@ -96,7 +97,7 @@ impl Explanation {
         Ok(())
     }
 
-    /// By whom an algorithm was named.
+    /// Writes what has named the algorithm: a rule, or the caller.
     fn named_by(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         #[cfg(not(feature = "compact"))]
         if let Some(rule) = &self.rule {

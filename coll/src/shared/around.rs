@@ -3,16 +3,16 @@
 //!
 //! **In a grid, blocks of one length.** All know of each other whether a line holds what they give;
 //! and what is sent one way along a dimension arrives from the other, so that a rank knows which
-//! block of a neighbour's line is for it. Lines hold the input as it is, and a rank hears its
-//! neighbours alone.
+//! block of a neighbour's line is for it. Lines hold the input as it is, and a rank reads those of
+//! its neighbours alone.
 //!
 //! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else
-//! others give. So all hear all, for which there must be few: one that gives more than a line holds
+//! others give. So all read all, for which there must be few: one that gives more than a line holds
 //! sends all to messages, unless there are but two and the other does so too. A line has a [table]
 //! and what is for the rank after its own, for the one after that and so on; what a rank has for
-//! another several times stands in the order in which that one takes it.
+//! another several times stands in the order in which the other takes it.
 //!
-//! A gather gives everybody the same, which stands in the line alone.
+//! A gather gives every neighbour the same, which stands in the line alone.
 
 use core::cell::Cell;
 use core::ops::Range;
@@ -30,7 +30,7 @@ use crate::neighbor::{Act, Line, Neighbourhood};
 use crate::op::copy;
 use crate::select::Call;
 
-/// Ranks that hear of all others rather than of neighbours alone.
+/// The most ranks that read the lines of all others rather than of neighbours alone.
 const FEW: u32 = 8;
 
 /// Such a call as one rank sees it, but for its data.
@@ -47,9 +47,9 @@ pub(crate) struct Around<'m> {
     is_known: bool,
     /// Two ranks pass chunks, and so does this one unless what the other gives stands in its line.
     passes: bool,
-    /// Somebody gives more than a line holds: messages are to follow.
+    /// True if some rank gives more than a line holds: messages are to follow.
     is_long: Cell<bool>,
-    /// The bytes that the other one of two gives in chunks, once that is known.
+    /// The bytes that the other rank of two gives in chunks, once that is known.
     heard: Cell<Option<u64>>,
 }
 
@@ -160,7 +160,7 @@ impl<'m> Around<'m> {
         })
     }
 
-    /// Bytes of the line of the other one of two.
+    /// Bytes of the line of the other rank of two.
     #[inline]
     fn taken_bytes(&self) -> usize {
         let blocks = self.takes(self.other()).map(|(part, _)| part.end).max().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! A blocking collective whose bytes stand in a line, taken at once: while nothing is unusual about
 //! it there is neither a scope nor a clock, and no state but a few numbers. Whatever else comes -
-//! nobody for long, another operation, another length, a rank that is gone - is for the [`Meeting`]
-//! that goes on where this ends.
+//! no rank for long, another operation, another length, a rank that is gone - is for the
+//! [`Meeting`] that goes on where this ends.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
@@ -26,11 +26,11 @@ const LOOKS: u32 = 64;
 /// Looks between two polls of the endpoint.
 const LOOKS_A_POLL: u32 = 16;
 
-/// Polls that a look counts for where it is decided whether to offer the core: everybody is waited
-/// for, and who has no core of its own may need this one.
+/// Polls that a look counts for where it is decided whether to offer the core: every rank is waited
+/// for, and one that has no core of its own may need this one.
 const POLLS_A_LOOK: u32 = 4;
 
-/// Collectives of a communicator, after one of which the endpoint is polled though nobody was
+/// Collectives of a communicator, after one of which the endpoint is polled though no rank was
 /// waited for: messages of others go on.
 const CALLS_A_POLL: u32 = 32;
 
@@ -56,7 +56,7 @@ impl Options {
         meet(here, caller, comm, task, data)
     }
 
-    /// The same of a call in which this rank has such a role.
+    /// Carries out a call in which this rank has such a role.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
     pub(crate) fn at_once_as<'s, T: Transport, P: Platform>(
@@ -76,7 +76,7 @@ impl Options {
         meet(here, caller, comm, role, data)
     }
 
-    /// The same of a scan, which has nothing but its data.
+    /// Carries out a scan, which has nothing but its data.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
     pub(crate) fn at_once_alone<'s, T: Transport, P: Platform>(
@@ -132,7 +132,7 @@ impl Options {
         }
     }
 
-    /// Returns true if a call is for control slots, if they are there. Nothing else has fewer
+    /// Returns true if a call is for control slots, if they are there. No other algorithm has fewer
     /// rounds, nor fewer bytes on their way: so prices are asked only where a root reduces more
     /// than it would otherwise.
     #[inline]
@@ -140,7 +140,7 @@ impl Options {
         match self.choice {
             _ if self.fixes_bits(call) => false,
             Choice::Named(_) => false,
-            // A mistake that the call is told of elsewhere.
+            // A mistake for which the call gets an error elsewhere.
             Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
             _ if shared::is_in_lines(call.operation) => !shared::is_too_long(call),
             Choice::Shared => true,
@@ -191,7 +191,7 @@ struct Encounter<R> {
     role: R,
     number: u32,
     stage: Stage,
-    /// The first rank that has not been heard.
+    /// The first rank whose line has not been read.
     next: u32,
     /// Looks that found nothing.
     looks: u32,
@@ -216,7 +216,7 @@ impl<R: Role> Encounter<R> {
         Some(this)
     }
 
-    /// Writes this rank's line, if others read it and nobody reads it still for what stood there.
+    /// Writes this rank's line, if others read it and no rank reads it still for what stood there.
     #[inline(always)]
     fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) {
         if !self.role.task().gives() || self.role.give(lines, self.number, data).is_ok() {
@@ -259,7 +259,7 @@ impl<R: Role> Encounter<R> {
         Some(self.role.settle(finishing.lines, self.number, data))
     }
 
-    /// The same, after the endpoint was polled.
+    /// Looks again, after the endpoint was polled.
     #[cold]
     #[inline(never)]
     fn look_again<T: Transport, P: Platform>(

@@ -38,11 +38,11 @@ pub(crate) struct Portions<'m> {
     data_bytes: usize,
     /// Bytes of the longest block.
     longest_bytes: usize,
-    /// Somebody gives more than a line holds: messages are to follow.
+    /// True if some rank gives more than a line holds: messages are to follow.
     pub(super) is_long: Cell<bool>,
     /// Two ranks pass chunks, and so does this one unless the other's block stands in its line.
     passes: bool,
-    /// The bytes that the other one of two gives in chunks, once that is known.
+    /// The bytes that the other rank of two gives in chunks, once that is known.
     pub(super) heard: Cell<Option<u64>>,
 }
 
@@ -177,12 +177,12 @@ impl<'m> Portions<'m> {
         }
     }
 
-    /// Bytes of the line of the other one of two.
+    /// Bytes of the line of the other rank of two.
     fn taken_line_bytes(&self) -> usize {
         self.taken_bytes(1_u32.wrapping_sub(self.task.rank)).saturating_add(self.table_bytes())
     }
 
-    /// Bytes that a line with so many would hand the other one of two.
+    /// Bytes that a line with so many would hand the other rank of two.
     pub(super) fn handed_of(&self, given: u64) -> u64 {
         match self.task.operation {
             Operation::Alltoall => given / 2,
@@ -358,7 +358,7 @@ impl Role for &Portions<'_> {
             _ => self.task.bytes as u64,
         };
         if self.passes && theirs != note.bytes {
-            // The other one is to have its chunks before this rank says that they are too many, or
+            // The other rank is to have its chunks before this rank says that they are too many, or
             // too few.
             self.heard.set(Some(self.handed_of(theirs)));
             return Ok(());

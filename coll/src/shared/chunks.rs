@@ -112,7 +112,7 @@ impl Run {
         Ok(())
     }
 
-    /// In turn: writes a segment, if somebody reads it; reduces it, if this rank does that.
+    /// In turn: writes a segment, if a rank reads it; reduces it, if this rank does that.
     fn fold(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let (segment, reduces) = (self.step / 2, self.step % 2 == 1);
         let position = self.first.wrapping_add(segment);
@@ -221,7 +221,7 @@ fn piece(task: &Task, len: usize, rank: u32) -> Range<usize> {
     start(rank as usize)..start(rank as usize + 1)
 }
 
-/// Writes `part` to this rank's chunk at `position`, but for those bytes that nobody reads.
+/// Writes `part` to this rank's chunk at `position`, but for those bytes that no rank reads.
 pub(super) fn fill(
     lines: &mut Lines<'_>,
     position: u32,

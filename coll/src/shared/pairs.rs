@@ -16,11 +16,11 @@ use crate::op::copy;
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
 
-/// The bytes that are added to those given, in the note of a line that does not hold them but goes
-/// before chunks.
+/// The bytes that are added to those given, in the note of a line that does not hold them but
+/// precedes chunks.
 pub(super) const IN_CHUNKS: u64 = 1 << 46;
 
-/// Segments of so many bytes, which the other rank has told: too many to be passed are one too
+/// Segments of so many bytes, which the other rank has published: too many to be passed are one too
 /// many.
 fn segments(bytes: u64, segment: usize) -> u32 {
     let segments = bytes.div_ceil(segment.max(1) as u64);
@@ -29,7 +29,7 @@ fn segments(bytes: u64, segment: usize) -> u32 {
 
 /// A rank of two.
 pub(super) trait Pair {
-    /// The other one.
+    /// The other rank.
     fn other(&self) -> u32;
 
     /// Bytes that it hands over.
@@ -38,7 +38,7 @@ pub(super) trait Pair {
     /// Bytes that it takes of one that hands over so many.
     fn taken(&self, heard: u64) -> u64;
 
-    /// Bytes that the other one hands over, once that has told; nothing if the other's line holds
+    /// Bytes that the other rank hands over, once that is known; nothing if the other's line holds
     /// them.
     fn heard(&self) -> Option<u64>;
 
@@ -54,7 +54,7 @@ pub(super) trait Pair {
     /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
     fn take(&self, part: Range<usize>, chunk: &[u8], data: &mut [u8]) -> Result<(), Cause>;
 
-    /// Everything is taken.
+    /// Ends the exchange: everything is taken.
     ///
     /// # Errors
     /// [`Cause::Stale`] for what cannot be, as in [`hand`](Self::hand).
@@ -94,7 +94,7 @@ pub(super) trait Pair {
                 if segment < segments(heard, run.segment) {
                     let chunk = lines.chunk(position, other).map_err(about(other))?;
                     let chunk = chunk.ok_or(Turn::Missing(other))?;
-                    // The other one is to have its chunks before this rank says that these are too
+                    // The other rank is to have its chunks before this rank says that these are too
                     // many, or too few.
                     if heard == self.taken(heard) {
                         self.take(run.span(heard as usize, segment), chunk, data)?;
