@@ -170,7 +170,7 @@ impl Field {
     }
 }
 
-/// So many steps. The exchange is planned and its memory lent once.
+/// Computes so many steps. The exchange is planned and its memory lent once.
 fn solve(
     ep: &mut HostEndpoint,
     grid: &Grid<'_>,

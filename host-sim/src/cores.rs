@@ -61,7 +61,7 @@ const FRAMES: usize = 8;
 /// The longest that leaving may take: others may compute for a long time before they take in a
 /// pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
-/// With which a core that fails aborts the job.
+/// The code with which a core that fails aborts the job.
 const FAILED: i32 = 1;
 
 /// Runs `program` on so many threads, each of which is a rank, and returns what each came to, by
@@ -177,7 +177,7 @@ impl Meeting {
         connected
     }
 
-    /// For who has no endpoint: the others do not wait for it.
+    /// Takes part without an endpoint, so that the others do not wait for this core.
     pub fn miss(&self) {
         self.met.wait();
         self.met.wait();

@@ -25,7 +25,7 @@ pub enum JoinError {
     },
     /// A rank's segment is truncated, unsealed, foreign or mislabelled, or could not be mapped.
     Segment {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The fault, with what was expected and found.
         error: SegmentError,
@@ -39,7 +39,7 @@ pub enum JoinError {
     },
     /// A rank's inbox is not what its card says, or this rank's own could not be laid out.
     Inbox {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The fault.
         cause: Cause,
@@ -60,9 +60,9 @@ pub enum JoinError {
     },
     /// A rank's card does not decode, or introduces another rank.
     Card {
-        /// Whose it should be.
+        /// The rank that it should introduce.
         rank: u32,
-        /// Whose it says it is; `None` if it does not decode.
+        /// The rank that it introduces; `None` if it does not decode.
         found: Option<u32>,
     },
     /// A job size that no inbox can be laid out for.

@@ -16,7 +16,8 @@ pub struct Paged<T = u8> {
 }
 
 impl<T: Copy + Default> Paged<T> {
-    /// So many times what is the default. Zeros are taken from the system as they are first used.
+    /// So many elements of the default value. Zeros are taken from the system as they are first
+    /// used.
     pub fn new(len: usize) -> Self {
         Self { memory: vec![T::default(); len + Self::SLACK].into_boxed_slice() }
     }

@@ -56,7 +56,7 @@ pub(crate) fn wants_verbs() -> bool {
 /// The transport to ranks with whom no memory is shared, and its bell.
 pub(crate) struct Reached {
     pub(crate) far: Far,
-    /// By which they reach it.
+    /// The address by which they reach it.
     pub(crate) address: Vec<u8>,
     /// The descriptor that wakes the rank, if any does.
     pub(crate) bell: Option<OwnedFd>,

@@ -326,7 +326,7 @@ impl Data {
         Ok(self.is_dense && other.is_dense && self.memory()?.overlaps(other.memory()?))
     }
 
-    /// To be sent.
+    /// The data as the kernel sends them.
     #[inline]
     pub(crate) fn typed(&self) -> Result<Typed<'static>, Fault> {
         // SAFETY: `new`'s caller promised that nothing writes them until the operation is over.
@@ -334,7 +334,7 @@ impl Data {
         Ok(Typed::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
-    /// To be received.
+    /// The data as the kernel receives them.
     #[inline]
     pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
         // SAFETY: `new`'s caller promised that nothing touches them until the operation is over;

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, MutexGuard};
 /// True if several threads may be in calls.
 static MANY: AtomicBool = AtomicBool::new(false);
 
-/// Whose turn it is.
+/// The lock of the thread that may be in the library.
 static TURN: Mutex<()> = Mutex::new(());
 
 thread_local! {

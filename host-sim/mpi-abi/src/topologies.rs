@@ -101,7 +101,7 @@ impl Topo {
         made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
     }
 
-    /// With whom this rank exchanges.
+    /// The neighbours with which this rank exchanges.
     pub(crate) fn around(&self) -> Result<&Neighbourhood<'static>, Fault> {
         self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }

@@ -18,7 +18,7 @@ pub(super) trait MarkOrders {
 pub(super) struct Exact;
 impl MarkOrders for Exact {}
 
-/// To whom a segment belongs.
+/// The owner of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Label {
     /// The job's random key.

@@ -198,7 +198,7 @@ pub struct Config {
     pub leave: bool,
     /// Stack of a rank, bytes. Pages that are never touched take no memory.
     pub stack_bytes: usize,
-    /// By when everything must be over, in ns after the faults have healed.
+    /// The time by which everything must be over, in ns after the faults have healed.
     pub patience_ns: u64,
     /// True if the report holds every event, for a picture of the run. No part of its history.
     pub record: bool,

@@ -35,14 +35,14 @@ pub enum Ways {
     Way {
         /// The node that sends them.
         from: u32,
-        /// Whom to.
+        /// The node that they are sent to.
         to: u32,
     },
     /// Messages from any of some nodes to any of others.
     Across {
         /// The nodes that send them.
         from: Vec<u32>,
-        /// Whom to.
+        /// The nodes that they are sent to.
         to: Vec<u32>,
     },
 }
@@ -84,7 +84,7 @@ pub enum Fault {
         ways: Ways,
         /// The time during which it lasts.
         span: Span,
-        /// By how much, ns.
+        /// The time by which they take longer at most, ns.
         extra_ns: u64,
     },
     /// A node needs longer for each message that it sends or takes.
@@ -143,7 +143,7 @@ pub enum Fault {
         span: Span,
         /// The share of frames, in a hundred.
         percent: u64,
-        /// By how much, ns.
+        /// The time by which they take longer at most, ns.
         extra_ns: u64,
     },
     /// A few bits of a frame are turned over, or its end is cut off.
@@ -161,7 +161,7 @@ pub enum Fault {
         ways: Ways,
         /// The time during which it lasts.
         span: Span,
-        /// By how much, ns.
+        /// The time by which they take longer, ns.
         extra_ns: u64,
     },
     /// All frames get lost, and those of the other direction do not.

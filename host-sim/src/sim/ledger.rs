@@ -14,7 +14,7 @@ use super::seat::Outcome;
 /// Places that a rank counts as taken while it holds no message: their credits are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostCredits {
-    /// Whose messages had been there.
+    /// The peer whose messages had been there.
     pub peer: u32,
     /// The kind of place.
     pub kind: &'static str,

@@ -39,9 +39,9 @@ impl Envelope {
 pub struct Receive {
     /// The communicator's context id.
     pub context: u32,
-    /// From whom; `None` is any source.
+    /// The source; `None` is any source.
     pub source: Option<u32>,
-    /// With which tag; `None` is any tag.
+    /// The tag; `None` is any tag.
     pub tag: Option<u32>,
     /// The message that it got, by its place in the list of all; `None` if it was still waiting
     /// when all had arrived.

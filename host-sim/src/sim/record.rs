@@ -21,7 +21,7 @@ pub enum Record {
     Sent {
         /// The node that posted it.
         from: u32,
-        /// To whom.
+        /// The node that it was sent to.
         to: u32,
         /// The time at which it was posted.
         at: u64,
@@ -41,9 +41,9 @@ pub enum Record {
     Pause {
         /// The node.
         node: u32,
-        /// From when on.
+        /// The time at which it stopped.
         at: u64,
-        /// Until when.
+        /// The time until which it stopped.
         until: u64,
     },
     /// A node died.
@@ -66,7 +66,7 @@ pub enum Record {
         frame: u64,
         /// The node that sent it.
         from: u32,
-        /// To whom.
+        /// The node that it was sent to.
         to: u32,
         /// The time at which it was sent.
         at: u64,

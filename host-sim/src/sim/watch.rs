@@ -52,7 +52,7 @@ pub struct Violation {
     pub invariant: Invariant,
     /// The rank that had sent the message.
     pub from: u32,
-    /// Whom to.
+    /// The rank that it was sent to.
     pub to: u32,
     /// The message, and what is wrong with it.
     pub what: String,

@@ -41,7 +41,7 @@ pub(crate) struct Node {
     lanes: BTreeMap<u32, Lane>,
     /// The nodes that it cannot send to any more.
     gone: BTreeSet<u32>,
-    /// Whom it knows in another life than the first.
+    /// The nodes that it knows in another life than the first.
     known: BTreeMap<u32, Epoch>,
     /// The times at which the frames that wait to be sent will have left its network card.
     departures: VecDeque<u64>,
@@ -106,7 +106,7 @@ pub(crate) struct World {
     limit: u64,
     queue: Queue,
     pub(crate) nodes: Vec<Node>,
-    /// Until when each link is busy.
+    /// The time until which each link is busy.
     links: Vec<u64>,
     random: Random,
     hash: u64,

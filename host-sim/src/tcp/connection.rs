@@ -18,8 +18,8 @@ pub(super) struct Connection {
     pub(super) stage: Stage,
     /// The system has said that there is something to read, or has not been asked since there was.
     pub(super) may_read: bool,
-    /// That there is nothing more to read was concluded from a read of less than there was room
-    /// for.
+    /// True if it was concluded that there is nothing more to read from a read of less than there
+    /// was room for.
     pub(super) is_assumed: bool,
     /// The system has said that nothing more comes: the end is to be read even if there is less
     /// than room for.

@@ -90,7 +90,7 @@ impl Incoming {
         self.memory.get_mut(self.end..end).unwrap_or_default()
     }
 
-    /// So many bytes have been read.
+    /// Accounts for bytes that have been read.
     #[inline]
     pub(super) const fn read(&mut self, bytes: usize) {
         self.end += bytes;

@@ -113,7 +113,7 @@ impl Lent {
         }
     }
 
-    /// So many bytes of it have been sent.
+    /// Accounts for bytes of it that have been sent.
     pub(super) fn sent(&mut self, bytes: usize) {
         let bytes = bytes.min(self.len);
         // SAFETY: it stays within the piece, or at its end.

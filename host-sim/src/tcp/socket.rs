@@ -17,7 +17,8 @@ use super::error::TcpError;
 /// (`somaxconn`).
 const BACKLOG: i32 = 4096;
 
-/// Between two probes of a silent connection, in seconds, and how many may stay unanswered.
+/// The time between two probes of a silent connection, in seconds, and how many may stay
+/// unanswered.
 const PROBE_SECONDS: u32 = 5;
 const PROBES: u32 = 4;
 

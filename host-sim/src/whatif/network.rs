@@ -20,7 +20,7 @@ impl Network {
         Self { cost, topology, contention: false, slow: Vec::new() }
     }
 
-    /// With messages that wait for each other where they share a link.
+    /// This network with messages that wait for each other where they share a link.
     ///
     /// Stated simply: a message enters its way when all links of it are free, in the order in which
     /// messages leave their senders, and holds each of them for k G. The sender is not held up by
@@ -30,8 +30,8 @@ impl Network {
         Self { contention: true, ..self }
     }
 
-    /// With a node whose processor takes `factor` times as long for everything: its o and its local
-    /// steps.
+    /// This network with a node whose processor takes `factor` times as long for everything: its o
+    /// and its local steps.
     #[must_use]
     pub fn with_slow_node(mut self, rank: u32, factor: u32) -> Self {
         match self.slow.binary_search_by_key(&rank, |(slow, _)| *slow) {

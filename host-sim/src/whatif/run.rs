@@ -45,7 +45,7 @@ impl Run {
         Self { algorithm, size, root: 0, count: 0, element_bytes: 1, scratch: usize::MAX, work_max: WORK_MAX }
     }
 
-    /// With `count` elements of `element_bytes` bytes.
+    /// This run with `count` elements of `element_bytes` bytes.
     #[must_use]
     pub const fn with_data(self, count: usize, element_bytes: u32) -> Self {
         Self { count, element_bytes, ..self }

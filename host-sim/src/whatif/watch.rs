@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Whom a run tells what happens in it.
+/// The observer that a run tells what happens in it.
 pub trait Watch {
-    /// So many messages have been delivered; every 65,536 of them.
+    /// Called when so many messages have been delivered, every 65,536 of them.
     fn delivered(&mut self, _messages: u64) {}
 
     /// A rank's processor has something to do. Those of one rank are told in the order of time.

@@ -129,7 +129,7 @@ pub enum FromLauncher<'a> {
     },
     /// The card of a rank.
     Card {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The card as the rank sent it.
         bytes: &'a [u8],

@@ -40,7 +40,7 @@ const LOOKS: u32 = 4;
 const FAULTS: Faults =
     Faults { lose: 30, duplicate: 20, corrupt: 20, cut: 10, delay: 50, delay_ns_max: 500_000 };
 
-/// Whose turn it is.
+/// The turns that the ranks take.
 struct Turns {
     state: Mutex<State>,
     come: Vec<Condvar>,

@@ -229,7 +229,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
     }
 }
 
-/// Whose block is empty is not told to send it: no message is left.
+/// A rank whose block is empty is not told to send it: no message is left.
 #[test]
 fn nobody_is_told_to_send_nothing() {
     let left = run(4, |endpoint| {

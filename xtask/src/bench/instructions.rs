@@ -73,7 +73,7 @@ impl Instructions {
     }
 }
 
-/// Whose calls are counted.
+/// The interface whose calls are counted.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Interface {
     Native,

@@ -14,7 +14,7 @@ use crate::errors::Fault;
 /// Data of every rank, in one buffer of the program's.
 pub(super) struct Blocks {
     pub(super) parts: Vec<Data>,
-    /// They are of one length on all ranks.
+    /// True if they are of one length on all ranks.
     pub(super) is_even: bool,
     address: Address,
 }

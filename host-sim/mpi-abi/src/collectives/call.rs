@@ -104,7 +104,7 @@ impl Call {
         Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after, types })
     }
 
-    /// With the types that it works by, which the program may free before it is over.
+    /// This call with the types that it works by, which the program may free before it is over.
     pub(super) fn using(self, types: UsedTypes) -> Self {
         Self { types, ..self }
     }

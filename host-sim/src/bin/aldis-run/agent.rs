@@ -131,7 +131,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Tells the launcher what is new.
+    /// Sends the launcher what is new.
     fn report(&mut self) -> Result<(), LinkError> {
         let Some(node) = &mut self.node else { return Ok(()) };
         let room = self.room > 0;

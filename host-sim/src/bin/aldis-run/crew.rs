@@ -22,9 +22,9 @@ const REASON_LIMIT: Duration = Duration::from_millis(500);
 /// The reason why a host takes no part, or no longer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum HostFault {
-    /// Its agent never spoke.
+    /// Its agent never sent a message.
     Unreachable { why: String },
-    /// Its agent did not speak in time.
+    /// Its agent did not send a message in time.
     Silent { after: Duration },
     /// Its agent ended before its ranks.
     Lost { why: String },
@@ -156,7 +156,7 @@ impl Host {
         }
     }
 
-    /// Tells its node something.
+    /// Sends its node a message.
     pub(crate) fn say(&mut self, command: &ToNode) {
         match &mut self.seat {
             Seat::Here(Some(node)) => node.obey(command.clone()),
@@ -214,7 +214,7 @@ impl Host {
         events
     }
 
-    /// After what was ready has been dealt with: what its node has to tell. `spoken` says whether a
+    /// After what was ready has been dealt with: the messages of its node. `spoken` says whether a
     /// message of its agent ever came.
     pub(crate) fn step(&mut self, relay: &mut Relay, spoken: bool) -> Vec<FromNode> {
         match &mut self.seat {

@@ -10,7 +10,7 @@ use aldis_sys::Errno;
 pub(crate) enum LaunchError {
     /// The launcher does not know how to start agents.
     Ways(String),
-    /// An agent was told something that it does not understand.
+    /// An agent was sent something that it does not understand.
     Nonsense,
     /// The job can have no key.
     Entropy(NoEntropy),

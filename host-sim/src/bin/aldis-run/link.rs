@@ -55,7 +55,7 @@ impl<I: DeserializeOwned> Link<I> {
         (!self.unsaid.is_empty()).then(|| self.output.as_fd())
     }
 
-    /// Says something, as soon as it can be written.
+    /// Sends a message, as soon as it can be written.
     pub(crate) fn say<O: Serialize>(&mut self, message: &O) -> Result<(), LinkError> {
         let bytes = postcard::to_extend(message, Vec::new()).map_err(|_| LinkError::Malformed)?;
         let length = u32::try_from(bytes.len()).ok().filter(|_| bytes.len() <= MESSAGE_BYTES_MAX);
@@ -77,7 +77,7 @@ impl<I: DeserializeOwned> Link<I> {
         Ok(())
     }
 
-    /// Takes in what has come, one read of it.
+    /// Receives what has come, one read of it.
     pub(crate) fn hear(&mut self) -> Result<(), LinkError> {
         let mut bytes = [0; READ_BYTES_MAX];
         match uninterrupted(|| read(&self.input, &mut bytes)) {

@@ -22,7 +22,7 @@ use crate::spawn;
 use crate::talk::{FromNode, Kind, Moment, Order, Refusal, ToNode};
 use crate::wire::{Conversation, Job};
 
-/// From the polite end (SIGTERM) to the certain one (SIGKILL).
+/// The time from the polite end (SIGTERM) to the certain one (SIGKILL).
 pub(crate) const GRACE: Duration = Duration::from_millis(300);
 
 /// A part of a node that can be ready.
@@ -178,7 +178,7 @@ impl Node {
         true
     }
 
-    /// Does what the launcher says.
+    /// Carries out a message of the launcher.
     pub(crate) fn obey(&mut self, command: ToNode) {
         match command {
             ToNode::Cards(cards) => {

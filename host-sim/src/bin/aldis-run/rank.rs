@@ -44,7 +44,7 @@ impl Rank {
         self.talk.listen(&mut self.standing, job);
     }
 
-    /// Answers it.
+    /// Sends it what it is to be told.
     pub(crate) fn speak(&mut self, job: &Job) {
         self.talk.speak(&mut self.standing, job);
     }

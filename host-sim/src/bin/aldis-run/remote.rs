@@ -106,12 +106,12 @@ impl Agent {
     /// Sends it a message; an agent that is gone receives nothing.
     pub(crate) fn say(&mut self, message: &ToNode) {
         if let Some(link) = &mut self.link {
-            // Its end is noticed by what it says no more.
+            // Its end is noticed when nothing more comes from it.
             let _ = link.say(message);
         }
     }
 
-    /// Takes in what it has said.
+    /// Receives the messages that it has sent.
     ///
     /// # Errors
     /// [`LinkError`], once; what came before it is lost.

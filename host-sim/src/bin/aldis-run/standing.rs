@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Stage {
     /// The process was started.
     Started,
-    /// The rank has said hello.
+    /// The rank has sent hello.
     Greeted,
     /// Its card has come.
     Introduced,
@@ -125,7 +125,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// Of a rank whose process is `pid`.
+    /// The state of a rank whose process is `pid`.
     pub(crate) const fn new(pid: u32) -> Self {
         Self { stage: Stage::Started, pid, word: None, error: None, cut: None, exit: None }
     }

@@ -262,7 +262,7 @@ impl<'a> Supervisor<'a> {
         }
     }
 
-    /// Takes in what a host's node has told.
+    /// Handles the messages that a host's node has sent.
     fn hear(&mut self, place: usize, events: Vec<FromNode>) {
         for event in events {
             match event {
@@ -442,7 +442,7 @@ impl<'a> Supervisor<'a> {
     }
 
     /// The exit code of a job that would end with `code`, of whose output something may be lost;
-    /// what is, is told. Whoever has ended the reading knows it.
+    /// what is, is reported. A reader that has closed the output knows it.
     fn tell_lost(&self, code: u8) -> u8 {
         let lost = [(Kind::Out, "output"), (Kind::Err, "error")];
         let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));

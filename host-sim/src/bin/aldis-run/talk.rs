@@ -122,7 +122,7 @@ pub(crate) enum FromNode {
     },
     /// A rank's card.
     Card {
-        /// Whose.
+        /// The rank.
         rank: u32,
         /// The card as the rank sent it.
         bytes: Vec<u8>,
@@ -138,7 +138,7 @@ pub(crate) enum FromNode {
     },
     /// A part of what a rank has printed is lost.
     Unheard {
-        /// Whose it was, and why.
+        /// The rank that printed it, and the reason.
         text: String,
     },
     /// The answer to [`ToNode::Note`]: one note for each rank of the node, in order.

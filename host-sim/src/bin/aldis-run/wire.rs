@@ -71,7 +71,7 @@ impl Conversation {
         self.channel.as_ref().map(|channel| (channel, !self.outbox.is_empty()))
     }
 
-    /// Takes in everything that has come.
+    /// Receives everything that has come.
     pub(crate) fn listen(&mut self, standing: &mut Standing, job: &Job) {
         while let Some(channel) = &self.channel {
             let heard = match channel.try_receive() {

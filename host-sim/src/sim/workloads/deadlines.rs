@@ -22,7 +22,7 @@ const ROUNDS_MAX: u32 = 100;
 const DATA: u32 = 0;
 const LAST: u32 = 1;
 
-/// Some calls.
+/// Makes some calls.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     in_pairs(ep, seed, 29, |ep, duet, random| {
         let way = *random.pick(&[Way::Deadline, Way::Scope, Way::Cancel]);

@@ -42,7 +42,7 @@ impl Duet {
     }
 }
 
-/// Some calls.
+/// Makes some calls.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     in_pairs(ep, seed, 28, |ep, duet, random| match random.below(7) {
         0 => probed(ep, duet, random),

@@ -19,7 +19,7 @@ const ROUNDS_MAX: u64 = 6;
 /// Tag of the exchange after it.
 const LAST: u32 = 1_000;
 const BYTES_MAX: usize = 3000;
-/// By when a live peer has answered, in virtual time.
+/// The time within which a live peer has answered, virtual.
 const LIMIT: Duration = Duration::from_secs(2);
 
 pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {

@@ -23,7 +23,7 @@ pub(super) struct Tools {
     pub(super) flush: Rc<Flush>,
     /// Reads that a queue pair has under way at most.
     pub(super) depth: u8,
-    /// Whose queue pairs there are, by their numbers.
+    /// The owners of the queue pairs that there are, by their numbers.
     owners: HashMap<u32, (PeerId, Lane)>,
     /// The numbers of each peer's, by lane; zero for none.
     numbers: Vec<[u32; 2]>,
@@ -41,7 +41,7 @@ impl Queue {
         Ok(Self { completions: Completions::new(&here.domain, &here.channel, entries)?, entries, stale: 0 })
     }
 
-    /// So many were found of those that were asked for.
+    /// Notes that so many were found of those that were asked for.
     pub(super) const fn note(&mut self, found: usize, asked: usize) {
         self.stale = if found < asked { 0 } else { self.stale.saturating_sub(found as u32) };
     }
@@ -103,7 +103,7 @@ impl Tools {
         }
     }
 
-    /// Whose queue pair has this number.
+    /// The owner of the queue pair of this number.
     #[inline]
     pub(super) fn owner(&self, number: u32) -> Option<(PeerId, Lane)> {
         self.owners.get(&number).copied()

@@ -119,7 +119,8 @@ impl DirectPair {
         Ok(())
     }
 
-    /// Whose order is over. A write that has gone well is not: what follows it tells.
+    /// The token of the order that is over. A write that has gone well is not: what follows it
+    /// tells.
     pub(in crate::verbs) fn take(&mut self, done: &Done) -> Option<Token> {
         if done.request & BEFORE_FLUSH != 0 && done.ending == Ending::Good {
             return None;

@@ -23,7 +23,7 @@ const BYTES: usize = 8;
 #[derive(Debug)]
 pub(in crate::verbs) struct Flush(Region);
 
-/// By which a peer's word is read.
+/// The key by which a peer's word is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(in crate::verbs) struct FlushKey {
     pub(in crate::verbs) key: u32,

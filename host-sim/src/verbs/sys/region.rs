@@ -22,7 +22,7 @@ pub(in crate::verbs) struct Region {
     _domain: Rc<Domain>,
 }
 
-/// By which a peer reaches a region.
+/// The key by which a peer reaches a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::verbs) struct Key {
     pub(in crate::verbs) key: u32,

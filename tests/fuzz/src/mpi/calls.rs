@@ -53,7 +53,7 @@ impl Player<'_> {
         [from, tag]
     }
 
-    /// Whom to receive from by which tag, so that what goes to `to` is received: it cannot be
+    /// The source and the tag to receive by, so that what goes to `to` is received: it cannot be
     /// cancelled.
     fn same(&mut self, to: c_int) -> (c_int, c_int) {
         self.pools.exchanges += 1;
