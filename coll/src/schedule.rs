@@ -70,11 +70,11 @@ pub enum Buffer {
 /// A range of a buffer, in elements. In a segmented run both are relative to the segment.
 ///
 /// Data and input of an operation on blocks ([`on_blocks`]) are a circle of blocks, one a rank, of
-/// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may go
-/// past the last one, on to the first. In memory blocks may lie apart and be shorter; the executor
-/// sends such a span in pieces, the same on both sides. So a message whose span goes past the last
-/// block does so on both sides. Scratch holds blocks as well, and says which where that matters:
-/// [`of_block`](Self::of_block).
+/// [`count`](Instance::count) elements each: a span there is a number of whole blocks, and may
+/// reach past the last one, on to the first. In memory blocks may lie apart and be shorter; the
+/// executor sends such a span in pieces, the same on both sides. So a message whose span reaches
+/// past the last block does so on both sides. Scratch holds blocks as well, and says which where
+/// that matters: [`of_block`](Self::of_block).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Span {
@@ -112,8 +112,8 @@ impl Span {
     }
 
     /// Scratch that holds blocks from that of `rank` on, for an algorithm that
-    /// [serves](Schedule::serves_unlike) blocks of unlike lengths: it tells their lengths. If it
-    /// goes past the last block, the first ones stand before it, where they would if all blocks
+    /// [serves](Schedule::serves_unlike) blocks of unlike lengths: it gives their lengths. If it
+    /// reaches past the last block, the first ones stand before it, where they would if all blocks
     /// stood there in the order of ranks.
     #[cfg(not(feature = "compact"))]
     #[must_use]

@@ -1,5 +1,5 @@
-//! Collectives by control slots, for ranks that share memory: the algorithm `shared` of every
-//! operation here.
+//! Collectives by control slots (*lines* for short), for ranks that share memory: the algorithm
+//! `shared` of every operation here.
 //!
 //! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory
 //! of its own that all the others read ([`aldis_kernel::hal::lines`] has the rules), so that a

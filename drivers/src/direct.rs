@@ -50,8 +50,8 @@
 //!   becomes of an owner that stays within one for ever is the engine's to say
 //!   ([`CopyEngine::await_end`]).
 //! * **One reader at a time** has an entry's help, and an offer names the generation of the region
-//!   that it reads: a reader that has not noticed that its region is gone meets neither the next
-//!   region's reader nor its owner's writes.
+//!   that it reads: a reader that has not noticed that its region was taken back meets neither the
+//!   next region's reader nor its owner's writes.
 
 mod reads;
 mod regions;
@@ -155,9 +155,9 @@ pub unsafe trait CopyEngine {
     fn is_within(&mut self, peer: PeerId, thread: u32) -> bool;
 
     /// Returns once `is_over`, or once that thread of `peer` cannot be within a
-    /// [`write`](Self::write) that has looked at its place already. The memory that such a write
-    /// goes to is used for something else afterwards, so an engine whose peers can stay within one
-    /// for ever ends the peer, or this process, and says so.
+    /// [`write`](Self::write) that has looked at its place already. The memory that such a write is
+    /// for is used for something else afterwards, so an engine whose peers can stay within one for
+    /// ever ends the peer, or this process, and says so.
     fn await_end(&mut self, peer: PeerId, thread: u32, is_over: &dyn Fn() -> bool) {
         while !is_over() && self.is_within(peer, thread) {
             core::hint::spin_loop();

@@ -332,7 +332,7 @@ pub enum Cause {
         theirs: Operation,
         /// With this root, modulo 32; zero where there is none.
         their_root: u8,
-        /// True if there are so few ranks that roots are told exactly.
+        /// True if there are so few ranks that roots are given exactly.
         is_exact: bool,
     },
     /// Ranks of a communicator have made the same collective call with unlike counts, types,

@@ -126,7 +126,7 @@ pub trait Lines {
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
     /// Returns the payload of this rank's line of a collective, all of it, to be written before it
-    /// is [told](Self::tell); `None` where [`publish`](Self::publish) would return false.
+    /// is [published](Self::tell); `None` where [`publish`](Self::publish) would return false.
     fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
     /// Publishes this rank's line of a collective, which was there to be written.

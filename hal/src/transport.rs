@@ -69,7 +69,7 @@ pub trait Sink {
     /// All of the message that began with `head` has come, and stands where [`land`](Self::land)
     /// said, or nowhere if it was let go of. Before anything else of that peer.
     fn landed(&mut self, _from: PeerId, _head: &[u8]) {}
-    /// `peer` is gone; nothing more will arrive from it and every later post answers `Never`.
+    /// `peer` is lost; nothing more will arrive from it and every later post answers `Never`.
     fn lost(&mut self, peer: PeerId, cause: Cause);
 }
 

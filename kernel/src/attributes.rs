@@ -39,8 +39,8 @@ pub type AttributeCopy = fn(&Comm, u64) -> Option<u64>;
 /// (MPI_Comm_delete_attr_function). Neither gets an endpoint, so neither can re-enter.
 pub type AttributeDelete = fn(&Comm, u64);
 
-/// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is told from
-/// others by its address.
+/// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is distinguished
+/// from others by its address.
 #[derive(Debug)]
 pub struct Keyval(Kind);
 

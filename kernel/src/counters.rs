@@ -41,12 +41,12 @@ pub struct Counters {
     pub credit_stalls: u64,
     /// Credits sent in messages of their own.
     pub credits_sent: u64,
-    /// Messages from another life of a peer, or from one that has not been introduced or is gone;
+    /// Messages from another life of a peer, or from one that has not been introduced or is lost;
     /// discarded.
     pub stale_epochs: u64,
     /// Messages of communicators that have been freed, discarded.
     pub stale_contexts: u64,
-    /// Messages to requests that are gone, discarded.
+    /// Messages to requests that are over, discarded.
     pub stale_handles: u64,
     /// Messages that broke the protocol; each ends its peer.
     pub malformed: u64,

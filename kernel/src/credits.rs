@@ -88,7 +88,7 @@ impl Credits {
 
 impl<T, P> Endpoint<'_, T, P> {
     /// The credits between this rank and a peer at this moment; `None` for a peer that has not been
-    /// introduced or is gone.
+    /// introduced or is lost.
     ///
     /// While nothing is under way between two ranks their accounts agree: what one has sent the
     /// other has received, what one knows of as freed the other has announced, and what one may

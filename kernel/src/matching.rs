@@ -184,7 +184,7 @@ impl<'s> Matcher<'s> {
         order
     }
 
-    /// Whether nothing has been posted after this place in the order.
+    /// Returns true if nothing has been posted after this place in the order.
     #[cfg(not(feature = "compact"))]
     pub(crate) const fn is_newest(&self, order: u32) -> bool {
         order.wrapping_add(1) == self.next_order

@@ -153,7 +153,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 
     /// Ends the processes of a communicator at once, this one among them (MPI_Abort): as
-    /// [`abort`](Self::abort) for these. For all others they are gone: what depends on them fails
+    /// [`abort`](Self::abort) for these. For all others they are lost: what depends on them fails
     /// with [`Cause::PeerAborted`].
     ///
     /// # Errors

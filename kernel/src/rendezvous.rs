@@ -34,7 +34,7 @@ impl Engine<'_> {
         }
         let Some(request) = self.requests.get(sender) else {
             // An announced send keeps its slot until it has been asked, so no receiver can ask for
-            // one that is gone.
+            // one that is over.
             return Err(Malformed::Control);
         };
         match &mut request.machine {

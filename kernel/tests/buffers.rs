@@ -137,8 +137,8 @@ fn receive(one: &mut rig::Rank<'_>, other: &mut rig::Rank<'_>, tag: Tag) -> Vec<
     buffer[..status.unwrap().bytes as usize].to_vec()
 }
 
-/// Neither what is sent nor what is received costs more the more there is; whoever drains it
-/// chooses the order.
+/// Neither what is sent nor what is received costs more the more there is; the receiver that drains
+/// it chooses the order.
 #[test]
 fn ten_thousand_messages_at_a_time_cost_each_the_same() {
     const MESSAGES: u32 = 10_000;

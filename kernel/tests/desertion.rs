@@ -1,4 +1,4 @@
-//! Receives of any source when nobody is left on their communicator who could send.
+//! Receives of any source when no peer is left on their communicator that could send.
 
 mod rig;
 

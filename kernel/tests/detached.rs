@@ -1,4 +1,4 @@
-//! Requests that nobody waits for (MPI 4.1 section 3.7.3).
+//! Detached requests, which no call waits for (MPI 4.1 section 3.7.3).
 
 mod rig;
 

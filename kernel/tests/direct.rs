@@ -106,8 +106,8 @@ proptest! {
         prop_assert_eq!([job.table.borrow().live(0), job.table.borrow().live(1)], [0, 0]);
     }
 
-    /// The sender lets go of a message after some polls: the receiver has all of it, or is told
-    /// that it was withdrawn, and memory that was let go of is not taken for the message.
+    /// The sender lets go of a message after some polls: the receiver has all of it, or gets the
+    /// error that it was withdrawn, and memory that was let go of is not taken for the message.
     #[test]
     fn a_sender_that_lets_go_deceives_nobody(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
@@ -149,7 +149,7 @@ proptest! {
     }
 
     /// The receiver lets go of its buffer after some polls: it is not written any more, and the
-    /// sender comes to its end, by another receive if that one had not matched.
+    /// sender comes to its end, by another receive if the first had not matched.
     #[test]
     fn a_receiver_that_lets_go_is_left_alone(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
@@ -173,7 +173,7 @@ proptest! {
             assert_eq!(table.borrow().live(1), 0);
             buffer.fill(0xEE);
             // A message in pieces of a dozen bytes, each some polls long, takes its time to be sent
-            // to nobody.
+            // to a receiver that has let go.
             let mut sent = None;
             for _ in 0..3000 {
                 other.poll(16);

@@ -128,7 +128,7 @@ fn a_message_of_another_length_than_promised_is_an_error_of_its_receive() {
     }
 }
 
-/// They have no buffer that a message could be shorter than.
+/// Pooled receives have no buffer that a message could be shorter than.
 #[test]
 fn a_pooled_receive_has_no_length_to_promise() {
     let mut job = Job::new(2, Shape::default());
@@ -150,8 +150,9 @@ fn a_pooled_receive_has_no_length_to_promise() {
     }
 }
 
-/// Rank 0 has more messages in line than rank 1 has places for. Credit has just come, and none of
-/// them has gone with it yet, when another is sent: the tags in the order in which rank 1 has them.
+/// Rank 0 has more messages queued than rank 1 has places for. Credit has just come, and none of
+/// them has been sent with it yet, when another is started: the tags in the order in which rank 1
+/// has them.
 fn order(hints: Hints, is_same: bool) -> Vec<u32> {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
@@ -172,7 +173,7 @@ fn order(hints: Hints, is_same: bool) -> Vec<u32> {
         tags.push(other.recv(&theirs_line, &mut buffer, Rank(0), TagMatch::Any)?.tag.0);
         tags.push(other.recv(&theirs_line, &mut buffer, Rank(0), TagMatch::Any)?.tag.0);
         while other.poll(64) > 0 {}
-        // The credit is taken in, and that is all the budget.
+        // The credit is received, and that is all the budget.
         assert_eq!(scope.poll(1), 1);
         let sending = scope.isend(&ours, &[8_u8; 4], Rank(1), Tag(9))?;
         while scope.poll(64) + other.poll(64) > 0 {}
@@ -197,7 +198,7 @@ fn order(hints: Hints, is_same: bool) -> Vec<u32> {
 fn a_message_overtakes_those_in_line_only_where_that_is_allowed() {
     assert_eq!(order(Hints::empty(), true), [0, 1, 2, 3, 4, 5, 9]);
     assert_eq!(order(Hints::all() - Hints::ALLOW_OVERTAKING, true), [0, 1, 2, 3, 4, 5, 9]);
-    // The two places that were free: one for it, one for the first in line.
+    // The two places that were free: one for it, one for the first in the queue.
     assert_eq!(order(Hints::ALLOW_OVERTAKING, true), [0, 1, 2, 3, 9, 4, 5]);
     assert_eq!(
         order(Hints::ALLOW_OVERTAKING, false),

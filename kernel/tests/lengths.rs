@@ -15,7 +15,7 @@ use aldis_kernel::protocols::header::{
 use aldis_kernel::{Rank, Sleeper, Tag};
 use rig::{Job, Queue, REQUESTS, Shape, pattern};
 
-/// The request of rank 0 that rank 1 is told of.
+/// The request of rank 0 that is announced to rank 1.
 const SENDER: Handle = Handle { slot: 7, generation: 9 };
 
 /// A message of rank 0, which no endpoint has sent.

@@ -292,8 +292,8 @@ fn an_offer_on_hold_goes_to_a_receive_and_does_not_stand_for_ever() {
     assert_eq!((early, buffer, rest, last), ([4; 8], [2; 8], [[1; 8]; 6], [3; 8]));
 }
 
-/// A clear-to-send settles an offer as well as the word for it does: whoever was posted in between
-/// is asked about then.
+/// A clear-to-send settles an offer as well as a settle message does: a receive that was posted in
+/// between is asked about then.
 #[test]
 fn a_receive_posted_before_an_offer_is_settled_is_asked_about_after_it() {
     let mut job = Job::new(2, Shape::default());

@@ -1,11 +1,11 @@
 //! Random programs of sends, receives and matched probes over a tiny wire, against the definition
 //! of matching.
 //!
-//! One rank sends, the other takes. With one source, who gets what does not depend on timing
-//! (MPI 4.1 section 3.5): the receives in the order posted and the probes that found something,
-//! each in its place among them, take in turn the first message that fits and that none before them
-//! has taken. Only whether a probe finds something is a matter of time; so in the end, when all is
-//! quiet, probes must find whatever is left.
+//! One rank sends, the other takes. With one source, which receive gets what does not depend on
+//! timing (MPI 4.1 section 3.5): the receives in the order posted and the probes that found
+//! something, each in its place among them, take in turn the first message that fits and that none
+//! before them has taken. Only whether a probe finds something is a matter of time; so in the end,
+//! when all is quiet, probes must find whatever is left.
 
 mod rig;
 
@@ -76,13 +76,13 @@ impl Wanted {
     }
 }
 
-/// The messages that nobody has taken, in the order in which they are sent over the whole run.
+/// The messages that no receive has taken, in the order in which they are sent over the whole run.
 struct Model {
     left: Vec<(usize, u32, usize)>,
 }
 
 impl Model {
-    /// Which message a receive or probe takes next.
+    /// The message that a receive or probe takes next.
     fn take(&mut self, wanted: Wanted) -> Option<(usize, u32, usize)> {
         let fits = |&(_, tag, _): &(usize, u32, usize)| wanted.tag.is_none_or(|wanted| wanted == tag);
         let place = self.left.iter().position(fits)?;

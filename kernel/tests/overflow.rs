@@ -1,5 +1,5 @@
-//! More messages than envelopes: what a receive waits for reaches it past those that nobody waits
-//! for.
+//! More messages than envelopes: what a receive waits for reaches it past those that no receive
+//! waits for.
 
 mod rig;
 
@@ -57,7 +57,7 @@ fn a_message_behind_a_full_receiver_is_matched_at_its_sender() {
 }
 
 /// Receives are posted for all messages, and the receiver looks when their sender has run out of
-/// credit: what new credits carry goes before an answer, for which all others would be looked
+/// credit: what new credits carry is sent before an answer, for which all others would be looked
 /// through in vain.
 #[test]
 fn what_credits_carry_goes_before_answers() {
@@ -214,7 +214,7 @@ fn an_offered_send_can_be_given_up() {
             let mut wanted = one.isend(&worlds[0], &[2u8; 8], Rank(1), Tag(2))?;
             settle(one, other);
             receiving = Some(other.irecv(&worlds[1], &mut buffer, Rank(0), Tag(2))?);
-            // The question goes out, the offer comes back, and is not yet looked at.
+            // The question is sent, the offer comes back, and is not yet looked at.
             other.poll(64);
             one.poll(64);
             assert!(!one.cancel(&mut wanted), "it may have been taken already");

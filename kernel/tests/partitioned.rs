@@ -256,7 +256,7 @@ fn sides_that_do_not_agree_both_hear_of_it() {
     assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
 }
 
-/// The receiver has found out, and is gone before it could tell.
+/// The receiver has found out, and is gone before it could send the error.
 #[test]
 fn a_sender_hears_that_lengths_differ_from_a_receiver_that_is_gone() {
     let mut job = Job::new(2, Shape { depth: 1, bcopy_bytes_max: 128 });
@@ -269,7 +269,7 @@ fn a_sender_hears_that_lengths_differ_from_a_receiver_that_is_gone() {
             let out = one.lend(&mut out);
             let mut send = one.psend_init(&worlds[0], out, 0..12, 1, Rank(1), TAG)?;
             one.start(&mut send)?;
-            // The only place of the wire is taken, so that nothing can be told in the scope.
+            // The only place of the wire is taken, so that nothing can be sent in the scope.
             while second.poll(64) > 0 {}
             second.send(&worlds[1], &[1u8], Rank(0), TAG)?;
             second.scope(|other| {

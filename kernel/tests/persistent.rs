@@ -102,7 +102,7 @@ fn they_are_waited_for_among_others_and_cancelled() {
     assert_eq!(ranks[1].queue_depths(), (0, 0));
 }
 
-/// Nothing but the test itself moves the receiver.
+/// The receiver is moved by the test itself alone.
 #[test]
 fn a_test_of_a_started_request_makes_progress() {
     let mut job = Job::new(2, Shape::default());

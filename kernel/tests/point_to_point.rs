@@ -109,7 +109,7 @@ fn messages_do_not_overtake() {
 }
 
 /// A flood against a receiver that posts nothing: nothing is lost, the receiver's memory is what it
-/// was sized for, and the sender is told that its requests are full.
+/// was sized for, and the sender gets the error that its requests are full.
 #[test]
 fn a_flood_stops_at_the_bounds_and_loses_nothing() {
     let mut job = Job::new(2, Shape::default());

@@ -1,9 +1,9 @@
 //! Random programs on two ranks over a tiny wire, against the definition of matching.
 //!
 //! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message
-//! goes to the first receive posted that takes it, and each receive takes the first message that
-//! was sent. So whatever the sizes, protocols, polls and budgets in between, the outcome must be
-//! the oracle's.
+//! is delivered to the first receive posted that takes it, and each receive takes the first message
+//! that was sent. So whatever the sizes, protocols, polls and budgets in between, the outcome must
+//! be the oracle's.
 
 mod rig;
 
@@ -41,7 +41,7 @@ struct Sent {
     seed: u32,
 }
 
-/// Which message (by its index) each receive (by its pattern) at one rank gets.
+/// Returns the message (by its index) that each receive (by its pattern) at one rank gets.
 fn oracle(sends: &[Sent], receives: &[Option<u32>]) -> Vec<Option<usize>> {
     let mut free: Vec<usize> = (0..sends.len()).collect();
     let take = |wanted: &Option<u32>| {
@@ -124,7 +124,7 @@ proptest! {
                 requests.into_iter().map(status).collect()
             }
             results = [finish(one, receiving_one), finish(other, receiving_other)];
-            // Sends whose message nobody took end with the scope: cut it short.
+            // Sends whose message no receive took end with the scope: cut it short.
             Err::<(), _>(aldis_kernel::Error::new(aldis_kernel::hal::Operation::None, aldis_kernel::hal::Cause::Cancelled))
         });
         prop_assert_eq!(end.unwrap_err().cause, aldis_kernel::hal::Cause::Cancelled);

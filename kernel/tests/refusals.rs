@@ -1,5 +1,5 @@
-//! Bad input: every mistake has a cause of its own, and is told with who made it, where, and what
-//! to do about it.
+//! Bad input: every mistake has a cause of its own, and is reported with who made it, where, and
+//! what to do about it.
 
 mod rig;
 

@@ -76,8 +76,7 @@ fn a_message_is_looked_at_where_it_is() {
     }
 }
 
-/// Elements longer than a byte, and a message that does not stand where they must: that one is
-/// copied.
+/// Elements longer than a byte, and a message that does not stand where they must: it is copied.
 #[test]
 fn what_is_not_aligned_is_copied() {
     let mut job = job(MAPPED);
@@ -223,8 +222,8 @@ fn a_deadline_ends_the_wait_for_a_message() {
     .unwrap();
 }
 
-/// The sender takes its memory back while it is looked at: whoever looks is told, the sender does
-/// not wait, and the two still understand each other.
+/// The sender takes its memory back while it is looked at: the receiver that looks gets the error,
+/// the sender does not wait, and the two still understand each other.
 #[test]
 fn a_sender_that_lets_go_is_found_out() {
     let mut job = job(MAPPED);
@@ -240,7 +239,7 @@ fn a_sender_that_lets_go_is_found_out() {
             let _sending = s.isend(&world[0], &data, R(1), Tag(0))?;
             s.poll(8);
             view = Some(other.recv_view(&world[1], &mut fallback, R(0), Tag(0))?);
-            // A scope that ends by an error waits for nobody.
+            // A scope that ends by an error waits for no peer.
             Err(Error::new(Operation::Send, Cause::Cancelled))
         });
         assert_eq!(left.unwrap_err().cause, Cause::Cancelled);
@@ -277,7 +276,8 @@ fn follow_up(one: &mut Rank<'_>, other: &mut Rank<'_>) {
     .unwrap();
 }
 
-/// The sender dies while its message is looked at: that is told, and the memory can still be read.
+/// The sender dies while its message is looked at: that is reported, and the memory can still be
+/// read.
 #[test]
 fn a_senders_death_is_told_at_the_end() {
     let mut job = job(MAPPED);

@@ -21,7 +21,7 @@ fn messages(number: usize) -> [(Tag, Vec<u8>); 3] {
 }
 
 /// Sends three messages of two tags, and receives those of one tag before those of the other;
-/// `seen` says how many have been taken in before the first receive.
+/// `seen` says how many have been received before the first receive call.
 fn exchange(number: usize, seen: u32, any_source: bool) {
     let sent = messages(number);
     if sent.iter().filter(|(_, data)| data.len() > 24).count() > 2 {
@@ -106,7 +106,7 @@ fn a_wait_that_ends_without_a_message_leaves_nothing_behind() {
 }
 
 /// Takes what rank 0 has sent to rank `to` off the wire, and brings it after 500 us, which is when
-/// the wait has been told of.
+/// the wait has been noted.
 fn delay(job: &Job, to: usize) {
     let queue = job.queue(0, to);
     let event = {

@@ -15,8 +15,8 @@
 //! generation (high 16 bits) that starts at a value drawn from the life's epoch, so that a new life
 //! repeats the number of a connection that its predecessor had once in 65,536 times, and then it
 //! matters only if a frame of that connection is still on its way. Within one life they ascend, so
-//! that an older attempt is told from a newer one. What echoes a number was sent after that number
-//! was chosen: that is the proof that its sender is alive.
+//! that an older attempt is distinguished from a newer one. What echoes a number was sent after
+//! that number was chosen: that is the proof that its sender is alive.
 //!
 //! **Crossing.** If both ask at once, the attempt of the lower rank goes on and the higher rank
 //! drops its own and answers ([`yields`]): both decide the same, each by itself. It answers with a
@@ -73,8 +73,8 @@
 //! both ends of a connection agree on its numbers and lives; what both hold is ended by no message;
 //! no frame is taken for one of another connection; opened lives only grow younger. From each
 //! state: a fair network connects the two, whichever of them asks, and their messages come to an
-//! end. States are told apart by 64-bit fingerprints. With `ALDIS_EXPLORE_DEEP` set, all of it may
-//! happen in one history: 15,918,959 states, up to 34 steps deep, in four minutes of a release
+//! end. States are distinguished by 64-bit fingerprints. With `ALDIS_EXPLORE_DEEP` set, all of it
+//! may happen in one history: 15,918,959 states, up to 34 steps deep, in four minutes of a release
 //! build.
 //!
 //! Deliberately absent: authentication. The job key keeps jobs apart; it is no secret from who can

@@ -89,7 +89,7 @@ impl Window {
     }
 }
 
-/// The receiver's side: what was promised, what is taken, what is to be told.
+/// The receiver's side: what was promised, what is taken, what is to be announced.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Grant {
@@ -162,7 +162,7 @@ impl Grant {
         self.limit.wrapping_sub(self.size)
     }
 
-    /// Of how many of the places that have become free the peer has been told, modulo 2^16.
+    /// The number of places that have become free and been announced to the peer, modulo 2^16.
     pub const fn told_of(&self) -> u16 {
         self.told.wrapping_sub(self.size)
     }

@@ -173,8 +173,7 @@ pub enum Kind {
     /// An announcement with the key by which the receiver can read the data from the sender's
     /// memory.
     Expose = 16,
-    /// An announcement whose data the sender writes into the receiver's memory, if it is told by
-    /// which key.
+    /// An announcement whose data the sender writes into the receiver's memory, if it gets the key.
     AnnounceWrite = 17,
     /// The receiver has matched such an announcement, and tells the key.
     ClearToWrite = 18,
@@ -348,9 +347,9 @@ impl Header {
         }
     }
 
-    /// These bytes in words. A caller that copies them by words gets them in registers: bytes that
-    /// are stored in small pieces and loaded in larger ones wait until all stores before them are
-    /// done, of which one may be for a line that another core has.
+    /// The header's bytes in words. A caller that copies them by words gets them in registers:
+    /// bytes that are stored in small pieces and loaded in larger ones wait until all stores before
+    /// them are done, of which one may be for a line that another core has.
     #[inline]
     fn words(&self) -> [U64; HEADER_BYTES / 8] {
         let Limits { envelopes, blocks } = self.limits;

@@ -14,7 +14,7 @@
 //! moves are the *receiver's* partitions: one is sent as soon as all of the sender's that it
 //! overlaps are ready, whole, in order within itself, before the next one begins. So both sides
 //! need a bit for each partition and one place in the one that is under way, and the receiver knows
-//! which have arrived without being told. A round is over at the sender when all has been sent, at
+//! which have arrived without a message. A round is over at the sender when all has been sent, at
 //! the receiver when all is there. Without a grant nothing is sent, so data always has a place.
 //!
 //! A message of no bytes has one partition on the wire: it is sent when all of the sender's are
@@ -22,7 +22,7 @@
 //!
 //! The receiver sends its first grant when the message is matched, also if it has not started a
 //! round yet: the sender learns that it is matched, and both whether they agree in its length. A
-//! sender that is gone answers a grant with a finish, *withdrawn*.
+//! sender that is over answers a grant with a finish, *withdrawn*.
 
 use core::ops::Range;
 

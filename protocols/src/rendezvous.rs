@@ -23,7 +23,7 @@
 //! Memory that the receiver's transport can read, or the sender's write, needs no data on the wire:
 //! see [`Reader`] and [`Writer`].
 //!
-//! Both machines are told what happened and say what is to be done next ([`SenderStep`],
+//! Both machines are given what happened and say what is to be done next ([`SenderStep`],
 //! [`ReceiverStep`]); they own no bytes. Data comes in order: the receiver accepts exactly the next
 //! byte range.
 
@@ -341,8 +341,8 @@ impl Receiver {
         }
     }
 
-    /// Its sender would write the data: it is to be told by which key, if there is one. Only before
-    /// it has asked.
+    /// Records that the sender would write the data: it is to get the key, if there is one. Only
+    /// before it has asked.
     pub const fn invite(&mut self) {
         if let ReceiverPhase::Asking = self.phase
             && self.end > 0
@@ -352,7 +352,7 @@ impl Receiver {
         }
     }
 
-    /// Returns true if the sender is to be told a key, or asked if there is none.
+    /// Returns true if the sender is to be sent a key, or asked if there is none.
     pub const fn is_inviting(&self) -> bool {
         matches!((self.phase, self.invitation), (ReceiverPhase::Asking, Invitation::Due))
     }
@@ -380,7 +380,7 @@ impl Receiver {
     }
 
     /// Wants no data any more: what comes is of no use, and the sender is to come to its end. To be
-    /// told again when a piece is under way and has come.
+    /// called again when a piece is under way and has come.
     pub const fn decline(&mut self) {
         if let ReceiverPhase::Asking | ReceiverPhase::Between = self.phase {
             (self.start, self.end, self.more) = (self.next, self.next, false);

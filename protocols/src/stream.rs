@@ -25,8 +25,8 @@
 //!
 //! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces
 //! an earlier of the same dialler that was selected and not confirmed: the peer has given that up,
-//! though the word of it may never come. There is no deadline between selecting and confirming but
-//! that of the [`Link`]: the other side may have taken the connection already.
+//! though the message about it may never come. There is no deadline between selecting and
+//! confirming but that of the [`Link`]: the other side may have taken the connection already.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of
 //! another are refused as [`Unknown`](Refusal::Unknown), greetings for another life of this side as

@@ -2,7 +2,7 @@
 //! with an `i` before their names are futures.
 //!
 //! In an intercommunicator a rank addresses the other group: `send(&inter, data, Rank(2), tag)`
-//! goes to rank 2 of the remote group, and the source of what arrives is the sender's rank in its
+//! sends to rank 2 of the remote group, and the source of what arrives is the sender's rank in its
 //! own. Every way of sending, receiving and probing that there is works so. Collectives send from
 //! group to group: [`crate::inter`]. What needs one group refuses it with
 //! [`Cause::Intercommunicator`]: [`merge`] makes one group of the two.

@@ -106,7 +106,7 @@ impl Objection {
         Self { code, name }
     }
 
-    /// Returns true if the rank that an error names is gone, so that it and not the one that
+    /// Returns true if the rank that an error names is gone, so that it and not the rank that
     /// noticed it is the reason.
     pub(super) const fn is_of_another(cause: Cause) -> bool {
         matches!(cause, Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. })

@@ -130,7 +130,7 @@ fn reduce_bytes<R: Reduce<E>, E: Element>(
     }
     let into = <[E]>::mut_from_bytes(into).map_err(|_| unaligned)?;
     let from = <[E]>::ref_from_bytes(from).map_err(|_| unaligned)?;
-    // One loop where the order cannot be told from the result: half the code.
+    // One loop where the order cannot be seen in the result: half the code.
     if R::COMMUTES || order == Order::IntoFirst {
         vector::widest(size_of_val(into), Pairwise::<R, E>::new(into, from));
     } else {

@@ -80,7 +80,7 @@ fn whoever_says_so_evaluates_the_one_expression() {
     }
 }
 
-/// Nobody keeps silent who could say so.
+/// Checks that every algorithm that reproduces the expression says so.
 #[test]
 fn whoever_does_not_say_so_evaluates_another() {
     let mut wrong = Vec::new();

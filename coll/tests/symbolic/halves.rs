@@ -39,8 +39,8 @@ fn rabenseifner() {
     }
 }
 
-/// The same, section 4.5, for p' the largest power of two below p: a round of n elements more
-/// before, which are reduced, and one after.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.5, for p' the largest power of two below p: a round
+/// of n elements more before, which are reduced, and one after.
 #[test]
 fn rabenseifner_with_ranks_beyond_a_power_of_two() {
     for size in (3..=64u32).filter(|size| !size.is_power_of_two()) {
@@ -194,7 +194,8 @@ fn scatter_recursive_doubling_allgather() {
     }
 }
 
-/// The same: (ceil(log2 p) + p - 1) alpha + 2 (p - 1)/p n beta, for any p.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.2: (ceil(log2 p) + p - 1) alpha + 2 (p - 1)/p n
+/// beta, for any p.
 #[test]
 fn scatter_ring_allgather() {
     for size in 1..=64u32 {

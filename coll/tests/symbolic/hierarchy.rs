@@ -55,7 +55,7 @@ fn check_on_nodes(on: On, size: u32, root: u32) {
         let job = check(&on, size, root, count).unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
         let (seen, price) =
             (together([job.work(), Work::default()]), together(on.inner.work(size, on.node, count)));
-        // What the ranks of a shorter last node carry is told roughly.
+        // What the ranks of a shorter last node carry is given roughly.
         let is_shorter = is_all_to_all && !size.is_multiple_of(on.node.clamp(1, size));
         if is_shorter || depends_on_root(on.operation()) && root + 1 != size {
             assert!(seen.iter().zip(price).all(|(seen, price)| *seen <= price), "{case}: {seen:?} {price:?}");
@@ -167,8 +167,8 @@ fn rounds_are_those_of_both_levels() {
     }
 }
 
-/// Traeff, Hunold 2020: within nodes every rank passes on all blocks for other nodes but those that
-/// it carries itself, and between nodes all of them, each once; here four messages a round. Nobody
+/// Traeff, Hunold 2020: within nodes every rank sends on all blocks for other nodes but those that
+/// it carries itself, and between nodes all of them, each once; here four messages a round. No rank
 /// needs more than the scratch that Bruck's takes.
 #[test]
 fn an_all_to_all_passes_every_block_once_within_and_once_between() {

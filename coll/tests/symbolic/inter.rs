@@ -1,4 +1,4 @@
-//! Algorithms for two groups: what a group has goes to the other one, for every pair of sizes.
+//! Algorithms for two groups: what a group has is sent to the other group, for every pair of sizes.
 
 use aldis_coll::inter::{self, algorithms};
 use aldis_coll::schedule::{Candidate, Instance, Schedule, log2_ceil};
@@ -7,7 +7,7 @@ use aldis_kernel::hal::Operation;
 use crate::model::{Fault, Job, UNDEFINED, Value};
 use crate::{check, check_prices};
 
-/// Those without a root, and of them those that move blocks.
+/// The operations without a root, and of them those that move blocks.
 const OF_BOTH: [Operation; 4] =
     [Operation::Allreduce, Operation::Allgather, Operation::Alltoall, Operation::ReduceScatterBlock];
 
@@ -143,7 +143,7 @@ fn sampled_pairs_of_larger_groups() {
     [255, 1000, 4095].into_iter().for_each(|group| check_pair(Operation::Reduce, (group, 1)));
 }
 
-/// A group that the other is not: nobody's data come back.
+/// A group that the other is not: no rank's data come back.
 #[test]
 fn every_operation_has_algorithms_for_two_groups() {
     use Operation::{Allgather, Allgatherv, Allreduce, Alltoall, Alltoallv, Barrier, Bcast};

@@ -103,7 +103,7 @@ impl<'a> Job<'a> {
         *free > 0 && !waits && (!begins || *free >= (2 * IN_FLIGHT_MAX).max(self.slots / 2))
     }
 
-    /// Drives a lane as far as it goes; whether it went at all.
+    /// Drives a lane as far as it goes. Returns true if it moved at all.
     fn drive(&mut self, rank: u32, lane: usize) -> bool {
         let mut moved = false;
         while !self.ranks[rank as usize].lanes[lane].done {
@@ -178,7 +178,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Drives lanes in the order of a random walk until all are done; false if nobody can go on.
+    /// Drives lanes in the order of a random walk until all are done; false if no lane can go on.
     fn run(&mut self, mut seed: u64) -> bool {
         let all = self.size as usize * LANES;
         while self.ranks.iter().any(|rank| rank.lanes.iter().any(|lane| !lane.done)) {

@@ -255,7 +255,7 @@ fn large_operations_on_blocks_pair_up() {
     }
 }
 
-/// In a ring every message is the same data range on both sides, and goes to the next rank.
+/// In a ring every message is the same data range on both sides, and is sent to the next rank.
 #[test]
 fn large_rings_pair_up() {
     let message = |rank: u32, size: u32, count: usize, round: u32, sends: bool| {
@@ -305,7 +305,7 @@ mod formula {
         }
     }
 
-    /// Open MPI's linear barrier: everybody signals rank 0, which answers everybody: 2 (p - 1)
+    /// Open MPI's linear barrier: every rank signals rank 0, which answers each: 2 (p - 1)
     /// messages, here at most 8 of them at once. Its tree: ceil(log2 p) rounds up and as many down,
     /// and as many messages.
     #[test]
@@ -319,8 +319,8 @@ mod formula {
         }
     }
 
-    /// Open MPI's double ring: 2 p messages, one a round; less the last two, which tell nobody
-    /// anything.
+    /// Open MPI's double ring: 2 p messages, one a round; less the last two, which carry no news to
+    /// any rank.
     #[test]
     fn double_ring() {
         for size in 2..=64u64 {
@@ -381,7 +381,7 @@ mod formula {
     }
 
     /// Open MPI's split binary tree: half the data along each subtree, which is as deep as the
-    /// whole tree less one; then everybody but the root gets the half that it lacks.
+    /// whole tree less one; then every rank but the root gets the half that it lacks.
     #[test]
     fn split_binary() {
         for size in 2..=64u64 {

@@ -18,7 +18,7 @@ use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Spa
 pub(crate) enum Fault {
     /// The job stopped with this rank still in this round.
     Deadlock { rank: u32, round: u32 },
-    /// A message nobody received, or a receive nobody served, when all ranks were done.
+    /// A message that no rank received, or a receive that no rank served, when all ranks were done.
     Unmatched { from: u32, to: u32 },
     /// A message met a receive of another length.
     Length { from: u32, to: u32, sent: usize, room: usize },
@@ -38,7 +38,7 @@ pub(crate) enum Fault {
     Wrong { rank: u32, element: usize },
     /// Operands not in the order of their ranks, although the schedule promises it.
     RankOrder { element: usize },
-    /// A rank that left a barrier without having heard of this one.
+    /// A rank that left a barrier without a signal of this one.
     Unheard { rank: u32, of: u32 },
     /// Blocks that are taken for others where they are reduced.
     Block { rank: u32 },
@@ -72,7 +72,7 @@ pub(crate) struct Rank {
     pub(crate) data: Vec<Value>,
     input: Vec<Value>,
     scratch: Vec<Value>,
-    /// Bit set of the ranks this one has heard of.
+    /// Bit set of the ranks that this one has a signal of.
     heard: Vec<u64>,
     /// The work that it has done in all rounds.
     share: Work,
@@ -120,7 +120,7 @@ impl<'a> Job<'a> {
         Self::new(schedule, size, root, count, (scratch, false))?.run_on()
     }
 
-    /// The same in place.
+    /// Runs the schedule in place to its end on `scratch` elements of scratch a rank.
     pub(crate) fn run_in_place(
         schedule: &'a dyn Schedule,
         size: u32,

@@ -31,7 +31,7 @@ enum Defect {
     DropRound,
     /// A single step is left out.
     DropStep,
-    /// A message goes to or comes from the next rank.
+    /// A message is sent to or comes from the next rank.
     WrongPeer,
     /// A span starts one element late.
     Shift,
@@ -41,7 +41,7 @@ enum Defect {
     Swap,
     /// All sends of the round wait for its receives, on every rank.
     SendAfterRecv,
-    /// A receive goes where a send is reading.
+    /// A receive writes where a send is reading.
     Collide,
 }
 
@@ -220,7 +220,7 @@ fn every_mutant_of_every_schedule_is_found() {
         &alltoall::Bruck::<3>,
     ];
     for inner in listed.chain(further).chain(crossing).chain(two_level) {
-        // The messages of a scan go to higher ranks only: nobody waits in a circle.
+        // The messages of a scan are sent to higher ranks only: no ranks wait in a circle.
         let goes_up = matches!(inner.operation(), Operation::Scan | Operation::Exscan);
         let mut tried = 0;
         for size in (2..=7).filter(|size| inner.serves(*size)) {

@@ -1,4 +1,4 @@
-//! The published figures of what goes by digits of a radix.
+//! The published figures of algorithms that go by digits of a radix.
 
 use aldis_coll::schedule::{Priced, Work};
 use aldis_coll::{allgather, alltoall, barrier};
@@ -55,8 +55,8 @@ fn allgather_of_bruck() {
     of::<8>();
 }
 
-/// The same: a block travels as many times as its distance has digits other than 0: of powers of k,
-/// (k - 1)/k p log_k p blocks.
+/// Bruck 1997: a block travels as many times as its distance has digits other than 0: of powers of
+/// k, (k - 1)/k p log_k p blocks.
 #[test]
 fn alltoall_of_bruck() {
     fn of<const RADIX: u32>() {

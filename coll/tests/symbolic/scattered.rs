@@ -54,7 +54,7 @@ fn halving_with_ranks_beyond_a_power_of_two() {
 }
 
 /// Thakur, Rabenseifner, Gropp 2005, section 4.3: log2 p alpha + n (log2 p - (p - 1)/p) beta for
-/// powers of two. Reduced is less than all that comes: nothing of what nobody asks for any more.
+/// powers of two. Reduced is less than all that comes: nothing of what no rank asks for any more.
 #[test]
 fn recursive_doubling() {
     for (size, bits, p) in powers_of_two() {
@@ -68,8 +68,8 @@ fn recursive_doubling() {
     }
 }
 
-/// The same section, and Patarasuk, Yuan 2009: (p - 1) (alpha + n/p beta + n/p gamma); pairwise,
-/// two sums are put together besides.
+/// Thakur, Rabenseifner, Gropp 2005, section 4.3, and Patarasuk, Yuan 2009: (p - 1) (alpha + n/p
+/// beta + n/p gamma); pairwise, two sums are put together besides.
 #[test]
 fn around_the_ring_and_in_pairs() {
     for size in 1..=64u32 {

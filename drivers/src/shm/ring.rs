@@ -50,14 +50,14 @@
 //!
 //! # Credit, and why batching it cannot deadlock
 //!
-//! The receiver takes a few messages at a time and writes the credit line after them once it owes
-//! at least a quarter of the slots or a quarter of the blocks. Let the sender be refused for ever.
-//! Then it has read a credit line that stays as it is, and the receiver, which polls, comes to the
-//! end of the ring, as every message before the refusal was announced.
+//! The receiver takes a few messages at a time and writes the credit line after them once it has to
+//! return at least a quarter of the slots or a quarter of the blocks. Let the sender be refused for
+//! ever. Then it has read a credit line that stays as it is, and the receiver, which polls, comes
+//! to the end of the ring, as every message before the refusal was announced.
 //!
 //! * Refused for a slot: `tail - consumed = slots`, where `consumed` is the last published position
-//!   or a later one. At the end of the ring the receiver's position is `tail`, so it owes all
-//!   `slots` positions, which is at least a quarter of them: it has published. Contradiction.
+//!   or a later one. At the end of the ring the receiver's position is `tail`, so it has to return
+//!   all `slots` positions, which is at least a quarter of them: it has published. Contradiction.
 //! * Refused for a block: every block was taken since the sender last knew of its release, by a
 //!   line or, later, by using a ping-pong slot. At the end of the ring the receiver has released
 //!   every block. If it has published since, the sender has read so and no block was left out but

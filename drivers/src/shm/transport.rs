@@ -342,8 +342,8 @@ impl Transport for Shm<'_> {
     fn poll<S: Sink>(&mut self, budget: u32, _now: Instant, sink: &mut S) -> u32 {
         let mut left = budget;
         if self.waiting.len != 0 {
-            // Halves, so that neither readiness nor arrivals starve; the odd event goes to each in
-            // turn.
+            // Halves, so that neither readiness nor arrivals starve; the odd event is given to each
+            // in turn.
             self.senders_turn = !self.senders_turn;
             let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
             left -= self.poll_waiting(share, sink);

@@ -208,7 +208,7 @@ fn queue<T: Transport, const QUEUE: usize>(
     Ok(queue)
 }
 
-/// Tells the device of new buffers, if it wants to be told.
+/// Notifies the device of new buffers, if it wants to be notified.
 fn kick<T: Transport, const QUEUE: usize>(queue: &VirtQueue<Lent, QUEUE>, transport: &mut T, index: u16) {
     // The index of the available ring must be seen before the device's wish is read (2.7.13.4.1),
     // or it could fall asleep in between and never be notified of the buffer.

@@ -155,8 +155,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 
     /// For those who implement the making of communicators: takes this process's turn to offer
-    /// slots, if no other call has it or goes first. `order` is of the call, the same on all ranks;
-    /// `u32::MAX` while that is not agreed.
+    /// slots, if no other call has it or is first in order. `order` is of the call, the same on all
+    /// ranks; `u32::MAX` while that is not agreed.
     pub const fn take_context_turn(&mut self, order: u32) -> bool {
         self.engine.comms.turns.take(order)
     }
@@ -271,7 +271,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
         let companion = self.engine.comms.companion(comm).ok();
         let mut both = [Some(*comm), companion].into_iter().flatten();
-        // World and self are there for good, which is told whatever uses them.
+        // World and self are there for good: that is the error, whatever uses them.
         let is_made = is_freed(comm.context);
         if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_lines_over(&comm)) {
             return Ok(false);

@@ -26,7 +26,7 @@ impl Turns {
         Self { taken: false, early: 0, first: u32::MAX }
     }
 
-    /// Takes the turn, unless another call has it or goes first.
+    /// Takes the turn, unless another call has it or is first in order.
     pub(crate) const fn take(&mut self, order: u32) -> bool {
         if self.taken || self.first < order {
             return false;

@@ -220,7 +220,7 @@ fn places(rank: u32, spreads: &[Spread]) -> Result<[u64; DIMENSIONS_MAX], Cause>
 }
 
 impl Single<'_> {
-    /// A part of an array of `count` dimensions. `piece` tells of a dimension, whose steps are a
+    /// A part of an array of `count` dimensions. `piece` gives a dimension, whose steps are a
     /// stride of bytes, how many elements the whole array has, and the origin and the loop of those
     /// that are taken.
     fn array(

@@ -13,7 +13,7 @@ use super::{Committed, Form, Types};
 /// Packs and unpacks `count` elements of a type piece by piece.
 ///
 /// It is a position and nothing else: 64 bytes that are copied, kept in a request, and set to any
-/// place. Each call finds its place in the type anew, which takes O(depth x log blocks), and goes
+/// place. Each call finds its place in the type anew, which takes O(depth x log blocks), and walks
 /// on from there with a stack on the machine's stack; pieces may be of any size and end inside an
 /// element.
 ///
@@ -91,7 +91,7 @@ impl Convertor {
         self.len.saturating_sub(self.position)
     }
 
-    /// Goes to any byte of the packed stream, or to its end.
+    /// Sets the position to any byte of the packed stream, or to its end.
     pub fn set_position(&mut self, position: u64) -> Result<(), Cause> {
         if position > self.len {
             return Err(Cause::TooBig { len: position, max: self.len });
@@ -100,8 +100,8 @@ impl Convertor {
         Ok(())
     }
 
-    /// Packs from the position on until `stream` is full or nothing remains; tells the bytes, and
-    /// goes on by them. On an error the position stays.
+    /// Packs from the position on until `stream` is full or nothing remains. Returns the bytes, by
+    /// which the position advances. On an error the position stays.
     pub fn pack(&mut self, types: &Types<'_>, memory: &[u8], stream: &mut [u8]) -> Result<usize, Cause> {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
@@ -109,9 +109,9 @@ impl Convertor {
         self.transfer(types, root, len, &mut Gather { memory, stream })
     }
 
-    /// Unpacks `stream` to the position on, until it is used up or nothing remains; tells the
-    /// bytes, and goes on by them. Memory between the pieces of data is not touched. On an error
-    /// the position stays.
+    /// Unpacks `stream` to the position on, until it is used up or nothing remains. Returns the
+    /// bytes, by which the position advances. Memory between the pieces of data is not touched. On
+    /// an error the position stays.
     pub fn unpack(&mut self, types: &Types<'_>, memory: &mut [u8], stream: &[u8]) -> Result<usize, Cause> {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());

@@ -10,12 +10,12 @@ use crate::rank::Rank;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Comparison {
-    /// The same processes in the same order; of communicators, the same one (MPI_IDENT).
+    /// Equal: the same processes in the same order; of communicators, the same one (MPI_IDENT).
     Identical,
     /// Of communicators: the same processes in the same order, in different contexts
     /// (MPI_CONGRUENT).
     Congruent,
-    /// The same processes in different orders (MPI_SIMILAR).
+    /// Equal as sets: the same processes in different orders (MPI_SIMILAR).
     Similar,
     /// Different processes (MPI_UNEQUAL).
     Unequal,

@@ -68,7 +68,7 @@ fn make(types: &mut Types<'_>, call: &Call, of: Datatype) -> Result<Datatype, Ca
     }
 }
 
-/// Everything that can be done with a type that may be absurd.
+/// Does all that can be done with a type that may be absurd.
 fn use_it(types: &Types<'_>, datatype: Datatype, count: u64, position: u64) {
     let committed = types.commit(datatype).unwrap();
     let (extent, data) = (types.extent(datatype).unwrap(), types.true_extent(datatype).unwrap());

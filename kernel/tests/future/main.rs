@@ -232,7 +232,8 @@ fn deadlines_pass_and_take_nothing_with_them() {
         let data = pattern(9, 300);
         let error = a.block_on(a.send(&here, &data, Rank(1), Tag(1)).within(limit)).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Send, Cause::TimedOut));
-        // The receiver hears that the announced message was withdrawn; the next one comes as ever.
+        // The receiver gets the error that the announced message was withdrawn; the next one comes
+        // as ever.
         let withdrawn = b.recv(&there, &mut buffer, Rank(0), Tag(1));
         let mut turns = 0;
         let (result, ()) = both(
@@ -392,7 +393,7 @@ fn who_waits_for_a_rank_that_dies_is_woken() {
 }
 
 /// A matched probe takes what it finds, a future's probe never does: not even if a matched one was
-/// made before, and the future is dropped before it hears of its message.
+/// made before, and the future is dropped before it learns of its message.
 #[test]
 fn a_dropped_probe_holds_no_message_that_its_sender_holds_back() {
     let mut job = Job::new(2, Shape::default());

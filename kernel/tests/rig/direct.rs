@@ -15,7 +15,7 @@ use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
 pub(crate) struct Powers {
     /// A peer's memory can be read, so many bytes a post.
     pub(crate) reads: Option<u64>,
-    /// The same of writing there, which is what is taken then.
+    /// A peer's memory can be written, so many bytes a post; that is what is taken then.
     pub(crate) writes: Option<u64>,
     /// Memory that can be read is mapped.
     pub(crate) maps: bool,
@@ -32,7 +32,7 @@ pub(crate) struct Powers {
 }
 
 impl Powers {
-    /// None.
+    /// No powers.
     pub(crate) const NONE: Self = Self {
         reads: None,
         writes: None,
@@ -100,7 +100,7 @@ fn named(key: &[u8]) -> RegionId {
     RegionId(Handle { slot: word(0), generation: word(4) })
 }
 
-/// Something that takes some polls.
+/// An operation that takes some polls.
 enum Job {
     Read { token: Token, local: Gather, remote: Gather },
     Write { token: Token, local: Gather, remote: Gather },
@@ -268,7 +268,7 @@ impl Direct {
             let Some((polls, job)) = self.jobs.pop_front() else { break };
             if polls > 0 {
                 self.jobs.push_back((polls - 1, job));
-                // Something happens soon: nobody is to think that all is quiet.
+                // Something happens soon: no rank is to think that all is quiet.
                 handled |= u32::from(polls < 1000);
                 continue;
             }

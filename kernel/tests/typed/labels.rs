@@ -207,7 +207,7 @@ fn no_label_does_harm() {
                     Tag(1),
                 )
             });
-            // Limits are credits: those of this message may be wrong without anybody noticing.
+            // Limits are credits: those of this message may be wrong without any rank noticing.
             let is_credit = matches!(byte, 2 | 3 | 22 | 23);
             assert!(result.is_err() || is_credit, "bit {bit} of byte {byte}");
         }

@@ -223,7 +223,7 @@ fn bad_arguments_have_names() {
     assert_eq!(cause(&mut ranks[0], data(4).checked(), 2, TAG), Cause::Unsupported);
     assert_eq!(cause(&mut ranks[0], data(5), 1, TAG), Cause::TooBig { len: 40, max: 32 });
     assert!(matches!(cause(&mut ranks[0], data(4), 2, Tag::MAX), Cause::TagOutOfRange { .. }));
-    // To nobody, rounds are over at once.
+    // To no process, rounds are over at once.
     let done = ranks[0].scope(|s| {
         let mut nobodys = s.psend_init_typed(&world, data(4), 2, Rank::NULL, TAG)?;
         s.start(&mut nobodys)?;

@@ -31,11 +31,11 @@ const ROOMS: [Room; 3] = [Room::Basic(Basic::U64), Room::Pairs, Room::Gaps];
 /// Inline with a label, just so, and in a block.
 const COUNTS: [u64; 3] = [1, 2, 5];
 
-/// Everything there is to see of it.
+/// All there is to see of it.
 type Outcome = (Result<Status, Cause>, Vec<u8>, u64, u64, (u32, u32), u32);
 
 /// Sends one message before another, and receives the later one first; `seen` of them have been
-/// taken in before that.
+/// received before that.
 fn outcome(sent: (Sent, u64), room: (Room, u64), (seen, any_source, waits): (u32, bool, bool)) -> Outcome {
     let mut tables = [Table::new(), Table::new()];
     let mut job = Job::new(2, Shape::default());

@@ -30,7 +30,7 @@ type Reply = (Kind, u32, u32);
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Connect {
     pub(super) phase: Phase,
-    /// This side has asked for the connection, and is told if it cannot be had.
+    /// True if this side has asked for the connection, and gets an event if it cannot be had.
     pub(super) wanted: bool,
     /// A hello or a welcome is to be sent.
     pub(super) due: bool,

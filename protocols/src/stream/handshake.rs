@@ -364,7 +364,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The lower rank is told so.
+    /// Handles the confirmation at the lower rank.
     fn confirmed(&mut self, node: &mut Node<'_>) -> Result<(), Refusal> {
         let (peer, number) = (self.peer(), self.dialler.link());
         link(node, peer.rank, number)?.confirm(peer.epoch, self.key)?;

@@ -95,7 +95,7 @@ pub const fn chooses(rank: PeerId, peer: PeerId) -> bool {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum Event {
     /// Both sides keep this connection for this link. What is left of
-    /// [`output`](super::Handshake::output) goes out first, then frames; every other connection of
+    /// [`output`](super::Handshake::output) is sent first, then frames; every other connection of
     /// this link is to be dropped.
     Opened {
         /// The peer.

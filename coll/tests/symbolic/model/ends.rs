@@ -6,7 +6,7 @@ use super::{Fault, Job, UNDEFINED, Value};
 use crate::blocks;
 
 impl Job<'_> {
-    /// Everyone has heard of everyone.
+    /// Checks that every rank has a signal of every other.
     pub(crate) fn check_barrier(&self) -> Result<(), Fault> {
         for state in &self.ranks {
             let heard = |of: u32| state.heard[of as usize / 64] >> (of % 64) & 1 == 1;
@@ -17,7 +17,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Everyone has the root's elements.
+    /// Checks that every rank has the root's elements.
     pub(crate) fn check_bcast(&self) -> Result<(), Fault> {
         let first = self.root as usize * self.count;
         for state in &self.ranks {
@@ -28,8 +28,8 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Everyone has the same expression for each element, in which every rank's operand stands
-    /// once.
+    /// Checks that every rank has the same expression for each element, in which every rank's
+    /// operand stands once.
     pub(crate) fn check_allreduce(&self) -> Result<(), Fault> {
         for element in 0..self.count {
             let result = self.ranks[0].data[element];

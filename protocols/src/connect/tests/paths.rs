@@ -22,7 +22,7 @@ fn machines(setups: &[Setup; 2]) -> [Connect; 2] {
     machines
 }
 
-/// Passes messages to and fro until there are none; what the two were told.
+/// Passes messages to and fro until there are none; the events that the two got.
 fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2] {
     let mut events = [Vec::new(), Vec::new()];
     for _ in 0..20 {
@@ -98,7 +98,7 @@ fn a_refusal_is_named_and_final() {
         let [told, untold] = ask(unfit);
         assert_eq!((told, untold), (vec![Event::Refused(why)], vec![]), "{why}");
     }
-    // What is wrong with the answer is seen by the asker, and the answerer is told.
+    // What is wrong with the answer is seen by the asker, and sent to the answerer.
     let [told, answerer] = ask([one, Setup { offer: narrow, ..other }]);
     assert_eq!(
         (told, answerer),

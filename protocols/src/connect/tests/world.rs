@@ -249,7 +249,7 @@ impl World {
         event.map_or(Ok(()), |event| self.happened(i, &before, event))
     }
 
-    /// Checks that the caller may be told this event, and now.
+    /// Checks that the caller may get this event, and now.
     fn happened(&mut self, i: usize, before: &Node, event: Event) -> Result<(), Broken> {
         let peer = self.nodes[1 - i];
         let node = &mut self.nodes[i];

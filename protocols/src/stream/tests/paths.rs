@@ -71,7 +71,7 @@ pub(super) fn pair() -> [Rank; 2] {
     [1, 2].map(|rank| Rank::new(rank, Key(7)))
 }
 
-/// Passes bytes to and fro, `piece` at a time, until there are none; what the two were told.
+/// Passes bytes to and fro, `piece` at a time, until there are none; the events that the two got.
 pub(super) fn exchange(
     ranks: &mut [Rank; 2],
     handshakes: &mut [Handshake; 2],

@@ -21,7 +21,8 @@ const fn told(why: Refusal) -> Event {
     Event::Ended { why, told: true }
 }
 
-/// Returns what the dialler and the acceptor are told if one of them is not as the other expects.
+/// Returns the events that the dialler and the acceptor get if one of them is not as the other
+/// expects.
 fn meet(mut ranks: [Rank; 2]) -> [Vec<Event>; 2] {
     let mut handshakes = [ranks[0].dial(2, 1), ranks[1].accept()];
     let events = exchange(&mut ranks, &mut handshakes, 200);
