@@ -40,7 +40,7 @@ const EDGE: Tag = Tag(1);
 const COUPLING: Tag = Tag(2);
 
 /// A model's kind: temperatures are whole numbers of microkelvin, so that results do not depend on
-/// who computes them.
+/// the rank that computes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Model {
     Ocean,

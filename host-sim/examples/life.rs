@@ -1,7 +1,7 @@
 //! The game of life on a torus, cut into blocks on a grid of ranks. The halo exchange is set up
 //! once, as persistent requests, and started in every generation; rows of ranks, communicators of
-//! their own, count who lives. In the end rank 0 compares the board with its own run over the whole
-//! torus.
+//! their own, count the living cells. In the end rank 0 compares the board with its own run over
+//! the whole torus.
 //!
 //! ```text
 //! aldis-run -n 4 target/release/examples/life --side 96 --generations 300

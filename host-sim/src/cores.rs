@@ -155,7 +155,7 @@ impl Meeting {
         Self { cards: Mutex::default(), met: Barrier::new(cores as usize) }
     }
 
-    /// Connects an endpoint, of which `card` is the card, with those of all others who come.
+    /// Connects an endpoint, of which `card` is the card, with those of all others that come.
     /// Returns when all have done so.
     ///
     /// # Errors

@@ -336,7 +336,7 @@ fn reaches_far(terms: &Terms) -> bool {
     terms.tcp.is_some() || is_over_verbs(terms)
 }
 
-/// Returns true if this rank reaches any over verbs: if there are some with whom it shares no
+/// Returns true if this rank reaches any over verbs: if there are some with which it shares no
 /// memory.
 fn is_over_verbs(terms: &Terms) -> bool {
     let (Node { ranks, shares_memory, .. }, size) = (terms.node, terms.label.size);
@@ -344,7 +344,7 @@ fn is_over_verbs(terms: &Terms) -> bool {
     near < size && transport::wants_verbs()
 }
 
-/// The transport to ranks with whom no memory is shared.
+/// The transport to ranks with which no memory is shared.
 fn far(terms: &Terms, epoch: Epoch) -> Result<Reached, JoinError> {
     if is_over_verbs(terms) {
         return transport::over_verbs(PeerId(terms.label.rank), epoch, terms.label.size);

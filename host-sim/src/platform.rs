@@ -123,7 +123,7 @@ impl HostPlatform {
             let us = NAP_US.saturating_mul(naps).min(self.patience.nap_us_max);
             return sleep(Duration::from_micros(us.into()));
         };
-        // Who is woken by a signal sleeps less.
+        // A rank that is woken by a signal sleeps less.
         let _ = ppoll(&mut [PollFd::new(bell.as_fd(), PollFlags::POLLIN)], Some(NAP_WITH_BELL.into()), None);
     }
 

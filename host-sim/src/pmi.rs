@@ -1,5 +1,5 @@
-//! PMI: how a process asks the process manager that has started it who it is and where the others
-//! are.
+//! PMI: how a process asks the process manager that has started it which rank it is and where the
+//! others are.
 //!
 //! Hydra (`mpiexec.hydra`) and Slurm (`srun --mpi=pmi2`) give each process one end of a stream
 //! socket, whose number stands in `PMI_FD`, beside `PMI_RANK` and `PMI_SIZE`. Over it the process

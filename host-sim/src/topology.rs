@@ -1,4 +1,4 @@
-//! Topologies: how nodes are connected, who is how far from whom, and which links a message passes
+//! Topologies: how nodes are connected, how far each is from each, and which links a message passes
 //! on its way. The simulator and the predictions wire their nodes by the same ones.
 //!
 //! Ranks are placed in order, one a node. Routes are fixed, and minimal in their kind: a

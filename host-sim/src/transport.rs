@@ -28,10 +28,10 @@ use crate::verbs::{Config, Verbs};
 /// Shared memory between the ranks of a node, long messages read where they are.
 pub type HostShm = Direct<'static, Shm<'static>, Copier>;
 
-/// The transport to ranks with whom no memory is shared: TCP.
+/// The transport to ranks with which no memory is shared: TCP.
 #[cfg(not(feature = "verbs"))]
 pub type Far = Tcp;
-/// The transport to ranks with whom no memory is shared: TCP or verbs; one of them is vacant.
+/// The transport to ranks with which no memory is shared: TCP or verbs; one of them is vacant.
 #[cfg(feature = "verbs")]
 pub type Far = Composite<Tcp, Verbs>;
 
@@ -45,7 +45,7 @@ pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
 /// The variable in which the launcher tells its ranks what it was told of transports.
 pub const VARIABLE: &str = "ALDIS_TRANSPORT";
 
-/// The values of [`VARIABLE`] by which those with whom no memory is shared are reached over verbs.
+/// The values of [`VARIABLE`] by which those with which no memory is shared are reached over verbs.
 const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
 
 /// Returns true if the launcher wants verbs.
@@ -53,7 +53,7 @@ pub(crate) fn wants_verbs() -> bool {
     std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
 }
 
-/// The transport to ranks with whom no memory is shared, and its bell.
+/// The transport to ranks with which no memory is shared, and its bell.
 pub(crate) struct Reached {
     pub(crate) far: Far,
     /// The address by which they reach it.

@@ -49,7 +49,7 @@
 //! # Deaths
 //!
 //! A peer's device answers for it as long as its process lives, also while that computes. What is
-//! sent to one that has died, and a question that is asked of those from whom something is
+//! sent to one that has died, and a question that is asked of those from which something is
 //! [expected](aldis_hal::Transport::expect), finds no answer. Datagrams are answered by polls
 //! alone, so that a peer which owes an answer is given [time](Config::patience_s).
 //!
@@ -157,8 +157,8 @@ impl Verbs {
     }
 
     /// A file that can be read when something has happened, once polls have found nothing for a
-    /// while: who sleeps waits on it. `None` if it is vacant, or the process can have no more
-    /// files.
+    /// while: a rank that sleeps waits on it. `None` if it is vacant, or the process can have no
+    /// more files.
     pub fn bell(&self) -> Option<OwnedFd> {
         match &self.0 {
             Way::None => None,

@@ -88,8 +88,8 @@ fn a_split_goes_by_colour_and_key() {
     }
 }
 
-/// Three agreements: that all can and on a context, who goes where, and that all have it. Where
-/// what is free is not the same on all of them, a generation is agreed upon besides.
+/// Three agreements: that all can and on a context, which rank goes where, and that all have it.
+/// Where what is free is not the same on all of them, a generation is agreed upon besides.
 #[test]
 fn a_split_takes_three_agreements() {
     for (ranks, rounds) in [(2, 1), (4, 2), (5, 3)] {
@@ -136,7 +136,7 @@ fn communicators_are_made_of_groups() {
         let expected: &[u32] = if me % 2 == 1 { &[5, 3, 1] } else { &[0, 2, 4, 6] };
         roll_call(endpoint, &made, expected);
         assert!(create(endpoint, &world, &Group::EMPTY).unwrap().is_none());
-        // Only those who are in it take part, at the same time as others do.
+        // Only the ranks that are in it take part, at the same time as others do.
         let again = create_group(endpoint, &world, &mine, Tag(me % 2)).unwrap();
         assert_eq!(endpoint.compare(&made, &again).unwrap(), Comparison::Congruent);
         roll_call(endpoint, &again, expected);

@@ -60,7 +60,7 @@ fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {
     end
 }
 
-/// Goes on with the search and connects to whom it has found.
+/// Goes on with the search and connects to the ranks that it has found.
 fn search(end: &mut End, now: Instant) -> Result<bool, Overdue> {
     let found_all = end.transport_mut().nic_mut().poll(now)?;
     while let Some(peer) = end.transport_mut().nic_mut().news() {
@@ -70,7 +70,8 @@ fn search(end: &mut End, now: Instant) -> Result<bool, Overdue> {
     Ok(found_all)
 }
 
-/// Until every rank has found all others; those who have done so only poll their endpoints.
+/// Searches until every rank has found all others; those that have done so only poll their
+/// endpoints.
 fn find(hub: &Hub, ends: &mut [End]) {
     let mut found = vec![false; ends.len()];
     while found.contains(&false) {

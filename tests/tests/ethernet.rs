@@ -187,8 +187,8 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
     }
 }
 
-/// A post that is done has not arrived yet: who leaves repeats what the wire has swallowed, for as
-/// long as it may take.
+/// A post that is done has not arrived yet: a rank that leaves repeats what the wire has swallowed,
+/// for as long as it may take.
 #[test]
 fn leaving_repeats_what_was_lost() {
     let (hub, mut ends) = pair(1, Faults::NONE);

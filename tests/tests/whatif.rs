@@ -188,8 +188,8 @@ fn messages_bytes_and_work_agree_with_the_schedule() {
             let said = algorithm.work(size, count);
             assert!(work.rounds <= said.rounds && work.elements <= said.elements, "{work:?} {said:?}");
             assert_eq!(work.reduced, said.reduced, "{}", algorithm.name());
-            // Who sends several messages in a round may receive as many, which takes its time as
-            // well.
+            // A rank that sends several messages in a round may receive as many, which takes its
+            // time as well.
             let each = said.rounds * COST.message_ps(1) + 2 * said.fan * COST.overhead_ps.max(COST.gap_ps);
             let rest = said.elements * COST.byte_ps + said.reduced * COST.local_byte_ps;
             let price = each + rest * u64::from(ELEMENT);

@@ -1,4 +1,4 @@
-//! The dependency arrows of DESIGN.md section 1: who may use whom, of the workspace's own crates.
+//! The dependency arrows of DESIGN.md section 1: which of the workspace's own crates may use which.
 //! Dependencies of every kind count, also those of tests and build scripts.
 
 use anyhow::{Result, bail};

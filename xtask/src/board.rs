@@ -73,8 +73,8 @@ pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf
             Tools::Missing { why, enable } => bail!("{why}: {enable}"),
         }
     }
-    // What one of the targets of a run of cargo asks of a package, all of them get: who has defmt
-    // is built apart.
+    // What one of the targets of a run of cargo asks of a package, all of them get: the targets
+    // with defmt are built apart.
     for has_defmt in [false, true] {
         let some = archs.iter().zip(&built).filter(|(arch, _)| arch.has_defmt() == has_defmt);
         let some: Vec<(&Toolchain, &Path)> =

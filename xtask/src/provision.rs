@@ -1,5 +1,5 @@
 //! Things that are made once and kept in the target folder, by whichever process needs them first:
-//! one process at a time makes it, the others wait and say for whom.
+//! one process at a time makes it, the others wait and say for which process.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};

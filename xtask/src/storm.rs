@@ -1,6 +1,6 @@
 //! `cargo xtask storm`: jobs whose processes are killed, stopped and continued at moments that a
-//! seed draws. Whatever that hits, the job ends in time, its report names who died, no survivor
-//! tells a wrong result, and nothing is left behind.
+//! seed draws. Whatever that hits, the job ends in time, its report names what died, no
+//! survivor tells a wrong result, and nothing is left behind.
 
 mod job;
 mod plan;

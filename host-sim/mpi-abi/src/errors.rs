@@ -423,7 +423,7 @@ mod tests {
             let fault = Fault::of(cause, cause.to_string());
             assert_eq!((fault.0.class, fault.0.is_consequence), (MPI_ERR_PROC_ABORTED, true));
         }
-        // Who has left has nothing to say.
+        // A rank that has left has nothing to say.
         let left = Fault::of(Cause::PeerLeft, String::new());
         assert_eq!((left.0.class, left.0.is_consequence), (MPI_ERR_PROC_ABORTED, false));
     }

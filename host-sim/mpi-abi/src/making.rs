@@ -97,7 +97,7 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
         let mut engine = self.0.borrow_mut();
         for (rank, tag) in ranks {
             let mut notice = notice.to_vec();
-            // Who is dead need not be told.
+            // A rank that is dead need not be told.
             // SAFETY: it is kept with the request, which is let go of first.
             let lent = unsafe { lasting(&mut notice) };
             if let Ok(request) = engine.scope.isend(comm, lent, rank, tag) {

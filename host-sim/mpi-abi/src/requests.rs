@@ -187,7 +187,7 @@ impl Operated {
                 Err(error) if matches!(error.cause, aldis_hal::Cause::Full(_)) => return,
                 Err(error) => Err(error.into()),
             },
-            // Who drives it says when it is over.
+            // The call that drives it says when it is over.
             Work::Making(_) => return,
             Work::General(general) if !general.is_complete => return,
             Work::General(_) => Ok(Status::EMPTY),

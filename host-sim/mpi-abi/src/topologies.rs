@@ -472,8 +472,8 @@ mpi! { fn MPI_Dist_graph_create(
     let is_weighted = weights.address() != MPI_UNWEIGHTED;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.4).
     let edges = unsafe { told_edges(count, sources, degrees, destinations, weights) }?;
-    // A rank does not know who names it: it has room for both ends of all edges, and then makes
-    // lists of what there is.
+    // A rank does not know which ranks name it: it has room for both ends of all edges, and then
+    // makes lists of what there is.
     let total = collectives::sum(parent, edges.len() as u64)?;
     let (sources, destinations) = made(parent, async move |poster, comm| {
         let mut memory = vec![Neighbour::NONE; 2 * total as usize];

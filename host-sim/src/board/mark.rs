@@ -92,8 +92,8 @@ mod models {
 
     const LABEL: Label = Label { job: 9, rank: 1, size: 4 };
 
-    /// Explores who makes a segment and who opens it: it is foreign still, or all of its mark is
-    /// there.
+    /// Explores the maker of a segment and a rank that opens it: it is foreign still, or all of its
+    /// mark is there.
     fn explore<O: MarkOrders>() {
         loom::model(|| {
             let mark = Arc::new(Mark::default());

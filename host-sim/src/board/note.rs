@@ -156,7 +156,7 @@ mod models {
         }
     }
 
-    /// Explores a rank that replaces its note and one who reads it, either of them on the spawned
+    /// Explores a rank that replaces its note and one that reads it, either of them on the spawned
     /// thread.
     fn explore<O: NoteOrders>() {
         for spawns_writer in [true, false] {

@@ -80,7 +80,7 @@ mod models {
 
     const TOLD: Told = Told { pid: 7, address: 1 << 40, word: 3, arena: 4096 };
 
-    /// Explores a rank that tells of itself and one who asks: as soon as there is a word, the rest
+    /// Explores a rank that tells of itself and one that asks: as soon as there is a word, the rest
     /// is there.
     fn explore<O: HeadOrders>() {
         loom::model(|| {

@@ -112,7 +112,7 @@ pub(super) fn join(seat: Seat, memory: Memory<'static>) -> Result<(Job, HostEndp
 fn give_up(client: &mut Client, error: &JoinError) {
     let speaks = match error {
         JoinError::Manager(PmiError::Command { fault: Fault::Closed, .. }) => return,
-        // Those whom it concerns say it.
+        // The ranks that it concerns say it.
         JoinError::Unlike { .. } => client.rank() == 0,
         JoinError::Elsewhere { .. } => false,
         _ => true,

@@ -6,12 +6,12 @@
 //! to one receive; a receive cannot get a message while an older one from the same source that it
 //! takes is pending; a message cannot go to a receive while an older one that takes it is pending.
 //!
-//! Who got what is known, when is not. So a history is legal if there is an order of its matches in
-//! which each obeys the rules. The second rule wants some matches before others of receives posted
-//! later. The first does so too, or, where an older message went to a receive posted later, wants
-//! the opposite of what the second does. So there is such an order, that of the receives, unless
-//! two receives have got two messages of one source the wrong way round. Nothing more need be
-//! looked for.
+//! The receive that got each message is known, the time is not. So a history is legal if there is
+//! an order of its matches in which each obeys the rules. The second rule wants some matches before
+//! others of receives posted later. The first does so too, or, where an older message went to a
+//! receive posted later, wants the opposite of what the second does. So there is such an order,
+//! that of the receives, unless two receives have got two messages of one source the wrong way
+//! round. Nothing more need be looked for.
 
 use core::fmt;
 

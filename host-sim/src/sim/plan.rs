@@ -1,6 +1,6 @@
 //! The faults of a run: a list that is drawn from its seed before it begins, and what it does to
-//! whom. Swarm testing (Groce et al., ISSTA 2012), where each run has some kinds of fault and not
-//! the others, finds more than runs that all have a little of everything.
+//! which node. Swarm testing (Groce et al., ISSTA 2012), where each run has some kinds of fault and
+//! not the others, finds more than runs that all have a little of everything.
 
 use super::config::{Config, Profile, Wire};
 use super::faults::{ECHO_NS_MAX, Fault, Span, Ways};

@@ -1,7 +1,7 @@
 //! The virtual network and its time: a queue of events ordered by virtual time and, where that
 //! ties, by the order in which they were made. Nothing here knows of coroutines: [`World::step`]
-//! says who is to run next. The wire of messages is in `lanes`, that of frames in `frames`, death
-//! and rebirth in `lives`.
+//! says which node is to run next. The wire of messages is in `lanes`, that of frames in `frames`,
+//! death and rebirth in `lives`.
 
 mod frames;
 mod lanes;
@@ -346,9 +346,9 @@ impl World {
     }
 
     /// Sends `bytes` over the links from one node to another: when they have left the first, and
-    /// when they arrive at the last. Who shares a link waits for those that were sent before,
-    /// however far they have to go until there: a link that was kept free for one from afar would
-    /// hold up all others, and those the next.
+    /// when they arrive at the last. Messages that share a link wait for those that were sent
+    /// before, however far they have to go until there: a link that was kept free for one from afar
+    /// would hold up all others, and those the next.
     fn carry(&mut self, from: u32, to: u32, bytes: usize, mut start: u64) -> (u64, u64) {
         let network = self.config.network;
         let wire_ns = bytes as u64 * network.per_kib_ns / 1024;

@@ -66,7 +66,7 @@ impl Regions {
         Ok(RegionId(Handle { slot, generation: place.generation }))
     }
 
-    /// Takes a region out of the table: whom it was for.
+    /// Takes a region out of the table; the peer that it was for.
     ///
     /// # Errors
     /// [`Cause::Stale`] if it is not there.

@@ -94,7 +94,7 @@ impl Tcp {
     }
 
     /// The transport of rank `me` of so many, in this life. It can be connected to from now on, by
-    /// those whom [`introduce`](aldis_hal::Transport::introduce) has admitted.
+    /// the ranks that [`introduce`](aldis_hal::Transport::introduce) has admitted.
     ///
     /// # Errors
     /// What [`TcpError`] names.

@@ -1,4 +1,4 @@
-//! TLS 1.3 (RFC 8446) below the handshake of ranks: certificates, and who is trusted.
+//! TLS 1.3 (RFC 8446) below the handshake of ranks: certificates, and which of them are trusted.
 //!
 //! Both sides show a certificate. It has to be issued by the authority that the job names, and be
 //! made out for the job's [`name`](Files::name): an authority that has issued others besides lets
@@ -30,7 +30,7 @@ use super::session::Session;
 /// The name that certificates are made out for unless the job says another.
 pub const NAME: &str = "aldis";
 
-/// The files, in PEM (RFC 7468), of a rank's certificate and of those whom it trusts.
+/// The files, in PEM (RFC 7468), of a rank's certificate and of those that it trusts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Files {
     /// The certificate of this side, with those between it and the authority, in this order.

@@ -13,7 +13,7 @@ const PATIENCE_S: u32 = 3600;
 /// An open device, what was chosen of it, and what the user wants besides.
 pub(super) struct Here {
     pub(super) domain: Rc<Domain>,
-    /// Tells of completions to who sleeps.
+    /// The channel that tells a sleeping rank of completions.
     pub(super) channel: Rc<Channel>,
     pub(super) choice: Choice,
     pub(super) config: Config,

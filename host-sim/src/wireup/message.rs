@@ -118,7 +118,7 @@ pub enum FromLauncher<'a> {
         segment_bytes: u64,
         /// The longest that the wire-up may take from here, in ms.
         deadline_ms: u32,
-        /// The terms on which the ranks with whom no memory is shared are reached; `None` if there
+        /// The terms on which the ranks with which no memory is shared are reached; `None` if there
         /// are none.
         tcp: Option<Box<TcpTerms>>,
     },

@@ -168,7 +168,7 @@ pub fn run_telling<T: Transport, P: Platform>(
 
 /// Writes the verdict of a rank that came to nothing.
 pub fn refuse(why: &dyn fmt::Display, out: &mut dyn Write) {
-    // Who has no console has no verdict: the launcher takes silence for a failure.
+    // A rank without a console has no verdict: the launcher takes silence for a failure.
     let _ = writeln!(out, "verdict: FAILED {why}");
 }
 

@@ -106,7 +106,7 @@ impl Watch {
         let went = catch_unwind(AssertUnwindSafe(|| {
             let result = body(endpoint)?;
             self.serve(endpoint, &mut rest, |_| true, self.size);
-            // Who has nothing left may still be needed by another to get there.
+            // A rank that has nothing left may still be needed by another to get there.
             self.serve(endpoint, &mut rest, |endpoint| self.may_leave || settled(endpoint), 2 * self.size);
             Ok(result)
         }));

@@ -108,8 +108,8 @@ fn exchange_unlike(
     assert_eq!(&data, swapped);
 }
 
-/// Every operation on a topology. `meets` tells for each source who sends, and from which of its
-/// places.
+/// Every operation on a topology. `meets` tells for each source the rank that sends, and from which
+/// of its places.
 fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u32, u32)>]) {
     let me = topology.comm().rank().0;
     let destinations = topology.destinations().count() as u32;

@@ -1,4 +1,5 @@
-//! Rules and reproducible results over the real kernel: who decides, and that bits stay the same.
+//! Rules and reproducible results over the real kernel: what decides, and that bits stay the
+//! same.
 
 use core::num::NonZeroU64;
 use core::ops::Range;

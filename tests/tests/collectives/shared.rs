@@ -25,7 +25,7 @@ use super::rig::run;
 const LINES: usize = 8;
 const FULL: Cause = Cause::Full(Resource::ControlLines);
 
-/// A step of a random program: on which communicator, what, how much, from or to whom.
+/// A step of a random program: its communicator, operation, length, and root.
 type Step = (usize, u8, usize, u32);
 
 proptest! {

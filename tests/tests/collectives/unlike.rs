@@ -256,7 +256,7 @@ fn a_call_with_the_number_of_one_under_way_is_not_unlike_it() {
             ep.scope(|scope| {
                 let mut long = named(Operation::Barrier).ibarrier(scope, &world)?;
                 for _ in 1..COLLECTIVES_MAX {
-                    // Who does not go on with it has the message of its second round here.
+                    // A rank that does not go on with it has the message of its second round here.
                     if !is_first {
                         long.test(scope)?;
                     }

@@ -82,7 +82,7 @@ fn output_that_a_full_device_does_not_take_fails_the_job() {
     assert!(code.is_some_and(|code| code != 0 && code != 101), "{code:?}");
     // A launcher whose errors are not taken keeps to the job's exit code.
     assert_eq!(shell("$BIN/aldis-run -n 2 --any-program sh -c 'exit 7' 2> /dev/full").0, Some(7));
-    // Who says nothing has lost nothing.
+    // A rank that prints nothing has lost nothing.
     assert_eq!(shell("$BIN/aldis-run -n 2 --any-program true > /dev/full 2>&1").0, Some(0));
 }
 

@@ -145,8 +145,8 @@ impl Measure {
     }
 }
 
-/// Everyone who can be measured; what is missing, and how to install it, is told, or fails where
-/// all are required.
+/// The implementations that can be measured; what is missing, and how to install it, is told, or
+/// fails where all are required.
 pub(super) fn wanted(
     peers: bool,
     require: bool,

@@ -156,8 +156,8 @@ fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
     if plan.rules.iter().all(|rule| outcomes::is_harmless(rule.call, rule.outcome)) {
         return Some(format!("nothing has failed, and the launcher ended with {status}"));
     }
-    // The system cuts no message of the wire-up; one that the plan has cut is refused by who reads
-    // it.
+    // The system cuts no message of the wire-up; one that the plan has cut is refused by its
+    // reader.
     let is_cut = |rule: &Rule| rule.call == Call::Sendmsg && rule.outcome == Outcome::Short;
     let is_named = plan.rules.iter().any(|rule| {
         said.iter().any(|line| names(line, rule.call.name())) || is_cut(rule) && says("a wire-up message of")

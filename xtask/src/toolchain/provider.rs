@@ -86,7 +86,7 @@ pub(super) struct Provider {
 }
 
 impl Provider {
-    /// Asks a rustc who it is.
+    /// Asks a rustc for its version, host and sysroot.
     pub(super) fn probe(rustc: &Path) -> Result<Self> {
         let sysroot = shell::output(Command::new(rustc).args(["--print", "sysroot"]))?;
         let sysroot = PathBuf::from(sysroot.trim());

@@ -55,8 +55,8 @@ impl Place {
 
 /// Returns the command of one side of the base.
 fn base((bytes, count): (u32, u32)) -> String {
-    // It sleeps while it waits: on one processor who polls keeps the driver from running, until the
-    // next tick of the clock.
+    // It sleeps while it waits: on one processor a process that polls keeps the driver from
+    // running, until the next tick of the clock.
     format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
 }
 

@@ -41,7 +41,7 @@ pub(crate) fn features(packages: &[&str]) -> Vec<String> {
     features.flat_map(|feature| ["--features".into(), feature]).collect()
 }
 
-/// Chooses who makes connections; without it, ranks do.
+/// The variable that chooses the maker of connections; without it, ranks make them.
 const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
 
 /// Ranks of the job of processes that does every allreduce.

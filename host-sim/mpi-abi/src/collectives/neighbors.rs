@@ -72,7 +72,7 @@ unsafe fn allgather(
 ) -> Result<Call, Fault> {
     let mut call = Call::new(comm)?;
     let topology = communicators::topology(comm)?;
-    // Who is not there leaves its block as it was.
+    // A neighbour that is not there leaves its block as it was.
     let (there, _) = topology.presence();
     let taken = Rc::new(blocks(there.len() as u32)?.in_memory("recvbuf")?);
     let list = taken.list(&mut call);

@@ -109,8 +109,8 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
     handles.find(is_none).map_or(Ok(()), |handle| Err(missing(handle)))
 }
 
-/// Polls and looks, once or until it is `enough`. Who waits for several is given all that is there
-/// before the first look.
+/// Polls and looks, once or until it is `enough`. A call that waits for several is given all that
+/// is there before the first look.
 fn look_until(
     waits: bool,
     several: bool,

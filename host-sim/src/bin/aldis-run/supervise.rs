@@ -316,7 +316,7 @@ impl<'a> Supervisor<'a> {
         self.say_all(&ToNode::Cards(cards));
     }
 
-    /// Decides whether the job must end, and lets go of who has outstayed the farewell.
+    /// Decides whether the job must end, and lets go of hosts that have outstayed the farewell.
     fn judge(&mut self) {
         let now = Instant::now();
         if self.verdict.is_none() {

@@ -59,7 +59,7 @@ pub(crate) struct Order {
     pub(crate) programs: Vec<Program>,
     /// The folder in which paths begin.
     pub(crate) folder: Option<OsString>,
-    /// The terms on which the ranks with whom no memory is shared are reached; `None` if there are
+    /// The terms on which the ranks with which no memory is shared are reached; `None` if there are
     /// none.
     pub(crate) tcp: Option<Box<TcpTerms>>,
 }
@@ -87,7 +87,7 @@ pub(crate) enum ToNode {
     /// Send this signal to every rank and what it has started.
     Signal(i32),
     /// The job is over: ask the ranks to end, all but the spared one that is about to end by
-    /// itself; kill who is left after the grace.
+    /// itself; kill those that are left after the grace.
     End {
         /// A rank of the job, not necessarily of this node.
         spared: Option<u32>,

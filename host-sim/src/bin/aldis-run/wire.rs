@@ -26,14 +26,14 @@ pub(crate) struct Job {
     pub(crate) join_deadline: Instant,
     /// The node's segments, by rank; given up once all ranks have theirs.
     pub(crate) segments: Vec<OwnedFd>,
-    /// The terms on which the ranks with whom no memory is shared are reached.
+    /// The terms on which the ranks with which no memory is shared are reached.
     pub(crate) tcp: Option<Box<TcpTerms>>,
     /// The cards of all ranks, by rank of the job, once they have come.
     pub(crate) cards: Vec<Vec<u8>>,
 }
 
 impl Job {
-    /// The segments of those with whom `rank` shares memory, from the one of rank `first` on.
+    /// The segments of the ranks with which `rank` shares memory, from the one of rank `first` on.
     fn segments_from(&self, rank: u32, first: u32) -> &[OwnedFd] {
         let (mates, count) = self.node.mates_of(rank);
         let place = |rank: u32| rank.saturating_sub(self.node.first) as usize;

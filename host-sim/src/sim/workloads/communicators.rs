@@ -35,7 +35,7 @@ struct Model {
     number: u64,
 }
 
-/// A few steps, the same on every rank: those who are in the communicator that is drawn do it, the
+/// A few steps, the same on every rank: those that are in the communicator that is drawn do it, the
 /// others go on.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 28);

@@ -1,5 +1,6 @@
-//! Receives with all kinds of wildcards from many sources at a time. Who gets what depends on who
-//! is faster, so the whole history of each round is judged by the [oracle].
+//! Receives with all kinds of wildcards from many sources at a time. The receive that gets a
+//! message depends on which rank is faster, so the whole history of each round is judged by the
+//! [oracle].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Request, Scope, Source, Status, Tag, TagMatch};

@@ -1,9 +1,9 @@
 //! Random messages and random receives, against the definition of matching.
 //!
-//! With one source, who receives what does not depend on timing (MPI 4.1 section 3.5): each message
-//! goes to the first receive posted that takes it, and each receive takes the first message that
-//! was sent. From many sources it does, but the messages of each still come in the order in which
-//! they were sent.
+//! With one source, which receive gets which message does not depend on timing (MPI 4.1 section
+//! 3.5): each message goes to the first receive posted that takes it, and each receive takes the
+//! first message that was sent. From many sources it does, but the messages of each still come in
+//! the order in which they were sent.
 
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Request, Source, Tag, TagMatch};
@@ -25,7 +25,7 @@ struct Sent {
     number: u64,
 }
 
-/// A receive: from whom and with which tag it takes, and which message it must get, if that is
+/// A receive: the source and the tag that it takes, and which message it must get, if that is
 /// settled.
 #[derive(Clone, Copy, Debug)]
 struct Receive {

@@ -68,8 +68,8 @@ fn epoch_of(ep: &SimEndpoint<'_>, rank: u32) -> Option<Epoch> {
     ep.transport().card_of(PeerId(rank)).map(|card| card.epoch())
 }
 
-/// A message to and from every other rank. Tells who turns out to be dead, and is left out from
-/// then on; the messages of all others must come.
+/// A message to and from every other rank. Tells the ranks that turn out to be dead, and are left
+/// out from then on; the messages of all others must come.
 fn exchange_with_all(
     ep: &mut SimEndpoint<'_>,
     others: &[u32],

@@ -132,7 +132,7 @@ impl Peer {
         if done.ending != Ending::Good {
             return Err(Cause::Device);
         }
-        // Who sends can use the connection.
+        // A peer that sends can use the connection.
         self.bond.go();
         self.window.raise(done.immediate as u16).map_err(Cause::Malformed)?;
         match done.immediate & !0xFFFF {

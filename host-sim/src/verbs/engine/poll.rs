@@ -20,7 +20,8 @@ impl Engine {
         found
     }
 
-    /// Has the device wake who sleeps: for what comes, and for what is sent if that is waited for.
+    /// Has the device wake a rank that sleeps: for what comes, and for what is sent if that is
+    /// waited for.
     fn arm(&mut self) {
         let waits = |row: &Peer| row.waiting || !row.direct.is_idle();
         let sent = self.peers.iter().any(waits).then_some(&self.tools.sent);

@@ -109,7 +109,7 @@ impl Tools {
         self.owners.get(&number).copied()
     }
 
-    /// Other peers than this with whom messages are exchanged.
+    /// Other peers than this with which messages are exchanged.
     pub(super) fn connections_beside(&self, peer: PeerId) -> usize {
         let has_one = |(rank, [messages, _]): &(usize, &[u32; 2])| *rank != peer.index() && *messages != 0;
         self.numbers.iter().enumerate().filter(has_one).count()

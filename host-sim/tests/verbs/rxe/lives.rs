@@ -45,7 +45,7 @@ fn a_new_life(config: &Config, answers: bool) {
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
     ranks[1] = Rank::open(1, NEXT, 2, config);
     introduce(&mut ranks, 1, 0, epoch(0));
-    // Who was alive does not know yet, and is not known to be who was meant.
+    // The rank that was alive does not know yet, and is not known to be the one that was meant.
     assert!(matches!(ranks[1].verbs.short(PeerId(0), b"hello", b""), Post::Again(Again::Connecting)));
     _ = ranks[0].verbs.short(PeerId(1), b"to nobody", b"");
     if answers {

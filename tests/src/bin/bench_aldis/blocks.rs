@@ -155,7 +155,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A turn on bytes that say from whom to whom they go.
+    /// Makes a turn on bytes that say from which rank to which they go.
     fn verify(&mut self, rank: usize, size: usize) -> Outcome<()> {
         use Workload::{
             Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, NeighborAllgather,

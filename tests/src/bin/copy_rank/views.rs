@@ -121,7 +121,7 @@ fn truncated(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
 }
 
 /// A message that is looked at for longer than its sender waits: the sender has its memory back in
-/// time, and who looks is told.
+/// time, and the receiver that looks is told.
 fn withdrawn(ep: &mut HostEndpoint, world: &Comm) -> Outcome {
     const LEN: usize = 500_000;
     if world.rank() == Rank(0) {

@@ -200,7 +200,7 @@ fn all_ranks_flood_all<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -
         assert_eq!(buffer[..len], message(1000 * from + *number, length(*number)));
         *number += 1;
     }
-    // Who left before could not be waited for any more.
+    // A rank that left before could not be waited for any more.
     Ok(barrier(ep, &world)?)
 }
 

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use super::super::word::WORD_BYTES;
 use super::*;
 
-/// A queue pair by its number, and whom it is connected to.
+/// A queue pair by its number, and the one that it is connected to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Fake {
     number: u32,

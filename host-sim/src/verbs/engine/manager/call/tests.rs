@@ -82,7 +82,7 @@ impl Connecting for Fake {
     }
 }
 
-/// A queue pair, and whom it is connected to.
+/// A queue pair, and the one that it is connected to.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Queues {
     number: u32,
@@ -125,7 +125,8 @@ enum System {
     Dead,
 }
 
-/// A connection between the two systems: the ends of who asked and of who was asked.
+/// A connection between the two systems: the ends of the side that asked and of the one that was
+/// asked.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Pair {
     asker: usize,
