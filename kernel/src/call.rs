@@ -137,7 +137,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// Gives the transport what a send that has just been started lets go out. If that panics no
-    /// owner knows of the request: it lets go of its memory.
+    /// caller knows of the request: it lets go of its memory.
     #[inline(always)]
     #[expect(clippy::mem_forget, reason = "it is there for unwinding alone, and costs nothing else")]
     pub(crate) fn flush_for(&mut self, handle: Handle, flush: impl FnOnce(&mut Engine<'s>, &mut T)) {

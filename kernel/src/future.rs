@@ -27,7 +27,7 @@
 //! engine keeps no pointer into that memory from one poll to the next (*late binding*). A receive
 //! lands in a pooled block of the storage and is copied out when its future is polled; what is
 //! longer than a block is asked for one block at a time
-//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send is sent at once when it is
+//! ([`protocols::rendezvous`](aldis_protocols::rendezvous)). A send is injected at once when it is
 //! polled first, or is announced; of an announced one the engine knows the length, and its data is
 //! lent to it for the time of a poll.
 //!

@@ -43,7 +43,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Probing<'a, 'e, 's, T, P> {
         Self { ticket: Ticket::new(futures), call: Probe { comm: *comm, from, tag } }
     }
 
-    /// Sets a deadline, from the first poll on: it fails with
+    /// Sets a deadline, from the first poll on, after which the future fails with
     /// [`Cause::TimedOut`](aldis_hal::Cause::TimedOut).
     pub const fn within(mut self, limit: Duration) -> Self {
         self.ticket.within(limit);

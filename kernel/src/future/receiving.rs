@@ -47,7 +47,8 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Receiving<'a, 'e, 's, T, P> {
         Self { ticket: Ticket::new(futures), call: Receive { comm: *comm, buffer, from, tag } }
     }
 
-    /// Sets a deadline, from the first poll on: it fails with [`Cause::TimedOut`].
+    /// Sets a deadline, from the first poll on, after which the future fails with
+    /// [`Cause::TimedOut`].
     pub const fn within(mut self, limit: Duration) -> Self {
         self.ticket.within(limit);
         self
