@@ -58,7 +58,7 @@ type CoreStorage = storage_type!(CORES_MAX as usize, 256, 16, 32, 8, 2048, 16, 2
 
 /// Frames of a core's loopback.
 const FRAMES: usize = 8;
-/// The longest that leaving may take: others may compute for a long time before they take in a
+/// The longest that leaving may take: others may compute for a long time before they receive a
 /// pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 /// The code with which a core that fails aborts the job.

@@ -40,7 +40,7 @@ const FAREWELL_LIMIT: Duration = Duration::from_secs(10);
 /// The variable that says how long the ranks may take to find each other, in seconds.
 pub const TIMEOUT_VARIABLE: &str = "ALDIS_JOIN_TIMEOUT";
 
-/// The longest that leaving may take: peers may compute for a long time before they take in a
+/// The longest that leaving may take: peers may compute for a long time before they receive a
 /// pending message.
 const LEAVE_LIMIT: Duration = Duration::from_secs(3600);
 
@@ -246,7 +246,7 @@ fn greet(channel: &Channel) -> Result<Terms, JoinError> {
     }
 }
 
-/// Takes in the segments of this rank and of those that it shares memory with, in order, checked
+/// Receives the segments of this rank and of those that it shares memory with, in order, checked
 /// and mapped.
 fn take_segments(channel: &Channel, terms: &Terms) -> Result<Segments, JoinError> {
     let (first, expected) = terms.node.mates_of(terms.label.rank);

@@ -21,7 +21,7 @@
 //! alone lets Hydra exit with an abort's code.
 //!
 //! [`Message`] and [`Request`] are pure: bytes in, bytes out. [`Client`] speaks over the socket,
-//! with a deadline for all. Nothing that a manager says is believed: messages are bounded and
+//! with a deadline for all. Nothing that a manager sends is believed: messages are bounded and
 //! checked, and what is wrong with one is a [`PmiError`] that names the command, what came, and
 //! what to do.
 

@@ -128,7 +128,7 @@ impl Engine {
     #[cold]
     fn reap_all(&mut self) {
         let scope = &mut self.scope;
-        // Whoever frees a request is not told how it ends.
+        // A caller that frees a request is not told how it ends.
         for mut request in core::mem::take(&mut self.freed) {
             match scope.test(&mut request) {
                 Ok(None) => self.freed.push(request),
@@ -173,7 +173,7 @@ pub(crate) fn settle() -> Result<(), Fault> {
     with(|Engine { scope, freed, .. }| {
         let activity = Activity { operation: Operation::Leave, ..Activity::default() };
         Ok(scope.wait_until(activity, |scope| {
-            // Whoever frees a request is not told how it ends.
+            // A caller that frees a request is not told how it ends.
             freed.retain_mut(|request| matches!(scope.result(request), Ok(None)));
             Ok(freed.iter().all(|request| scope.is_unmatched(request)).then_some(()))
         })?)

@@ -150,7 +150,7 @@ impl Client {
         while self.hear(self.version.form(), deadline).is_ok() {}
     }
 
-    /// Says a command and takes in its answer.
+    /// Sends a command and receives its answer.
     fn ask(&mut self, request: &Request<'_>, deadline: Instant) -> Result<Message, PmiError> {
         self.say(request, deadline)?;
         let answer = self.hear(request.form(self.version), deadline);

@@ -44,7 +44,7 @@ pub enum Fault {
     /// The command cannot be put into words: a key or a value is too long, or has a character that
     /// has a meaning.
     Unspeakable {
-        /// The text that cannot be said.
+        /// The text that cannot be sent.
         text: String,
     },
     /// The answer is no message.

@@ -143,7 +143,7 @@ impl Request<'_> {
         }
     }
 
-    /// Judges an answer: whether it is the one that is due, and says yes.
+    /// Judges an answer: whether it is the one that is due, and reports success.
     ///
     /// # Errors
     /// [`Fault::Unexpected`], [`Fault::Refused`], [`Fault::Absent`].

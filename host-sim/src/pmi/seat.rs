@@ -24,7 +24,7 @@ pub const VERSION_VARIABLE: &str = "ALDIS_PMI";
 /// The variable with the address of a manager that is to be connected to, which Aldis does not do.
 const PORT_VARIABLE: &str = "PMI_PORT";
 
-/// The variable with the job's name, which version 2 says back.
+/// The variable with the job's name, which version 2 sends back.
 const JOB_VARIABLE: &str = "PMI_JOBID";
 
 /// A process's place in a job, and its connection to the manager.

@@ -40,7 +40,7 @@ pub struct Counters {
     pub cut: u64,
     /// Links that the other side, or something on the way, has reset or let time out.
     pub reset: u64,
-    /// Links that said what no peer says.
+    /// Links over which came what no peer sends.
     pub malformed: u64,
     /// Attempts at an address that came to nothing.
     pub failed: u64,

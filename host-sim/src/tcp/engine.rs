@@ -412,7 +412,7 @@ impl Engine {
     }
 }
 
-/// Says goodbye: what ends without it is a death.
+/// Sends a bye: what ends without it is a death.
 impl Drop for Engine {
     fn drop(&mut self) {
         for row in &self.peers {

@@ -21,7 +21,7 @@ const STRANGERS_MAX: usize = 32;
 /// Connections that one look takes from a listener.
 const ACCEPTS: u32 = 16;
 
-/// Bytes that one turn of a handshake takes in.
+/// Bytes that one turn of a handshake reads.
 const GREETING_READ_BYTES: usize = 512;
 
 /// Bytes that wait for a socket at most: a long message and some short ones.

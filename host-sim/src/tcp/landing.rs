@@ -6,7 +6,7 @@ use aldis_protocols::header::DATA_HEADER_BYTES;
 use super::connection::{Connection, Stage};
 use super::wire::Moved;
 
-/// Messages of at least so many bytes are not taken in whole before they are delivered, if the sink
+/// Messages of at least so many bytes are not received whole before they are delivered, if the sink
 /// wants them so.
 const LANDING_BYTES_MIN: usize = 16 << 10;
 

@@ -28,8 +28,8 @@
 //!
 //! # How it ends
 //!
-//! A transport that is dropped with nothing left to send says bye on its connections; whatever ends
-//! without that is a death. Either is told to the sink once, with the cause:
+//! A transport that is dropped with nothing left to send sends a bye on its connections; whatever
+//! ends without that is a death. Either is told to the sink once, with the cause:
 //! [`PeerLeft`](aldis_hal::Cause::PeerLeft), [`PeerDead`](aldis_hal::Cause::PeerDead),
 //! [`Malformed`](aldis_hal::Cause::Malformed) for a peer that does not speak this protocol any
 //! more.

@@ -25,7 +25,7 @@ enum Turn {
     Left,
     /// The stream is at its end, or broken.
     Ended { reset: bool },
-    /// The bytes that came are nothing that a peer says.
+    /// The bytes that came are nothing that a peer sends.
     Malformed(Malformed),
 }
 

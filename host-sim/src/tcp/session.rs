@@ -108,7 +108,7 @@ impl Session {
         Moved::Bytes(filled)
     }
 
-    /// Takes in what has come over the socket; false if there was nothing. Fails with the call that
+    /// Reads what has come over the socket; false if there was nothing. Fails with the call that
     /// failed, if any did.
     fn decrypt(&mut self) -> Result<bool, Option<Failure>> {
         if self.refusal.is_some() {

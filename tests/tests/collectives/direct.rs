@@ -3,7 +3,7 @@
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step};
 use aldis_kernel::hal::Operation;
 
-/// An algorithm of a program's own: everyone sends to everyone, everyone reduces all in rank order.
+/// An algorithm of a program's own: every rank sends to every rank, and reduces all in rank order.
 /// Several messages a round, copies, and more scratch than data.
 #[derive(Debug)]
 pub(crate) struct Direct;

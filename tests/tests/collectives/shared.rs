@@ -21,7 +21,7 @@ use proptest::prelude::*;
 use super::oracle::{Affine, Compose, fold, inputs, noise};
 use super::rig::run;
 
-/// Lines of a set.
+/// Control slots of a set.
 const LINES: usize = 8;
 const FULL: Cause = Cause::Full(Resource::ControlLines);
 
@@ -487,7 +487,7 @@ fn says(note: Note, payload: &[u8]) {
             }
             let (mut data, mut scratch) = (vec![0u64; count], vec![0; count]);
             let is_its_own = note.operation == Operation::Allreduce as u8 && note.bytes == 8 * count as u64;
-            // Chunks never come; what is said does, however busy the machine.
+            // Chunks never come; what is published does, however busy the machine.
             let limit = Duration::from_millis(if is_its_own { 10 } else { 20_000 });
             let mut within = endpoint.within(limit);
             let went = shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch);

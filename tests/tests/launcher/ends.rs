@@ -35,7 +35,7 @@ fn a_rank_that_exits_early_is_told_what_it_lacks() {
     run(["-n", "2", "true"]).says(1, &["exited with code 0 before it had joined the job"]);
 }
 
-/// A job may be of any program as long as no rank joins; once a rank has said a word, all are
+/// A job may be of any program as long as no rank joins; once a rank has sent a message, all are
 /// waited for.
 #[test]
 fn any_program_may_be_run_that_knows_nothing_of_jobs() {

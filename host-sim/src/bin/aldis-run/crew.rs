@@ -239,7 +239,8 @@ impl Host {
         Vec::new()
     }
 
-    /// Its link has ended: says why, as soon as its process has ended too or has been waited for.
+    /// Its link has ended: reports the reason, as soon as its process has ended too or has been
+    /// waited for.
     fn find_reason(&mut self, spoken: bool) {
         let Seat::There(agent) = &mut self.seat else { return };
         let late = self.closed.is_some_and(|at| Instant::now() >= at + REASON_LIMIT);

@@ -79,7 +79,7 @@ pub(crate) struct Told<'a> {
     pub(crate) verdict: &'a Verdict,
     /// The hosts' names, if they are worth telling.
     pub(crate) hosts: &'a [Option<String>],
-    /// Every rank, when the cause was noticed and before anyone was ended for it.
+    /// Every rank, when the cause was noticed and before any rank was ended for it.
     pub(crate) ranks: &'a [Snapshot],
 }
 

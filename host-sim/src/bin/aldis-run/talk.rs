@@ -15,7 +15,7 @@ pub(crate) const VERSION: u16 = 4;
 /// Output that a node may have sent and not yet been granted again, in bytes.
 pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
 
-/// One of the launcher's outputs.
+/// An output of the launcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Kind {
     Out,

@@ -36,7 +36,7 @@ fn round(ranks: &mut [Rank], round: usize) {
     }
 }
 
-/// Waits for a rank's answer while all are polled, and says nothing that would fit.
+/// Waits for a rank's answer while all are polled, and sends nothing that would fit.
 fn impostor(ranks: &mut [Rank], address: SocketAddr) {
     let mut stranger = connect(address);
     stranger.write_all(&greeting(&JobKey::new([9; 32]), job_name(&JobKey::new(KEY)))).unwrap();

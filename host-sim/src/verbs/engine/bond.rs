@@ -129,7 +129,7 @@ impl<E: End> Bond<E> {
         (self.state, self.end) = (state, Some(end));
     }
 
-    /// Takes in what the peer says.
+    /// Handles a control message of the peer.
     pub(super) fn hear(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
         let ahead = word.serial.wrapping_sub(self.serial).cast_signed();
         match (word.kind, self.state) {

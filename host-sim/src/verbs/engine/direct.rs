@@ -91,7 +91,7 @@ impl Direct {
         }
     }
 
-    /// Takes in what the peer says.
+    /// Handles a control message of the peer.
     pub(super) fn hear(&mut self, word: &Word, maker: &Maker<'_>) {
         if let News::Ended(pair) = self.bond.hear(word, maker) {
             self.cut_off.extend(pair.tokens(None));

@@ -101,7 +101,7 @@ impl Peer {
         }
     }
 
-    /// Takes in what the peer says of its connections.
+    /// Handles a control message of the peer about its connections.
     pub(super) fn hear(&mut self, word: &Word, maker: &Maker<'_>) {
         match word.lane {
             Lane::Memory => self.direct.hear(word, maker),
@@ -127,7 +127,7 @@ impl Peer {
         self.bond.is_silent() && self.direct.bond.is_silent()
     }
 
-    /// Takes in what came with an arrival; whether it is a message.
+    /// Reads what came with an arrival. Returns true if it is a message.
     pub(super) fn accept(&mut self, done: &Done) -> Result<bool, Cause> {
         if done.ending != Ending::Good {
             return Err(Cause::Device);

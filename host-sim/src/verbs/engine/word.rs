@@ -5,7 +5,7 @@ use aldis_hal::cause::Malformed;
 /// Bytes of a control message.
 pub(super) const WORD_BYTES: usize = 8;
 
-/// One of the two connections with a peer.
+/// A connection with a peer, of the two that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Lane {
     /// Messages.

@@ -1,4 +1,4 @@
-//! UNSAFE: has the device write to memory that nobody looks at. How it is found out that what was
+//! UNSAFE: has the device write to memory that no code looks at. How it is found out that what was
 //! written to a peer's memory is there.
 //!
 //! A device acknowledges a write when it has it, which is before the peer's memory may. A read

@@ -1,4 +1,4 @@
-//! This module holds `unsafe` code: defmt's contract with whoever carries its frames.
+//! This module holds `unsafe` code: defmt's contract with the carrier of its frames.
 //!
 //! Frames go to the semihosting console as they are made; `cargo xtask qemu` decodes them with the
 //! image's table.
