@@ -76,7 +76,7 @@ impl<T> Ptr<T> {
         self.0.is_null()
     }
 
-    /// The same address as a pointer to another type.
+    /// This address as a pointer to another type.
     ///
     /// # Safety
     /// As for [`at`](Self::at).
@@ -144,7 +144,7 @@ impl<T> Ptr<T> {
 }
 
 impl Ptr<isize> {
-    /// The same address as a pointer to a large count, which is as wide.
+    /// This address as a pointer to a large count, which is as wide.
     pub(crate) const fn wide(self) -> Ptr<i64> {
         const { assert!(size_of::<isize>() == size_of::<i64>()) };
         Ptr(self.0.cast())

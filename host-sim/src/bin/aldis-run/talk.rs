@@ -1,5 +1,5 @@
-//! Messages between the launcher and its nodes. A node on this machine receives and sends by calls
-//! the messages that one on another exchanges over its agent's standard input and output.
+//! Messages between the launcher and its nodes. With a node on this machine they are calls; a node
+//! on another exchanges them over its agent's standard input and output.
 
 use std::ffi::OsString;
 
