@@ -29,6 +29,7 @@ use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::request::Key;
 use crate::scope::Scope;
 use crate::storage::Memory;
+use crate::turns::POLLS_PER_TICK;
 
 /// The identity of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -198,7 +199,14 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
         self.engine.close_regions(&mut self.transport);
         count(&mut self.engine.counters.polls);
-        self.engine.counters.polls_idle += u64::from(arrived + sent == 0);
+        if arrived + sent == 0 {
+            let idle = &mut self.engine.counters.polls_idle;
+            count(idle);
+            // A caller that polls by itself does not read the clock.
+            if idle.is_multiple_of(POLLS_PER_TICK.into()) {
+                self.engine.now = self.platform.now();
+            }
+        }
         arrived + sent
     }
 

@@ -5,7 +5,7 @@ mod rig;
 
 use core::time::Duration;
 
-use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
+use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform};
 use aldis_kernel::{Rank, Sleeper, Source, Tag, TagMatch};
 use rig::{Job, REQUESTS, Shape, pattern};
 
@@ -191,4 +191,17 @@ fn the_platform_knows_what_is_waited_for_of_the_same_peer_after_a_future_was_dro
             if is_over { core::task::Poll::Ready(()) } else { core::task::Poll::Pending }
         }));
     }
+}
+
+#[test]
+fn a_transport_hears_the_time_from_a_caller_that_polls_by_itself() {
+    let mut job = Job::new(2, Shape::default());
+    let mut clock = job.clock.clone();
+    let mut ranks = job.ranks();
+    for _ in 0..1000 {
+        ranks[0].poll(16);
+        clock.relax(0);
+    }
+    let behind = clock.now().since(ranks[0].transport().told());
+    assert!(behind <= 100_000, "told {behind} ns late after 1 ms");
 }

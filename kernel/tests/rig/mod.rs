@@ -47,6 +47,8 @@ pub(crate) struct Wire {
     dead: Rc<Cell<Option<u32>>>,
     next: usize,
     direct: Direct,
+    /// The time of the last poll, as the kernel told it.
+    told: Instant,
 }
 
 pub(crate) struct WireSlot<'a> {
@@ -64,6 +66,10 @@ impl Slot for WireSlot<'_> {
 }
 
 impl Wire {
+    pub(crate) fn told(&self) -> Instant {
+        self.told
+    }
+
     fn take(&mut self, peer: PeerId) -> Result<&Queue, Refusal> {
         if self.dead.get() == Some(peer.0) {
             return Err(Refusal::Never(Cause::PeerDead));
@@ -156,7 +162,8 @@ impl Transport for Wire {
             None => Post::Queued,
         }
     }
-    fn poll<S: Sink>(&mut self, budget: u32, _: Instant, sink: &mut S) -> u32 {
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        self.told = now;
         if let Some(peer) = self.dead.get() {
             sink.lost(PeerId(peer), Cause::PeerDead);
         }
@@ -315,7 +322,7 @@ impl Job {
             let waiting = vec![false; queues.len()];
             let (queues, dead) = (queues.clone(), dead.clone());
             let direct = Direct::new(me, powers, table.clone());
-            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct };
+            let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct, told: Instant(0) };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             ranks.push(Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap());
         }
