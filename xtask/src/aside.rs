@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(200);
 
 impl Aside {
     /// Starts the steps of these names at low priority.
-    pub(crate) fn start(target: &Path, names: &[&'static str]) -> Result<Self> {
+    pub(crate) fn start(target: &Path, names: &[&'static str], full: bool) -> Result<Self> {
         let [log, report] = ["log", "report"].map(|kind| target.join(format!("aside.{kind}")));
         // One of an earlier run says nothing about these.
         let _ = fs::remove_file(&report);
@@ -35,6 +35,7 @@ impl Aside {
         let mut command = Command::new("nice");
         command.args(["-n", "15"]).arg(env::current_exe()?).args(["test", "--report"]).arg(&report);
         command.args(names.iter().flat_map(|name| ["--step", name]));
+        command.args(full.then_some("--full"));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("starting `{}`", shell::spell(&command)))?;
         Ok(Self { process, log, report, shown: 0 })

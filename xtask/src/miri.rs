@@ -37,7 +37,7 @@ const SETS: [Set; 4] = [
         targets: &["--test", "view"],
         filters: &["a_message_is_looked_at_where_it_is"],
     },
-    Set { package: "aldis-trials", targets: &["--test", "safe"], filters: &[] },
+    Set { package: "aldis-trials", targets: &["--test", "safe", "--no-default-features"], filters: &[] },
     Set {
         package: "aldis-mpi-abi",
         targets: &["--lib"],

@@ -66,11 +66,20 @@ pub(crate) fn step() -> Result<Outcome> {
 /// The step of `cargo xtask test`: mpi4py's tests, beside the library that is the reference for
 /// them.
 pub(crate) fn clients() -> Result<Outcome> {
+    clients_of(&modules::RANKS_DAILY)
+}
+
+/// The same step with every number of ranks.
+pub(crate) fn clients_in_full() -> Result<Outcome> {
+    clients_of(&modules::RANKS)
+}
+
+fn clients_of(ranks: &[u32]) -> Result<Outcome> {
     if !modules::has_python() {
         let (why, enable) = ("no Python to build mpi4py with".into(), modules::PYTHON_NEEDS.into());
         return Ok(Outcome::Skipped { why, enable });
     }
-    Ok(Outcome::Passed(test::modules()?))
+    Ok(Outcome::Passed(test::modules(ranks)?))
 }
 
 /// The step of `cargo xtask test`: the examples of rsmpi, beside that library too.

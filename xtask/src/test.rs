@@ -43,6 +43,9 @@ pub(crate) struct Test {
     /// Run only this step; several may be named, and run one after the other in the usual order
     #[arg(long = "step", value_name = "NAME", conflicts_with = "skip_slow", value_parser = PossibleValuesParser::new(STEPS.map(|step| step.name)))]
     steps: Vec<String>,
+    /// Run foreign suites at every size, and trials over sockets under the sanitizers too
+    #[arg(long)]
+    full: bool,
     /// A skipped step is a failure
     #[arg(long)]
     require: bool,
@@ -57,6 +60,8 @@ struct Step {
     name: &'static str,
     when: When,
     work: fn(&Workspace) -> Result<Outcome>,
+    /// The work at every size, where that is more.
+    full: Option<fn(&Workspace) -> Result<Outcome>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -72,7 +77,7 @@ enum When {
 const STEPS: [Step; 27] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
-        Step { name, when, work }
+        Step { name, when, work, full: None }
     }
     [
         step("format", Always, |_| format()),
@@ -89,11 +94,11 @@ const STEPS: [Step; 27] = {
         step("storm", Slow, |_| storm::step()),
         step("faults", Slow, |_| faults::step()),
         step("mpi", Slow, |_| mpi::step()),
-        step("mpi4py", Slow, |_| mpi::clients()),
+        Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
         step("rsmpi", Slow, |_| mpi::examples()),
         step("endian", Slow, endian::step),
         step("loom", Aside, loom),
-        step("sanitizers", Aside, sanitizers::step),
+        Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Aside, sanitizers::step) },
         step("miri", Aside, miri::step),
         step("fuzz", Aside, |_| fuzz::step()),
         step("firmware", Aside, firmware::step),
@@ -117,7 +122,7 @@ impl Test {
         let mut run = Run::new(self.report.as_deref())?;
         if !self.steps.is_empty() {
             for step in STEPS.iter().filter(|step| self.steps.iter().any(|name| name == step.name)) {
-                run.step(step.name, || (step.work)(&workspace));
+                run.step(step.name, || self.work(step)(&workspace));
             }
             return self.judge(&run);
         }
@@ -125,16 +130,22 @@ impl Test {
         let mut aside = if self.skip_slow {
             None
         } else {
-            Some(Aside::start(&workspace.target, &beside.collect::<Vec<_>>())?)
+            Some(Aside::start(&workspace.target, &beside.collect::<Vec<_>>(), self.full)?)
         };
         for step in &STEPS {
             match (step.when, &mut aside) {
-                (When::Always, _) | (When::Slow, Some(_)) => run.step(step.name, || (step.work)(&workspace)),
+                (When::Always, _) | (When::Slow, Some(_)) => {
+                    run.step(step.name, || self.work(step)(&workspace));
+                }
                 (When::Aside, Some(aside)) => aside.join(step.name, &mut run)?,
                 (_, None) => run.step(step.name, skipped_as_slow),
             }
         }
         self.judge(&run)
+    }
+
+    fn work(&self, step: &Step) -> fn(&Workspace) -> Result<Outcome> {
+        step.full.filter(|_| self.full).unwrap_or(step.work)
     }
 
     fn judge(&self, run: &Run) -> Result<()> {

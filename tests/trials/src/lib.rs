@@ -4,7 +4,7 @@
 //! under the sanitizers and Miri, which see more than a test can.
 #![forbid(unsafe_code)]
 
-#[cfg(not(miri))]
+#[cfg(feature = "hosts")]
 pub mod host;
 
 use core::cell::Cell;

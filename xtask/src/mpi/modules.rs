@@ -43,6 +43,8 @@ const ALL: [&str; 19] = [
 
 /// Ranks that each is run with.
 pub(super) const RANKS: [u32; 3] = [1, 2, 4];
+/// Ranks that they are run with every day.
+pub(super) const RANKS_DAILY: [u32; 1] = [2];
 
 /// Ranks of the example in Python.
 const EXAMPLE_RANKS: u32 = 4;

@@ -75,11 +75,11 @@ pub(super) fn programs() -> Result<String> {
     programs::run(&prefix, &programs)
 }
 
-/// mpi4py's tests alone.
-pub(super) fn modules() -> Result<String> {
+/// mpi4py's tests alone, with as many ranks as are named.
+pub(super) fn modules(ranks: &[u32]) -> Result<String> {
     let Folders { target, prefix, .. } = Folders::find()?;
     install(&target, &prefix, profile(false))?;
-    modules::run(&prefix, &target, &[], &modules::RANKS, false)
+    modules::run(&prefix, &target, &[], ranks, false)
 }
 
 /// The examples of rsmpi alone.

@@ -10,7 +10,7 @@
 
 mod blocks;
 mod futures;
-#[cfg(not(miri))]
+#[cfg(feature = "hosts")]
 mod networks;
 mod panics;
 mod planted;
