@@ -1,7 +1,7 @@
 //! Collectives over the two groups of an [intercommunicator](crate::comm::inter) (MPI 4.1
 //! chapter 6).
 //!
-//! What a group has is sent to the other group. A call says what is to be done; it is then
+//! Each group's data goes to the other group. A call says what is to be done; it is then
 //! [run](Crossing::run) or [started](Crossing::start) on an intercommunicator:
 //!
 //! ```

@@ -5,7 +5,7 @@
 //! elements of the data. So nothing that holds of a schedule that runs alone is lost by others
 //! beside it, and no order between lanes is needed, nor is one kept.
 //!
-//! What lanes share are request slots. The lane with the oldest segment takes any that is free;
+//! Lanes share request slots. The lane with the oldest segment takes any that is free;
 //! another begins a round only while half of all slots are free, and 2 [`IN_FLIGHT_MAX`], which
 //! leaves the oldest the slots of a round. Hence the oldest segment of a collective finds its slots
 //! on every rank, ends, and makes the next one the oldest.

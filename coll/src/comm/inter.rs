@@ -15,8 +15,8 @@
 //! | [`split`], [`subset`] | MPI_Comm_split, MPI_Comm_create | both groups |
 //! | [`free`] | MPI_Comm_free | both groups |
 //!
-//! What an intercommunicator is: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of the
-//! local group), [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`],
+//! Questions about an intercommunicator: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of
+//! the local group), [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`],
 //! [`Endpoint::compare`].
 //!
 //! **Agreement.** Each group agrees within itself as it does on any communicator, its leader

@@ -270,9 +270,10 @@ impl Offer {
 
 /// The first slot that is free on all members: all members' free slots, combined by and, 256 at a
 /// time (as MPICH does it: Gropp and Thakur, "Thread-safety in an MPI implementation", 2007). Those
-/// who are no members leave the choice to them. Where it is not this call's turn, all try again.
-/// Who does other things meanwhile offers one slot at first, if none of its calls has the turn: the
-/// turn would last until the last rank has begun the call, which may wait for another one.
+/// who are no members leave the choice to them. Where it is not this call's turn, all try again. A
+/// rank that does other things meanwhile offers one slot at first, if none of its calls has the
+/// turn: the turn would last until the last rank has begun the call, which may wait for another
+/// one.
 async fn agree_on_slot<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,

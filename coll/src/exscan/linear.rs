@@ -8,8 +8,8 @@ use crate::schedule::{Instance, Order, Priced, Schedule, Span, Step, Work};
 /// The linear exclusive scan: p - 1 rounds of n elements, any p; a rank receives once and sends
 /// once.
 ///
-/// What a rank receives is its result; it adds its own to that for the next rank. The expression of
-/// rank r is ((x0 x1) x2) .. x(r - 1), as a single processor would work it out.
+/// The elements that a rank receives are its result; it adds its own to them for the next rank. The
+/// expression of rank r is ((x0 x1) x2) .. x(r - 1), as a single processor would work it out.
 ///
 /// Scratch: as many elements as are worked on.
 #[derive(Clone, Copy, Debug)]

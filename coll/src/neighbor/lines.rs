@@ -2,7 +2,7 @@
 //!
 //! # Which blocks meet
 //!
-//! One rank may be a neighbour of another several times. In a graph the k-th time that a rank
+//! A rank may be a neighbour of another several times. In a graph the k-th time that a rank
 //! stands among another's destinations is the k-th time that this one stands among its sources. In
 //! a grid what is sent one way along a dimension arrives as coming from the other: block s meets
 //! block s ^ 1, also where a periodic dimension has two ranks or one and both neighbours are the
