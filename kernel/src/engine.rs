@@ -22,8 +22,6 @@ use crate::fifo::Fifo;
 use crate::hints::Rules;
 use crate::list::List;
 use crate::matching::Matcher;
-#[cfg(not(feature = "compact"))]
-use crate::overflow::Place;
 use crate::partitioned::Channels;
 use crate::peer::{Peer, Presence};
 use crate::planted::{self, Planted};
@@ -95,7 +93,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) counters: Counters,
     /// No receive or probe waits that was posted before this place, where one waited.
     #[cfg(not(feature = "compact"))]
-    pub(crate) oldest: Option<Place>,
+    pub(crate) oldest: Option<crate::overflow::PostedSlot>,
     /// The buffered sends that are under way.
     pub(crate) buffered: Buffered<'s>,
 }

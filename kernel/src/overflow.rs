@@ -19,13 +19,19 @@ use crate::peer::Presence;
 use crate::rank::{Status, WILD};
 use crate::request::{Key, Machine, Queue, Request, State};
 
-mod place;
-
-pub(crate) use place::Place;
+#[cfg(not(feature = "compact"))]
+mod walk;
 
 /// Polls after which an offer that a matched probe holds is declined. A program that looks for
 /// messages comes back for it in one or a few.
 const HOLD_POLLS: u64 = 256;
+
+/// A place in the order of posting, and the slot of the request that was given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PostedSlot {
+    pub(crate) slot: u32,
+    pub(crate) order: u32,
+}
 
 const fn waits(request: &Request) -> bool {
     matches!(request.state, State::Posted | State::Probing)
@@ -62,7 +68,7 @@ impl Engine<'_> {
     /// by the table.
     fn seek_next(&mut self, id: PeerId) {
         let Some(next) = self.peers.get(id.index()).and_then(|row| row.seeker.next()) else { return };
-        let Some(Place { slot, order }) = self.next_to_ask(id, next) else { return };
+        let Some(PostedSlot { slot, order }) = self.next_to_ask(id, next) else { return };
         let (Some(receiver), Some(row)) = (self.requests.handle(slot), self.peers.get_mut(id.index())) else {
             return;
         };
@@ -72,55 +78,19 @@ impl Engine<'_> {
 
     #[cfg(feature = "compact")]
     #[inline(always)]
-    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<Place> {
-        self.first_of_all(|request| may_be_asked(request, id, next))
-    }
-
-    /// Finds the request to ask `id` about: from one to the next, beginning where none before is to be
-    /// asked about, or among all if they lie too far apart for that.
-    #[cfg(not(feature = "compact"))]
-    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<Place> {
-        let mut at = match next {
-            Next::First => self.oldest,
-            Next::After(_) => self.peers.get(id.index()).map(|row| Place::of(row.seeker.sought())),
-        };
-        if let (Some(at), Next::After(cursor)) = (at, next)
-            && at.order == cursor
-            && self.matcher.is_newest(cursor)
-        {
-            return None;
-        }
-        let mut is_oldest = next == Next::First;
-        while let Some(place) = at {
-            count(&mut self.counters.seek_steps);
-            let request = self.requests.at(place.slot)?;
-            if request.order == place.order && waits(request) {
-                let found = may_be_asked(request, id, next);
-                if core::mem::take(&mut is_oldest) {
-                    self.oldest = at;
-                }
-                if found {
-                    return at;
-                }
-            }
-            at = place.next(&mut self.requests);
-        }
-        self.counters.seek_steps += u64::from(self.requests.used_end());
-        if is_oldest {
-            self.oldest = self.first_of_all(waits);
-        }
+    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<PostedSlot> {
         self.first_of_all(|request| may_be_asked(request, id, next))
     }
 
     /// The request posted first of those that `is` what is looked for.
     #[cfg_attr(feature = "compact", inline(always))]
-    fn first_of_all(&mut self, is: impl Fn(&Request) -> bool) -> Option<Place> {
-        let mut first: Option<Place> = None;
+    fn first_of_all(&mut self, is: impl Fn(&Request) -> bool) -> Option<PostedSlot> {
+        let mut first: Option<PostedSlot> = None;
         for slot in 0..self.requests.used_end() {
             let Some(request) = self.requests.at(slot) else { continue };
             let order = request.order;
             if is(request) && first.is_none_or(|first| (order.wrapping_sub(first.order) as i32) < 0) {
-                first = Some(Place { slot, order });
+                first = Some(PostedSlot { slot, order });
             }
         }
         first

@@ -97,8 +97,8 @@ fn is_nothing(message: &[u8]) -> bool {
     Header::parse(message).is_ok_and(|(header, _)| header.kind == Kind::Nothing)
 }
 
-/// The next receive to ask about is found from the one before it, wherever a loop's requests come to
-/// lie, and if there are several with one tag.
+/// The next receive to ask about is found from the one before it, wherever a loop's requests come
+/// to lie, and if there are several with one tag.
 #[test]
 fn questions_about_many_receives_take_few_looks_each() {
     const MESSAGES: usize = 3000;
