@@ -45,7 +45,7 @@ use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
 use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
 use crate::shm::{Geometry, Identity, Region};
 
-use self::card::{Exact, Place};
+use self::card::{CardSlot, Exact};
 
 mod card;
 
@@ -178,9 +178,9 @@ impl Shared {
     }
 
     /// Returns the place of a rank's card.
-    fn place(&self, rank: PeerId) -> Option<&Place> {
-        let end = rank.index().checked_add(1)?.checked_mul(size_of::<Place>())?;
-        let place = self.start.cast::<Place>();
+    fn place(&self, rank: PeerId) -> Option<&CardSlot> {
+        let end = rank.index().checked_add(1)?.checked_mul(size_of::<CardSlot>())?;
+        let place = self.start.cast::<CardSlot>();
         if end > self.len || !place.is_aligned() {
             return None;
         }
@@ -193,7 +193,7 @@ impl Shared {
 /// Returns the offset at which the inbox of `rank` begins, behind the cards and the inboxes of
 /// lower ranks.
 const fn inbox_at(geometry: &Geometry, rank: u32) -> usize {
-    let cards = pages((geometry.peers as usize).saturating_mul(size_of::<Place>()));
+    let cards = pages((geometry.peers as usize).saturating_mul(size_of::<CardSlot>()));
     cards.saturating_add(pages(geometry.inbox_bytes()).saturating_mul(rank as usize))
 }
 

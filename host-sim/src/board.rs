@@ -19,7 +19,7 @@ mod mark;
 mod note;
 
 use self::mark::Mark;
-use self::note::Note;
+use self::note::ActivityNote;
 
 pub use self::mark::{Label, MAGIC};
 pub use self::note::Noted;
@@ -73,9 +73,9 @@ pub struct Board {
     /// Times the rank gave up the core while it waited.
     yields: AtomicU64,
     /// The present wait; [`Operation::None`] when the rank does not wait.
-    current: Note,
+    current: ActivityNote,
     /// The wait before that.
-    previous: Note,
+    previous: ActivityNote,
 }
 
 const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);

@@ -183,7 +183,7 @@ impl Job {
         }
         self.board.enter(Phase::Left);
         let failures = transport::failures(endpoint);
-        self.say(&FromRank::Leave { failures: bounded(failures.trim_start_matches("; ")) });
+        self.say(&FromRank::Leave { failures: bounded(&failures) });
         Ok(())
     }
 

@@ -34,7 +34,7 @@ impl CardOrders for Exact {}
 
 /// The place of one rank's card.
 #[repr(C, align(256))]
-pub(super) struct Place {
+pub(super) struct CardSlot {
     /// The rank's epoch once all below is there; zero before, and while it changes.
     epoch: Word,
     /// Of the job's key, the epoch, the length and the card.
@@ -44,7 +44,7 @@ pub(super) struct Place {
     pub(super) card: [Word; CARD_WORDS],
 }
 
-impl Place {
+impl CardSlot {
     /// A place of its own, outside shared memory, as it is in fresh memory.
     #[cfg(loom)]
     pub(super) fn new() -> Self {
@@ -145,14 +145,14 @@ mod models {
 
     /// A card's place, and a word of the inbox that it tells of.
     struct Guest {
-        place: Place,
+        place: CardSlot,
         inbox: Word,
     }
 
     impl Guest {
         /// A place in which there has been the card of an earlier life, if that is asked for.
         fn new(lived: bool) -> Self {
-            let guest = Self { place: Place::new(), inbox: Word::new(0) };
+            let guest = Self { place: CardSlot::new(), inbox: Word::new(0) };
             if lived {
                 guest.announce::<Exact>(1);
             }

@@ -29,7 +29,7 @@ impl NoteOrders for Exact {}
 /// An activity and when it began, as words that can be stored one by one.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Note {
+pub(super) struct ActivityNote {
     /// Odd while the note is being written.
     pub(super) sequence: AtomicU32,
     operation: AtomicU32,
@@ -45,7 +45,7 @@ pub(super) struct Note {
     until_ns: AtomicU64,
 }
 
-impl Note {
+impl ActivityNote {
     /// Replaces the note. By the board's one writer.
     pub(super) fn write<O: NoteOrders>(&self, noted: Noted) {
         let Noted { activity, since_ns, until_ns } = noted;
@@ -144,7 +144,7 @@ mod models {
     }
 
     /// Reads, and reads again: what is settled is one note, and no earlier one than before.
-    fn look<O: NoteOrders>(note: &Note) {
+    fn look<O: NoteOrders>(note: &ActivityNote) {
         let mut last = 1;
         for _ in 0..2 {
             let (found, settled) = note.read::<O>();
@@ -163,7 +163,7 @@ mod models {
             let mut builder = Builder::new();
             builder.preemption_bound = Some(2);
             builder.check(move || {
-                let note = Arc::new(Note::default());
+                let note = Arc::new(ActivityNote::default());
                 note.write::<Exact>(noted(1));
                 let theirs = Arc::clone(&note);
                 let thread = thread::spawn(move || {

@@ -95,7 +95,7 @@ mod models {
     }
 
     #[test]
-    fn a_word_comes_with_all_that_is_told() {
+    fn a_published_process_comes_with_its_arena() {
         explore::<Exact>();
     }
 

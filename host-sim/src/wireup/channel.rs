@@ -183,28 +183,13 @@ impl Channel {
     /// [`WireError::TooLong`], or the system call that failed.
     pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
         let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
-        let mut room = [IoSliceMut::new(&mut received.bytes)];
-        let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
-        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
-        // An interruption must not read as "nothing is there": at a rank's end no caller asks
-        // again.
-        let answer = loop {
-            match recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags) {
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Ok(None),
-                answer => break answer.map_err(system("recvmsg"))?,
-            }
+        // An interruption must not read as "nothing is there": at a rank's end nobody asks again.
+        let (length, flags) = match uninterrupted(|| self.take(&mut received)) {
+            Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
+            answer => answer.map_err(system("recvmsg"))?,
         };
-        for message in answer.cmsgs().map_err(|_| WireError::TooLong)? {
-            if let ControlMessageOwned::ScmRights(numbers) = message {
-                // SAFETY: the kernel has just made these descriptors for this process; nothing else
-                // owns them.
-                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
-                received.descriptors.extend(owned);
-            }
-        }
-        let (length, cut) = (answer.bytes, MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC);
-        if answer.flags.intersects(cut) {
+        let cut = MsgFlags::MSG_TRUNC | MsgFlags::MSG_CTRUNC;
+        if flags.intersects(cut) {
             return Err(WireError::TooLong);
         }
         if length == 0 {
@@ -212,6 +197,24 @@ impl Channel {
         }
         received.length = length;
         Ok(Some(received))
+    }
+
+    /// Takes a message, if one is there, with its descriptors; its length and flags. Of one whose
+    /// descriptors were cut off, which its flags tell, none is taken.
+    fn take(&self, received: &mut Received) -> Result<(usize, MsgFlags), Errno> {
+        let mut room = [IoSliceMut::new(&mut received.bytes)];
+        let mut beside = cmsg_space!([RawFd; DESCRIPTORS_MAX]);
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
+        let answer = recvmsg(self.socket.as_raw_fd(), &mut room, Some(&mut beside), flags)?;
+        for message in answer.cmsgs().into_iter().flatten() {
+            if let ControlMessageOwned::ScmRights(numbers) = message {
+                // SAFETY: the kernel has just made these descriptors for this process; nothing else
+                // owns them.
+                let owned = numbers.into_iter().map(|number| unsafe { OwnedFd::from_raw_fd(number) });
+                received.descriptors.extend(owned);
+            }
+        }
+        Ok((answer.bytes, answer.flags))
     }
 
     /// Waits for the next message until `deadline`.

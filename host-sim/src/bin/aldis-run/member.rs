@@ -63,7 +63,7 @@ impl Member {
         // A rank that had ended by then can only be told of as it ended.
         let note = seen.note.as_ref().or(ended.note.as_ref()).cloned().unwrap_or_else(silent);
         let fault = standing.fault().map(|(fault, _)| fault.to_string());
-        let fault = fault.or_else(|| standing.failures().map(|failures| format!("had left; {failures}")));
+        let fault = fault.or_else(|| standing.failures().map(|failures| format!("had left{failures}")));
         Some(Snapshot { rank: self.rank, pid: standing.pid, host, note, exit: standing.exit, fault })
     }
 }

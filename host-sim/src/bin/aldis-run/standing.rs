@@ -213,8 +213,8 @@ mod tests {
         rank.exit = Some(Exit::Unknown);
         assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Unknown), false)));
         assert_eq!(rank.failures(), None);
-        rank.word = Some(LastWord::Left { failures: "for rank 2, send failed".into() });
-        assert_eq!(rank.failures(), Some("for rank 2, send failed"));
+        rank.word = Some(LastWord::Left { failures: "; for rank 2, send failed".into() });
+        assert_eq!(rank.failures(), Some("; for rank 2, send failed"));
         rank.stage = Stage::Done;
         assert_eq!(rank.fault(), None);
     }
