@@ -7,17 +7,15 @@ mod source;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde_json::json;
 
 use self::source::{SourceCounts, SourceFile};
-use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
-use crate::workspace::checkout;
+use crate::workspace::{checkout, git};
 
 /// The file of the baselines.
 const BASELINES: &str = "baselines.json";
@@ -139,7 +137,7 @@ fn judge(measures: &[HouseMeasure], baselines: &BTreeMap<String, f64>) -> Result
 
 /// All measures of the sources that git knows.
 fn measures() -> Result<Vec<HouseMeasure>> {
-    let listed = shell::output(Command::new("git").current_dir(checkout()).args(["ls-files", "-z", "*.rs"]))?;
+    let listed = git(&["ls-files", "-z", "*.rs"])?;
     let mut sources = Vec::new();
     for name in listed.split('\0').filter(|name| !name.is_empty()) {
         // A file that the change removes.

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod arrows;
+mod artifact;
 mod aside;
 mod bench;
 mod board;

@@ -3,9 +3,8 @@
 //! as with the fixed seeds beside them.
 
 use core::fmt;
-use std::process::Command;
 
-use crate::{shell, workspace};
+use crate::workspace;
 
 /// The text that stands for the commit where git has none to tell.
 const NO_COMMIT: &str = "no commit";
@@ -20,9 +19,7 @@ pub(crate) struct Wild {
 impl Wild {
     /// Draws the seeds of a step from the commit that is checked out.
     pub(crate) fn of(step: &str) -> Self {
-        let mut git = Command::new("git");
-        git.args(["rev-parse", "HEAD"]).current_dir(workspace::checkout());
-        let commit = shell::output(&mut git);
+        let commit = workspace::git(&["rev-parse", "HEAD"]);
         Self::from_commit(&commit.map_or_else(|_| NO_COMMIT.into(), |commit| commit.trim().to_owned()), step)
     }
 

@@ -94,6 +94,11 @@ pub(crate) fn checkout() -> &'static Path {
     own.parent().unwrap_or(own)
 }
 
+/// What git says of the checkout.
+pub(crate) fn git(arguments: &[&str]) -> Result<String> {
+    shell::output(Command::new("git").current_dir(checkout()).args(arguments))
+}
+
 /// The cargo that started xtask, so that `cargo +toolchain xtask` stays with its toolchain.
 pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

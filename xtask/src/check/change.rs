@@ -3,12 +3,10 @@
 use core::fmt;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::shell;
-use crate::workspace::{Workspace, checkout};
+use crate::workspace::{Workspace, checkout, git};
 
 /// The files that have changed, and their packages.
 #[derive(Debug, Default)]
@@ -68,10 +66,6 @@ impl ChangeSet {
 fn upstream() -> String {
     let name = git(&["rev-parse", "--abbrev-ref", "--symbolic-full-name", "@{upstream}"]);
     name.map_or_else(|_| "HEAD".into(), |name| name.trim().to_owned())
-}
-
-fn git(arguments: &[&str]) -> Result<String> {
-    shell::output(Command::new("git").current_dir(checkout()).args(arguments))
 }
 
 /// The package whose folder a file is in, the innermost one.

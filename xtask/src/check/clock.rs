@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_time_is_kept_at_once_and_forgotten_by_halves() {
+    fn a_longer_time_replaces_the_last_and_a_shorter_one_halves_it() {
         let mut clock = TaskTimes { file: PathBuf::new(), seconds: BTreeMap::new() };
         assert_eq!(clock.last("a"), None);
         clock.note("a", 8.0);

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use serde::Deserialize;
 
 use super::cargo;
 use super::change::ChangeSet;
+use crate::artifact::{Artifact, ArtifactTarget};
 use crate::firmware;
 use crate::shell;
 use crate::workspace::Workspace;
@@ -171,26 +171,6 @@ impl TestProgram {
     }
 }
 
-/// A message of cargo about something that it has built.
-#[derive(Deserialize)]
-struct CargoArtifact {
-    target: CargoTarget,
-    profile: CargoProfile,
-    executable: Option<PathBuf>,
-    manifest_path: PathBuf,
-}
-
-#[derive(Deserialize)]
-struct CargoTarget {
-    name: String,
-    kind: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct CargoProfile {
-    test: bool,
-}
-
 /// Builds the tests of packages; their programs of them, by package. Those of documentation are
 /// none.
 pub(super) fn programs(work: &TaskKind, workspace: &Workspace) -> Result<Vec<TestProgram>> {
@@ -201,10 +181,9 @@ pub(super) fn programs(work: &TaskKind, workspace: &Workspace) -> Result<Vec<Tes
     if !is_good {
         bail!("the tests of {} do not compile", packages.join(", "));
     }
-    let artifacts = said.lines().filter_map(|line| serde_json::from_str::<CargoArtifact>(line).ok());
-    let program = |artifact: CargoArtifact| {
-        let CargoArtifact { target: CargoTarget { name, kind }, profile, executable, manifest_path } =
-            artifact;
+    let artifacts = said.lines().filter_map(Artifact::parse);
+    let program = |artifact: Artifact| {
+        let Artifact { target: ArtifactTarget { name, kind }, profile, executable, manifest_path } = artifact;
         let kind = kind.into_iter().next().unwrap_or_default();
         let name = if kind == "lib" { kind.clone() } else { name };
         let package = workspace.packages.iter().find(|package| package.manifest_path == manifest_path)?;

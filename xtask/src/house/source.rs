@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn doc_comments_are_told_by_their_first_word_and_sections_by_their_only_sentence() {
+    fn doc_comments_are_judged_by_the_first_word_and_errors_sections_by_a_single_sentence() {
         let tally = tally(
             "//! What it is.\n\n/// Sends.\n///\n/// # Errors\n/// As [`b`].\nfn a() {}\n\n/// Items.\n///\n/// # Errors\n\
              /// As there. And another.\nfn b() {}\n",

@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::folder;
 use super::gaps::Gaps;
 use super::modules::{self, Library, environment};
+use crate::artifact::Artifact;
 use crate::shell;
 use crate::table::Table;
 use crate::workspace;
@@ -149,10 +150,8 @@ fn fetch(into: &Path, copy: &Path) -> Result<()> {
 
 /// An example that a line of what cargo says has built.
 fn example(line: &str) -> Option<(String, PathBuf)> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let is_example = message.pointer("/target/kind/0")?.as_str()? == "example";
-    let name = message.pointer("/target/name")?.as_str()?.to_owned();
-    message.get("executable")?.as_str().filter(|_| is_example).map(|path| (name, path.into()))
+    let artifact = Artifact::parse(line).filter(|artifact| artifact.is("example"))?;
+    Some((artifact.target.name, artifact.executable?))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::console::Ran;
 use super::guest::{Clock, address};
 use super::pingpong::{self, Figure};
 use super::session::{self, Session};
+use crate::artifact::Artifact;
 use crate::shell;
 use crate::steps::Outcome;
 use crate::workspace;
@@ -227,9 +228,8 @@ fn passed(said: &str) -> Option<usize> {
 
 /// A program of these names, if a line of what cargo says has built it.
 fn executable(line: &str, wanted: &[&str]) -> Option<PathBuf> {
-    let message: Value = serde_json::from_str(line).ok()?;
-    let name = message.pointer("/target/name")?.as_str()?;
-    message.get("executable")?.as_str().filter(|_| wanted.contains(&name)).map(PathBuf::from)
+    let Artifact { target, executable, .. } = Artifact::parse(line)?;
+    executable.filter(|_| wanted.contains(&target.name.as_str()))
 }
 
 #[cfg(test)]
