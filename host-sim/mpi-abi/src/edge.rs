@@ -405,7 +405,42 @@ impl<T> Deref for Owned<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
+        #[cfg(test)]
+        assert!(Alone::holds(), "a test uses state of the process without `Alone`");
         &self.0
+    }
+}
+
+/// The right of a test to use state of the process, which tests in other threads of it share.
+#[cfg(test)]
+pub(crate) struct Alone(
+    #[allow(dead_code, reason = "held until it is dropped")] std::sync::MutexGuard<'static, ()>,
+);
+
+#[cfg(test)]
+std::thread_local! {
+    static HOLDS: core::cell::Cell<bool> = const { core::cell::Cell::new(false) };
+}
+
+#[cfg(test)]
+impl Alone {
+    /// Waits until no other test has it.
+    pub(crate) fn new() -> Self {
+        static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let guard = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        HOLDS.set(true);
+        Self(guard)
+    }
+
+    fn holds() -> bool {
+        HOLDS.get()
+    }
+}
+
+#[cfg(test)]
+impl Drop for Alone {
+    fn drop(&mut self) {
+        HOLDS.set(false);
     }
 }
 

@@ -129,9 +129,11 @@ impl Drop for Spare {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edge::Alone;
 
     #[test]
     fn more_than_there_is_is_refused() {
+        let _alone = Alone::new();
         for bytes in [usize::MAX, isize::MAX as usize, 1 << 48] {
             assert!(Spare::new(bytes).is_err(), "{bytes}");
         }
@@ -140,6 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_given_back_is_taken_again() {
+        let _alone = Alone::new();
         let place = |spare: &mut Spare| spare.bytes().as_ptr().addr();
         let (mut short, mut long) = (Spare::new(10).unwrap(), Spare::new(1000).unwrap());
         let places = [place(&mut short), place(&mut long)];
