@@ -20,7 +20,7 @@ const ALL: &[&str] = &[
     "aldis-programs",
     "aldis-sys",
     "aldis-host-sim",
-    "aldis-mpi-abi",
+    "aldis-mpi",
 ];
 
 /// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they
@@ -45,7 +45,7 @@ const HOUSE: &[Floor] = &[
             "aldis-sys",
         ],
     ),
-    ("aldis-mpi-abi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-host-sim"]),
+    ("aldis-mpi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-host-sim"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),

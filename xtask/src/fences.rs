@@ -42,7 +42,7 @@ const FOLDERS: [&str; 15] = [
     "coll/src",
     "host-sim/src",
     "host-sim/sys/src",
-    "host-sim/mpi-abi/src",
+    "host-sim/mpi/src",
     "tests/src",
     "tests/board/src",
     "tests/firmware/src",

@@ -27,7 +27,7 @@ const ROOMS: [(&str, &str); 6] = [
     ("drivers", "drivers/src"),
     ("kernel", "kernel/src"),
     ("coll", "coll/src"),
-    ("C interface", "host-sim/mpi-abi/src"),
+    ("C interface", "host-sim/mpi/src"),
 ];
 
 /// Names that are defined so often say too little.

@@ -39,7 +39,7 @@ const SETS: [Set; 4] = [
     },
     Set { package: "aldis-trials", targets: &["--test", "safe", "--no-default-features"], filters: &[] },
     Set {
-        package: "aldis-mpi-abi",
+        package: "aldis-mpi",
         targets: &["--lib"],
         filters: &[
             "errors::",

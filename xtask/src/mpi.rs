@@ -1,4 +1,4 @@
-//! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi-abi`). What is written from its tables,
+//! `cargo xtask mpi`: the C interface of MPI (`host-sim/mpi`). What is written from its tables,
 //! a folder that programs are built and run with, and tests: programs in C, and mpi4py's own and
 //! the examples of rsmpi on a reference library and on Aldis.
 
@@ -10,7 +10,7 @@ mod modules;
 mod programs;
 mod rsmpi;
 mod status;
-#[path = "../../host-sim/mpi-abi/table/read.rs"]
+#[path = "../../host-sim/mpi/table/read.rs"]
 mod table;
 mod test;
 
@@ -94,7 +94,7 @@ pub(crate) fn examples() -> Result<Outcome> {
 
 /// The folder of the crate.
 fn folder() -> PathBuf {
-    checkout().join("host-sim/mpi-abi")
+    checkout().join("host-sim/mpi")
 }
 
 /// Writes a file, or checks that it is as it would be written.

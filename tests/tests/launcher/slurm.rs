@@ -156,7 +156,7 @@ pub(crate) fn in_c(folder: &Path) -> Option<(PathBuf, PathBuf)> {
 }
 
 /// The package of the interface.
-const ABI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../host-sim/mpi-abi");
+const ABI: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../host-sim/mpi");
 
 /// Returns the path of a program; daemons are not in every user's PATH.
 fn find(name: &str) -> Option<PathBuf> {

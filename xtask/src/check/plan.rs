@@ -227,7 +227,7 @@ mod tests {
             tasks.iter().filter(|task| task.is_near).map(|task| task.name.as_str()).collect();
         assert_eq!(near, ["format", "fences", "lint aldis-drivers", "build the tests of aldis-drivers"]);
         assert!(tasks.iter().skip(near.len()).all(|task| !task.is_near));
-        let is_of_c = |task: &CheckTask| matches!(&task.work, TaskKind::Tests { packages, .. } if packages.iter().any(|name| name == "aldis-mpi-abi"));
+        let is_of_c = |task: &CheckTask| matches!(&task.work, TaskKind::Tests { packages, .. } if packages.iter().any(|name| name == "aldis-mpi"));
         assert!(tasks.iter().any(is_of_c));
         assert!(super::tasks(&ChangeSet::default(), &workspace).is_empty());
     }

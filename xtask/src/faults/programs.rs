@@ -55,7 +55,7 @@ fn compile(built: &Path, folder: &Path) -> Result<()> {
     fs::create_dir_all(folder)?;
     let library = folder.join(LIBRARY);
     fs::copy(built, &library).context("copying the library for C")?;
-    let interface = workspace::checkout().join("host-sim/mpi-abi");
+    let interface = workspace::checkout().join("host-sim/mpi");
     let mut sources: Vec<&str> = SCENARIOS.iter().filter_map(Scenario::in_c).collect();
     sources.dedup();
     for source in sources {

@@ -6,7 +6,7 @@ pub(super) struct Scenario {
     pub(super) name: &'static str,
     /// Options of `aldis-run`; none for a program that is no job.
     pub(super) options: &'static [&'static str],
-    /// The example and its arguments; in C, the file in `host-sim/mpi-abi/programs`.
+    /// The example and its arguments; in C, the file in `host-sim/mpi/programs`.
     pub(super) program: &'static [&'static str],
 }
 

@@ -16,7 +16,7 @@ const PARAMETERS_MANY: usize = 5;
 /// A doc comment begins with none of these.
 const OPENINGS: [&str; 8] = ["What", "Whether", "Who", "How", "Where", "As", "It", "One"];
 /// The sources whose signatures are those of C.
-const OF_C: &str = "host-sim/mpi-abi/";
+const OF_C: &str = "host-sim/mpi/";
 
 /// A file of source.
 pub(super) struct SourceFile {

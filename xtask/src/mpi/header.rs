@@ -11,7 +11,7 @@ use super::{folder, put};
 /// The text in front of the constants.
 const HEAD: &str = "\
 /* The C interface of MPI 5.0 with its standard binary interface, for Aldis.
- * Written by `cargo xtask mpi generate` from host-sim/mpi-abi/table; do not edit. */
+ * Written by `cargo xtask mpi generate` from host-sim/mpi/table; do not edit. */
 #ifndef ALDIS_MPI_H
 #define ALDIS_MPI_H
 

@@ -1,4 +1,4 @@
-//! Programs in C over Aldis: one that names every function, those of `host-sim/mpi-abi/programs`,
+//! Programs in C over Aldis: one that names every function, those of `host-sim/mpi/programs`,
 //! and errors as a user meets them.
 
 use core::fmt::Write;

@@ -11,7 +11,7 @@ use crate::mpi::install;
 use crate::shell;
 use crate::workspace::{Workspace, checkout};
 
-/// Calls that `host-sim/mpi-abi/programs/instructions.c` has counted.
+/// Calls that `host-sim/mpi/programs/instructions.c` has counted.
 const COUNTED: u32 = 512;
 
 /// Seconds that a run may take.
@@ -62,7 +62,7 @@ impl Program {
         let (launcher, program) = (prefix.join("bin/aldis-mpiexec"), folder.join("instructions"));
         let mut compiler = Command::new(prefix.join("bin/aldis-mpicc"));
         compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
-        compiler.arg(checkout().join("host-sim/mpi-abi/programs/instructions.c"));
+        compiler.arg(checkout().join("host-sim/mpi/programs/instructions.c"));
         shell::output(&mut compiler)?;
         Ok(Self { launcher, program, folder })
     }

@@ -1,4 +1,4 @@
-//! # aldis-mpi-abi: Aldis under unmodified MPI programs
+//! # aldis-mpi: Aldis under unmodified MPI programs
 //!
 //! The C interface of MPI 5.0 with its standard ABI (MPI 5.0, chapter 20): a library
 //! `libmpi_abi.so.1` that programs find at run time in place of any other implementation's. A thin

@@ -1,5 +1,5 @@
 /* The C interface of MPI 5.0 with its standard binary interface, for Aldis.
- * Written by `cargo xtask mpi generate` from host-sim/mpi-abi/table; do not edit. */
+ * Written by `cargo xtask mpi generate` from host-sim/mpi/table; do not edit. */
 #ifndef ALDIS_MPI_H
 #define ALDIS_MPI_H
 
