@@ -1,6 +1,5 @@
-//! Writes what follows from the tables in Rust: constants, functions that are not supported yet,
-//! those that are made of their variants of large counts, and a check that each function written by
-//! hand has the parameters of the table. Tells the linker what to export.
+//! Writes what follows from the tables in Rust: constants, and a check that each function has the
+//! parameters of the table. Tells the linker what to export.
 
 use core::fmt::Write;
 use std::path::PathBuf;
@@ -10,7 +9,7 @@ use std::{env, fs};
 #[expect(dead_code, reason = "a part of it is for xtask")]
 mod table;
 
-use table::{Function, State};
+use table::Function;
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells where the crate is"));
@@ -24,8 +23,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo tells where to write"));
     let write = |name: &str, text: String| fs::write(out.join(name), text).expect("a file in OUT_DIR");
     write("constants.rs", constants_in_rust(&constants));
-    write("functions.rs", functions.iter().filter_map(function_in_rust).collect());
-    write("checks.rs", functions.iter().filter_map(check_in_rust).collect());
+    write("checks.rs", functions.iter().map(check_in_rust).collect());
     println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libmpi_abi.so.1");
     // The weak names, which rustc does not know of.
     println!("cargo::rerun-if-changed=exports.map");
@@ -67,68 +65,21 @@ fn type_in_rust(kind: &str) -> String {
     }
 }
 
-/// A handle that has an error handler, among a function's parameters.
-fn judge(function: &Function<'_>) -> String {
-    let of_comm = function.parameters.iter().map(|text| parameter(text)).find(|(kind, _)| kind == "MPI_Comm");
-    of_comm.map_or("MPI_COMM_SELF".to_owned(), |(_, name)| safe(name))
-}
-
-/// A name that is no word of Rust.
-fn safe(name: &str) -> String {
-    if matches!(name, "type" | "in" | "ref" | "fn") { format!("{name}_") } else { name.to_owned() }
-}
-
-fn function_in_rust(function: &Function<'_>) -> Option<String> {
-    let fixed: Vec<_> =
-        function.parameters.iter().filter(|text| !text.contains("...")).map(|text| parameter(text)).collect();
-    let (name, comm) = (function.name, judge(function));
-    let is_used = |name: &str| function.state == State::Wrapped || safe(name) == comm;
-    let declare = |(kind, name): &(String, &str)| {
-        format!("{}{}: {}", if is_used(name) { "" } else { "_" }, safe(name), type_in_rust(kind))
-    };
-    let declared = fixed.iter().map(declare).collect::<Vec<_>>().join(", ");
-    match function.state {
-        State::Written => None,
-        State::Unsupported => Some(format!(
-            "mpi! {{ fn MPI_{name}({declared}) on {comm} => {{ Err(Fault::unsupported())?; }} }}
-"
-        )),
-        State::Wrapped => {
-            let given: Vec<_> = fixed
-                .iter()
-                .map(|(kind, name)| {
-                    let is_count = kind == "int" && (name.ends_with("count") || *name == "size");
-                    if is_count { format!("i64::from({name})") } else { safe(name) }
-                })
-                .collect();
-            Some(format!("mpi! {{ fn MPI_{name}({declared}) as MPI_{name}_c({}) }}\n", given.join(", ")))
-        }
-    }
-}
-
-fn check_in_rust(function: &Function<'_>) -> Option<String> {
-    if function.state == State::Unsupported {
-        return None;
-    }
+fn check_in_rust(function: &Function<'_>) -> String {
     let kinds: Vec<_> = function
         .parameters
         .iter()
         .filter(|text| !text.contains("..."))
-        .map(|text| type_in_rust(&parameter(text).0))
+        .map(|text| type_in_rust(&type_of(text)))
         .collect();
     let returns = type_in_rust(function.returns);
-    Some(format!(
-        "const _: unsafe extern \"C\" fn({}) -> {returns} = MPI_{};\n",
-        kinds.join(", "),
-        function.name
-    ))
+    format!("const _: unsafe extern \"C\" fn({}) -> {returns} = MPI_{};\n", kinds.join(", "), function.name)
 }
 
-/// A parameter's type and name: arrays are pointers.
-fn parameter(text: &str) -> (String, &str) {
-    let array = text.ends_with(']');
-    let end = text.find('[').unwrap_or(text.len());
-    let (kind, name) = text[..end].rsplit_once(' ').unwrap_or(("...", ""));
+/// A parameter's type: arrays are pointers.
+fn type_of(parameter: &str) -> String {
+    let end = parameter.find('[').unwrap_or(parameter.len());
+    let (kind, _) = parameter[..end].rsplit_once(' ').unwrap_or(("...", ""));
     let kind = kind.trim_start_matches("const ").trim();
-    (if array { format!("{kind}*") } else { kind.to_owned() }, name)
+    if parameter.ends_with(']') { format!("{kind}*") } else { kind.to_owned() }
 }

@@ -182,6 +182,10 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
     all.insert(comm, Buffer::new(place));
 } }
 
+mpi! { fn MPI_Comm_attach_buffer(
+    comm: Handle, buffer: Address, size: c_int,
+) as MPI_Comm_attach_buffer_c(comm, buffer, size.into()) }
+
 mpi! { fn MPI_Comm_detach_buffer_c(comm: Handle, place: Address, size: Ptr<i64>) on comm => {
     place.check_place()?;
     size.check_place()?;
@@ -241,6 +245,8 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
         Ok(())
     })?;
 } }
+
+mpi! { fn MPI_Buffer_attach(buffer: Address, size: c_int) as MPI_Buffer_attach_c(buffer, size.into()) }
 
 fn detach() -> Result<(Address, i64), Fault> {
     if is_automatic() {

@@ -18,13 +18,14 @@ use crate::abi::{
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{self, Data, Piece};
 use crate::edge::{Address, Ptr, Region};
+use crate::engine;
 use crate::errors::Fault;
 use crate::requests::is_alone;
-use crate::{engine, info, used_types};
 
 mod across;
 mod blocks;
 mod call;
+pub(crate) mod calls;
 pub(crate) mod neighbors;
 mod operand;
 mod reductions;
@@ -424,47 +425,3 @@ unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, Fault> 
     // SAFETY: the caller's promise.
     Ok(unsafe { of.array(partners(comm)? as usize) }?.to_vec())
 }
-
-/// The three forms of a collective, of which the blocking one may be carried out `at_once`.
-macro_rules! collective {
-    ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $at_once:expr, else $call:expr) => {
-        mpi! { fn $blocking($($arg: $kind),*) on $comm => {
-            // SAFETY: the arguments are the program's, each as long as the standard has it
-            // (MPI 5.0, chapter 6).
-            if !unsafe { $at_once }? { unsafe { $call }?.run()?; }
-        } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
-            request.check_place()?;
-            // SAFETY: as above, and the program keeps the data there until the request is complete.
-            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
-        } }
-        mpi! { fn $kept($($arg: $kind,)* info: Handle, request: Ptr<Handle>) on $comm => {
-            info::check(info)?;
-            request.check_place()?;
-            // SAFETY: as above, and the program keeps the data there until the request is freed.
-            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
-        } }
-    };
-    ($blocking:ident $started:ident $kept:ident ($($arg:ident: $kind:ty),*) on $comm:expr => $call:expr) => {
-        mpi! { fn $blocking($($arg: $kind),*) on $comm => {
-            // SAFETY: the arguments are the program's, each as long as the standard has it
-            // (MPI 5.0, chapter 6).
-            unsafe { $call }?.run()?;
-        } }
-        mpi! { fn $started($($arg: $kind,)* request: Ptr<Handle>) on $comm => {
-            request.check_place()?;
-            // SAFETY: as above, and the program keeps the data there until the request is complete.
-            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).begin(request))?;
-        } }
-        mpi! { fn $kept($($arg: $kind,)* info: Handle, request: Ptr<Handle>) on $comm => {
-            info::check(info)?;
-            request.check_place()?;
-            // SAFETY: as above, and the program keeps the data there until the request is freed.
-            used_types::of(|| unsafe { $call }).and_then(|(call, types)| call.using(types).keep(request))?;
-        } }
-    };
-}
-
-use collective;
-
-include!("collectives/calls.rs");

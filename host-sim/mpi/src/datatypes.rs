@@ -11,7 +11,7 @@ use aldis_kernel::{Typed, TypedMut};
 
 use crate::abi::{
     Handle, MPI_BYTE, MPI_COMM_SELF, MPI_DATATYPE_NULL, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_NO_MEM,
-    MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME, MPI_PACKED, MPI_UNDEFINED, Status,
+    MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_MAX_OBJECT_NAME, MPI_PACKED, MPI_UNDEFINED,
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::constructors::Contents;
@@ -494,34 +494,6 @@ pub(crate) fn small(count: i64) -> c_int {
     c_int::try_from(count).unwrap_or(MPI_UNDEFINED)
 }
 
-fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
-    let (bytes, size) = (status.get()?.bytes().cast_signed(), look(datatype, |known| known.size)?);
-    Ok(match bytes.checked_rem(size) {
-        Some(0) => bytes / size,
-        None if bytes == 0 => 0,
-        _ => i64::from(MPI_UNDEFINED),
-    })
-}
-
-fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
-    let (bytes, known) = (status.get()?.bytes(), look(datatype, |known| known.datatype)?);
-    if is_named(datatype) {
-        return count_in(status, datatype);
-    }
-    let elements = engine::with(|engine| Ok(engine.types()?.elements(known, Form::Native, bytes).ok()))?;
-    Ok(elements.map_or(i64::from(MPI_UNDEFINED), u64::cast_signed))
-}
-
-fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), Fault> {
-    let size = look(datatype, |known| known.size)?;
-    if count < 0 {
-        return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
-    }
-    let mut changed = status.get()?;
-    changed.set_bytes(count.saturating_mul(size).max(0).cast_unsigned());
-    status.set(changed)
-}
-
 mpi! { fn MPI_Type_commit(datatype: Ptr<Handle>) on MPI_COMM_SELF => {
     change(datatype.get()?, |known| known.set_committed(true))?;
 } }
@@ -571,30 +543,6 @@ mpi! { fn MPI_Type_get_name(datatype: Handle, name: Ptr<c_char>, len: Ptr<c_int>
     };
     len.set(name.set_text(&known, MPI_MAX_OBJECT_NAME as usize)? as c_int)?;
 } }
-
-mpi! { fn MPI_Get_count_c(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) on MPI_COMM_SELF => {
-    count.set(count_in(status, datatype)?)?;
-} }
-
-mpi! { fn MPI_Get_count(status: Ptr<Status>, datatype: Handle, count: Ptr<c_int>) on MPI_COMM_SELF => {
-    count.set(small(count_in(status, datatype)?))?;
-} }
-
-mpi! { fn MPI_Get_elements_c(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) on MPI_COMM_SELF => {
-    count.set(elements_in(status, datatype)?)?;
-} }
-
-mpi! { fn MPI_Get_elements(status: Ptr<Status>, datatype: Handle, count: Ptr<c_int>) on MPI_COMM_SELF => {
-    count.set(small(elements_in(status, datatype)?))?;
-} }
-
-mpi! { fn MPI_Get_elements_x(status: Ptr<Status>, datatype: Handle, count: Ptr<i64>) as MPI_Get_elements_c(status, datatype, count) }
-
-mpi! { fn MPI_Status_set_elements_c(status: Ptr<Status>, datatype: Handle, count: i64) on MPI_COMM_SELF => {
-    set_elements(status, datatype, count)?;
-} }
-
-mpi! { fn MPI_Status_set_elements_x(status: Ptr<Status>, datatype: Handle, count: i64) as MPI_Status_set_elements_c(status, datatype, count) }
 
 mpi! { fn MPI_Type_toint(datatype: Handle) -> c_int { to_int(datatype) } }
 mpi! { fn MPI_Type_fromint(number: c_int) -> Handle { TYPES.borrow().handle_of(number) } }

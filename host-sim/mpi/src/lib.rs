@@ -7,7 +7,8 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `unsupported` | written by the build script from `table/*.txt`, the functions and constants: what is not written here |
+//! | `signatures`, `abi` | written by the build script from `table/*.txt`: each function's parameters, checked, and the constants |
+//! | `unsupported` | functions that only say that they are not supported |
 //! | `edge` | where pointers of C become values and slices |
 //! | `export` | how a function gets its two names, `MPI_X` and `PMPI_X` |
 //! | `handles` | tables of objects whose handles are numbers |
@@ -66,6 +67,7 @@ mod packing;
 mod partitioned;
 mod predefined;
 mod requests;
+mod signatures;
 mod spare;
 mod status;
 mod threads;

@@ -1,28 +1,21 @@
-//! This module holds `unsafe` code: data of the program's are lent to the kernel; state of the
-//! process.
+//! This module holds `unsafe` code: data of the program's are lent to the kernel.
 //!
-//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, probes, persistent requests,
-//! buffers for buffered sends.
+//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, persistent requests.
 
-use core::cell::RefCell;
 use core::ffi::c_int;
 
-use aldis_kernel::{Comm, Matched, Rank, Request, Source, Tag, TagMatch, Typed};
+use aldis_kernel::{Comm, Rank, Request, Source, Tag, TagMatch, Typed};
 
-use crate::abi::{
-    Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_REQUEST,
-    MPI_ERR_TAG, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL, MPI_PROC_NULL, Status,
-};
+use crate::abi::{Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, Status};
 use crate::datatypes::Data;
-use crate::edge::scope::Lasting;
-use crate::edge::{Address, Owned, Ptr, Region};
+use crate::edge::{Address, Ptr, Region};
 use crate::engine;
 use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
 use crate::requests::{self, is_alone};
 use crate::{buffers, communicators, used_types};
 
 mod at_once;
+pub(crate) mod probes;
 
 use at_once::{receive_started, received, send_started, sent};
 
@@ -301,7 +294,7 @@ unsafe fn receive(
 }
 
 macro_rules! sends {
-    ($($mode:ident $blocking:ident $started:ident $kept:ident;)*) => {$(
+    ($($mode:ident: fn $blocking:ident, fn $started:ident, fn $kept:ident;)*) => {$(
         mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
             let is_standard = matches!(Mode::$mode, Mode::Standard);
             // SAFETY: the arguments are the program's (MPI 5.0, 3.2 and 3.4).
@@ -334,10 +327,38 @@ macro_rules! sends {
 }
 
 sends! {
-    Standard MPI_Send_c MPI_Isend_c MPI_Send_init_c;
-    Synchronous MPI_Ssend_c MPI_Issend_c MPI_Ssend_init_c;
-    Ready MPI_Rsend_c MPI_Irsend_c MPI_Rsend_init_c;
+    Standard: fn MPI_Send_c, fn MPI_Isend_c, fn MPI_Send_init_c;
+    Synchronous: fn MPI_Ssend_c, fn MPI_Issend_c, fn MPI_Ssend_init_c;
+    Ready: fn MPI_Rsend_c, fn MPI_Irsend_c, fn MPI_Rsend_init_c;
 }
+
+mpi! { fn MPI_Send(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Send_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Isend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Isend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Send_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Send_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Ssend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Ssend_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Issend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Issend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Ssend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ssend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Rsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Rsend_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Irsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Irsend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Rsend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Rsend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
 
 mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.4).
@@ -345,12 +366,20 @@ mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, ta
     Sending::new(Mode::Buffered, data, to, tag, comm)?.run()?;
 } }
 
+mpi! { fn MPI_Bsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Bsend_c(buf, count.into(), datatype, dest, tag, comm) }
+
 mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?;
     request.set(Sending::new(Mode::Buffered, data, to, tag, comm)?.start()?)?;
 } }
+
+mpi! { fn MPI_Ibsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ibsend_c(buf, count.into(), datatype, dest, tag, comm, request) }
 
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
@@ -367,6 +396,10 @@ mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_in
     request.set(requests::of_buffered(comm, Box::new(send))?)?;
 } }
 
+mpi! { fn MPI_Bsend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Bsend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.2).
     let found = unsafe {
@@ -378,6 +411,11 @@ mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, t
     };
     tell_result(status, found)?;
 } }
+
+mpi! { fn MPI_Recv(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    status: Ptr<Status>,
+) as MPI_Recv_c(buf, count.into(), datatype, source, tag, comm, status) }
 
 mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
@@ -391,6 +429,11 @@ mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, 
     })?;
 } }
 
+mpi! { fn MPI_Irecv(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    request: Ptr<Handle>,
+) as MPI_Irecv_c(buf, count.into(), datatype, source, tag, comm, request) }
+
 mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
@@ -398,6 +441,11 @@ mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_i
     let data = unsafe { Data::new(data, count, datatype) }?;
     request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
 } }
+
+mpi! { fn MPI_Recv_init(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    request: Ptr<Handle>,
+) as MPI_Recv_init_c(buf, count.into(), datatype, source, tag, comm, request) }
 
 /// Starts a send and waits for a receive, then for the send.
 fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
@@ -460,6 +508,11 @@ mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to
     tell_result(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?))?;
 } }
 
+mpi! { fn MPI_Sendrecv_replace(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int,
+    comm: Handle, status: Ptr<Status>,
+) as MPI_Sendrecv_replace_c(buf, count.into(), datatype, dest, sendtag, source, recvtag, comm, status) }
+
 mpi! { fn MPI_Isendrecv_c(
     data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
     into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
@@ -473,6 +526,11 @@ mpi! { fn MPI_Isendrecv_c(
     request.set(start_both(&sending, &receiving, Vec::new())?)?;
 } }
 
+mpi! { fn MPI_Isendrecv(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, dest: c_int, sendtag: c_int, recvbuf: Address,
+    recvcount: c_int, recvtype: Handle, source: c_int, recvtag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Isendrecv_c(sendbuf, sendcount.into(), sendtype, dest, sendtag, recvbuf, recvcount.into(), recvtype, source, recvtag, comm, request) }
+
 mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
@@ -483,116 +541,7 @@ mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, t
     request.set(start_both(&sending, &Receiving::new(place, from, from_tag, comm)?, memory)?)?;
 } }
 
-mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
-    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    let found = match is_alone() {
-        true => engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?,
-        false => requests::find(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?,
-    };
-    tell(status, found.into())?;
-} }
-
-mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
-    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    requests::poll()?;
-    let found = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
-    flag.set(found.is_some().into())?;
-    found.map_or(Ok(()), |found| tell(status, found.into()))?;
-} }
-
-/// Messages that a probe has matched.
-// SAFETY: only calls of MPI use it.
-static MATCHED: Owned<RefCell<Table<(Handle, Matched)>>> =
-    unsafe { Owned::new(RefCell::new(Table::new(Kind::Message))) };
-
-fn keep_matched(
-    comm: Handle,
-    matched: Matched,
-    message: Ptr<Handle>,
-    status: Ptr<Status>,
-) -> Result<(), Fault> {
-    tell(status, matched.status().into())?;
-    if matched.status().source == Rank::NULL {
-        return message.set(MPI_MESSAGE_NO_PROC);
-    }
-    let kept = MATCHED.borrow_mut().insert((comm, matched));
-    message.set(kept.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many matched messages"))?)
-}
-
-fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault> {
-    let handle = message.get()?;
-    if handle == MPI_MESSAGE_NO_PROC {
-        message.set(MPI_MESSAGE_NULL)?;
-        return Ok(None);
-    }
-    let taken = MATCHED.borrow_mut().remove(handle);
-    let taken = taken.ok_or_else(|| Fault::handle(MPI_ERR_REQUEST, "matched message", handle))?;
-    message.set(MPI_MESSAGE_NULL)?;
-    Ok(Some(taken))
-}
-
-mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
-    message.check_place()?;
-    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    let matched = match is_alone() {
-        true => engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?,
-        false => requests::find(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?,
-    };
-    keep_matched(comm, matched, message, status)?;
-} }
-
-mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
-    flag.check_place()?;
-    message.check_place()?;
-    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
-    requests::poll()?;
-    let matched = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
-    flag.set(matched.is_some().into())?;
-    matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
-} }
-
-/// Returns the status of a receive from `MPI_PROC_NULL`.
-fn from_nobody() -> Status {
-    Status { source: MPI_PROC_NULL, ..Status::EMPTY }
-}
-
-/// Receives a message that was taken out.
-fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
-    Ok(match data.raw()? {
-        // SAFETY: as of `Receiving::request`.
-        Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
-        None => scope.imrecv_typed(matched, data.typed_mut()?)?,
-    })
-}
-
-mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over
-    // (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
-    let found = match take_matched(message)? {
-        None => Ok(from_nobody()),
-        Some((comm, matched)) => {
-            let request = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
-            requests::wait(requests::of_message(comm, request)?)
-        }
-    };
-    tell_result(status, found)?;
-} }
-
-mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
-    request.check_place()?;
-    // SAFETY: the arguments are the program's, which keeps the data there until this is over
-    // (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
-    let handle = match take_matched(message)? {
-        None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
-        Some((comm, matched)) => {
-            let started = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
-            requests::of_message(comm, started)?
-        }
-    };
-    request.set(handle)?;
-} }
-
-mpi! { fn MPI_Message_toint(message: Handle) -> c_int { to_int(message) } }
-mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { MATCHED.borrow().handle_of(number) } }
+mpi! { fn MPI_Isendrecv_replace(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int,
+    comm: Handle, request: Ptr<Handle>,
+) as MPI_Isendrecv_replace_c(buf, count.into(), datatype, dest, sendtag, source, recvtag, comm, request) }

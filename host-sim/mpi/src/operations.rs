@@ -228,5 +228,9 @@ mpi! { fn MPI_Reduce_local_c(input: Address, into: Address, count: i64, datatype
     operand.write(result.as_bytes(), &into)?;
 } }
 
+mpi! { fn MPI_Reduce_local(
+    inbuf: Address, inoutbuf: Address, count: c_int, datatype: Handle, op: Handle,
+) as MPI_Reduce_local_c(inbuf, inoutbuf, count.into(), datatype, op) }
+
 mpi! { fn MPI_Op_toint(op: Handle) -> c_int { to_int(op) } }
 mpi! { fn MPI_Op_fromint(number: c_int) -> Handle { OPS.borrow().handle_of(number) } }

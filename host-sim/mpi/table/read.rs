@@ -19,10 +19,8 @@ pub(crate) struct Function<'t> {
 /// The code that carries a function out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Rust code.
+    /// A function of its own.
     Written,
-    /// Its variant of large counts.
-    Wrapped,
     /// No code: the function is not supported.
     Unsupported,
 }
@@ -43,7 +41,6 @@ pub(crate) fn functions(text: &str) -> Result<Vec<Function<'_>>, String> {
 fn function<'t>(row: &[&'t str]) -> Option<Function<'t>> {
     let state = match *row.get(2)? {
         "+" => State::Written,
-        "c" => State::Wrapped,
         "." => State::Unsupported,
         _ => return None,
     };

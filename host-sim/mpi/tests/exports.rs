@@ -30,3 +30,16 @@ fn every_function_is_exported_by_both_names() {
     assert_eq!(exported(true), names.iter().map(|name| format!("MPI_{name}")).collect());
     assert_eq!(exported(false), names.iter().map(|name| format!("PMPI_{name}")).collect());
 }
+
+#[test]
+fn what_the_table_calls_unsupported_is_written_as_such_and_nothing_else() {
+    let table = include_str!("../table/functions.txt");
+    let rows = table.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t'));
+    let unsupported = rows.filter_map(|mut row| {
+        let name = row.next()?;
+        (row.nth(1) == Some(".")).then_some(name)
+    });
+    let source = include_str!("../src/unsupported.rs");
+    let written = source.split("fn MPI_").skip(1).filter_map(|rest| rest.split('(').next());
+    assert_eq!(written.collect::<BTreeSet<_>>(), unsupported.collect::<BTreeSet<_>>());
+}

@@ -8,7 +8,8 @@ use std::rc::Rc;
 
 use super::blocks::Blocks;
 use super::call::{Call, What};
-use super::{Given, collective, given_of, taken_of};
+use super::calls::collective;
+use super::{Given, given_of, taken_of};
 use crate::abi::Handle;
 use crate::communicators;
 use crate::edge::{Address, Ptr};
@@ -112,11 +113,88 @@ unsafe fn kinds(of: Ptr<Handle>, count: u32) -> Result<Vec<Handle>, Fault> {
     Ok(unsafe { of.array(count as usize) }?.to_vec())
 }
 
-collective! { MPI_Neighbor_allgather_c MPI_Ineighbor_allgather_c MPI_Neighbor_allgather_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::even(into, room, kind, sources), comm) }
-collective! { MPI_Neighbor_alltoall_c MPI_Ineighbor_alltoall_c MPI_Neighbor_alltoall_init_c(data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::even(data, count, datatype, destinations), |sources| Blocks::even(into, room, kind, sources), comm) }
-collective! { MPI_Neighbor_allgatherv MPI_Ineighbor_allgatherv MPI_Neighbor_allgatherv_init(data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count: count.into(), datatype }, |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallv MPI_Ineighbor_alltoallv MPI_Neighbor_alltoallv_init(data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallw MPI_Ineighbor_alltoallw MPI_Neighbor_alltoallw_init(data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm) }
-collective! { MPI_Neighbor_allgatherv_c MPI_Ineighbor_allgatherv_c MPI_Neighbor_allgatherv_init_c(data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>, kind: Handle, comm: Handle) on comm => allgather(Given { address: data, count, datatype }, |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallv_c MPI_Ineighbor_alltoallv_c MPI_Neighbor_alltoallv_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, kind: Handle, comm: Handle) on comm => alltoall(|destinations| Blocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm) }
-collective! { MPI_Neighbor_alltoallw_c MPI_Ineighbor_alltoallw_c MPI_Neighbor_alltoallw_init_c(data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle) on comm => alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm) }
+collective! {
+    fn MPI_Neighbor_allgather_c, fn MPI_Ineighbor_allgather_c, fn MPI_Neighbor_allgather_init_c(
+        data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
+    ) on comm =>
+        allgather(Given { address: data, count, datatype }, |sources| Blocks::even(into, room, kind, sources), comm)
+}
+mpi! { fn MPI_Neighbor_allgather(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle,
+) as MPI_Neighbor_allgather_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm) }
+mpi! { fn MPI_Ineighbor_allgather(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ineighbor_allgather_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm, request) }
+mpi! { fn MPI_Neighbor_allgather_init(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle, info: Handle, request: Ptr<Handle>,
+) as MPI_Neighbor_allgather_init_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm, info, request) }
+
+collective! {
+    fn MPI_Neighbor_alltoall_c, fn MPI_Ineighbor_alltoall_c, fn MPI_Neighbor_alltoall_init_c(
+        data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
+    ) on comm =>
+        alltoall(|destinations| Blocks::even(data, count, datatype, destinations), |sources| Blocks::even(into, room, kind, sources), comm)
+}
+mpi! { fn MPI_Neighbor_alltoall(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle,
+) as MPI_Neighbor_alltoall_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm) }
+mpi! { fn MPI_Ineighbor_alltoall(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ineighbor_alltoall_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm, request) }
+mpi! { fn MPI_Neighbor_alltoall_init(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
+    recvtype: Handle, comm: Handle, info: Handle, request: Ptr<Handle>,
+) as MPI_Neighbor_alltoall_init_c(sendbuf, sendcount.into(), sendtype, recvbuf, recvcount.into(), recvtype, comm, info, request) }
+
+collective! {
+    fn MPI_Neighbor_allgatherv, fn MPI_Ineighbor_allgatherv, fn MPI_Neighbor_allgatherv_init(
+        data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
+        kind: Handle, comm: Handle,
+    ) on comm =>
+        allgather(Given { address: data, count: count.into(), datatype }, |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm)
+}
+
+collective! {
+    fn MPI_Neighbor_alltoallv, fn MPI_Ineighbor_alltoallv, fn MPI_Neighbor_alltoallv_init(
+        data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address,
+        rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle,
+    ) on comm =>
+        alltoall(|destinations| Blocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm)
+}
+
+collective! {
+    fn MPI_Neighbor_alltoallw, fn MPI_Ineighbor_alltoallw, fn MPI_Neighbor_alltoallw_init(
+        data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address,
+        rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle,
+    ) on comm =>
+        alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
+}
+
+collective! {
+    fn MPI_Neighbor_allgatherv_c, fn MPI_Ineighbor_allgatherv_c, fn MPI_Neighbor_allgatherv_init_c(
+        data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
+        kind: Handle, comm: Handle,
+    ) on comm =>
+        allgather(Given { address: data, count, datatype }, |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm)
+}
+
+collective! {
+    fn MPI_Neighbor_alltoallv_c, fn MPI_Ineighbor_alltoallv_c, fn MPI_Neighbor_alltoallv_init_c(
+        data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>,
+        ends: Ptr<isize>, kind: Handle, comm: Handle,
+    ) on comm =>
+        alltoall(|destinations| Blocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm)
+}
+
+collective! {
+    fn MPI_Neighbor_alltoallw_c, fn MPI_Ineighbor_alltoallw_c, fn MPI_Neighbor_alltoallw_init_c(
+        data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>,
+        ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle,
+    ) on comm =>
+        alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
+}
