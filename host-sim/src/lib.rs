@@ -31,30 +31,24 @@
 //! | [`shape`], [`storage`] | how large everything is |
 //! | [`lazy`] | tables as large as memory |
 //! | [`arena`] | memory that long messages are sent from with one copy and without the system |
-//! | [`cma`], [`copier`] | copies between processes by the system, and what says whether they are allowed |
+//! | [`cma`], [`copier`] | copies between processes by the system, and their permissions |
 //! | [`transport`] | loopback, shared memory and TCP, or verbs, put together |
 //! | [`cores`] | ranks that are threads of one process |
 //! | [`tcp`] | a rank's connections to ranks of other machines |
 //! | `verbs` | the same over RDMA: feature `verbs`, docs/verbs.md |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`output`] | what the tools print: all of it, or an error |
-//! | [`whatif`] | collective schedules in virtual time under a cost model |
-//! | [`sim`] | the simulator: virtual nodes under virtual time, one seed one history |
-//! | [`switch`], [`socket_nic`] | a switch of Ethernet frames on unix sockets, with faults, and a process's card on it |
+//! | [`socket_nic`] | a process's card on a switch of Ethernet frames (`aldis-switch`) |
 //! | [`coll_rules`] | rules for collectives as text: read by the launcher, the same for every rank |
-//! | [`topology`] | how nodes are connected, for [`sim`] and [`whatif`] |
 //! | [`launcher`] | what the launcher's user types: options, programs, hosts |
 //! | `src/bin/aldis-run` | the launcher |
-//! | `src/bin/aldis-sim` | its command line |
-//! | `src/bin/aldis-switch` | the switch for emulators and processes that are joined by hand |
-//! | `src/bin/aldis-whatif` | a report of what [`whatif`] predicts |
 //!
 //! # Invariants
 //!
 //! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks
-//!   die with their launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing. (Only
-//!   the [`switch`] needs names, for emulators to find it: they stand in a folder that is made for
-//!   the job.)
+//!   die with their launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing.
+//!   (Only `aldis-switch` needs names, for emulators to find it: they stand in a folder that is made
+//!   for the job.)
 //! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second,
 //!   with a report of what every rank was doing, read from the status boards.
 //! * **Nothing received is believed.** Segments are checked for size, seals and label before they
@@ -88,19 +82,17 @@ pub mod paged;
 pub mod platform;
 pub mod pmi;
 mod run;
+#[cfg(test)]
+mod scratch;
 pub mod segment;
 pub mod shape;
-pub mod sim;
 pub mod socket_nic;
 pub mod storage;
-pub mod switch;
 mod sync;
 pub mod tcp;
-pub mod topology;
 pub mod transport;
 #[cfg(feature = "verbs")]
 pub mod verbs;
-pub mod whatif;
 pub mod wireup;
 
 pub use arena::ShmArena;
@@ -109,8 +101,3 @@ pub use job::Job;
 pub use platform::HostPlatform;
 pub use run::{Abort, run, run_with};
 pub use transport::{Far, HostEndpoint, HostShm, HostTransport};
-
-/// The programs of the manual, compiled and run with the documentation tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../docs/simulator.md")]
-struct Manual;

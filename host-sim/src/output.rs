@@ -4,13 +4,11 @@
 use core::error::Error;
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::ffi::OsString;
 use std::io::{self, Write, stdout};
 use std::process::ExitCode;
 
 use aldis_sys::Errno;
 use aldis_sys::file::{is_open, write_all};
-use clap::{ArgMatches, Command, Parser};
 
 /// True for each standard output that was closed when the process started. The standard library has
 /// put `/dev/null` there by `main`.
@@ -84,43 +82,18 @@ pub fn failed(program: &str, error: &(dyn Error + 'static)) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The command line; help and the version are printed and end the program, as wrong lines do.
-///
-/// # Errors
-/// The exit code.
-pub fn parse<O: Parser>() -> Result<O, ExitCode> {
-    parse_from(std::env::args_os())
-}
-
-/// Parses other words as the command line, of which the first is the program's name.
-///
-/// # Errors
-/// The exit code.
-pub fn parse_from<O: Parser>(words: impl IntoIterator<Item = OsString>) -> Result<O, ExitCode> {
-    let matches = matches(O::command(), words)?;
-    O::from_arg_matches(&matches).map_err(|error| end(&error, O::command().get_name()))
-}
-
-/// Like [`parse_from`], without the last step: returns clap's matches.
-///
-/// # Errors
-/// The exit code.
-pub fn matches(command: Command, words: impl IntoIterator<Item = OsString>) -> Result<ArgMatches, ExitCode> {
-    let name = command.get_name().to_owned();
-    command.try_get_matches_from(words).map_err(|error| end(&error, &name))
-}
-
-/// Prints what clap has to say; returns the exit code.
-fn end(error: &clap::Error, program: &str) -> ExitCode {
-    let told = if error.use_stderr() {
+/// Ends a tool whose command line asks for help or the version, or is wrong (`is_error`), once
+/// `print` has written what there is to say; returns the exit code.
+pub fn end(program: &str, code: i32, is_error: bool, print: impl FnOnce() -> io::Result<()>) -> ExitCode {
+    let told = if is_error {
         // The exit code says it too.
-        let _ = error.print();
+        let _ = print();
         Ok(())
     } else {
-        check(OUT).map_err(io::Error::from).and_then(|()| error.print()).and_then(|()| stdout().flush())
+        check(OUT).map_err(io::Error::from).and_then(|()| print()).and_then(|()| stdout().flush())
     };
     match told {
-        Ok(()) => ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2)),
+        Ok(()) => ExitCode::from(u8::try_from(code).unwrap_or(2)),
         Err(error) => failed(program, &Lost(error)),
     }
 }

@@ -1,5 +1,5 @@
 //! `SocketNic`: a network card that is a unix datagram socket, one datagram a frame. How a Linux
-//! process stands on the [switch](crate::switch), beside emulators whose `-netdev dgram` does the
+//! process stands on `aldis-switch`, beside emulators whose `-netdev dgram` does the
 //! same.
 
 use std::io::{self, ErrorKind};
@@ -33,7 +33,7 @@ pub struct SocketNic {
 
 impl SocketNic {
     /// The card of member `number` of the job in `folder`, beside
-    /// [`Switch::add`](crate::switch::Switch::add)'s port of that number. It may come before its
+    /// the switch's port of that number. It may come before its
     /// switch: until then, and when the switch has gone, frames are lost.
     ///
     /// # Errors
@@ -140,7 +140,7 @@ impl Nic for SocketNic {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::switch::scratch::Folder;
+    use crate::scratch::Folder;
 
     const MAC: Mac = Mac([2, 0xA1, 0xD1, 0, 0, 3]);
 

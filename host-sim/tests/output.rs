@@ -5,18 +5,11 @@ use std::fs::File;
 use std::io;
 use std::process::{Command, Output};
 
-const SHORT: [(&str, &str); 11] = [
+const SHORT: [(&str, &str); 4] = [
     (env!("CARGO_BIN_EXE_aldis-run"), "--help"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--version"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--list-algorithms"),
     (env!("CARGO_BIN_EXE_aldis-run"), "--explain-collective allreduce:8:1M"),
-    (env!("CARGO_BIN_EXE_aldis-sim"), "list"),
-    (env!("CARGO_BIN_EXE_aldis-sim"), "--help"),
-    (env!("CARGO_BIN_EXE_aldis-whatif"), "--list"),
-    (env!("CARGO_BIN_EXE_aldis-whatif"), "--version"),
-    (env!("CARGO_BIN_EXE_aldis-schedule"), "--help"),
-    (env!("CARGO_BIN_EXE_aldis-switch"), "--help"),
-    (env!("CARGO_BIN_EXE_aldis-switch"), "--version"),
 ];
 
 fn run(program: &str, line: &str, out: impl Into<std::process::Stdio>) -> Output {

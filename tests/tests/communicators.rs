@@ -12,12 +12,12 @@ use core::time::Duration;
 use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
-use aldis_host_sim::sim::workloads::Workload;
-use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{
     Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, RankRange, Source, Tag, TagMatch,
 };
+use aldis_sim::workloads::Workload;
+use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use rig::{Endpoint, run};
 
 /// Every rank's process number summed up: the same on all, and only right if all ranks of it and no

@@ -5,8 +5,8 @@
 use core::cell::Cell;
 use std::rc::Rc;
 
-use aldis_host_sim::sim::workloads::{WORKLOADS, Workload};
-use aldis_host_sim::sim::{Config, Profile, Record, Report, Topology, Totals, Wire, faults, simulate};
+use aldis_sim::workloads::{WORKLOADS, Workload};
+use aldis_sim::{Config, Profile, Record, Report, Topology, Totals, Wire, faults, simulate};
 
 /// A run whose size and wiring are drawn from its seed as well.
 fn config(seed: u64, wire: Wire, faults: Profile) -> Config {

@@ -12,9 +12,9 @@ use core::time::Duration;
 use aldis_coll::comm::{self, Choice, Dimension, Grid, create, create_group, dup, free, inter, split};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
-use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, Source, Tag, TagMatch};
+use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use rig::{Endpoint, run};
 
 const TAG: Tag = Tag(77);

@@ -12,10 +12,10 @@ use core::time::Duration;
 use aldis_coll::allreduce;
 use aldis_coll::comm::{Choice, Exchange, Messenger, NOTICE_BYTES, dup, icreate, idup, ifree, isplit};
 use aldis_coll::op::{Max, Min};
-use aldis_host_sim::sim::random::Random;
-use aldis_host_sim::sim::{Config, Outcome, Profile, Room, SimEndpoint, Wire, simulate};
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Group, Piece, Rank, Source, Status, Tag};
+use aldis_sim::random::Random;
+use aldis_sim::{Config, Outcome, Profile, Room, SimEndpoint, Wire, simulate};
 
 /// Memory for what is sent and not received yet.
 const BUFFER_BYTES: usize = 1 << 16;

@@ -4,8 +4,8 @@
 
 use core::fmt;
 
-use aldis_host_sim::sim::{Config, Fault, Outcome, Profile, SimEndpoint, Wire, faults, simulate_seats};
 use aldis_kernel::{Error, Rank, Request, Source, Status, Tag, storage_type};
+use aldis_sim::{Config, Fault, Outcome, Profile, SimEndpoint, Wire, faults, simulate_seats};
 
 /// Sends outstanding with one tag.
 const FLOOD: usize = 10_000;

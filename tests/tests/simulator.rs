@@ -2,13 +2,13 @@
 //! is found.
 #![allow(missing_docs)]
 
-use aldis_host_sim::sim::workloads::{WORKLOADS, Workload, mixed};
-use aldis_host_sim::sim::{
-    Config, Outcome, Profile, Report, Seat, SimEndpoint, SimTransport, Topology, simulate, simulate_seats,
-};
 use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{Caps, Cause, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Transport};
 use aldis_kernel::{Rank, Source, Tag};
+use aldis_sim::workloads::{WORKLOADS, Workload, mixed};
+use aldis_sim::{
+    Config, Outcome, Profile, Report, Seat, SimEndpoint, SimTransport, Topology, simulate, simulate_seats,
+};
 
 /// A run whose size, wiring and faults are drawn from its seed as well.
 fn config(seed: u64) -> Config {

@@ -4,9 +4,9 @@
 
 use core::fmt;
 
-use aldis_host_sim::sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate_seats};
 use aldis_kernel::sizing::REQUESTS_MIN;
 use aldis_kernel::{Rank, Source, Tag, TagMatch, storage_type};
+use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate_seats};
 
 const RANKS: u32 = 5;
 const ROUNDS: usize = 12;

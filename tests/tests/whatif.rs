@@ -9,7 +9,7 @@ use aldis_coll::bcast::Binomial;
 use aldis_coll::schedule::{Algorithm, Candidate, Instance, Schedule, Span, Step, Work, log2_ceil};
 use aldis_coll::select::algorithms;
 use aldis_hal::{Cause, Operation};
-use aldis_host_sim::whatif::{LogGp, Network, Outcome, Run, RunError, Topology};
+use aldis_sim::whatif::{LogGp, Network, Outcome, Run, RunError, Topology};
 
 const COST: LogGp = LogGp::CLUSTER;
 /// A network interface that is much slower than the processor.

@@ -20,6 +20,7 @@ const ALL: &[&str] = &[
     "aldis-programs",
     "aldis-sys",
     "aldis-host-sim",
+    "aldis-sim",
     "aldis-mpi",
 ];
 
@@ -43,6 +44,18 @@ const HOUSE: &[Floor] = &[
             "aldis-coll",
             "aldis-programs",
             "aldis-sys",
+        ],
+    ),
+    (
+        "aldis-sim",
+        &[
+            "aldis-hal",
+            "aldis-protocols",
+            "aldis-drivers",
+            "aldis-kernel",
+            "aldis-coll",
+            "aldis-sys",
+            "aldis-host-sim",
         ],
     ),
     ("aldis-mpi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-host-sim"]),

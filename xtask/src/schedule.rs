@@ -23,7 +23,7 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn run(self) -> Result<()> {
         let mut cargo = workspace::cargo();
-        cargo.args(["run", "--quiet", "--locked", "-p", "aldis-host-sim", "--bin", "aldis-schedule", "--"]);
+        cargo.args(["run", "--quiet", "--locked", "-p", "aldis-sim", "--bin", "aldis-schedule", "--"]);
         shell::run(cargo.args(self.arguments))
     }
 }

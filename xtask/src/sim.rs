@@ -259,7 +259,7 @@ fn list(workspace: &Workspace) -> Result<List> {
 fn build(others: &[String]) -> Result<()> {
     eprintln!("building aldis-sim in release");
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-host-sim", "--bin", "aldis-sim"]);
+    cargo.args(["build", "--release", "--locked", "--quiet", "-p", "aldis-sim", "--bin", "aldis-sim"]);
     shell::run(cargo.args(others))
 }
 

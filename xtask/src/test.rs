@@ -271,7 +271,7 @@ fn property_seed() -> String {
 /// feature is what the other tests were built with.
 fn planted() -> Result<Outcome> {
     let mut cargo = workspace::cargo();
-    cargo.args(["test", "--locked", "--workspace", "--features", "aldis-host-sim/planted-bugs"]);
+    cargo.args(["test", "--locked", "--workspace", "--features", "aldis-sim/planted-bugs"]);
     cargo.args(["--test", "planted"]);
     let wild = Wild::of("planted");
     cargo.env("ALDIS_WILD_FROM", wild.from.to_string());

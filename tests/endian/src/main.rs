@@ -30,15 +30,15 @@ use self::socket_nic::SocketNic;
 mod clock;
 mod data;
 mod exchange;
+#[cfg(test)]
+mod scratch;
 #[path = "../../../host-sim/src/socket_nic.rs"]
 #[allow(
     unreachable_pub,
     rustdoc::broken_intra_doc_links,
-    reason = "public, and beside its switch, where it belongs"
+    reason = "public, and among the host's cards, where it belongs"
 )]
 mod socket_nic;
-#[cfg(test)]
-mod switch;
 
 /// The longest message in a frame of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::RangeInclusive;
 
 use aldis_drivers::Loopback;
-use aldis_host_sim::sim::Wire;
+use aldis_sim::Wire;
 
 use super::chapter::cases;
 use super::rank::play;

@@ -1,6 +1,6 @@
 //! Cases in the simulator, with faults: one seed is one history.
 
-use aldis_host_sim::sim::{Config, Profile, Report, Topology, Wire, simulate_seats};
+use aldis_sim::{Config, Profile, Report, Topology, Wire, simulate_seats};
 
 use super::rank::play;
 use super::storage::{REQUESTS, Room, boxed};

@@ -11,16 +11,16 @@ use super::tokens::{Token, tokens};
 use crate::workspace::checkout;
 
 /// Folders in which no call may pass by.
-const FENCED: [&str; 2] = ["host-sim/src/", "host-sim/mpi/src/"];
+const FENCED: [&str; 3] = ["host-sim/src/", "host-sim/sim/src/", "host-sim/mpi/src/"];
 
 /// Places that are left out of those, and why.
 const OUTSIDE: [(&str, &str); 6] = [
     ("host-sim/src/verbs/sys", "the fence of the calls of libibverbs and librdmacm"),
-    ("host-sim/src/switch/scratch.rs", "of tests"),
-    ("host-sim/src/sim/", "one process without a system"),
-    ("host-sim/src/bin/aldis-sim/", "a tool that makes no part of a job"),
-    ("host-sim/src/bin/aldis-whatif/", "a tool that makes no part of a job"),
-    ("host-sim/src/bin/aldis-schedule/", "a tool that makes no part of a job"),
+    ("host-sim/sim/src/switch/scratch.rs", "of tests"),
+    ("host-sim/src/scratch.rs", "of tests"),
+    ("host-sim/sim/src/bin/aldis-sim/", "a tool that makes no part of a job"),
+    ("host-sim/sim/src/bin/aldis-whatif/", "a tool that makes no part of a job"),
+    ("host-sim/sim/src/bin/aldis-schedule/", "a tool that makes no part of a job"),
 ];
 
 /// Paths that lead to calls, wherever they begin.

@@ -35,7 +35,7 @@ use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
 use aldis_host_sim::coll_rules::Question;
-use aldis_host_sim::launcher::{options, programs};
+use aldis_host_sim::launcher::{command_line, options, programs};
 use aldis_host_sim::output::{self, Lost};
 use aldis_sys::fault::act_as;
 use aldis_sys::plan::Process;
@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     } else {
         let mut parts = programs::split(std::env::args_os()).into_iter();
         let first = parts.next().unwrap_or_default();
-        let matches = match output::matches(options::Options::command(), first) {
+        let matches = match command_line::matches(options::Options::command(), first) {
             Ok(matches) => matches,
             Err(code) => return code,
         };
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         }
         let read = options::Options::from_arg_matches(&matches);
         let mut options = read.unwrap_or_else(|error| error.exit());
-        let others: Result<_, _> = parts.map(output::parse_from).collect();
+        let others: Result<_, _> = parts.map(command_line::parse_from).collect();
         match others {
             Ok(others) => options.take(others),
             Err(code) => return code,
