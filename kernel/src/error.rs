@@ -4,8 +4,8 @@ use core::fmt;
 
 use aldis_hal::{Cause, Operation};
 
-use crate::comm::Comm;
 use crate::rank::{Rank, Tag, WILD};
+use crate::tables::comm::Comm;
 
 /// A failed operation. `Copy` and at most 64 bytes, so that it can be kept, logged and sent on
 /// without memory.
@@ -129,7 +129,7 @@ impl fmt::Display for Error {
             write!(f, ", tag {tag}")?;
         }
         if self.context != 0 {
-            write!(f, ", {}", crate::comm::ContextName(self.context))?;
+            write!(f, ", {}", crate::tables::comm::ContextName(self.context))?;
         }
         write!(f, ": {}", self.cause)?;
         if self.bytes_done > 0 {
@@ -157,8 +157,13 @@ mod tests {
 
     #[test]
     fn an_error_tells_the_whole_story() {
-        let mut error =
-            Error::about(Operation::Recv, Cause::Truncated { sent: 8, room: 4 }, 2, crate::comm::WORLD, 7);
+        let mut error = Error::about(
+            Operation::Recv,
+            Cause::Truncated { sent: 8, room: 4 },
+            2,
+            crate::tables::comm::WORLD,
+            7,
+        );
         (error.bytes_done, error.elapsed_ns) = (4, 1_234_567);
         assert_eq!(
             error.to_string(),

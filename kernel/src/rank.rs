@@ -86,15 +86,15 @@ pub(crate) enum Mode {
     Synchronous,
     /// Like synchronous, but it is an error if that receive was posted later.
     Ready,
-    /// Of a future ([`future`](mod@crate::future)): its memory is at hand while the future is
+    /// Of a future ([`future`](mod@crate::api::future)): its memory is at hand while the future is
     /// polled and at no other time, so a send is announced and streams only then, and a receive
     /// asks for what one block holds at a time.
     Polled,
     /// Of a receive alone: its message is left where it is if that can be
-    /// ([`view`](mod@crate::view)).
+    /// ([`view`](mod@crate::api::view)).
     Viewed,
     /// Announced once, and sent in parts round after round
-    /// ([`partitioned`](mod@crate::partitioned)); of a receive, the other end of that.
+    /// ([`partitioned`](mod@crate::api::partitioned)); of a receive, the other end of that.
     Partitioned,
 }
 

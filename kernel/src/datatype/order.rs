@@ -6,7 +6,7 @@
 //! that is moved; or when nothing else is left.
 
 use super::Types;
-use crate::list::Link;
+use crate::tables::list::Link;
 
 /// The places of the words of all types. All-zero is nowhere.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use super::layout::Layout;
 use super::node::Node;
 use super::order::Order;
 use super::{Combiner, Committed, Datatype};
-use crate::list::Link;
+use crate::tables::list::Link;
 
 /// No slot is free.
 const NO_SLOT: Cause = Cause::Full(Resource::Datatypes);

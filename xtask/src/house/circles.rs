@@ -1,40 +1,140 @@
-//! Circles of imports among the top-level modules of a crate.
+//! Circles of imports among the modules of a crate.
+//!
+//! A module is a file at the top of the crate together with the files below it. A folder whose own
+//! file holds nothing but modules and uses is a shelf: in a crate that is measured at
+//! [`Depth::OnShelves`] the modules that stand on it count, each by itself, so that putting modules
+//! in folders hides no circle among them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use syn::visit::{self, Visit};
-use syn::{Item, ItemUse, UseTree};
+use syn::{Item, ItemMod, ItemUse, UseTree};
 
 use super::source::SourceFile;
 
 /// The module of the crate's root itself.
 const ROOT: &str = "lib";
 
+/// The modules of a crate that are measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Depth {
+    /// Those at the top of the crate.
+    Top,
+    /// Those at the top of the crate, and those on a shelf in place of the shelf.
+    OnShelves,
+}
+
 /// The modules that each module uses.
 type Arrows = BTreeMap<String, BTreeSet<String>>;
 
+/// The modules of a crate, and the names that lead to them.
+#[derive(Default)]
+struct ModuleNames {
+    /// Folders whose own file holds nothing but modules and uses.
+    shelves: BTreeSet<String>,
+    /// The modules that are measured, by their paths from the root.
+    modules: BTreeSet<String>,
+    /// The names that the root and the shelves give out, by their paths, each with its module.
+    given: BTreeMap<String, String>,
+}
+
+impl ModuleNames {
+    fn of(sources: &[&SourceFile], folder: &str, depth: Depth) -> Self {
+        let mut names = Self::default();
+        for source in sources {
+            let path = path(source, folder);
+            let is_module =
+                |item: &Item| matches!(item, Item::Mod(ItemMod { content: None, .. }) | Item::Use(_));
+            let items = &source.file.items;
+            let has_modules = items.iter().any(|item| matches!(item, Item::Mod(_)));
+            if depth == Depth::OnShelves
+                && path.len() == 1
+                && path[0] != ROOT
+                && has_modules
+                && items.iter().all(is_module)
+            {
+                names.shelves.insert(path[0].clone());
+            }
+        }
+        for source in sources {
+            let path = path(source, folder);
+            names.modules.extend(names.module(&path));
+        }
+        for source in sources {
+            let path = path(source, folder);
+            if path[0] == ROOT || path.len() == 1 && names.shelves.contains(&path[0]) {
+                let here = if path[0] == ROOT { &[][..] } else { &path[..] };
+                let given = names.exports(&source.file.items, here);
+                names.given.extend(given);
+            }
+        }
+        names
+    }
+
+    /// The module that a file of this path belongs to; none for the root and a shelf's own file.
+    fn module(&self, path: &[String]) -> Option<String> {
+        match path {
+            [first, ..] if first == ROOT => None,
+            [first, rest @ ..] if self.shelves.contains(first) => Some(format!("{first}::{}", rest.first()?)),
+            [first, ..] => Some(first.clone()),
+            [] => None,
+        }
+    }
+
+    /// The module that a path from the root leads to.
+    fn resolve(&self, path: &[String]) -> Option<String> {
+        let module = self.module(path);
+        if let Some(module) = module.filter(|module| self.modules.contains(module)) {
+            return Some(module);
+        }
+        (1..=path.len()).find_map(|end| self.given.get(&path[..end].join("::")).cloned())
+    }
+
+    /// The names that a file at `here` gives out of modules, each with its module.
+    fn exports(&self, items: &[Item], here: &[String]) -> BTreeMap<String, String> {
+        let mut given = BTreeMap::new();
+        for item in items {
+            let Item::Use(ItemUse { tree, .. }) = item else { continue };
+            let mut paths = Vec::new();
+            flatten(tree, &mut Vec::new(), &mut paths);
+            for path in paths {
+                let from_root = path.first().is_some_and(|part| part == "crate");
+                let before = if from_root { &[][..] } else { here };
+                let inner = path.iter().filter(|part| !matches!(part.as_str(), "self" | "crate"));
+                let full: Vec<String> = before.iter().chain(inner).cloned().collect();
+                if let (Some(module), Some(last)) = (self.module(&full), full.last())
+                    && self.modules.contains(&module)
+                {
+                    let name: Vec<String> = here.iter().chain([last]).cloned().collect();
+                    given.insert(name.join("::"), module);
+                }
+            }
+        }
+        given
+    }
+}
+
 /// The circles of a crate whose sources are in this folder: the modules of each that use each
 /// other, directly or by way of others. Tests in files of their own count for their module.
-pub(super) fn of<'a>(sources: impl Iterator<Item = &'a SourceFile>, folder: &str) -> Vec<Vec<String>> {
+pub(super) fn of<'a>(
+    sources: impl Iterator<Item = &'a SourceFile>,
+    folder: &str,
+    depth: Depth,
+) -> Vec<Vec<String>> {
     let sources: Vec<&SourceFile> = sources.collect();
-    let root = format!("{folder}/lib.rs");
-    let names: BTreeSet<String> = sources.iter().map(|source| path(source, folder)[0].clone()).collect();
-    let given: BTreeMap<String, String> = sources
-        .iter()
-        .find(|source| source.name == root)
-        .map(|source| exports(&source.file.items, &names))
-        .unwrap_or_default();
+    let names = ModuleNames::of(&sources, folder, depth);
     let mut arrows = Arrows::new();
     for source in sources {
         let path = path(source, folder);
-        if path[0] == ROOT || path.iter().any(|part| part == "tests") {
+        let Some(module) = names.module(&path) else { continue };
+        if path.iter().any(|part| part == "tests") {
             continue;
         }
-        let mut found = PathVisitor { path: &path, names: &names, given: &given, uses: BTreeSet::new() };
+        let mut found = PathVisitor { path: &path, names: &names, uses: BTreeSet::new() };
         found.visit_file(&source.file);
-        found.uses.remove(&path[0]);
-        arrows.entry(path[0].clone()).or_default().extend(found.uses);
+        found.uses.remove(&module);
+        arrows.entry(module).or_default().extend(found.uses);
     }
     circles(&arrows)
 }
@@ -52,26 +152,6 @@ fn path(source: &SourceFile, folder: &str) -> Vec<String> {
         parts.push(ROOT.into());
     }
     parts
-}
-
-/// The names that the root gives out of its modules, each with its module.
-fn exports(items: &[Item], modules: &BTreeSet<String>) -> BTreeMap<String, String> {
-    let mut given = BTreeMap::new();
-    for item in items {
-        if let Item::Use(ItemUse { tree, .. }) = item {
-            let mut paths = Vec::new();
-            flatten(tree, &mut Vec::new(), &mut paths);
-            for path in paths {
-                let mut path = path.iter().filter(|part| *part != "self" && *part != "crate");
-                if let (Some(first), Some(last)) = (path.next(), path.next_back())
-                    && modules.contains(first)
-                {
-                    given.insert(last.clone(), first.clone());
-                }
-            }
-        }
-    }
-    given
 }
 
 /// Every path of a use, with the name that it gets as its last part.
@@ -93,8 +173,7 @@ fn flatten(tree: &UseTree, before: &mut Vec<String>, paths: &mut Vec<Vec<String>
 /// The modules that a file names.
 struct PathVisitor<'a> {
     path: &'a [String],
-    names: &'a BTreeSet<String>,
-    given: &'a BTreeMap<String, String>,
+    names: &'a ModuleNames,
     uses: BTreeSet<String>,
 }
 
@@ -102,15 +181,14 @@ impl PathVisitor<'_> {
     /// Takes a path as it is written in the file.
     fn take(&mut self, parts: &[String]) {
         let ups = parts.iter().take_while(|part| *part == "super").count();
-        let (from_root, rest) = match parts.first().map(String::as_str) {
-            Some("crate") => (true, &parts[1..]),
+        let (before, rest) = match parts.first().map(String::as_str) {
+            Some("crate") => (&[][..], &parts[1..]),
             // As many as the file is deep lead to the root.
-            Some("super") => (ups >= self.path.len(), &parts[ups..]),
+            Some("super") => (&self.path[..self.path.len().saturating_sub(ups)], &parts[ups..]),
             _ => return,
         };
-        let Some(first) = rest.first().filter(|_| from_root) else { return };
-        let module = if self.names.contains(first) { Some(first) } else { self.given.get(first) };
-        self.uses.extend(module.cloned());
+        let full: Vec<String> = before.iter().chain(rest).cloned().collect();
+        self.uses.extend(self.names.resolve(&full));
     }
 }
 
@@ -170,9 +248,13 @@ mod tests {
     use super::*;
 
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
+        found_at(Depth::OnShelves, files)
+    }
+
+    fn found_at(depth: Depth, files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let sources: Vec<SourceFile> =
             files.iter().map(|(name, text)| SourceFile::parse(name, (*text).into()).unwrap()).collect();
-        of(sources.iter(), "x/src")
+        of(sources.iter(), "x/src", depth)
     }
 
     #[test]
@@ -185,6 +267,19 @@ mod tests {
             ("x/src/d.rs", "use crate::a;"),
         ]);
         assert_eq!(circles, [["a", "b", "c"].map(str::to_owned).to_vec()]);
+    }
+
+    #[test]
+    fn a_folder_of_nothing_but_modules_hides_no_circle_among_them() {
+        let circles = found(&[
+            ("x/src/lib.rs", "mod shelf; mod low; pub use shelf::b::B;"),
+            ("x/src/shelf/mod.rs", "//! Words.\nmod a; mod b; mod c; pub use c::C;"),
+            ("x/src/shelf/a.rs", "use crate::B;"),
+            ("x/src/shelf/b.rs", "use super::C;"),
+            ("x/src/shelf/c/deep.rs", "use super::super::a::A; use crate::low::Low;"),
+            ("x/src/low.rs", "use core::fmt;"),
+        ]);
+        assert_eq!(circles, [["shelf::a", "shelf::b", "shelf::c"].map(str::to_owned).to_vec()]);
     }
 
     #[test]

@@ -1,0 +1,221 @@
+//! Attributes: values that a program or library keeps with a communicator (MPI 4.1 section 7.7).
+//!
+//! A [`Keyval`] is a static of the owner of the values. It says what becomes of one when its
+//! communicator is duplicated and when it is deleted: by name, by another value, or with its
+//! communicator. The slots for attributes are lent, and shared by all communicators.
+//!
+//! ```
+//! use aldis_kernel::{Attribute, Comm, Endpoint, Error, Keyval, hal::{Platform, Transport}};
+//!
+//! /// The colour of a library's communicators: duplicates have it too.
+//! static COLOUR: Keyval = Keyval::new(Keyval::copied, Keyval::kept);
+//!
+//! fn paint<'s, T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'s, T, P>,
+//!     slots: &'s mut [Attribute; 4],
+//!     comm: &Comm,
+//! ) -> Result<(), Error> {
+//!     ep.lend_attributes(slots)?;
+//!     ep.set_attribute(comm, &COLOUR, 0xFF8000)?;
+//!     assert_eq!(ep.attribute(comm, &COLOUR)?, Some(0xFF8000));
+//!     assert!(ep.attribute(comm, &Keyval::TAG_UPPER_BOUND)? >= Some(32767));
+//!     ep.delete_attribute(comm, &COLOUR)
+//! }
+//! ```
+
+use aldis_hal::{Cause, Operation, Platform, Resource, Transport};
+
+use crate::api::endpoint::Endpoint;
+use crate::engine::state::Engine;
+use crate::error::Error;
+use crate::rank::{Tag, WILD};
+use crate::tables::comm::Comm;
+
+/// The function that is called when a communicator is duplicated: with the old one and the value
+/// there. Returns the value for the new one, if it is to have any (MPI_Comm_copy_attr_function).
+pub type AttributeCopy = fn(&Comm, u64) -> Option<u64>;
+
+/// The function that is called when an attribute is deleted: with its communicator and value
+/// (MPI_Comm_delete_attr_function). Neither gets an endpoint, so neither can re-enter.
+pub type AttributeDelete = fn(&Comm, u64);
+
+/// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is distinguished
+/// from others by its address.
+#[derive(Debug)]
+pub struct Keyval(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    User { copy: AttributeCopy, delete: AttributeDelete },
+    TagUpperBound,
+    UniverseSize,
+    ClockIsGlobal,
+}
+
+impl Keyval {
+    /// The largest tag (MPI_TAG_UB), on every communicator.
+    pub const TAG_UPPER_BOUND: Self = Self(Kind::TagUpperBound);
+    /// The number of processes of the job (MPI_UNIVERSE_SIZE), on every communicator.
+    pub const UNIVERSE_SIZE: Self = Self(Kind::UniverseSize);
+    /// True if the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every
+    /// communicator: 0, since platforms need not.
+    pub const CLOCK_IS_GLOBAL: Self = Self(Kind::ClockIsGlobal);
+
+    /// A key of the program's own.
+    pub const fn new(copy: AttributeCopy, delete: AttributeDelete) -> Self {
+        Self(Kind::User { copy, delete })
+    }
+
+    /// For [`new`](Self::new): duplicates have the same value (MPI_COMM_DUP_FN).
+    pub const fn copied(_: &Comm, value: u64) -> Option<u64> {
+        Some(value)
+    }
+
+    /// For [`new`](Self::new): duplicates have none (MPI_COMM_NULL_COPY_FN).
+    pub const fn not_copied(_: &Comm, _: u64) -> Option<u64> {
+        None
+    }
+
+    /// For [`new`](Self::new): nothing is to be done when it is deleted (MPI_COMM_NULL_DELETE_FN).
+    pub const fn kept(_: &Comm, _: u64) {}
+}
+
+/// A slot for an attribute of some communicator: memory to lend.
+#[derive(Clone, Copy, Debug)]
+pub struct Attribute {
+    comm: u32,
+    key: Option<&'static Keyval>,
+    value: u64,
+}
+
+impl Attribute {
+    /// An empty slot.
+    pub const NONE: Self = Self { comm: 0, key: None, value: 0 };
+
+    fn is(&self, comm: &Comm, key: &Keyval) -> bool {
+        self.is_of(comm) && self.key.is_some_and(|own| core::ptr::eq(own, key))
+    }
+
+    fn is_of(&self, comm: &Comm) -> bool {
+        self.key.is_some() && self.comm == comm.user().context()
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Lends the slots that attributes are kept in; what is in them is forgotten.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] if slots were lent already.
+    pub fn lend_attributes(&mut self, slots: &'s mut [Attribute]) -> Result<(), Error> {
+        if !self.engine.attributes.is_empty() {
+            return Err(self.raised(Error::new(Operation::Group, Cause::Busy)));
+        }
+        slots.fill(Attribute::NONE);
+        self.engine.attributes = slots;
+        Ok(())
+    }
+
+    /// Gives a communicator an attribute on this rank (MPI_Comm_set_attr). A value that it has is
+    /// deleted first.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator, [`Cause::Full`] without a free slot,
+    /// [`Cause::Predefined`] for a key that is.
+    pub fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Error> {
+        let set = self.engine.comms.check(comm).and_then(|()| self.engine.set_attribute(comm, key, value));
+        set.map_err(|cause| self.raised(about(comm, cause)))
+    }
+
+    /// The value of a communicator's attribute on this rank, if it has one (MPI_Comm_get_attr).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn attribute(&self, comm: &Comm, key: &Keyval) -> Result<Option<u64>, Error> {
+        self.engine.comms.check(comm).map_err(|cause| about(comm, cause))?;
+        Ok(match key.0 {
+            Kind::User { .. } => {
+                self.engine.attributes.iter().find(|slot| slot.is(comm, key)).map(|slot| slot.value)
+            }
+            Kind::TagUpperBound => Some(Tag::MAX.0.into()),
+            Kind::UniverseSize => Some(self.engine.size.into()),
+            Kind::ClockIsGlobal => Some(0),
+        })
+    }
+
+    /// Deletes a communicator's attribute on this rank, if it has it (MPI_Comm_delete_attr).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator, [`Cause::Predefined`] for a key that is.
+    pub fn delete_attribute(&mut self, comm: &Comm, key: &Keyval) -> Result<(), Error> {
+        let deleted = self.engine.comms.check(comm).and_then(|()| match key.0 {
+            Kind::User { .. } => {
+                self.engine.delete_attributes(comm, Some(key));
+                Ok(())
+            }
+            _ => Err(Cause::Predefined),
+        });
+        deleted.map_err(|cause| self.raised(about(comm, cause)))
+    }
+
+    /// For those who implement the making of communicators: whether there are slots for copies of a
+    /// communicator's attributes.
+    ///
+    /// # Errors
+    /// [`Cause::TooSmall`].
+    pub fn check_attributes(&self, comm: &Comm) -> Result<(), Cause> {
+        let slots = &self.engine.attributes;
+        let need = slots.iter().filter(|slot| slot.is_of(comm)).count() as u32;
+        let have = slots.iter().filter(|slot| slot.key.is_none()).count() as u32;
+        let what = Resource::Attributes;
+        if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
+    }
+
+    /// For those who implement the making of communicators: gives a duplicate the attributes that
+    /// the old communicator's keys give it. There are slots for them: see
+    /// [`check_attributes`](Self::check_attributes).
+    pub fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
+        for index in 0..self.engine.attributes.len() {
+            let slot = self.engine.attributes.get(index).filter(|slot| slot.is_of(old)).copied();
+            if let Some(Attribute { key: Some(key), value, .. }) = slot
+                && let Kind::User { copy, .. } = key.0
+                && let Some(value) = copy(old, value)
+            {
+                // Dropped without a slot, which the check has ruled out.
+                let _ = self.engine.set_attribute(new, key, value);
+            }
+        }
+    }
+}
+
+fn about(comm: &Comm, cause: Cause) -> Error {
+    Error::about(Operation::Group, cause, WILD, comm.context(), WILD)
+}
+
+impl Engine<'_> {
+    fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Cause> {
+        let Kind::User { .. } = key.0 else { return Err(Cause::Predefined) };
+        self.delete_attributes(comm, Some(key));
+        let slot = self.attributes.iter_mut().find(|slot| slot.key.is_none());
+        let slot = slot.ok_or(Cause::Full(Resource::Attributes))?;
+        *slot = Attribute { comm: comm.user().context(), key: Some(key), value };
+        Ok(())
+    }
+
+    /// Deletes a communicator's attribute, or all of them: the last one set first (MPI 4.1
+    /// section 11.2.4 asks for that of self). Bounded by the square of the slots.
+    pub(crate) fn delete_attributes(&mut self, comm: &Comm, key: Option<&Keyval>) {
+        let is_meant = |slot: &Attribute| slot.is_of(comm) && key.is_none_or(|key| slot.is(comm, key));
+        while let Some(index) = self.attributes.iter().rposition(is_meant) {
+            // Those behind it move up, so that slots stay in the order in which they were set.
+            let Some(rest) = self.attributes.get_mut(index..) else { return };
+            let Some(Attribute { key: Some(key), value, .. }) = rest.first().copied() else { return };
+            rest.rotate_left(1);
+            if let Some(last) = rest.last_mut() {
+                *last = Attribute::NONE;
+            }
+            if let Kind::User { delete, .. } = key.0 {
+                delete(comm, value);
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! This module holds `unsafe` code: it lends the user's memory to requests and sees to it that each
+//! is complete or has let go before the call returns, by error, deadline or unwinding.
+//!
+//! Blocking calls: loops of poll and relax, with a deadline.
+
+use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
+use aldis_protocols::header::Label;
+use core::ptr::NonNull;
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::api::call::Call;
+use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::{LOOKS_A_POLL, POLLS_PER_TICK, Turns};
+use crate::api::scope::Scope;
+use crate::engine::fast_path::Awaited;
+use crate::engine::state::{Engine, Started};
+use crate::error::{Error, Failed, Failure};
+use crate::memory::buffer::Buffer;
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
+use crate::tables::comm::Comm;
+use crate::tables::request::State;
+
+/// The budget of a poll that looks for one message: one event for arrivals, one for what is to be
+/// sent.
+const LOOK: u32 = 2;
+
+/// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
+pub struct Within<'e, 's, T, P> {
+    pub(crate) endpoint: &'e mut Endpoint<'s, T, P>,
+    pub(crate) start: Option<Instant>,
+    pub(crate) deadline: Instant,
+}
+
+/// Lets go of requests when it drops, however that comes about.
+pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
+    pub(crate) within: &'w mut Within<'e, 's, T, P>,
+    pub(crate) handles: [Handle; 2],
+}
+
+impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
+    /// Waits for the first of the requests, after some turns.
+    pub(crate) fn wait_on(self, turns: Turns) -> Result<Status, Failed> {
+        let [handle, _] = self.handles;
+        self.within.wait_for_on(turns, handle)
+    }
+}
+
+/// Lets go of the armed receive when it drops, however that comes about.
+struct Waiting<'w, 's, T: Transport, P: Platform> {
+    endpoint: &'w mut Endpoint<'s, T, P>,
+}
+
+impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
+    /// Returns the receive, if it has been posted; the caller sees to it from here on.
+    fn posted(&mut self) -> Option<Handle> {
+        match core::mem::replace(&mut self.endpoint.engine.awaited, Awaited::Nobody) {
+            Awaited::Posted(handle) => Some(handle),
+            _ => None,
+        }
+    }
+}
+
+impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Awaited::Posted(handle) = self.endpoint.engine.awaited {
+            self.endpoint.abandon(handle);
+        }
+        self.endpoint.engine.awaited = Awaited::Nobody;
+    }
+}
+
+impl<T: Transport, P: Platform> Drop for Guard<'_, '_, '_, T, P> {
+    fn drop(&mut self) {
+        for handle in self.handles {
+            self.within.endpoint.abandon(handle);
+        }
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+    /// Waits for the request behind `handle` and takes its result.
+    #[inline]
+    pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Failed> {
+        self.wait_for_on(Turns::default(), handle)
+    }
+
+    fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Failed> {
+        self.wait_until_complete(turns, handle)?;
+        match self.endpoint.engine.collect(handle) {
+            Some(result) => result.inspect_err(|failed| self.endpoint.raise_kept(failed)),
+            None => Err(self.endpoint.fail_stale()),
+        }
+    }
+
+    /// Waits until the request behind `handle` is complete, and leaves the result there.
+    pub(crate) fn wait_until_complete(&mut self, turns: Turns, handle: Handle) -> Result<(), Failed> {
+        let waited = self.wait_on(
+            turns,
+            |engine| engine.activity(handle),
+            |engine| {
+                engine
+                    .requests
+                    .get(handle)
+                    .is_none_or(|request| request.state == State::Complete)
+                    .then_some(())
+            },
+        );
+        waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns))
+    }
+
+    #[cold]
+    pub(crate) fn overdue(&mut self, handle: Handle, elapsed_ns: u64) -> Failed {
+        let Some(request) = self.endpoint.engine.requests.get(handle) else {
+            return self.endpoint.fail_stale();
+        };
+        let error = request.progress().error(Cause::TimedOut).after(elapsed_ns);
+        self.endpoint.fail(&error)
+    }
+
+    /// Waits for an operation that was started on memory of this call's caller.
+    pub(crate) fn finish(&mut self, started: Result<Started, Failed>) -> Result<Status, Failed> {
+        match started {
+            Ok(Started::Done(status)) => Ok(status),
+            Ok(Started::Pending(handle)) => self.wait_guarded(handle),
+            Err(failed) => Err(failed),
+        }
+    }
+
+    /// Returns the result of a call that may have failed for its caller: with the kept error in
+    /// place of its marker.
+    #[inline]
+    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+        self.endpoint.engine.told(result)
+    }
+
+    /// Waits for a request, which lets go of its memory however this ends.
+    fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Failed> {
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::default())
+    }
+
+    /// The endpoint, for what needs no deadline.
+    pub const fn endpoint(&mut self) -> &mut Endpoint<'s, T, P> {
+        self.endpoint
+    }
+
+    /// See [`Endpoint::send`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline; a rank or tag out of range, a stale communicator, a
+    /// full request table, or why the peer cannot be sent to.
+    #[inline(always)]
+    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.send_in(Mode::Standard, comm, data.as_bytes(), to, tag)
+    }
+
+    /// Sends in any mode: complete, or abandoned, when it returns.
+    #[inline(always)]
+    pub(crate) fn send_in(
+        &mut self,
+        mode: Mode,
+        comm: &Comm,
+        bytes: &[u8],
+        to: Rank,
+        tag: Tag,
+    ) -> Result<Status, Error> {
+        // SAFETY: sends only read, and the request is complete or abandoned before the borrow of
+        // `bytes` ends.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
+            Some(status) => Ok(status),
+            None => {
+                let sent = self.send_in_line(comm, buffer, to, tag, mode);
+                self.told(sent)
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn send_in_line(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        to: Rank,
+        tag: Tag,
+        mode: Mode,
+    ) -> Result<Status, Failed> {
+        let started = self.endpoint.start_send(comm, buffer, to, tag, mode);
+        self.finish(started)
+    }
+
+    /// Starts a receive into memory that the caller keeps borrowed until it is complete or
+    /// abandoned.
+    pub(crate) fn start_recv(
+        &mut self,
+        comm: &Comm,
+        bytes: &mut [u8],
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Started, Failed> {
+        let len = bytes.len();
+        // SAFETY: every caller of this function completes or abandons the request before its
+        // exclusive borrow of `bytes` ends, and does not touch them before.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        self.endpoint.start_recv(comm, buffer, from, tag)
+    }
+
+    /// See [`Endpoint::recv`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Truncated`] for a message longer than the
+    /// buffer; the rest as [`Endpoint::recv`].
+    #[inline]
+    pub fn recv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        let received = self.recv_in(comm, buffer.as_mut_bytes(), from.into(), tag.into());
+        self.told(received)
+    }
+
+    #[inline]
+    fn recv_in(
+        &mut self,
+        comm: &Comm,
+        bytes: &mut [u8],
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Failed> {
+        let len = bytes.len();
+        // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before
+        // the exclusive borrow of `bytes` ends, and they are not touched before.
+        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
+            return self.find_message(comm, buffer, from, tag);
+        };
+        if let Some(peer) = peer
+            && self.endpoint.engine.awaits(pattern, peer, buffer, None)
+        {
+            let call = Call::recv(Operation::Recv, comm, from, tag);
+            let found = self.await_message(peer, call);
+            return found.unwrap_or_else(|| self.find_message(comm, buffer, from, tag));
+        }
+        match self.endpoint.engine.kept_at_once(&pattern, buffer, Label::NONE) {
+            Some(status) => Ok(status),
+            None => self.find_message(comm, buffer, from, tag),
+        }
+    }
+
+    /// Looks for the message of the receive that waits, and posts it if it is long in coming or
+    /// something else comes. `None` if it could not be posted: nothing has been received.
+    #[inline(always)]
+    pub(crate) fn await_message(&mut self, peer: PeerId, call: Call) -> Option<Result<Status, Failed>> {
+        let mut looks = 0;
+        let mut waiting = Waiting { endpoint: self.endpoint };
+        loop {
+            if looks % LOOKS_A_POLL == 0 || waiting.endpoint.transport.has_news(peer) {
+                waiting.endpoint.poll(LOOK);
+            }
+            match waiting.endpoint.engine.awaited {
+                Awaited::Here(bytes) => return Some(Ok(call.status(bytes))),
+                Awaited::Waits { .. } if looks < POLLS_PER_TICK => {
+                    looks += 1;
+                    waiting.endpoint.platform.relax(looks);
+                }
+                _ => break,
+            }
+        }
+        waiting.endpoint.engine.post_awaited();
+        let posted = waiting.posted();
+        drop(waiting);
+        posted.map(|handle| self.wait_longer(handle, looks))
+    }
+
+    /// Waits for a receive after so many looks for its message, and sees to it that it lets go of
+    /// its memory however this ends.
+    #[inline(never)]
+    fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Failed> {
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::after(looks))
+    }
+
+    #[inline(never)]
+    fn find_message(
+        &mut self,
+        comm: &Comm,
+        buffer: Buffer,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<Status, Failed> {
+        let started = self.endpoint.start_recv(comm, buffer, from, tag);
+        self.finish(started)
+    }
+
+    /// See [`Endpoint::sendrecv`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline, [`Cause::Truncated`] for a message longer than the
+    /// buffer; the rest as [`Endpoint::sendrecv`].
+    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
+    pub fn sendrecv<E, F>(
+        &mut self,
+        comm: &Comm,
+        data: &[E],
+        to: Rank,
+        tag: Tag,
+        buffer: &mut [F],
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+        F: FromBytes + IntoBytes,
+    {
+        let bytes = data.as_bytes();
+        // SAFETY: sends only read, and the request is complete or abandoned when `exchange`
+        // returns, before the borrow of `data` ends.
+        let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let receiving = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into());
+        self.exchange(receiving, |within| within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard))
+    }
+
+    /// Waits for a receive and for a send that is started after it, both on memory of this call's
+    /// caller.
+    pub(crate) fn exchange(
+        &mut self,
+        receiving: Result<Started, Failed>,
+        send: impl FnOnce(&mut Self) -> Result<Started, Failed>,
+    ) -> Result<Status, Error> {
+        let exchanged = self.exchange_all(receiving, send);
+        self.told(exchanged).map_err(|error| error.within(Operation::SendRecv))
+    }
+
+    fn exchange_all(
+        &mut self,
+        receiving: Result<Started, Failed>,
+        send: impl FnOnce(&mut Self) -> Result<Started, Failed>,
+    ) -> Result<Status, Failed> {
+        let receiving = receiving?;
+        let mut guard = Guard { within: self, handles: [Handle::default(); 2] };
+        if let Started::Pending(handle) = receiving {
+            guard.handles = [handle, Handle::default()];
+        }
+        let sending = send(guard.within)?;
+        if let (Started::Pending(handle), [_, second]) = (&sending, &mut guard.handles) {
+            *second = *handle;
+        }
+        let mut result = |started| match started {
+            Started::Done(status) => Ok(status),
+            Started::Pending(handle) => guard.within.wait_for(handle),
+        };
+        result(sending)?;
+        result(receiving)
+    }
+
+    /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// See [`Endpoint::enter`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Scope::run(self.endpoint, self.start, self.deadline, body)
+    }
+}
+
+impl Engine<'_> {
+    /// Returns what a rank that waits for a request is doing.
+    pub(crate) fn activity(&mut self, handle: Handle) -> Activity {
+        self.requests.get(handle).map(|request| request.progress().activity()).unwrap_or_default()
+    }
+}

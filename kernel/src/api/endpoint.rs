@@ -1,0 +1,444 @@
+//! `Endpoint`: the user's API. One endpoint is driven by one core; everything it does happens
+//! inside its calls.
+
+use core::time::Duration;
+
+use aldis_hal::caps::Features;
+use aldis_hal::{
+    Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
+};
+use aldis_protocols::header::Kind;
+use aldis_protocols::{Card, Control, LENDS, Thresholds};
+use zerocopy::{FromBytes, Immutable, IntoBytes};
+
+use crate::api::buffered::Buffered;
+use crate::api::call::BUDGET;
+use crate::api::deadlines::Within;
+use crate::api::poll_rounds::POLLS_PER_TICK;
+use crate::api::scope::Scope;
+use crate::counters::{Counters, count};
+use crate::engine::fast_path::Awaited;
+use crate::engine::matching::Matcher;
+use crate::engine::send_queue::post;
+use crate::engine::state::Engine;
+use crate::error::{Error, Failure};
+use crate::memory::storage::Memory;
+use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::tables::blocks::{Blocks, Message};
+use crate::tables::comm::{Comm, Comms, ITSELF, WORLD};
+use crate::tables::fifo::Fifo;
+use crate::tables::list::List;
+use crate::tables::pool::Pool;
+use crate::tables::request::Key;
+
+/// The identity of this process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Config {
+    /// Its index in the job.
+    pub me: PeerId,
+    /// Processes of the job.
+    pub size: u32,
+    /// Its boot id.
+    pub epoch: Epoch,
+}
+
+/// A process's end of all its communication: storage, transport and platform together.
+///
+/// Blocking calls poll until they are done; [`within`](Self::within) gives them a deadline.
+/// [`scope`](Self::scope) is for nonblocking ones. [`poll`](Self::poll) drives progress between
+/// calls; it is never needed for correctness of the calls themselves, but peers that wait for this
+/// process are served in it.
+#[repr(C)]
+pub struct Endpoint<'s, T, P> {
+    pub(crate) engine: Engine<'s>,
+    pub(crate) transport: T,
+    pub(crate) platform: P,
+    /// True if the transport is given the time.
+    timed: bool,
+    world: Comm,
+    itself: Comm,
+    /// The function that does what an error leads to, once some communicator has a policy.
+    pub(crate) carry_out: Option<fn(&mut Self, &Error)>,
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Puts an endpoint together. It can talk to itself if the transport reaches it; every other
+    /// peer must be introduced by [`connect`](Self::connect).
+    ///
+    /// # Errors
+    /// [`Cause::TooSmall`] if the storage has fewer peers than the job or no room for world and
+    /// self, [`Cause::RankOutOfRange`] for a process outside the job.
+    pub fn new(memory: Memory<'s>, transport: T, platform: P, config: Config) -> Result<Self, Error> {
+        let Config { me, size, epoch } = config;
+        let have = memory.peers();
+        let comms = if size > have {
+            Err(Cause::TooSmall { what: Resource::Peers, need: size, have })
+        } else if me.0 >= size {
+            Err(Cause::RankOutOfRange { rank: me.0, size })
+        } else {
+            Comms::new(memory.comms, memory.pieces, me, size)
+        };
+        let comms = comms.map_err(|cause| Error::new(Operation::Join, cause))?;
+        let mut made = Ok(Self {
+            engine: Engine {
+                me,
+                size,
+                epoch,
+                room: memory.room,
+                peers: memory.peers,
+                requests: Pool::new(memory.requests),
+                matcher: Matcher::new(memory.bins, memory.envelopes),
+                blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
+                awaited: Awaited::Nobody,
+                overflowing: false,
+                attached: None,
+                buffered: Buffered::NONE,
+                detached: List::EMPTY,
+                reclaim: None,
+                conversion: None,
+                probing: Handle::default(),
+                probe_takes: false,
+                held_since: 0,
+                marked: Fifo::new(memory.marked),
+                counters: Counters::default(),
+                now: platform.now(),
+                failure: Error::new(Operation::None, Cause::Stale),
+                aborted: None,
+                attributes: &mut [],
+                rules: None,
+                channels: None,
+                closing: List::EMPTY,
+                bereft: false,
+                #[cfg(not(feature = "compact"))]
+                mixed: false,
+                #[cfg(not(feature = "compact"))]
+                is_tuned: false,
+                #[cfg(not(feature = "compact"))]
+                tuning: None,
+                #[cfg(not(feature = "compact"))]
+                oldest: None,
+                lingering: false,
+                comms,
+            },
+            timed: transport.features().contains(Features::TIMED),
+            world: Comm::predefined(WORLD, me.0, size),
+            itself: Comm::predefined(ITSELF, 0, 1),
+            transport,
+            platform,
+            carry_out: None,
+        });
+        // In the result from the start: an endpoint is large, and moving it costs.
+        if let Ok(endpoint) = &mut made
+            && endpoint.transport.reach(me).is_ok()
+            && let Err(error) = endpoint.connect(&endpoint.card())
+        {
+            made = Err(error);
+        }
+        made
+    }
+
+    /// Returns what this process tells its peers before the first message.
+    pub fn card(&self) -> Card {
+        Card::new(self.engine.me, self.engine.epoch, self.engine.room)
+    }
+
+    /// Learns a peer from its card. Needed once for each peer that is to be talked to, before the
+    /// first message in either direction; a new card of a peer (a new epoch) starts afresh with it.
+    ///
+    /// # Errors
+    /// [`Cause::Incompatible`] for a card of another version, [`Cause::RankOutOfRange`] for a rank
+    /// outside the job, or why the transport cannot reach it.
+    pub fn connect(&mut self, card: &Card) -> Result<(), Error> {
+        self.learn(card).map_err(|cause| Error::about(Operation::Join, cause, card.peer().0, 0, WILD))
+    }
+
+    fn learn(&mut self, card: &Card) -> Result<(), Cause> {
+        card.check()?;
+        let (peer, size) = (card.peer(), self.engine.size);
+        let outside = Cause::RankOutOfRange { rank: peer.0, size };
+        if peer.0 >= size {
+            return Err(outside);
+        }
+        self.transport.introduce(peer, card.epoch(), &card.address)?;
+        let caps = self.transport.reach(peer)?;
+        let mut thresholds = Thresholds::new(caps, &card.room)?;
+        if LENDS && T::DIRECT {
+            thresholds = thresholds.with_direct(caps);
+        }
+        self.engine.forget(peer);
+        let room = self.engine.room;
+        #[cfg(not(feature = "compact"))]
+        {
+            self.engine.mixed |= card.order != aldis_protocols::card::ByteOrder::NATIVE;
+        }
+        self.engine.peer(peer).ok_or(outside)?.connect(card, thresholds, room)
+    }
+
+    /// The communicator of all processes (MPI_COMM_WORLD).
+    pub const fn world(&self) -> Comm {
+        self.world
+    }
+
+    /// The communicator of this process alone (MPI_COMM_SELF).
+    pub const fn itself(&self) -> Comm {
+        self.itself
+    }
+
+    /// Handles at most `budget` events - arrivals, completions, pending sends - over all
+    /// transports, and returns how many. Never blocks. A quarter of the budget is kept for sending,
+    /// so that a flood of arrivals cannot starve it.
+    #[cfg_attr(not(feature = "compact"), inline)]
+    #[cfg_attr(feature = "compact", inline(never))]
+    pub fn poll(&mut self, budget: u32) -> u32 {
+        if self.timed {
+            self.engine.now = self.platform.now();
+        }
+        let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
+        let arrived = self.engine.hear(&mut self.transport, budget - kept);
+        let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
+        self.engine.close_regions(&mut self.transport);
+        count(&mut self.engine.counters.polls);
+        if arrived + sent == 0 {
+            let idle = &mut self.engine.counters.polls_idle;
+            count(idle);
+            // A caller that polls by itself does not read the clock.
+            if idle.is_multiple_of(POLLS_PER_TICK.into()) {
+                self.engine.now = self.platform.now();
+            }
+        }
+        arrived + sent
+    }
+
+    /// The blocking calls with a deadline: each must be done before `limit` from now, or it fails
+    /// with [`Cause::TimedOut`] and says who is missing.
+    pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
+        self.engine.now = self.platform.now();
+        let (start, deadline) = (self.engine.now, self.engine.now.after(limit));
+        Within { endpoint: self, start: Some(start), deadline }
+    }
+
+    /// Blocking calls without a deadline.
+    #[inline]
+    pub(crate) fn forever(&mut self) -> Within<'_, 's, T, P> {
+        Within { endpoint: self, start: None, deadline: Instant::NEVER }
+    }
+
+    /// Sends `data` to rank `to` (MPI_Send, standard mode): returns once `data` may be reused.
+    ///
+    /// # Errors
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
+    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.forever().send(comm, data, to, tag)
+    }
+
+    /// Receives a message into `buffer` (MPI_Recv).
+    ///
+    /// # Errors
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why no message can come.
+    #[cfg_attr(not(feature = "compact"), inline)]
+    #[cfg_attr(feature = "compact", inline(never))]
+    pub fn recv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        self.forever().recv(comm, buffer, from, tag)
+    }
+
+    /// Sends and receives at a time, so that ranks that exchange do not wait for each other
+    /// (MPI_Sendrecv). Returns the status of the receive.
+    ///
+    /// # Errors
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why a peer cannot be reached.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
+    pub fn sendrecv<E, F>(
+        &mut self,
+        comm: &Comm,
+        data: &[E],
+        to: Rank,
+        tag: Tag,
+        buffer: &mut [F],
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+        F: FromBytes + IntoBytes,
+    {
+        self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
+    }
+
+    /// Receives a message of at most a block into a block of the storage, and hands that over: the
+    /// user needs no buffer, and a message that has arrived already is not copied again.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] while all pooled blocks are held, [`Cause::Truncated`] for a message longer
+    /// than a block; the rest as [`recv`](Self::recv).
+    pub fn recv_pooled(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Message<'s>, Error> {
+        self.forever().recv_pooled(comm, from, tag)
+    }
+
+    /// Runs `body` with a scope for nonblocking sends and receives: see [`Scope`].
+    ///
+    /// # Errors
+    /// What `body` returns, or the first failure of a request that it did not wait for.
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
+    /// be the [marker](crate::Failed) of a failure.
+    ///
+    /// # Errors
+    /// The failure that `body` returns, or the first one of a request that it did not wait for.
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Scope::run(self, None, Instant::NEVER, body)
+    }
+
+    /// The error of what has [`Failed`](crate::Failed) last.
+    pub const fn failure(&self) -> &Error {
+        &self.engine.failure
+    }
+
+    /// Returns the counts of what has happened so far.
+    pub const fn counters(&self) -> &Counters {
+        &self.engine.counters
+    }
+
+    /// Receives posted and messages unexpected at this moment; those matched by a probe and not
+    /// received yet count too.
+    pub fn queue_depths(&self) -> (u32, u32) {
+        (self.engine.matcher.posted(), self.engine.matcher.unexpected())
+    }
+
+    /// The transport, for what only it can tell.
+    pub const fn transport(&self) -> &T {
+        &self.transport
+    }
+
+    /// The platform, for its clock.
+    pub const fn platform(&self) -> &P {
+        &self.platform
+    }
+
+    /// The transport, for what stands below it: a device's other traffic, discovery, peers to
+    /// attach. Posting to it past the endpoint breaks the order of messages.
+    ///
+    /// For transports that are lent no memory. One that is ([`DIRECT`](Transport::DIRECT)) could be
+    /// exchanged for another's while it has some, and outlive it: this does not compile for it, and
+    /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any.
+    ///
+    /// ```compile_fail,E0133
+    /// # use aldis_kernel::hal::{PeerId, Platform, Transport, memory::{Access, Memory}};
+    /// # use aldis_kernel::Endpoint;
+    /// # fn overwrite<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, mine: &[u8]) {
+    /// let memory = Memory { start: core::ptr::NonNull::from(mine).cast(), len: mine.len() };
+    /// // That nobody reads what it borrows is for the caller to promise.
+    /// let _ = endpoint.transport_mut().register(PeerId(0), memory, Access::LOCAL_WRITE);
+    /// # }
+    /// ```
+    pub const fn transport_mut(&mut self) -> &mut T {
+        const { assert!(!T::DIRECT, "this transport may have memory of the user's: `try_transport_mut`") }
+        &mut self.transport
+    }
+
+    /// Gives access to the transport like [`transport_mut`](Self::transport_mut), but to any
+    /// transport.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] while the transport has memory of a message that is under way.
+    pub fn try_transport_mut(&mut self) -> Result<&mut T, Error> {
+        match self.engine.has_lent() {
+            true => Err(Error::new(Operation::None, Cause::Busy)),
+            false => Ok(&mut self.transport),
+        }
+    }
+
+    /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then
+    /// says goodbye to every peer. Peers that still wait for this process fail with
+    /// [`Cause::PeerLeft`] instead of hanging.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] if that could not be done within `limit`; it names the first peer that
+    /// takes nothing. Over a wire that loses frames `limit` is to be several times what such a wire
+    /// waits before it sends again: what is lost until then stays lost.
+    pub fn leave(&mut self, limit: Duration) -> Result<(), Error> {
+        let itself = self.itself;
+        self.engine.delete_attributes(&itself, None);
+        let activity = Activity { operation: Operation::Leave, ..Activity::default() };
+        let mut within = self.within(limit);
+        let settled = within.wait(|_| activity, |engine| engine.is_settled().then_some(()));
+        let deadline = within.deadline;
+        let mut deaf = None;
+        for peer in self.others() {
+            if !self.poll_until(deadline, |ep| ep.tell(peer, Control::Goodbye)) {
+                deaf = deaf.or(Some(peer));
+            }
+        }
+        // What a lossy wire swallows must be sent again. The very last word may stay unanswered by
+        // one that has left already: that is no failure.
+        self.poll_until(deadline, |ep| ep.transport.is_idle());
+        match (settled, deaf) {
+            (Ok(()), None) => Ok(()),
+            (_, peer) => {
+                let peer = peer.map_or(WILD, |peer| peer.0);
+                Err(Error::about(Operation::Leave, Cause::TimedOut, peer, 0, WILD))
+            }
+        }
+    }
+
+    /// Polls until `check` holds, or the deadline has passed: false then.
+    fn poll_until(&mut self, deadline: Instant, mut check: impl FnMut(&mut Self) -> bool) -> bool {
+        let mut idle = 0_u32;
+        while !check(self) {
+            if self.platform.now() >= deadline {
+                return false;
+            }
+            idle = if self.poll(BUDGET) > 0 { 0 } else { idle.saturating_add(1) };
+            self.platform.relax(idle);
+        }
+        true
+    }
+
+    /// Every process of the job but this one.
+    pub(crate) fn others(&self) -> impl Iterator<Item = PeerId> + use<'s, T, P> {
+        let me = self.engine.me;
+        (0..self.engine.size).map(PeerId).filter(move |&peer| peer != me)
+    }
+
+    /// Tells a peer, if it is there; false if the transport cannot take it now.
+    pub(crate) fn tell(&mut self, peer: PeerId, control: Control) -> bool {
+        let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
+        let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
+            return true;
+        };
+        let Some(row) = self.engine.peers.get(peer.index()) else { return true };
+        let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
+        !matches!(post(&mut self.transport, peer, &header.emit(), body), Post::Again(_))
+    }
+}

@@ -1,0 +1,144 @@
+//! Hints: what a program promises of a communicator (MPI 4.1 section 7.4.4, the `mpi_assert_` info
+//! keys).
+//!
+//! | hint | what is promised | what it changes |
+//! |---|---|---|
+//! | `no_any_source` | no receive or probe names any source | one that does is refused: [`Cause::NoAnySource`] |
+//! | `no_any_tag` | no receive or probe names any tag | one that does is refused: [`Cause::NoAnyTag`] |
+//! | `exact_length` | every message is as long as the buffer that it is received into | a shorter one is an error of its receive: [`Cause::NotExact`] |
+//! | `allow_overtaking` | nothing depends on the order of messages | a send need not wait in line behind others to the same rank that have no room or credit yet |
+//!
+//! A promise is about messages of the user: collectives keep their order and lengths by themselves.
+//! Each process makes it for its own calls, so they need not be the same on all ranks;
+//! `allow_overtaking` is about the sender's. Duplicates do not inherit hints (MPI 4.1
+//! section 7.4.2): `aldis_coll::comm::dup_with_hints` gives a duplicate its own.
+//!
+//! ```
+//! use aldis_kernel::{Comm, Endpoint, Error, Hints, hal::{Platform, Transport}};
+//!
+//! /// Blocks of a known size, whichever comes first.
+//! fn bulk<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, blocks: &Comm) -> Result<(), Error> {
+//!     ep.set_hints(blocks, Hints::EXACT_LENGTH | Hints::ALLOW_OVERTAKING | Hints::NO_ANY_SOURCE)?;
+//!     assert!(ep.hints(blocks)?.contains(Hints::EXACT_LENGTH));
+//!     Ok(())
+//! }
+//! ```
+
+use aldis_hal::{Cause, Operation, Platform, Transport};
+use bitflags::bitflags;
+
+use crate::api::endpoint::Endpoint;
+use crate::engine::state::Engine;
+use crate::error::Error;
+use crate::rank::WILD;
+use crate::tables::comm::{Comm, Comms};
+use crate::tables::request::Key;
+
+bitflags! {
+    /// The promises of this process about a communicator; none by default. See
+    /// `Endpoint::set_hints`.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub struct Hints: u8 {
+        /// No receive or probe will name any source (`mpi_assert_no_any_source`).
+        const NO_ANY_SOURCE = 1 << 0;
+        /// No receive or probe will name any tag (`mpi_assert_no_any_tag`).
+        const NO_ANY_TAG = 1 << 1;
+        /// Every message received will be as long as its buffer (`mpi_assert_exact_length`).
+        const EXACT_LENGTH = 1 << 2;
+        /// Messages sent may be matched in any order (`mpi_assert_allow_overtaking`).
+        const ALLOW_OVERTAKING = 1 << 3;
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Replaces what is promised of a communicator (MPI_Comm_set_info). Receives that are posted
+    /// already are not looked at again.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn set_hints(&mut self, comm: &Comm, hints: Hints) -> Result<(), Error> {
+        let settings = self.engine.comms.settings_mut(comm);
+        settings.map_err(about(comm))?.hints = hints;
+        self.engine.rules = Some(&RULES);
+        Ok(())
+    }
+
+    /// Returns what is promised of a communicator (MPI_Comm_get_info).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn hints(&self, comm: &Comm) -> Result<Hints, Error> {
+        let settings = self.engine.comms.settings(comm.context());
+        settings.map(|settings| settings.hints).ok_or(Cause::Stale).map_err(about(comm))
+    }
+}
+
+fn about(comm: &Comm) -> impl Fn(Cause) -> Error {
+    let context = comm.context();
+    move |cause| Error::about(Operation::Group, cause, WILD, context, WILD)
+}
+
+/// The rules that hints change, reached through the engine only once some communicator has been
+/// given any: a program without them does not hold the code.
+pub(crate) struct Rules {
+    /// Returns what is promised against a receive that leaves its source or tag open.
+    against: fn(&Comms<'_>, &Key) -> Hints,
+    /// Returns true if a message in this context must be as long as its buffer.
+    must_fit: fn(&Comms<'_>, u32) -> bool,
+    /// Returns true if a message in this context may be sent before others to the same peer that
+    /// wait already.
+    may_overtake: fn(&Comms<'_>, u32) -> bool,
+}
+
+static RULES: Rules = Rules {
+    against: |comms, key| {
+        let source = if key.source == WILD { Hints::NO_ANY_SOURCE } else { Hints::empty() };
+        let tag = if key.tag == WILD { Hints::NO_ANY_TAG } else { Hints::empty() };
+        promised(comms, key.context) & (source | tag)
+    },
+    must_fit: |comms, context| promised(comms, context).contains(Hints::EXACT_LENGTH),
+    may_overtake: |comms, context| promised(comms, context).contains(Hints::ALLOW_OVERTAKING),
+};
+
+/// Returns what was promised of the messages of a context; nothing of those of collectives.
+fn promised(comms: &Comms<'_>, context: u32) -> Hints {
+    let settings = comms.settings(context).filter(|_| !Comm::is_collective(context));
+    settings.map_or(Hints::empty(), |settings| settings.hints)
+}
+
+impl Engine<'_> {
+    /// Checks a receive that leaves its source or tag open.
+    #[inline]
+    pub(crate) fn check_open(&self, key: &Key) -> Result<(), Cause> {
+        let against = self.rules.map_or(Hints::empty(), |rules| (rules.against)(&self.comms, key));
+        if against.is_empty() {
+            return Ok(());
+        }
+        Err(if against.contains(Hints::NO_ANY_SOURCE) { Cause::NoAnySource } else { Cause::NoAnyTag })
+    }
+
+    /// Returns true if a message in this context must be as long as its buffer.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn must_fit(&self, context: u32) -> bool {
+        self.rules.is_some_and(|rules| (rules.must_fit)(&self.comms, context))
+    }
+
+    /// Returns why a message of `length` bytes fails that met a buffer of another length, `room`;
+    /// `None` if it does not.
+    #[cold]
+    pub(crate) fn misfit(&self, context: u32, length: u64, room: u64) -> Option<Cause> {
+        if length > room {
+            return Some(Cause::Truncated { sent: length, room });
+        }
+        self.must_fit(context).then_some(Cause::NotExact { sent: length, room })
+    }
+
+    /// Returns true if a message in this context may be sent before others to the same peer that
+    /// wait already.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn may_overtake(&self, context: u32) -> bool {
+        self.rules.is_some_and(|rules| (rules.may_overtake)(&self.comms, context))
+    }
+}

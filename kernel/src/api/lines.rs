@@ -1,0 +1,418 @@
+//! The control slots of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
+//!
+//! **The set.** The set of a communicator is given by its slot in the communicator table, which its
+//! ranks have agreed on when they made it and which none of them uses for another: world has the
+//! first, and the slots after self's the next ones. So no rank asks another. A rank opens the set
+//! when it takes the communicator in. A communicator beyond the last set, or with a rank on another
+//! node, has none, and a caller that asks gets an error; that is decided at the first use, and
+//! holds for the life of the communicator.
+
+use core::ops::Range;
+
+use aldis_hal::lines::{LinesShape, Note, Notice, Progress, is_earlier};
+use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
+
+use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Turns;
+use crate::api::scope::{Scope, part};
+use crate::error::Error;
+use crate::memory::buffer::Loan;
+use crate::rank::Rank;
+use crate::tables::comm::{Comm, Comms, Lining, Row};
+use crate::tables::group::Piece;
+
+/// The reason why this rank cannot write a line or a chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Withheld {
+    /// This rank has not finished with what stands there: of all it is the furthest behind.
+    By(u32),
+    /// This rank never can, for this cause; the cause lies with that rank if there is one.
+    For(Cause, Option<u32>),
+}
+
+impl From<Cause> for Withheld {
+    fn from(cause: Cause) -> Self {
+        Self::For(cause, None)
+    }
+}
+
+/// The control slots of a communicator, for those who implement collectives. A borrow of the
+/// endpoint: nothing is polled meanwhile.
+pub struct Lines<'a> {
+    lines: &'a mut dyn aldis_hal::Lines,
+    row: &'a Row,
+    pieces: &'a [Piece],
+    rank: u32,
+    set: u32,
+}
+
+impl Lines<'_> {
+    /// Returns the number of lines, and their size.
+    #[inline]
+    pub fn shape(&self) -> LinesShape {
+        self.lines.shape()
+    }
+
+    /// Starts the communicator's next collective and returns its number. The caller finishes it,
+    /// also where reading or reducing panics, or goes on with it in a scope
+    /// ([`Scope::go_on_by_lines`]).
+    #[inline]
+    pub fn begin(&mut self) -> u32 {
+        self.lines.begin(self.set)
+    }
+
+    /// Returns true if a collective has a line: false while one so far before it is not finished
+    /// here that they share it.
+    #[inline]
+    pub fn admits(&self, number: u32) -> bool {
+        self.lines.admits(self.set, number)
+    }
+
+    /// Writes this rank's line of a collective.
+    ///
+    /// # Errors
+    /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that
+    /// does not fit into a line, or why another rank's lines cannot be read.
+    #[inline]
+    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
+        if self.lines.publish(self.set, number, note, payload)? {
+            return Ok(());
+        }
+        self.publish_again(number, note, payload)
+    }
+
+    /// Writes a line like [`publish`](Self::publish), but once the others have been asked how far
+    /// they are.
+    #[cold]
+    fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
+        let (finishing, _) = self.refresh()?;
+        if self.lines.publish(self.set, number, note, payload)? {
+            return Ok(());
+        }
+        Err(Withheld::By(finishing))
+    }
+
+    /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
+    ///
+    /// # Errors
+    /// The cause that `pack` returns, in which case nothing is published; the rank that has not
+    /// finished with what stands in the line, or why another rank's lines cannot be read.
+    pub fn pack(
+        &mut self,
+        number: u32,
+        note: Note,
+        pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Withheld> {
+        let mut finishing = self.rank;
+        if self.lines.line(self.set, number).is_none() {
+            (finishing, _) = self.refresh()?;
+        }
+        pack(self.lines.line(self.set, number).ok_or(Withheld::By(finishing))?)?;
+        self.lines.tell(self.set, number, note);
+        Ok(())
+    }
+
+    /// Returns what `rank` says of a collective that is not finished here; `None` if nothing yet.
+    ///
+    /// # Errors
+    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
+    #[inline]
+    pub fn look(&self, number: u32, rank: u32) -> Result<Option<Notice<'_>>, Cause> {
+        self.lines.look(self.set, number, self.peer(rank)?)
+    }
+
+    /// This rank has nothing more to do in a collective.
+    #[inline]
+    pub fn finish(&mut self, number: u32) {
+        self.lines.finish(self.set, number);
+    }
+
+    /// Gives the stream of chunks to a collective: its next position. `None` while another of this
+    /// rank has it.
+    pub fn take_chunks(&mut self, number: u32) -> Option<u32> {
+        self.lines.take_chunks(self.set, number)
+    }
+
+    /// The collective that has the stream uses `len` positions from `first` on.
+    pub fn run(&mut self, first: u32, len: u32) {
+        self.lines.run(self.set, first, len);
+    }
+
+    /// This rank's chunk at `position`, to be filled.
+    ///
+    /// # Errors
+    /// The rank that is not done with what stands in it, or why another rank's lines cannot be
+    /// read.
+    pub fn fill(&mut self, position: u32) -> Result<&mut [u8], Withheld> {
+        let mut reading = self.rank;
+        if self.lines.fill(self.set, position).is_none() {
+            (_, reading) = self.refresh()?;
+        }
+        self.lines.fill(self.set, position).ok_or(Withheld::By(reading))
+    }
+
+    /// Publishes this rank's chunks up to and with `position`.
+    pub fn filled(&mut self, position: u32) {
+        self.lines.filled(self.set, position);
+    }
+
+    /// The chunk of `rank` at `position`; `None` if it is not filled yet.
+    ///
+    /// # Errors
+    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
+    #[inline]
+    pub fn chunk(&self, position: u32, rank: u32) -> Result<Option<&[u8]>, Cause> {
+        self.lines.chunk(self.set, position, self.peer(rank)?)
+    }
+
+    /// Records that this rank is done with all ranks' chunks up to and with `position`.
+    pub fn done(&mut self, position: u32) {
+        self.lines.done(self.set, position);
+    }
+
+    #[inline]
+    fn peer(&self, rank: u32) -> Result<PeerId, Cause> {
+        let out = Cause::RankOutOfRange { rank, size: self.row.size() };
+        self.row.peer(rank, self.pieces).ok_or(out)
+    }
+
+    /// Looks how far the others have come: which of them has finished the fewest collectives, and
+    /// which is done with the fewest positions.
+    #[cold]
+    fn refresh(&mut self) -> Result<(u32, u32), Withheld> {
+        let mut last = None;
+        for rank in (0..self.row.size()).filter(|rank| *rank != self.rank) {
+            let found = self.peer(rank).and_then(|peer| self.lines.progress(self.set, peer));
+            let theirs = found.map_err(|cause| Withheld::For(cause, Some(rank)))?;
+            let (least, finishing, reading) = last.get_or_insert((theirs, rank, rank));
+            if is_earlier(theirs.finished, least.finished) {
+                (least.finished, *finishing) = (theirs.finished, rank);
+            }
+            if is_earlier(theirs.done, least.done) {
+                (least.done, *reading) = (theirs.done, rank);
+            }
+        }
+        let (least, finishing, reading) = last.ok_or(Cause::Stale)?;
+        self.lines.clear(self.set, least);
+        Ok((finishing, reading))
+    }
+}
+
+/// The set of a communicator, if there are so many.
+fn set_of(comm: &Comm, sets: u32) -> Option<u32> {
+    // World has slot 0 and self, which needs none, slot 1.
+    let set = if comm.slot() == 0 { 0 } else { comm.slot().checked_sub(1)? };
+    if set < sets && (set > 0 || comm.slot() == 0) { Some(set) } else { None }
+}
+
+/// Finds out whether a communicator can have control slots.
+#[cold]
+#[inline(never)]
+fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Result<(), Cause> {
+    let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
+    let mut others = (0..row.size()).filter(|rank| *rank != comm.rank().0);
+    let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| lines.reach(peer).is_ok());
+    let lining = match set_of(comm, lines.shape().sets) {
+        // First of all: it also says what messages cost.
+        _ if !others.all(reached) => Lining::Elsewhere,
+        None => Lining::NoSet,
+        Some(_) => Lining::Joined,
+    };
+    comms.row_mut(comm).map(|row| row.lining = lining)
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// The control slots of a communicator, for those who implement collectives.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node;
+    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
+    #[inline]
+    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+        self.lines_beside(comm).map(|(lines, _)| lines)
+    }
+
+    /// The control slots of a communicator, and the platform, by which a wait for what others write
+    /// there rests.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`lines`](Self::lines).
+    #[inline(always)]
+    pub fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
+        if !T::HAS_LINES {
+            return Err(Cause::Unsupported);
+        }
+        let lines = self.transport.lines().ok_or(Cause::Unsupported)?;
+        let comms = &mut self.engine.comms;
+        if comms.row(comm.context()).is_some_and(|row| row.lining == Lining::Unknown) {
+            join(comms, lines, comm)?;
+        }
+        let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
+        if row.is_inter() {
+            return Err(Cause::Intercommunicator);
+        }
+        let set = match row.lining {
+            Lining::Joined => set_of(comm, u32::MAX).unwrap_or(u32::MAX),
+            Lining::NoSet => return Err(Cause::Full(Resource::ControlLines)),
+            _ => return Err(Cause::Unreachable),
+        };
+        lines.open(set, comm.user().context())?;
+        let lines = Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set };
+        Ok((lines, &mut self.platform))
+    }
+
+    /// Gives a new communicator its set, so that a rank whose set is not of it any more has left
+    /// it.
+    pub(crate) fn open_lines(&mut self, comm: &Comm) {
+        if !T::HAS_LINES {
+            return;
+        }
+        if let Some(lines) = self.transport.lines()
+            && let Some(set) = set_of(comm, lines.shape().sets)
+        {
+            // Whether there is such a set is known.
+            let _ = lines.open(set, comm.user().context());
+        }
+    }
+
+    /// Returns true if all ranks have finished what this one has finished by control slots of a
+    /// communicator: no rank reads its lines then.
+    pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
+        if !T::HAS_LINES {
+            return true;
+        }
+        let (Some(lines), comms) = (self.transport.lines(), &self.engine.comms) else { return true };
+        let Some(row) = comms.row(comm.context()).filter(|row| row.lining == Lining::Joined) else {
+            return true;
+        };
+        let (Some(set), me) = (set_of(comm, u32::MAX), self.engine.me) else { return true };
+        let Ok(own) = lines.progress(set, me) else { return true };
+        let mut peers = (0..row.size()).filter_map(|rank| row.peer(rank, comms.pieces));
+        let is_behind = |theirs: Progress| is_earlier(theirs.finished, own.finished);
+        // Whose lines cannot be read any more reads none.
+        !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
+    }
+
+    /// Leaves out the number of a collective of which this rank had no message, but others may
+    /// have.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
+    #[cfg(not(feature = "compact"))]
+    pub fn skip_collective(&mut self, comm: &Comm) -> Result<(), Cause> {
+        self.engine.comms.next_collective(comm, false).map(drop)
+    }
+
+    /// Gives up all that was begun by lines: its memory is not there any more.
+    pub(crate) fn abandon_lines(&mut self) {
+        if let Some(lines) = self.transport.lines() {
+            lines.abandon();
+        }
+    }
+
+    /// Checks that a rank of a communicator can still write what is waited for.
+    ///
+    /// # Errors
+    /// Why not: it has left, or is lost.
+    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+        let peer = self.engine.comms.peer(comm, rank)?;
+        self.engine.presence(peer)
+    }
+}
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// The control slots of a communicator: see [`Endpoint::lines`].
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`Endpoint::lines`].
+    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+        self.within.endpoint.lines(comm)
+    }
+
+    /// Starts the next collective by control slots of a communicator: its number. One that is not
+    /// finished when the scope ends is given up then.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
+    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
+    /// [`Endpoint::lines`].
+    pub fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
+        self.go_on_by_lines();
+        Ok(self.lines(comm)?.begin())
+    }
+
+    /// Has the end of this scope give up what was begun by control slots before it, too, unless it
+    /// is finished then.
+    pub fn go_on_by_lines(&mut self) {
+        self.lined = true;
+    }
+
+    /// Checks that a rank can still write: see [`Endpoint::is_there`].
+    ///
+    /// # Errors
+    /// The reason why it cannot: it has left, or is lost.
+    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+        self.within.endpoint.is_there(comm, rank)
+    }
+
+    /// Lets `work` read and write a byte range of lent memory beside the control slots of a
+    /// communicator.
+    ///
+    /// # Errors
+    /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
+    /// range outside, what `work` returns; the rest as [`Endpoint::lines`].
+    #[inline]
+    pub fn at_lines<R>(
+        &mut self,
+        comm: &Comm,
+        (loan, range): (Loan<'scope>, Range<usize>),
+        work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
+    ) -> Result<R, Cause> {
+        let buffer = part(loan.into(), range)?;
+        if self.in_use(buffer, true) {
+            return Err(Cause::Busy);
+        }
+        let mut lines = self.within.endpoint.lines(comm)?;
+        buffer.change(|bytes| work(&mut lines, bytes))
+    }
+
+    /// Waits like [`wait_until`](Self::wait_until), but for what other ranks write to memory:
+    /// `check` is asked much more often than the endpoint is polled. The activity is asked for when
+    /// it is needed. So many `looks` have found nothing before.
+    ///
+    /// # Errors
+    /// The failure that `check` returns; [`Cause::TimedOut`] after the scope's deadline.
+    pub fn watch_until<R>(
+        &mut self,
+        looks: u32,
+        activity: impl Fn() -> Activity,
+        mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
+    ) -> Result<R, Error> {
+        let mut turns = Turns::after(looks);
+        loop {
+            if let Some(found) = check(self).transpose() {
+                self.within.end(&mut turns);
+                return found;
+            }
+            let turned = self.within.turn_beside(&mut turns, &|_| activity());
+            turned.map_err(|elapsed_ns| self.missed(&activity(), elapsed_ns))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_told_by_the_slot() {
+        let comm = |slot| crate::tables::comm::tests::in_slot(slot);
+        let sets: std::vec::Vec<_> = (0..6).map(|slot| set_of(&comm(slot), 4)).collect();
+        assert_eq!(sets, [Some(0), None, Some(1), Some(2), Some(3), None]);
+    }
+}

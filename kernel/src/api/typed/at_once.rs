@@ -1,0 +1,157 @@
+//! The fast paths of typed messages: of elements that lie in one piece, in the form of both sides,
+//! which is what most are. See [`fast_path`](crate::engine::fast_path).
+
+use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
+use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::{Header, Label};
+
+use super::layout::NO_TYPES;
+use super::{Elements, ElementsMut, Place};
+use crate::api::call::Call;
+use crate::api::deadlines::Within;
+use crate::api::endpoint::Endpoint;
+use crate::counters::count;
+use crate::datatype::{Committed, Form};
+use crate::engine::delivery::key;
+use crate::engine::fast_path::Awaited;
+use crate::engine::state::{Engine, Target};
+use crate::error::Failed;
+use crate::memory::buffer::Buffer;
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
+use crate::tables::comm::Comm;
+use crate::tables::request::{Key, State};
+
+/// Elements in one piece of memory, and the signature of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    datatype: Committed,
+    signature: u32,
+}
+
+impl Plain {
+    const fn label(&self) -> Label {
+        Label::signed(self.signature)
+    }
+}
+
+impl Engine<'_> {
+    /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
+    #[inline]
+    fn plain(&self, memory: Buffer, place: &Place) -> Option<(Plain, Buffer)> {
+        let &Place { origin: 0, count, datatype } = place else { return None };
+        let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
+        Some((Plain { datatype, signature }, memory.part(0..len)?))
+    }
+
+    /// Sends like [`sent_at_once`](Self::sent_at_once), but with the signature.
+    #[inline]
+    fn elements_sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        target: &Target,
+        (elements, buffer): (Plain, Buffer),
+    ) -> bool {
+        let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
+        form == Some(Form::Native)
+            && self.sent_to_at_once(transport, target, buffer, Some(elements.signature))
+    }
+
+    /// Takes a message like [`taken_at_once`](Self::taken_at_once), but of elements for the typed
+    /// receive that waits.
+    #[inline]
+    pub(crate) fn elements_taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        match self.awaited {
+            Awaited::Waits { key, peer, buffer, elements: Some(elements) } if peer == from => {
+                self.take_elements(from, message, &key, (elements, buffer))
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(never)]
+    fn take_elements(
+        &mut self,
+        from: PeerId,
+        message: &[u8],
+        wanted: &Key,
+        (elements, buffer): (Plain, Buffer),
+    ) -> bool {
+        let Some((header, signature, payload)) = Header::parse_signed(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        let in_block = payload.len() > INLINE_BYTES;
+        let is_meant =
+            *wanted == key(&header) && payload.len() == buffer.len() && signature == elements.signature;
+        let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
+        if !is_meant
+            || is_too_long
+            || Form::from_peer(peer.order, peer.words) != Form::Native
+            || !peer.is_next(&header, in_block)
+            || !buffer.write_all(payload)
+        {
+            return false;
+        }
+        self.awaited = Awaited::Here(payload.len() as u64);
+        let due = peer.passed_on(&header, in_block);
+        count(&mut self.counters.messages_received);
+        self.counters.bytes_received += payload.len() as u64;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// A request for the receive that waited.
+    pub(super) fn request_plain(
+        &mut self,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause> {
+        let Plain { datatype, .. } = elements;
+        let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
+        let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
+        let place = Place { origin: 0, count, datatype };
+        self.request_typed(State::Posted, key, peer, key.source, (buffer, &place, (Form::Native, false)))
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something
+    /// is, and nothing has changed.
+    pub(super) fn send_plain_at_once(
+        &mut self,
+        comm: &Comm,
+        data: &Elements,
+        to: Rank,
+        tag: Tag,
+    ) -> Option<Status> {
+        let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
+        let elements = self.engine.plain(*memory, place)?;
+        let target = self.engine.target(comm, to, tag).ok()?;
+        let sent = self.engine.elements_sent_at_once(&mut self.transport, &target, elements);
+        sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and
+    /// nothing has changed.
+    pub(super) fn recv_plain(
+        &mut self,
+        comm: &Comm,
+        into: &ElementsMut,
+        from: Source,
+        tag: TagMatch,
+    ) -> Option<Result<Status, Failed>> {
+        let engine = &self.endpoint.engine;
+        let (elements, buffer) = engine.plain(into.memory, &into.place)?;
+        let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
+        if let Some(peer) = peer
+            && self.endpoint.engine.awaits(pattern, peer, buffer, Some(elements))
+        {
+            return self.await_message(peer, Call::recv(Operation::Recv, comm, from, tag));
+        }
+        self.endpoint.engine.kept_at_once(&pattern, buffer, elements.label()).map(Ok)
+    }
+}

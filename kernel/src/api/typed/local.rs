@@ -1,0 +1,66 @@
+//! Typed data that takes no message: measured, and copied from one place of a process to another.
+
+use aldis_hal::{Cause, Platform, Transport};
+
+use super::layout::NO_TYPES;
+use super::{Elements, ElementsMut, OfScope, Typed, TypedMut};
+use crate::api::scope::Scope;
+use crate::datatype::Form;
+
+/// Bytes that are on their way at a time, on the stack.
+const PIECE_BYTES: usize = 512;
+
+impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+    /// Bytes that typed data have, as the status of their receive tells them: without what is
+    /// between them.
+    ///
+    /// # Errors
+    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
+    /// type that was freed, [`Cause::TooSmall`] if no types are attached.
+    pub fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
+        let engine = &mut self.within.endpoint.engine;
+        let (_, bytes) = engine.lay_out(data.data.memory, &data.data.place, (Form::Native, false))?;
+        Ok(bytes as u64)
+    }
+
+    /// Copies typed data to where data of the same signature are; the two must not overlap. What a
+    /// message to oneself does, if nothing else is received there.
+    ///
+    /// # Errors
+    /// [`Cause::LengthMismatch`] (in bytes) if there are more or fewer,
+    /// [`Cause::SignatureMismatch`] if they are others; [`Cause::Busy`] if a request of this scope
+    /// is using the memory to be written, or receiving into that to be read; the rest as
+    /// [`typed_bytes`](Self::typed_bytes).
+    pub fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
+        &mut self,
+        into: &TypedMut<'scope, I>,
+        from: &Typed<'scope, F>,
+    ) -> Result<(), Cause> {
+        self.copy_elements(&into.room, &from.data)
+    }
+
+    fn copy_elements(&mut self, into: &ElementsMut, from: &Elements) -> Result<(), Cause> {
+        let (engine, native) = (&mut self.within.endpoint.engine, Form::Native);
+        let (mut source, len) = engine.lay_out(from.memory, &from.place, (native, false))?;
+        let (mut target, room) = engine.lay_out(into.memory, &into.place, (native, false))?;
+        if len != room {
+            return Err(Cause::LengthMismatch { left: len as u64, right: room as u64 });
+        }
+        if self.in_use(target.memory(), true) || self.in_use(source.memory(), false) {
+            return Err(Cause::Busy);
+        }
+        let engine = &mut self.within.endpoint.engine;
+        let types = &engine.conversion.as_ref().ok_or(NO_TYPES)?.types;
+        let label = source.label(types, len as u64);
+        if let Some(differs) = target.judge(types, native, len as u64, &label) {
+            return Err(differs);
+        }
+        let mut piece = [0; PIECE_BYTES];
+        for start in (0..len).step_by(PIECE_BYTES) {
+            let piece = piece.get_mut(..PIECE_BYTES.min(len.saturating_sub(start))).unwrap_or_default();
+            source.pack(types, start as u64, piece)?;
+            target.unpack(types, native, start as u64, piece, false)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,58 @@
+//! In an image that is to be small there are no fast paths of typed messages: the functions of
+//! `at_once.rs`, which do nothing here.
+
+use aldis_hal::{Cause, Handle, PeerId, Platform, Transport};
+
+use super::{Elements, ElementsMut};
+use crate::api::deadlines::Within;
+use crate::api::endpoint::Endpoint;
+use crate::engine::state::Engine;
+use crate::error::Failed;
+use crate::memory::buffer::Buffer;
+use crate::rank::{Rank, Source, Status, Tag, TagMatch};
+use crate::tables::comm::Comm;
+use crate::tables::request::Key;
+
+/// There are none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plain {}
+
+impl Engine<'_> {
+    pub(crate) const fn elements_taken_at_once(&self, _from: PeerId, _message: &[u8]) -> bool {
+        false
+    }
+
+    pub(super) const fn request_plain(
+        &self,
+        _key: Key,
+        _peer: PeerId,
+        _buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause> {
+        match elements {}
+    }
+}
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    pub(super) const fn send_plain_at_once(
+        &self,
+        _comm: &Comm,
+        _data: &Elements,
+        _to: Rank,
+        _tag: Tag,
+    ) -> Option<Status> {
+        None
+    }
+}
+
+impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
+    pub(super) const fn recv_plain(
+        &self,
+        _comm: &Comm,
+        _into: &ElementsMut,
+        _from: Source,
+        _tag: TagMatch,
+    ) -> Option<Result<Status, Failed>> {
+        None
+    }
+}

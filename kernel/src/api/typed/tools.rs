@@ -1,0 +1,219 @@
+//! The table of functions through which the engine works with types, and the engine's own side of
+//! it.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, PeerId};
+use aldis_protocols::header::{Finish, Header, Label};
+use aldis_protocols::reliable::crc32c;
+
+use super::{Fragment, Piece, Plain};
+use crate::datatype::Types;
+use crate::engine::send_queue::{Injected, Turn, Wire};
+use crate::engine::state::Engine;
+use crate::memory::buffer::Buffer;
+use crate::tables::request::Key;
+#[cfg(doc)]
+use crate::tables::request::Request;
+
+/// A table of datatypes, and the functions that work with it.
+/// [`attach_types`](crate::Endpoint::attach_types) installs both, and the engine calls these
+/// through the table alone: so firmware that never attaches types does not link the convertor, the
+/// checksum or anything else that is for typed messages.
+pub(crate) struct Conversion<'s> {
+    pub(crate) types: Types<'s>,
+    pub(super) tools: &'static dyn Tools,
+}
+
+/// The functions by which the engine works with types.
+pub(crate) trait Tools: Sync {
+    /// Sends like [`Engine::inject`], but the typed send in slot `own`.
+    fn inject(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause>;
+
+    /// Sends a fragment of the typed send in slot `index`.
+    fn send_fragment(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment: Fragment,
+    ) -> Turn;
+
+    /// Returns the label in the finish of the send in slot `index`.
+    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
+
+    /// A whole message with a label has arrived.
+    fn take_labelled(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        header: &Header,
+        label: &Label,
+        payload: &[u8],
+    ) -> Result<(), Malformed>;
+
+    /// Bytes that the receive in slot `index` has room for, of a message of its peer.
+    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64;
+
+    /// Puts a piece of a message where the types of the receive in slot `index` say.
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+
+    /// A receive for elements in one piece, which is to be posted.
+    fn request(
+        &self,
+        engine: &mut Engine<'_>,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause>;
+
+    /// Returns true if the partitioned request in slot `index` uses a part of the user's memory.
+    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
+
+    /// The checksum of bytes.
+    fn checksum(&self, bytes: &[u8]) -> u32;
+
+    /// The receive in slot `index` has all it can take of a message of `length` bytes with that
+    /// label.
+    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
+}
+
+/// The one table of functions there is.
+pub(super) struct Convert;
+
+impl Tools for Convert {
+    fn inject(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause> {
+        engine.inject_typed(wire, id, own)
+    }
+
+    fn send_fragment(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment: Fragment,
+    ) -> Turn {
+        engine.send_typed_fragment(wire, id, index, fragment)
+    }
+
+    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label {
+        engine.label_typed(index)
+    }
+
+    fn take_labelled(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        header: &Header,
+        label: &Label,
+        payload: &[u8],
+    ) -> Result<(), Malformed> {
+        engine.take_labelled(from, header, label, payload)
+    }
+
+    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64 {
+        engine.room_typed(index)
+    }
+
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) {
+        engine.unpack_typed(index, piece);
+    }
+
+    fn request(
+        &self,
+        engine: &mut Engine<'_>,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause> {
+        engine.request_plain(key, peer, buffer, elements)
+    }
+
+    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool {
+        engine.typed_channel_uses(index, part, to_be_written)
+    }
+
+    fn checksum(&self, bytes: &[u8]) -> u32 {
+        crc32c(bytes)
+    }
+
+    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label) {
+        engine.received_typed(index, length, label);
+    }
+}
+
+/// Without types there is nothing to do: no request is typed, and labels are not looked at.
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn tools(&self) -> Option<&'static dyn Tools> {
+        self.conversion.as_ref().map(|conversion| conversion.tools)
+    }
+
+    /// The receive in slot `index`, which is not of plain memory, gets a whole message without a
+    /// label.
+    #[cold]
+    pub(crate) fn take_unpacked(&mut self, index: u32, payload: &[u8]) {
+        self.unpack_piece(index, &Piece::whole(payload, &Label::NONE));
+        self.received(index, payload.len() as u64, &Label::NONE);
+    }
+
+    /// Unpacks the whole message, like [`unpack_piece`](Self::unpack_piece).
+    #[cold]
+    pub(crate) fn unpack(&mut self, slot: Option<Handle>, payload: &[u8], label: &Label) {
+        if let Some(handle) = slot {
+            self.unpack_piece(handle.slot, &Piece::whole(payload, label));
+        }
+    }
+
+    /// See [`Tools::unpack`].
+    #[cold]
+    pub(crate) fn unpack_piece(&mut self, index: u32, piece: &Piece<'_>) {
+        if let Some(tools) = self.tools() {
+            tools.unpack(self, index, piece);
+        }
+    }
+
+    /// See [`Tools::received`].
+    #[inline(never)]
+    pub(crate) fn received(&mut self, index: u32, length: u64, label: &Label) {
+        match self.tools() {
+            Some(tools) => tools.received(self, index, length, label),
+            None => self.received_all(index, length),
+        }
+    }
+
+    /// See [`Request::uses`].
+    pub(crate) fn uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
+        let (tools, channels) = (self.tools(), self.channels);
+        match (self.requests.at(index), tools) {
+            (Some(request), Some(tools)) if request.is_typed_channel() => {
+                tools.channel_uses(self, index, part, to_be_written)
+            }
+            (Some(request), _) => request.uses(part, to_be_written, channels),
+            (None, _) => false,
+        }
+    }
+
+    /// See [`Tools::label`].
+    pub(crate) fn label(&mut self, index: u32, status: Finish) -> Label {
+        match self.tools() {
+            Some(tools) if status == Finish::Complete => tools.label(self, index),
+            _ => Label::NONE,
+        }
+    }
+}

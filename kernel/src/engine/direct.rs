@@ -1,0 +1,446 @@
+//! Memory of the user in the hands of the transport: read by the peer that it is announced to,
+//! gathered from, or filled.
+//!
+//! One rule makes it sound. A request whose memory the transport may touch has a *region* of it,
+//! and the region is taken back ([`Transport::deregister`]) before the memory is let go: when the
+//! request is over, before its owner can learn of it ([`State::Closing`]), and when its owner lets
+//! go of it, at once. All that is for transports that are [`DIRECT`](Transport::DIRECT); for any
+//! other, nothing of it is compiled.
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::memory::{Access, Gather};
+use aldis_hal::transport::Remote;
+use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Platform, Post, Refusal, RegionId, Token, Transport};
+use aldis_protocols::LENDS;
+use aldis_protocols::header::{
+    DATA_HEADER_BYTES, DataHead, Header, KEY_BYTES, Kind, Label, MemoryKey, clear_to_send, exposed,
+};
+use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
+
+use crate::api::endpoint::Endpoint;
+use crate::counters::count;
+use crate::engine::send_queue::{Injected, Turn, post};
+use crate::engine::state::Engine;
+use crate::memory::buffer::Buffer;
+use crate::rank::Mode;
+use crate::tables::list::List;
+use crate::tables::peer::Presence;
+use crate::tables::request::{Key, Machine, NO_REGION, Queue, State};
+
+mod write;
+
+impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+    /// Lets go of the memory of the request behind `handle`, whatever it is doing: see
+    /// [`Engine::abandon`].
+    #[inline]
+    pub(crate) fn abandon(&mut self, handle: Handle) {
+        if lends::<T>() {
+            self.engine.take_back(&mut self.transport, handle);
+        }
+        self.engine.abandon(handle);
+    }
+}
+
+/// Returns true if there is code for memory in the transport's hands.
+pub(crate) const fn lends<T: Transport>() -> bool {
+    LENDS && T::DIRECT
+}
+
+/// Regions.
+impl Engine<'_> {
+    /// Takes the memory of the requests that are over back from the transport; they are complete
+    /// then.
+    #[inline]
+    pub(crate) fn close_regions<T: Transport>(&mut self, transport: &mut T) {
+        if lends::<T>() && !self.closing.is_empty() {
+            self.close_all(transport);
+        }
+    }
+
+    #[inline(never)]
+    fn close_all<T: Transport>(&mut self, transport: &mut T) {
+        while let Some(index) = self.closing.front() {
+            self.closing.remove(&mut self.requests, index);
+            let Some(request) = self.requests.at(index) else { return };
+            let cause = request.cause;
+            close(transport, core::mem::replace(&mut request.region, NO_REGION));
+            self.complete(index, cause);
+        }
+    }
+
+    /// Takes the memory of one request back, now.
+    fn take_back<T: Transport>(&mut self, transport: &mut T, handle: Handle) {
+        let Some(request) = self.requests.get(handle) else { return };
+        if request.region == NO_REGION {
+            return;
+        }
+        close(transport, core::mem::replace(&mut request.region, NO_REGION));
+        if request.state == State::Closing {
+            request.state = State::Complete;
+            List::<Queue>::remove(&mut self.closing, &mut self.requests, handle.slot);
+        }
+    }
+
+    /// Returns true if the transport has memory of a request's.
+    pub(crate) fn has_lent(&mut self) -> bool {
+        (0..self.requests.used_end())
+            .any(|index| self.requests.at(index).is_some_and(|request| request.region != NO_REGION))
+    }
+
+    /// The region of the memory of the request in slot `index`, as much of it as the message has,
+    /// registered for its peer if it is not yet. `None` if it cannot be: the table is full, or it
+    /// is no memory that stays where it is.
+    fn lend<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        access: Access,
+    ) -> Option<RegionId> {
+        let request = self.requests.at(index)?;
+        if request.region == NO_REGION {
+            if !lends::<T>() || !request.may_be_lent() {
+                return None;
+            }
+            // Pages beyond the message need not be locked.
+            request.region = request.buffer.register(transport, id, request.length, access)?;
+        }
+        Some(request.region)
+    }
+}
+
+fn close<T: Transport>(transport: &mut T, region: RegionId) {
+    // One that the transport does not know any more is one that it does not touch.
+    let _ = transport.deregister(region);
+}
+
+/// Returns the capabilities by which `peer` is reached, if they have one of the features.
+fn caps_with<T: Transport>(transport: &T, peer: PeerId, features: Features) -> Option<&Caps> {
+    transport.reach(peer).ok().filter(|caps| lends::<T>() && caps.features.intersects(features))
+}
+
+/// The sender.
+impl Engine<'_> {
+    /// Returns true if the send in slot `index` is to be announced with a key by which its data can
+    /// be read.
+    #[inline]
+    pub(crate) fn is_exposed<T: Transport>(&mut self, transport: &T, id: PeerId, index: u32) -> bool {
+        if !lends::<T>() {
+            return false;
+        }
+        let (Some(peer), Some(request)) = (self.peers.get(id.index()), self.requests.at(index)) else {
+            return false;
+        };
+        let (len, memory) = (request.buffer.len() as u64, request.buffer.memory());
+        let is_mapped = |memory| peer.thresholds.is_mapped(len) && transport.is_mapped(id, memory);
+        request.may_be_lent() && (peer.thresholds.is_read(len) || memory.is_some_and(is_mapped))
+    }
+
+    /// Announces the send behind `own` with such a key; without one if its memory cannot be
+    /// registered.
+    pub(crate) fn expose<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause> {
+        let Some(request) = self.requests.get(own) else { return Err(Cause::Stale) };
+        let (key, len) = (request.key, request.buffer.len());
+        let Some(read_key) = self.read_key(transport, id, own.slot) else {
+            count(&mut self.counters.unread);
+            return self.announce(transport, id, Kind::Announce, key, len, own);
+        };
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        if peer.envelopes_out.available() == 0 {
+            count(&mut self.counters.credit_stalls);
+            return Ok(Injected::NoCredit);
+        }
+        let header = self.header(peer, Kind::Expose, key, peer.sequence_out, len as u64);
+        let post = post(transport, id, &header.emit(), &exposed(own, read_key));
+        self.injected(id, Kind::Announce, false, len, post)
+    }
+
+    fn read_key<T: Transport>(&mut self, transport: &mut T, id: PeerId, index: u32) -> Option<MemoryKey> {
+        self.key(transport, id, index, Access::LOCAL_READ | Access::REMOTE_READ)
+    }
+
+    /// The key to the memory of the request in slot `index`, for its peer.
+    fn key<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        access: Access,
+    ) -> Option<MemoryKey> {
+        let region = self.lend(transport, id, index, access)?;
+        let mut key = [0; KEY_BYTES];
+        transport.pack_key(region, &mut key).is_ok_and(|len| len > 0).then_some(key)
+    }
+
+    /// The receiver has read what it wants of one of our messages.
+    pub(crate) fn take_read(&mut self, from: PeerId, sender: Handle, late: bool) -> Result<(), Malformed> {
+        let Some(request) = self.requests.get(sender) else { return Err(Malformed::Control) };
+        let Machine::Send(machine) = &mut request.machine else { return Err(Malformed::Control) };
+        if request.peer != from || request.state != State::Sending || request.mode == Mode::Polled {
+            return Err(Malformed::Control);
+        }
+        machine.read()?;
+        if late && request.mode == Mode::Ready {
+            request.cause = Some(Cause::NotReady);
+        }
+        let (length, cause) = (request.length, request.cause);
+        self.counters.bytes_sent += length;
+        self.complete(sender.slot, cause);
+        Ok(())
+    }
+
+    /// The largest fragment of the send in slot `index` that can be gathered from its memory, in
+    /// bytes.
+    #[inline]
+    pub(crate) fn gathered_max<T: Transport>(
+        &mut self,
+        transport: &T,
+        id: PeerId,
+        index: u32,
+    ) -> Option<u32> {
+        let caps = caps_with(transport, id, Features::ZCOPY)?;
+        let most = caps.limits.zcopy_bytes_max.min(u64::from(u32::MAX));
+        let payload = (most as u32).checked_sub(DATA_HEADER_BYTES as u32)?;
+        self.requests.at(index).filter(|request| request.may_be_lent() && payload > 0).map(|_| payload)
+    }
+
+    /// Sends a fragment straight from the memory of the send in slot `index`. `None` if that cannot
+    /// be registered.
+    pub(crate) fn gather_fragment<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        (receiver, offset, len): (Handle, u64, u32),
+    ) -> Option<Turn> {
+        let region = self.lend(transport, id, index, Access::LOCAL_READ)?;
+        let own = self.requests.handle(index)?;
+        let peer = self.peers.get(id.index())?;
+        let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
+        let piece = Gather { region, offset: usize::try_from(offset).ok()?, len: len as usize };
+        let post = transport.zcopy(id, &header.emit_data(receiver, offset), &[piece], Token(own));
+        let sent = match post {
+            Post::Done | Post::Queued => Ok(()),
+            Post::Again(why) => Err(Refusal::Again(why)),
+            Post::Never(cause) => Err(Refusal::Never(cause)),
+        };
+        let turn = self.sent_fragment(id, index, len, sent);
+        if post == Post::Queued
+            && let Some(Machine::Send(sender)) = self.requests.at(index).map(|request| &mut request.machine)
+        {
+            sender.in_flight();
+        }
+        Some(turn)
+    }
+}
+
+/// The receiver.
+impl Engine<'_> {
+    /// Takes one step of a receive that reads its message.
+    #[inline]
+    pub(crate) fn step_reader<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        reader: &Reader,
+    ) -> Turn {
+        let most = caps_with(transport, id, Features::GET | Features::MAPPABLE)
+            .map_or(0, |caps| caps.limits.direct_bytes_max);
+        match reader.step(most) {
+            ReaderStep::Read { .. } if self.holds(index) => Turn::Idle,
+            ReaderStep::Read { key, offset, len } if most > 0 => {
+                self.read(transport, id, index, key, (offset, len))
+            }
+            ReaderStep::Read { .. } => self.ask_instead(index),
+            ReaderStep::Tell { sender } => self.tell_read(transport, id, index, sender, reader),
+            ReaderStep::Wait => Turn::Idle,
+        }
+    }
+
+    /// Leaves the message of the receive in slot `index` where it is, to be looked at there; false
+    /// if the receive is not one that does so.
+    fn holds(&mut self, index: u32) -> bool {
+        let Some(request) = self.requests.at(index).filter(|request| request.mode == Mode::Viewed) else {
+            return false;
+        };
+        if let Machine::Read(reader) = &mut request.machine {
+            reader.hold();
+        }
+        true
+    }
+
+    fn read<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        key: MemoryKey,
+        (offset, len): (u64, u32),
+    ) -> Turn {
+        let region = self.lend(transport, id, index, Access::LOCAL_WRITE);
+        let (Some(region), Ok(place), Some(own)) =
+            (region, usize::try_from(offset), self.requests.handle(index))
+        else {
+            return self.ask_instead(index);
+        };
+        let local = Gather { region, offset: place, len: len as usize };
+        let post = transport.get(id, local, Remote { key: &key, offset }, Token(own));
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let Machine::Read(reader) = &mut request.machine else { return Turn::Idle };
+        match post {
+            Post::Done => {
+                reader.posted(len);
+                reader.arrived();
+                self.counters.bytes_received += u64::from(len);
+            }
+            Post::Queued => reader.posted(len),
+            Post::Never(Cause::Stale) => reader.withdraw(),
+            Post::Never(_) => return self.ask_instead(index),
+            Post::Again(_) => {
+                count(&mut self.counters.retries);
+                return Turn::Stuck;
+            }
+        }
+        Turn::Sent
+    }
+
+    /// Asks the sender for data that cannot be read.
+    fn ask_instead(&mut self, index: u32) -> Turn {
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        if let Machine::Read(reader) = request.machine {
+            request.machine = Machine::Recv(reader.ask_instead());
+            count(&mut self.counters.unread);
+        }
+        Turn::Sent
+    }
+
+    /// Tells the sender that nothing more is wanted, and is over.
+    fn tell_read<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        sender: Handle,
+        reader: &Reader,
+    ) -> Turn {
+        let (Some(own), Some(request)) = (self.requests.handle(index), self.requests.at(index)) else {
+            return Turn::Idle;
+        };
+        let (late, length, here) = (request.late, request.length, reader.bytes_read());
+        let says = (Key { tag: u32::from(late) | 1 << 2, ..Key::NONE }, here);
+        let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, here));
+        if let Turn::Sent = turn {
+            self.disown(index);
+            if reader.is_withdrawn() {
+                self.complete(index, Some(Cause::Withdrawn));
+            } else {
+                count(&mut self.counters.reads);
+                self.received(index, length, &Label::NONE);
+            }
+        }
+        turn
+    }
+
+    /// Returns where the `length` bytes of the fragment that begins with `head` belong; `None` if
+    /// it is to be delivered whole.
+    pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<Buffer> {
+        let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
+        let peer = self.peers.get(from.index())?;
+        let is_there = header.epoch == peer.epoch && matches!(peer.presence, Presence::Connected);
+        let request = self.requests.get(receiver).filter(|_| is_there && header.length == length as u64)?;
+        let Machine::Recv(mut machine) = request.machine else { return None };
+        let is_whole = request.mode != Mode::Polled && !request.buffer.is_scattered();
+        if request.peer != from || request.state != State::Receiving || !is_whole {
+            return None;
+        }
+        let start = usize::try_from(machine.data(offset, header.length).ok()?).ok()?;
+        request.buffer.part(start..start.checked_add(length)?)
+    }
+
+    /// A fragment has been put where it belongs, or nowhere if its receive has been let go of
+    /// meanwhile.
+    pub(crate) fn take_landed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
+        let DataHead { header, receiver, offset } = DataHead::parse(head)?;
+        if !self.hear_credits(from, &header)? {
+            return Ok(());
+        }
+        let Some(request) = self.requests.get(receiver) else {
+            count(&mut self.counters.stale_handles);
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                machine.data(offset, header.length)?;
+                self.counters.bytes_received += header.length;
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+}
+
+/// Both.
+impl Engine<'_> {
+    /// Accounts for the end of what was queued with `token`.
+    pub(crate) fn moved(&mut self, Token(handle): Token, result: Result<(), Cause>) {
+        let Some(request) = self.requests.get(handle) else {
+            count(&mut self.counters.stale_handles);
+            return;
+        };
+        match (&mut request.machine, request.state) {
+            (Machine::Read(reader), State::Receiving) if reader.step(1) == ReaderStep::Wait => match result {
+                Ok(()) => {
+                    let before = reader.bytes_read();
+                    reader.arrived();
+                    self.counters.bytes_received += reader.bytes_read().saturating_sub(before);
+                }
+                Err(Cause::Stale) => reader.withdraw(),
+                Err(_) => {
+                    self.ask_instead(handle.slot);
+                }
+            },
+            (Machine::Write(writer), State::Sending) if writer.step(1) == WriterStep::Wait => match result {
+                Ok(()) => {
+                    let before = writer.bytes_written();
+                    writer.arrived();
+                    self.counters.bytes_sent += writer.bytes_written().saturating_sub(before);
+                }
+                Err(_) => self.send_instead(handle.slot),
+            },
+            (Machine::Send(sender), State::Sending) if sender.is_in_flight() => match result {
+                Ok(()) => sender.landed(),
+                Err(cause) => {
+                    let peer = request.peer;
+                    return self.lose(peer, cause);
+                }
+            },
+            // It has been let go of meanwhile.
+            _ => {
+                count(&mut self.counters.stale_handles);
+                return;
+            }
+        }
+        self.owe(handle.slot);
+    }
+
+    /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
+    /// is not connected.
+    pub(crate) fn hear_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
+        let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(false) };
+        if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
+            return self.discard_stale(from).map(|()| false);
+        }
+        let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
+        let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
+        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
+            self.mark(from);
+        }
+        Ok(true)
+    }
+}

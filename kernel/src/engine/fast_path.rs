@@ -1,0 +1,272 @@
+//! The fast paths, which most eager messages take. Each does one step of a message at once if
+//! nothing is unusual, in one function without calls, where no error is made and nothing is copied
+//! twice; if anything is unusual, or wrong, it does nothing, and the general function for the step
+//! finds out what. `cargo xtask bench instructions` counts them.
+
+use aldis_hal::copy::copy;
+use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
+use aldis_protocols::INLINE_BYTES;
+use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
+
+use crate::api::typed::Plain;
+use crate::counters::count;
+use crate::engine::delivery::key;
+use crate::engine::matching::{Envelope, Payload};
+use crate::engine::state::{Engine, Target, status};
+use crate::memory::buffer::Buffer;
+use crate::rank::{Rank, Status, Tag, WILD};
+use crate::tables::comm::{Comm, PARTITIONED};
+use crate::tables::list::List;
+use crate::tables::request::{InScope, Key, State};
+
+/// True if there are fast paths. Without them every message passes the general functions, which do
+/// the same in more steps and take 2 KB less of an image.
+pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
+
+/// The armed receive: the one blocking receive that waits, as long as nothing but its message has
+/// come: it stands in no list and has no slot. Whatever else comes, or is to be sent, posts it
+/// first, so that nothing but this file need know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited {
+    Nobody,
+    /// The receive waits for the message with this key, which `peer` sends.
+    Waits {
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        /// The elements that are to be there, if it is a typed receive.
+        elements: Option<Plain>,
+    },
+    /// A message of so many bytes has come for it.
+    Here(u64),
+    /// The receive has been posted like any other.
+    Posted(Handle),
+}
+
+impl Engine<'_> {
+    /// Sends an eager message at once, if nothing stands in its way: the way of most messages,
+    /// where no error is made. False if something does, and nothing has changed:
+    /// [`send`](Self::send) finds out what it is.
+    #[inline(always)]
+    pub(crate) fn sent_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        comm: &Comm,
+        rank: Rank,
+        tag: Tag,
+        buffer: Buffer,
+    ) -> bool {
+        if !ARE_THERE {
+            return false;
+        }
+        match self.target(comm, rank, tag) {
+            Ok(target) => self.sent_to_at_once(transport, &target, buffer, None),
+            Err(_) => false,
+        }
+    }
+
+    /// Sends an eager message at once to its target, with the signature of its elements if it is
+    /// typed, under the rules of [`sent_at_once`](Self::sent_at_once).
+    #[inline(always)]
+    pub(crate) fn sent_to_at_once<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        &Target { peer: id, key, .. }: &Target,
+        buffer: Buffer,
+        signature: Option<u32>,
+    ) -> bool {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return false };
+        let length = buffer.len() as u64;
+        let Some(in_block) = peer.takes_at_once(length) else { return false };
+        let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
+        let header = signature.map_or(header, |signature| header.signed(signature)).emit();
+        let sent = if length < u64::from(peer.thresholds.short_end) {
+            matches!(transport.short(id, &header, buffer.bytes()), Post::Done | Post::Queued)
+        } else {
+            packed(transport, id, &header, buffer.bytes())
+        };
+        if !sent {
+            return false;
+        }
+        peer.gone_at_once(in_block);
+        count(&mut self.counters.messages_sent);
+        self.counters.bytes_sent += length;
+        true
+    }
+
+    /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is
+    /// there, and a slot free; it is `kept` then.
+    #[inline(always)]
+    pub(crate) fn post_at_once(
+        &mut self,
+        pattern: Key,
+        peer: Option<PeerId>,
+        buffer: Buffer,
+        kept: &mut List<InScope>,
+    ) -> Option<Handle> {
+        if !ARE_THERE {
+            return None;
+        }
+        let may_come = match peer {
+            Some(peer) => self.presence(peer).is_ok(),
+            None => !self.bereft,
+        };
+        if !may_come || self.matcher.unexpected() > 0 || self.overflowing || self.probing != Handle::default()
+        {
+            return None;
+        }
+        let (handle, request) = self.requests.take()?;
+        request.start(State::Posted, pattern, peer.unwrap_or_default(), pattern.source, buffer);
+        let in_bin = self.matcher.join(handle.slot, request, &pattern);
+        let in_scope = kept.join(handle.slot, &mut request.scope);
+        self.counters.requests_peak = self.requests.used_end();
+        if let Some(joined) = in_bin {
+            joined.tell(&mut self.requests);
+        }
+        in_scope.tell(&mut self.requests);
+        Some(handle)
+    }
+
+    /// Arms a receive, if it names the source and the tag it waits for, that peer is there, and
+    /// there is no other receive and no message that it could have to stand back behind.
+    #[inline(always)]
+    pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
+        let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
+        if !ARE_THERE
+            || key.tag == WILD
+            || !is_alone
+            || self.requests.is_full()
+            || self.presence(peer).is_err()
+        {
+            return false;
+        }
+        self.awaited = Awaited::Waits { key, peer, buffer, elements };
+        true
+    }
+
+    /// Posts the armed receive, before anything happens that all receives take part in.
+    #[inline]
+    pub(crate) fn post_awaited(&mut self) {
+        if ARE_THERE && let Awaited::Waits { key, peer, buffer, elements } = self.awaited {
+            self.post_waiting(key, peer, buffer, elements);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn post_waiting(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) {
+        let request = match (elements, self.tools()) {
+            (Some(elements), Some(tools)) => tools.request(self, key, peer, buffer, elements),
+            _ => self.request(State::Posted, key, peer, key.source, buffer),
+        };
+        // There was a slot when it began to wait, and nothing has taken one since.
+        if let Ok(handle) = request {
+            self.matcher.post(&mut self.requests, handle.slot);
+            self.awaited = Awaited::Posted(handle);
+        }
+    }
+
+    /// Receives a small message at once that has come before, if it is kept in an envelope and
+    /// nothing is unusual about it. One with a label has to have the one that is wanted.
+    #[inline(always)]
+    pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer, wanted: Label) -> Option<Status> {
+        if !ARE_THERE || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
+            return None;
+        }
+        let index = self.matcher.find_unexpected(pattern)?;
+        let &Envelope { key, peer, length, ref payload, label, .. } = self.matcher.peek(index)?;
+        let Payload::Inline(bytes) = payload else { return None };
+        let bytes = bytes.get(..length as usize)?;
+        let misfit = bytes.len() != buffer.len() && self.rules.is_some();
+        let is_wanted = label.is_none() || label == wanted && bytes.len() == buffer.len();
+        if !is_wanted || misfit || !buffer.write_inline(bytes) {
+            return None;
+        }
+        self.matcher.discard(index);
+        self.free_envelope(peer);
+        Some(status(key, length))
+    }
+
+    /// Gives an eager message at once to the receive that was posted for just that, if it is next
+    /// to be taken and nothing is unusual about it: the way of most messages. Anything else, and
+    /// whatever is wrong, is left to [`take`](Self::take), and nothing has changed but what the
+    /// message says of credits.
+    #[inline(always)]
+    pub(crate) fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
+        if !ARE_THERE {
+            return false;
+        }
+        let Some((header, payload)) = Header::parse_eager(message) else { return false };
+        let Some(peer) = self.peers.get_mut(from.index()) else { return false };
+        let in_block = payload.len() > INLINE_BYTES;
+        let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
+        if is_too_long || !peer.is_next(&header, in_block) {
+            return false;
+        }
+        if let Awaited::Waits { key: wanted, peer: source, buffer, .. } = &self.awaited {
+            let misfit = payload.len() != buffer.len() && self.rules.is_some();
+            let foreign = *source != from || *wanted != key(&header);
+            if foreign || misfit || !buffer.write_all(payload) {
+                return false;
+            }
+            self.awaited = Awaited::Here(header.length);
+        } else {
+            // The receive was posted for this source of this communicator, which is this peer if it
+            // is the receive's: so the message's context, source and tag are what they may be, but
+            // for tags that only announcements have.
+            let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+                return false;
+            };
+            let misfit = payload.len() != request.buffer.len() && self.rules.is_some();
+            let foreign = request.peer != from || header.tag & PARTITIONED != 0;
+            if foreign || misfit || !request.buffer.write_all(payload) {
+                return false;
+            }
+            (request.state, request.length) = (State::Complete, header.length);
+            let links = request.queue;
+            front.take(&mut self.requests, links);
+        }
+        let due = peer.passed_on(&header, in_block);
+        count(&mut self.counters.messages_received);
+        self.counters.bytes_received += header.length;
+        if due {
+            self.mark(from);
+        }
+        true
+    }
+
+    /// The status of a request that is over, and well, which frees its slot and is not `kept` any
+    /// more: the way of most. `None` if it is not; [`collect`](Self::collect) is for all.
+    #[inline(always)]
+    pub(crate) fn collect_at_once(&mut self, handle: Handle, kept: &mut List<InScope>) -> Option<Status> {
+        if !ARE_THERE {
+            return None;
+        }
+        let (status, links) = self.requests.give_if(handle, |request| {
+            if request.state != State::Complete || request.cause.is_some() {
+                return None;
+            }
+            request.state = State::Free;
+            Some((request.status(), request.scope))
+        })?;
+        kept.leave(&mut self.requests, links);
+        Some(status)
+    }
+}
+
+/// Packs an eager message straight into a slot of the transport. False, and nothing done, if there
+/// is none.
+#[inline(never)]
+fn packed<T: Transport>(
+    transport: &mut T,
+    peer: PeerId,
+    header: &[u8; HEADER_BYTES],
+    payload: &[u8],
+) -> bool {
+    let Ok(mut slot) = transport.reserve(peer, HEADER_BYTES + payload.len()) else { return false };
+    let Some((head, body)) = slot.bytes().split_at_mut_checked(HEADER_BYTES) else { return false };
+    copy(head, header);
+    copy(body, payload);
+    slot.commit();
+    true
+}

@@ -1,0 +1,102 @@
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::tables::request::Request;
+
+const REQUESTS: usize = 12;
+const ENVELOPES: usize = 12;
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Post a receive, which may match a kept message.
+    Receive { source: u32, tag: u32 },
+    /// A message arrives, which may match a posted receive.
+    Arrive { source: u32, tag: u32 },
+    /// Take the n-th posted receive out.
+    Cancel(usize),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let wild = |range: core::ops::Range<u32>| prop_oneof![3 => range, 1 => Just(WILD)];
+    let step = prop_oneof![
+        5 => (wild(0..3), wild(0..3)).prop_map(|(source, tag)| Step::Receive { source, tag }),
+        5 => (0u32..3, 0u32..3).prop_map(|(source, tag)| Step::Arrive { source, tag }),
+        1 => (0usize..REQUESTS).prop_map(Step::Cancel),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// Against the definition: two plain queues searched from the front, whatever the number of
+    /// bins and wherever the order counter stands.
+    #[test]
+    fn matching_is_first_come_first_matched(steps in steps(), bins_log in 0u32..5, order in prop_oneof![Just(0), Just(u32::MAX - 3)]) {
+        let mut entries = [const { Entry::new(Request::EMPTY) }; REQUESTS];
+        let mut requests = Pool::new(&mut entries);
+        let mut envelopes = [const { Entry::new(Envelope::EMPTY) }; ENVELOPES];
+        let mut bins = [const { Bin::EMPTY }; 16];
+        let mut matcher = Matcher::new(&mut bins[..1 << bins_log.min(4)], &mut envelopes);
+        matcher.next_order = order;
+        let mut posted: Vec<(u32, Key)> = Vec::new();
+        let mut kept: Vec<(u64, Key)> = Vec::new();
+
+        for (stamp, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Receive { source, tag } => {
+                    let pattern = Key { context: 1, source, tag };
+                    let expected = kept.iter().position(|(_, key)| pattern.takes(key));
+                    let found = matcher.find_unexpected(&pattern);
+                    prop_assert_eq!(found.is_some(), expected.is_some());
+                    if let (Some(index), Some(position)) = (found, expected) {
+                        prop_assert_eq!(matcher.peek(index).unwrap().length, kept.remove(position).0);
+                        prop_assert!(matcher.remove(index).is_some());
+                    } else if let Some((handle, request)) = requests.take() {
+                        request.key = pattern;
+                        matcher.post(&mut requests, handle.slot);
+                        posted.push((handle.slot, pattern));
+                    }
+                }
+                Step::Arrive { source, tag } => {
+                    let message = Key { context: 1, source, tag };
+                    let expected = posted.iter().position(|(_, key)| key.takes(&message));
+                    let found = matcher.match_posted(&mut requests, &message);
+                    prop_assert_eq!(found, expected.map(|position| posted[position].0));
+                    if let Some(position) = expected {
+                        requests.give(posted.remove(position).0);
+                    } else if kept.len() < ENVELOPES {
+                        prop_assert!(matcher.keep(message, PeerId(source), stamp as u64, &Label::NONE).is_some());
+                        kept.push((stamp as u64, message));
+                    } else {
+                        prop_assert!(matcher.keep(message, PeerId(source), 0, &Label::NONE).is_none());
+                    }
+                }
+                Step::Cancel(position) => if position < posted.len() {
+                    let (index, _) = posted.remove(position);
+                    matcher.unpost(&mut requests, index);
+                    requests.give(index);
+                },
+            }
+            prop_assert_eq!(matcher.posted() as usize, posted.len());
+            prop_assert_eq!(matcher.unexpected() as usize, kept.len());
+        }
+    }
+}
+
+#[test]
+fn contexts_do_not_meet() {
+    let mut entries = [const { Entry::new(Request::EMPTY) }; 1];
+    let mut requests = Pool::new(&mut entries);
+    let mut envelopes = [const { Entry::new(Envelope::EMPTY) }; 1];
+    let mut bins = [const { Bin::EMPTY }; 1];
+    let mut matcher = Matcher::new(&mut bins, &mut envelopes);
+    let (handle, request) = requests.take().unwrap();
+    request.key = Key { context: 1, source: WILD, tag: WILD };
+    matcher.post(&mut requests, handle.slot);
+    assert_eq!(matcher.match_posted(&mut requests, &Key { context: 2, source: 0, tag: 0 }), None);
+    assert_eq!(
+        matcher.match_posted(&mut requests, &Key { context: 1, source: 0, tag: 0 }),
+        Some(handle.slot)
+    );
+}

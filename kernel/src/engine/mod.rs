@@ -1,0 +1,13 @@
+//! The engine: the state of an endpoint without its transport and platform, and what sends,
+//! delivers and matches messages on it.
+
+pub(crate) mod delivery;
+pub(crate) mod direct;
+pub(crate) mod fast_path;
+pub(crate) mod loss;
+pub(crate) mod matching;
+pub(crate) mod overflow;
+pub(crate) mod reception;
+pub(crate) mod rendezvous;
+pub(crate) mod send_queue;
+pub(crate) mod state;

@@ -1,0 +1,345 @@
+//! Rendezvous under way: what an announced message and the receive that has matched it tell each
+//! other. Neither is on the way of a small message; the two machines are in
+//! [`protocols::rendezvous`](aldis_protocols::rendezvous).
+
+use core::ops::Range;
+
+use aldis_hal::cause::Malformed;
+use aldis_hal::{Cause, Handle, PeerId, Refusal, Transport};
+use aldis_protocols::LENDS;
+use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
+use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, WriterStep};
+
+use crate::api::typed::{Fragment, Piece};
+use crate::counters::count;
+use crate::engine::send_queue::{Turn, Wire, pack};
+use crate::engine::state::Engine;
+use crate::planted;
+use crate::rank::Mode;
+use crate::tables::request::{Key, Machine, State};
+
+/// Arriving messages.
+impl Engine<'_> {
+    /// The receiver asks for the data of one of our announcements.
+    pub(crate) fn take_clear_to_send(
+        &mut self,
+        from: PeerId,
+        sender: Handle,
+        receiver: Handle,
+        range: Range<u64>,
+        (late, more): (bool, bool),
+    ) -> Result<(), Malformed> {
+        if self.is_offered(from, sender) {
+            self.take_up_offer(from, sender)?;
+        }
+        let Some(request) = self.requests.get(sender) else {
+            // An announced send keeps its slot until it has been asked, so no receiver can ask for
+            // one that is over.
+            return Err(Malformed::Control);
+        };
+        match &mut request.machine {
+            Machine::Send(machine) if request.peer == from && request.state == State::Sending => {
+                machine.asked(receiver, range, more)?;
+                if late && request.mode == Mode::Ready {
+                    request.cause = Some(Cause::NotReady);
+                }
+                if request.mode != Mode::Polled || request.orphan {
+                    self.owe(sender.slot);
+                }
+                Ok(())
+            }
+            Machine::PartSend(_) if request.peer == from => {
+                if let Some(channels) = self.channels {
+                    channels.take_refusal(self, from, sender, receiver);
+                }
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+
+    pub(crate) fn take_data(
+        &mut self,
+        from: PeerId,
+        receiver: Handle,
+        piece: &Piece<'_>,
+    ) -> Result<(), Malformed> {
+        let &Piece { offset, payload, .. } = piece;
+        let Some(request) = self.requests.get(receiver) else {
+            count(&mut self.counters.stale_handles);
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                let place = machine.data(offset, payload.len() as u64)?;
+                let unwanted = request.orphan && machine.is_between();
+                if unwanted {
+                    machine.decline();
+                }
+                if !request.buffer.write(place, payload) {
+                    self.unpack_piece(receiver.slot, piece);
+                }
+                self.counters.bytes_received += payload.len() as u64;
+                if unwanted {
+                    self.owe(receiver.slot);
+                }
+                Ok(())
+            }
+            Machine::PartRecv(_) if request.peer == from && request.state == State::Receiving => {
+                let Some(channels) = self.channels else { return Err(Malformed::Control) };
+                channels.take_part(self, receiver.slot, piece)
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+
+    pub(crate) fn take_finish(
+        &mut self,
+        from: PeerId,
+        receiver: Handle,
+        status: Finish,
+        label: &Label,
+    ) -> Result<(), Malformed> {
+        let Some(request) = self.requests.get(receiver) else {
+            count(&mut self.counters.stale_handles);
+            return Ok(());
+        };
+        match &mut request.machine {
+            Machine::Recv(machine) if request.peer == from && request.state == State::Receiving => {
+                let before = machine.bytes_received();
+                machine.finish(status)?;
+                if LENDS {
+                    self.counters.bytes_received += machine.bytes_received().saturating_sub(before);
+                }
+                let length = request.length;
+                match status {
+                    Finish::Complete | Finish::Written => self.received(receiver.slot, length, label),
+                    Finish::Withdrawn => self.complete(receiver.slot, Some(Cause::Withdrawn)),
+                }
+                Ok(())
+            }
+            Machine::PartRecv(_) if request.peer == from && status == Finish::Withdrawn => {
+                self.close(receiver.slot, Cause::Withdrawn);
+                Ok(())
+            }
+            _ => Err(Malformed::Control),
+        }
+    }
+}
+
+/// Messages to be sent.
+impl Engine<'_> {
+    /// Takes one step of the rendezvous at the front of the rendezvous queue, which then moves to
+    /// the back.
+    pub(crate) fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
+            return Turn::Idle;
+        };
+        let turn = match self.requests.at(index).map(|request| &request.machine) {
+            Some(Machine::Send(sender)) => {
+                let sender = *sender;
+                self.step_sender(transport, id, index, sender, fragment_max)
+            }
+            Some(Machine::Recv(receiver)) => match receiver.step() {
+                ReceiverStep::Ask { sender, offset, end, more } => {
+                    self.ask(transport, id, index, sender, offset..end, more)
+                }
+                ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
+            },
+            Some(Machine::Read(reader)) if LENDS => {
+                let reader = *reader;
+                self.step_reader(transport, id, index, &reader)
+            }
+            Some(Machine::Write(writer)) if LENDS => {
+                let writer = *writer;
+                self.step_writer(transport, id, index, &writer)
+            }
+            Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
+                let Some(channels) = self.channels else { return Turn::Idle };
+                channels.step(self, transport, id, index, fragment_max)
+            }
+            Some(
+                Machine::None
+                | Machine::Announced(_)
+                | Machine::Kept(_)
+                | Machine::Read(_)
+                | Machine::Write(_),
+            )
+            | None => Turn::Idle,
+        };
+        if let Turn::Stuck = turn {
+            return turn;
+        }
+        self.rotate_owed(id, index);
+        Turn::Sent
+    }
+
+    /// After its turn: to the back if there is more to say, out of the list if not.
+    fn rotate_owed(&mut self, id: PeerId, index: u32) {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return };
+        let Some(request) = self.requests.at(index) else { return };
+        if !request.owed {
+            return;
+        }
+        let more = match &request.machine {
+            Machine::Send(sender) => sender.is_sending(),
+            Machine::Recv(receiver) => receiver.is_asking(),
+            Machine::Read(reader) if LENDS => reader.step(1) != ReaderStep::Wait,
+            Machine::Write(writer) if LENDS => writer.step(1) != WriterStep::Wait,
+            Machine::PartSend(_) | Machine::PartRecv(_) => {
+                self.channels.is_some_and(|channels| channels.has_more(request))
+            }
+            Machine::None
+            | Machine::Announced(_)
+            | Machine::Kept(_)
+            | Machine::Read(_)
+            | Machine::Write(_) => false,
+        };
+        request.owed = more;
+        peer.owed.remove(&mut self.requests, index);
+        if more {
+            peer.owed.push_back(&mut self.requests, index);
+        }
+    }
+
+    fn ask<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        sender: Handle,
+        range: Range<u64>,
+        more: bool,
+    ) -> Turn {
+        if let Some(turn) = self.invite(transport, id, index, sender, range.end) {
+            return turn;
+        }
+        let Some(own) = self.requests.handle(index) else { return Turn::Idle };
+        let late = self.requests.at(index).is_some_and(|request| request.late);
+        let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
+        let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));
+        if let Turn::Sent = turn
+            && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
+        {
+            receiver.asked();
+            self.settled_by_asking(id, sender);
+        }
+        turn
+    }
+
+    pub(crate) fn step_sender<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        index: u32,
+        sender: Sender,
+        fragment_max: u32,
+    ) -> Turn {
+        let gathered_max = self.gathered_max(transport, id, index);
+        match planted::step(&sender, gathered_max.unwrap_or(fragment_max)) {
+            SenderStep::Data { receiver, offset, len } => {
+                if gathered_max.is_some()
+                    && let Some(turn) = self.gather_fragment(transport, id, index, (receiver, offset, len))
+                {
+                    return turn;
+                }
+                let len = len.min(fragment_max);
+                self.send_fragment(transport, id, index, receiver, offset, len)
+            }
+            SenderStep::Finish { receiver, status } => {
+                self.say_finish(transport, id, index, receiver, status)
+            }
+            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => Turn::Idle,
+        }
+    }
+
+    /// Tells the receiver how its message ended; the send is over then.
+    pub(crate) fn say_finish(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        receiver: Handle,
+        status: Finish,
+    ) -> Turn {
+        let label = self.label(index, status);
+        let says = (Key::NONE, label.values());
+        let turn = self.say(wire, id, Kind::Finish, says, &finish(receiver, status, &label));
+        if let Turn::Sent = turn {
+            self.finish_send(id, index);
+        }
+        turn
+    }
+
+    /// The finish is sent: the request leaves the rendezvous queue and is complete.
+    fn finish_send(&mut self, id: PeerId, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let (owed, cause) = (core::mem::take(&mut request.owed), request.cause);
+        if let Machine::Send(sender) = &mut request.machine {
+            sender.finished();
+        }
+        if let Some(peer) = self.peers.get_mut(id.index())
+            && owed
+        {
+            peer.owed.remove(&mut self.requests, index);
+        }
+        self.complete(index, cause);
+    }
+
+    pub(crate) fn send_fragment(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        receiver: Handle,
+        offset: u64,
+        len: u32,
+    ) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        if request.buffer.is_scattered() {
+            let Some(tools) = self.tools() else { return Turn::Idle };
+            return tools.send_fragment(self, wire, id, index, Fragment { header, receiver, offset, len });
+        }
+        let payload = request.buffer.read(offset, len as usize);
+        let sent = pack(wire, id, &header.emit_data(receiver, offset), payload);
+        self.sent_fragment(id, index, len, sent)
+    }
+
+    /// Accounts for a fragment after its post.
+    pub(crate) fn sent_fragment(
+        &mut self,
+        id: PeerId,
+        index: u32,
+        len: u32,
+        sent: Result<(), Refusal>,
+    ) -> Turn {
+        match sent {
+            Ok(()) => {
+                match self.requests.at(index).map(|request| &mut request.machine) {
+                    Some(Machine::Send(sender)) => sender.sent(len),
+                    _ => {
+                        if let Some(channels) = self.channels {
+                            channels.sent(self, index, len);
+                        }
+                    }
+                }
+                self.counters.bytes_sent += u64::from(len);
+                if let Some(peer) = self.peer(id) {
+                    peer.limits_told();
+                }
+                Turn::Sent
+            }
+            Err(Refusal::Again(_)) => {
+                count(&mut self.counters.retries);
+                Turn::Stuck
+            }
+            Err(Refusal::Never(cause)) => {
+                self.lose(id, cause);
+                Turn::Stuck
+            }
+        }
+    }
+}

@@ -1,0 +1,496 @@
+//! Injection: putting messages on the wire in order, and what keeps them waiting.
+//!
+//! A peer has two queues. `ordered`, the send queue, holds the sends that have not been injected,
+//! first come first served: none overtakes another, whatever protocol each takes. `owed`, the
+//! rendezvous queue, holds the rendezvous that have something to send; they have been matched
+//! already, so their order is free, and they take turns fragment by fragment. Credits are sent
+//! first, then one turn of `owed`, then `ordered`: answers never wait behind new messages.
+
+use aldis_hal::copy::copy;
+use aldis_hal::{Cause, Handle, PeerId, Post, Refusal, Slot, Transport};
+
+use aldis_protocols::header::{Kind, about};
+use aldis_protocols::rendezvous::Sender;
+use aldis_protocols::{LENDS, Protocol};
+
+use crate::counters::count;
+use crate::engine::fast_path::ARE_THERE;
+use crate::engine::state::{Engine, Started, Target};
+use crate::memory::buffer::Buffer;
+use crate::rank::{Mode, Rank, Status, Tag};
+use crate::tables::peer::Presence;
+use crate::tables::request::{Key, Machine, State};
+
+/// Events that a send without credit looks at before it waits or defers.
+const CREDIT_LOOK: u32 = 16;
+
+/// The outcome for a message at the head of its peer's order.
+pub(crate) enum Injected {
+    /// The message is sent, its memory reusable.
+    Sent,
+    /// The message is announced.
+    Announced,
+    /// The message must be announced, for which it needs a request slot.
+    NeedsRequest,
+    /// The peer has granted no envelope; it is looked at again when it has.
+    NoCredit,
+    /// The transport has no room; the peer is looked at again when it says that there is.
+    NoRoom,
+}
+
+/// The kinds of messages that are sent to a peer, in turns.
+#[derive(Clone, Copy)]
+enum Lane {
+    Credit,
+    Owed,
+    Ordered,
+    /// Messages that are matched without credit.
+    Overflow,
+}
+
+impl Lane {
+    const COUNT: u32 = 4;
+
+    const fn next(self) -> Self {
+        match self {
+            Self::Credit => Self::Owed,
+            Self::Owed => Self::Ordered,
+            Self::Ordered => Self::Overflow,
+            Self::Overflow => Self::Credit,
+        }
+    }
+}
+
+/// The outcome of a lane's turn.
+pub(crate) enum Turn {
+    /// A message was sent.
+    Sent,
+    /// There is nothing that can be sent: nothing at all, or nothing without a credit from the
+    /// peer.
+    Idle,
+    /// The transport takes nothing more for this peer now.
+    Stuck,
+}
+
+impl Engine<'_> {
+    /// Starts a send: on the wire at once if nothing is ahead of it, else in a request slot.
+    pub(crate) fn send<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: Target,
+        buffer: Buffer,
+    ) -> Result<Started, Cause> {
+        if self.sent_now(transport, &to, buffer)? {
+            let bytes = buffer.len() as u64;
+            return Ok(Started::Done(Status { source: Rank(to.rank), tag: Tag(to.key.tag), bytes }));
+        }
+        self.send_later(to, buffer, Mode::Standard)
+    }
+
+    /// Queues a send: behind others, or to be announced.
+    pub(crate) fn send_later(&mut self, to: Target, buffer: Buffer, mode: Mode) -> Result<Started, Cause> {
+        self.presence(to.peer)?;
+        let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
+        if let Some(request) = self.requests.get(handle) {
+            request.mode = mode;
+        }
+        self.line_up(to.peer, handle.slot);
+        Ok(Started::Pending(handle))
+    }
+
+    /// Puts the send in slot `index` behind the others to its peer.
+    pub(crate) fn line_up(&mut self, id: PeerId, index: u32) {
+        if let Some(peer) = self.peers.get_mut(id.index()) {
+            peer.ordered.push_back(&mut self.requests, index);
+            peer.holder.held_back();
+        }
+        self.mark(id);
+    }
+
+    /// Returns true if a message could be sent without a request slot, since nothing is ahead of it
+    /// that it must stay behind. If so, its buffer is not kept; if not, nothing has been done.
+    pub(crate) fn sent_now<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
+        let is_first = matches!(peer.presence, Presence::Connected)
+            && (peer.ordered.is_empty() || self.may_overtake(to.key.context));
+        Ok(is_first && self.sent_before_others(transport, to, buffer)?)
+    }
+
+    /// Returns true if a message with nothing ahead of it could be sent without a request slot.
+    fn sent_before_others<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        match self.inject(transport, to.peer, to.key, buffer, None)? {
+            Injected::Sent => Ok(true),
+            Injected::NoCredit => self.sent_with_new_credit(transport, to, buffer),
+            Injected::NeedsRequest | Injected::Announced | Injected::NoRoom => Ok(false),
+        }
+    }
+
+    /// Sends like [`sent_before_others`](Self::sent_before_others), but after a look at what has
+    /// arrived: a rank that only sends finds its credits there, and its eager messages stay eager.
+    #[cold]
+    fn sent_with_new_credit<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        to: &Target,
+        buffer: Buffer,
+    ) -> Result<bool, Cause> {
+        self.hear(transport, CREDIT_LOOK);
+        self.presence(to.peer)?;
+        Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
+    }
+
+    /// Sends from the rendezvous and send queues of the scheduled peers, in rotation; at most
+    /// `budget` messages. Returns how many.
+    #[inline]
+    pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+        if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget, false) }
+    }
+
+    /// Flushes like [`flush`](Self::flush) after a send that is not over before a poll.
+    pub(crate) fn flush_begun<T: Transport>(&mut self, transport: &mut T, budget: u32) {
+        if self.marked.len() > 0 {
+            self.flush_marked(transport, budget, true);
+        }
+    }
+
+    #[inline(never)]
+    fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32, more: bool) -> u32 {
+        self.post_awaited();
+        if self.lingering {
+            self.fail_wildcards();
+        }
+        let mut sent = 0;
+        transport.cork();
+        for _ in 0..self.marked.len() {
+            let Some(index) = self.marked.pop() else { break };
+            if let Some(peer) = self.peers.get_mut(index as usize) {
+                peer.marked = false;
+            }
+            sent += self.flush_peer(transport, PeerId(index), budget.saturating_sub(sent));
+            if sent >= budget {
+                break;
+            }
+        }
+        transport.uncork(more);
+        sent
+    }
+
+    fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
+        let (mut sent, mut idle, mut lane) = (0, 0, Lane::Credit);
+        loop {
+            if sent >= budget {
+                // More may be left: look again at the next poll.
+                self.mark(id);
+                return sent;
+            }
+            if idle == Lane::COUNT || self.presence(id).is_err() {
+                return sent;
+            }
+            let turn = match lane {
+                Lane::Credit => self.send_credit(transport, id),
+                Lane::Owed => self.send_owed(transport, id),
+                Lane::Ordered => self.send_ordered(transport, id),
+                Lane::Overflow => self.send_overflow(transport, id),
+            };
+            match turn {
+                Turn::Sent => (sent, idle) = (sent + 1, 0),
+                Turn::Idle => idle += 1,
+                Turn::Stuck => return sent,
+            }
+            lane = lane.next();
+        }
+    }
+
+    /// Credits in a message of their own, when no other message has carried them for too long.
+    fn send_credit<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        if !peer.credit_due() {
+            return Turn::Idle;
+        }
+        let turn = self.say(transport, id, Kind::Credit, (Key::NONE, 0), &[]);
+        if let Turn::Sent = turn {
+            count(&mut self.counters.credits_sent);
+        }
+        turn
+    }
+
+    /// Posts a message that is not matched, with what its header says in place of a key and a
+    /// length; on success the credits in it count as announced.
+    #[inline(never)]
+    pub(crate) fn say(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        kind: Kind,
+        (key, length): (Key, u64),
+        body: &[u8],
+    ) -> Turn {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return Turn::Idle };
+        let header = peer.header(self.epoch, kind, key, 0, length);
+        match wire.post(id, &header.emit(), body) {
+            Post::Done | Post::Queued => {
+                peer.limits_told();
+                Turn::Sent
+            }
+            Post::Again(_) => {
+                count(&mut self.counters.retries);
+                Turn::Stuck
+            }
+            Post::Never(cause) => {
+                self.lose(id, cause);
+                Turn::Stuck
+            }
+        }
+    }
+
+    /// Tries to inject the send at the head of the order.
+    fn send_ordered<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+        let (None, Some(index)) = (peer.holder.offered(), peer.ordered.front()) else { return Turn::Idle };
+        let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
+        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let (key, buffer, mode) = (request.key, request.buffer, request.mode);
+        let injected = match mode {
+            Mode::Standard
+                if buffer.is_scattered()
+                    && let Some(tools) = self.tools() =>
+            {
+                tools.inject(self, transport, id, handle)
+            }
+            _ if self.is_exposed(transport, id, index) => self.expose(transport, id, handle),
+            _ if self.is_to_be_written::<T>(id, index) => {
+                self.announce(transport, id, Kind::AnnounceWrite, key, buffer.len(), handle)
+            }
+            Mode::Standard => self.inject(transport, id, key, buffer, Some(handle)),
+            Mode::Synchronous | Mode::Ready | Mode::Polled | Mode::Viewed | Mode::Partitioned => {
+                self.announce(transport, id, Kind::Announce, key, buffer.len(), handle)
+            }
+        };
+        match injected {
+            Ok(Injected::NoRoom) => return Turn::Stuck,
+            Ok(Injected::NoCredit | Injected::NeedsRequest) => return Turn::Idle,
+            Ok(Injected::Sent | Injected::Announced) | Err(_) => {}
+        }
+        if let Some(peer) = self.peers.get_mut(id.index()) {
+            peer.ordered.remove(&mut self.requests, index);
+        }
+        match injected {
+            Err(cause) => self.end(index, cause),
+            Ok(Injected::Announced) => self.announced(index),
+            Ok(_) => self.complete(index, None),
+        }
+        Turn::Sent
+    }
+
+    /// Records that the send in slot `index` is announced, or its offer taken up. One that was
+    /// given up meanwhile says so to the receiver that asks.
+    pub(crate) fn announced(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        if request.mode == Mode::Partitioned && request.cause.is_none() {
+            request.state = if request.is_idle() { State::Idle } else { State::Sending };
+            return;
+        }
+        let mut sender = Sender::new(request.length);
+        sender.announced();
+        if request.cause.is_some() {
+            sender.withdraw();
+        }
+        (request.state, request.machine) = (State::Sending, Machine::Send(sender));
+    }
+
+    /// Puts one message on the wire if credits and transport allow. Changes nothing if not.
+    fn inject<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        key: Key,
+        buffer: Buffer,
+        request: Option<Handle>,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        if peer.envelopes_out.available() == 0 {
+            count(&mut self.counters.credit_stalls);
+            return Ok(Injected::NoCredit);
+        }
+        let len = buffer.len();
+        if !ARE_THERE || len as u64 >= u64::from(peer.thresholds.inline_end) {
+            return self.inject_any(transport, id, key, buffer, request);
+        }
+        let header = self.header(peer, Kind::Eager, key, peer.sequence_out, len as u64);
+        let post = post(transport, id, &header.emit(), buffer.bytes());
+        self.injected(id, Kind::Eager, false, len, post)
+    }
+
+    /// Sends like [`inject`](Self::inject), but a message of any size; there is an envelope for it.
+    #[inline(never)]
+    fn inject_any<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        key: Key,
+        buffer: Buffer,
+        request: Option<Handle>,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        let len = buffer.len();
+        let protocol = peer.thresholds.protocol(len as u64);
+        let kind = match protocol {
+            Protocol::Inline => Kind::Eager,
+            Protocol::Rendezvous => Kind::Announce,
+            _ if peer.blocks_out.available() > 0 => Kind::Eager,
+            _ => Kind::Defer,
+        };
+        let is_inline = matches!(protocol, Protocol::Inline);
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64).emit();
+        let post = match (kind, request) {
+            (Kind::Eager, _) if is_inline => post(transport, id, &header, buffer.bytes()),
+            (Kind::Eager, _) => match pack(transport, id, &header, buffer.read(0, len)) {
+                Ok(()) => Post::Done,
+                Err(refusal) => refusal.into(),
+            },
+            (_, Some(own)) => post(transport, id, &header, &about(own)),
+            (Kind::Defer, None) => return Ok(Injected::NoCredit),
+            (_, None) => return Ok(Injected::NeedsRequest),
+        };
+        self.injected(id, kind, kind == Kind::Eager && !is_inline, len, post)
+    }
+
+    /// Announces a message, for its size, for want of a block, or since it is complete only once it
+    /// is matched.
+    pub(crate) fn announce(
+        &mut self,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        kind: Kind,
+        key: Key,
+        len: usize,
+        own: Handle,
+    ) -> Result<Injected, Cause> {
+        let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
+        if peer.envelopes_out.available() == 0 {
+            count(&mut self.counters.credit_stalls);
+            return Ok(Injected::NoCredit);
+        }
+        let header = self.header(peer, kind, key, peer.sequence_out, len as u64);
+        let post = wire.post(id, &header.emit(), &about(own));
+        self.injected(id, kind, false, len, post)
+    }
+
+    /// Accounts for a matchable message after its post.
+    pub(crate) fn injected(
+        &mut self,
+        id: PeerId,
+        kind: Kind,
+        in_block: bool,
+        len: usize,
+        post: Post,
+    ) -> Result<Injected, Cause> {
+        match post {
+            Post::Done | Post::Queued => {}
+            Post::Again(_) => {
+                count(&mut self.counters.retries);
+                return Ok(Injected::NoRoom);
+            }
+            Post::Never(cause) => return Err(cause),
+        }
+        let Some(peer) = self.peers.get_mut(id.index()) else { return Err(Cause::Unreachable) };
+        // Both credits were seen to be there before the post.
+        peer.envelopes_out.spend();
+        if in_block {
+            peer.blocks_out.spend();
+        }
+        peer.sequence_out = peer.sequence_out.wrapping_add(1);
+        peer.limits_told();
+        count(&mut self.counters.messages_sent);
+        match kind {
+            Kind::Defer => count(&mut self.counters.deferrals),
+            Kind::Announce => count(&mut self.counters.rendezvous),
+            Kind::AnnounceWrite => count(&mut self.counters.rendezvous),
+            _ => {
+                self.counters.bytes_sent += len as u64;
+                return Ok(Injected::Sent);
+            }
+        }
+        Ok(Injected::Announced)
+    }
+}
+
+/// [`Transport::short`] in one place, for all but small messages that are sent at once.
+#[inline(never)]
+pub(crate) fn post<T: Transport>(transport: &mut T, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+    transport.short(peer, header, payload)
+}
+
+/// A payload at least so long is sent from where it is, if the transport takes it so: a shorter one
+/// is copied sooner than that is found out.
+const PASSED_BYTES_MIN: usize = 2048;
+
+/// Sends header and payload: packed straight into a slot of the transport, or from where they are.
+pub(crate) fn pack(wire: &mut dyn Wire, peer: PeerId, header: &[u8], payload: &[u8]) -> Result<(), Refusal> {
+    if LENDS && payload.len() >= PASSED_BYTES_MIN && wire.passes(peer, header.len() + payload.len()) {
+        return match wire.post(peer, header, payload) {
+            Post::Done | Post::Queued => Ok(()),
+            Post::Again(why) => Err(Refusal::Again(why)),
+            Post::Never(cause) => Err(Refusal::Never(cause)),
+        };
+    }
+    wire.fill(peer, header.len() + payload.len(), &mut |slot| {
+        if let Some((head, body)) = slot.split_at_mut_checked(header.len())
+            && body.len() == payload.len()
+        {
+            copy(head, header);
+            copy(body, payload);
+        }
+        Ok(())
+    })
+}
+
+/// A transport, whichever it is: for what is reached through a table of functions.
+pub(crate) trait Wire {
+    /// See [`Transport::short`].
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
+
+    /// Returns true if a short message may be so long.
+    fn passes(&self, peer: PeerId, len: usize) -> bool;
+
+    /// Reserves a slot of `len` bytes, and commits it once `fill` has filled it; if that fails, so
+    /// does this.
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal>;
+}
+
+impl<T: Transport> Wire for T {
+    fn post(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
+        post(self, peer, header, payload)
+    }
+
+    fn passes(&self, peer: PeerId, len: usize) -> bool {
+        LENDS && self.reach(peer).is_ok_and(|caps| caps.limits.short_bytes_max as usize >= len)
+    }
+
+    fn fill(
+        &mut self,
+        peer: PeerId,
+        len: usize,
+        fill: &mut dyn FnMut(&mut [u8]) -> Result<(), Cause>,
+    ) -> Result<(), Refusal> {
+        let mut slot = self.reserve(peer, len)?;
+        fill(slot.bytes()).map_err(Refusal::Never)?;
+        slot.commit();
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+//! The engine: all state of an endpoint but its transport and platform. Written against slices, so
+//! that it is compiled once and not once per capacity.
+//!
+//! [`delivery`](crate::engine::delivery) takes what transports deliver and
+//! [`send_queue`](crate::engine::send_queue) sends; here is what both share: requests from start
+//! to end.
+
+use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
+use aldis_protocols::LENDS;
+use aldis_protocols::card::Room;
+use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::rendezvous::{Announcement, Reader, Receiver};
+
+use crate::api::attributes::Attribute;
+use crate::api::buffered::Buffered;
+use crate::api::hints::Rules;
+use crate::api::partitioned::Channels;
+use crate::api::typed::Conversion;
+use crate::counters::Counters;
+use crate::engine::fast_path::Awaited;
+use crate::engine::matching::Matcher;
+use crate::error::{Error, Failed};
+use crate::memory::buffer::Buffer;
+use crate::planted::{self, Planted};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::tables::blocks::Blocks;
+use crate::tables::comm::{Comm, Comms};
+use crate::tables::fifo::Fifo;
+use crate::tables::list::List;
+use crate::tables::peer::{Peer, Presence};
+use crate::tables::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
+
+/// An endpoint without its transport and platform. In this order for the reason given at
+/// [`Request`](crate::tables::request::Request).
+#[repr(C)]
+pub(crate) struct Engine<'s> {
+    /// True if some peer may hold messages back for want of envelopes here.
+    pub(crate) overflowing: bool,
+    /// True if the probe that goes on is a matched one, which takes what it finds.
+    pub(crate) probe_takes: bool,
+    /// True if some peer is lost, so that some communicator may have no peer left on it.
+    pub(crate) bereft: bool,
+    /// True if some peer has the other byte order.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) mixed: bool,
+    /// True if something was set for the layers above.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) is_tuned: bool,
+    /// True if a receive of any source waits on such a communicator for what this process has sent
+    /// to itself.
+    pub(crate) lingering: bool,
+    pub(crate) me: PeerId,
+    pub(crate) size: u32,
+    pub(crate) epoch: Epoch,
+    pub(crate) peers: &'s mut [Peer],
+    pub(crate) requests: Requests<'s>,
+    pub(crate) matcher: Matcher<'s>,
+    /// Peers to whom something may be sent.
+    pub(crate) marked: Fifo<'s>,
+    /// A probe that goes on between calls of iprobe or improbe, for a message held back.
+    pub(crate) probing: Handle,
+    /// The tuning of the layers above on all communicators.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) tuning: Option<crate::api::tuning::Tuning>,
+    /// The rules that hints change, once some communicator has been given any.
+    pub(crate) rules: Option<&'static Rules>,
+    /// The functions that work with channels, once one has been set up.
+    pub(crate) channels: Option<&'static dyn Channels>,
+    /// Requests of the current scope that are detached: no wait follows.
+    pub(crate) detached: List<InScope>,
+    /// The function that frees their slots, once there has been one.
+    pub(crate) reclaim: Option<fn(&mut Self)>,
+    /// Requests that are over but for their memory, which is to be taken back from the transport.
+    pub(crate) closing: List<Queue>,
+    pub(crate) blocks: Blocks<'s>,
+    pub(crate) comms: Comms<'s>,
+    pub(crate) room: Room,
+    /// The armed receive: the blocking receive that waits.
+    pub(crate) awaited: Awaited,
+    /// Datatypes for messages, and what moves their data.
+    pub(crate) conversion: Option<Conversion<'s>>,
+    /// Memory for copies of buffered sends.
+    pub(crate) attached: Option<Buffer>,
+    /// The attributes that communicators have been given to keep.
+    pub(crate) attributes: &'s mut [Attribute],
+    /// The rank that has aborted the job, and its code.
+    pub(crate) aborted: Option<(PeerId, i32)>,
+    /// The number of polls there had been when the probe that goes on found what it holds.
+    pub(crate) held_since: u64,
+    /// The clock as last read.
+    pub(crate) now: Instant,
+    /// The error of what has [`Failed`] last.
+    pub(crate) failure: Error,
+    pub(crate) counters: Counters,
+    /// No receive or probe waits that was posted before this place, where one waited.
+    #[cfg(not(feature = "compact"))]
+    pub(crate) oldest: Option<crate::engine::overflow::PostedSlot>,
+    /// The buffered sends that are under way.
+    pub(crate) buffered: Buffered<'s>,
+}
+
+/// The other side of a send, worked out and checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) peer: PeerId,
+    pub(crate) rank: u32,
+    pub(crate) key: Key,
+}
+
+/// The outcome of starting an operation.
+pub(crate) enum Started {
+    /// The operation is over, and well.
+    Done(Status),
+    /// The operation goes on under this handle.
+    Pending(Handle),
+}
+
+impl Engine<'_> {
+    #[inline]
+    pub(crate) fn peer(&mut self, peer: PeerId) -> Option<&mut Peer> {
+        self.peers.get_mut(peer.index())
+    }
+
+    /// Checks that `peer` can be sent to; fails with the cause if not.
+    pub(crate) fn presence(&self, peer: PeerId) -> Result<(), Cause> {
+        match self.peers.get(peer.index()).map(|row| row.presence) {
+            Some(Presence::Connected) => Ok(()),
+            Some(Presence::Gone(cause)) => Err(cause),
+            Some(Presence::Unknown) | None => Err(Cause::Unreachable),
+        }
+    }
+
+    /// Puts `peer` among those that [`send_queue`](crate::engine::send_queue) looks at.
+    pub(crate) fn mark(&mut self, peer: PeerId) {
+        let Some(row) = self.peers.get_mut(peer.index()) else { return };
+        if !row.marked && self.marked.push(peer.0).is_ok() {
+            row.marked = true;
+        }
+    }
+
+    /// A header to `peer`, with the credits that are its due.
+    pub(crate) fn header(&self, peer: &Peer, kind: Kind, key: Key, sequence: u16, length: u64) -> Header {
+        peer.header(self.epoch, kind, key, sequence, length)
+    }
+
+    /// Checks the arguments of a send.
+    #[inline]
+    pub(crate) fn target(&mut self, comm: &Comm, rank: Rank, tag: Tag) -> Result<Target, Cause> {
+        check_tag(tag)?;
+        let peer = self.comms.peer(comm, rank)?;
+        let key = Key { context: comm.context(), source: comm.rank().0, tag: tag.0 };
+        Ok(Target { peer, rank: rank.0, key })
+    }
+
+    /// Checks the arguments of a receive; also says which peer it depends on, if it names one.
+    #[inline]
+    pub(crate) fn pattern(
+        &mut self,
+        comm: &Comm,
+        from: Source,
+        tag: TagMatch,
+    ) -> Result<(Key, Option<PeerId>), Cause> {
+        let (source, peer) = match from {
+            Source::Rank(rank) => (rank.0, Some(self.comms.peer(comm, rank)?)),
+            Source::Any => (WILD, None),
+        };
+
+        let tag = match tag {
+            TagMatch::Tag(tag) => {
+                check_tag(tag)?;
+                tag.0
+            }
+            TagMatch::Any => WILD,
+        };
+        let key = Key { context: comm.context(), source, tag };
+        if source == WILD || tag == WILD {
+            self.comms.check(comm)?;
+            self.check_open(&key)?;
+        }
+        Ok((key, peer))
+    }
+
+    /// Takes a request slot and starts it.
+    #[inline]
+    pub(crate) fn request(
+        &mut self,
+        state: State,
+        key: Key,
+        peer: PeerId,
+        rank: u32,
+        buffer: Buffer,
+    ) -> Result<Handle, Cause> {
+        let Some((handle, request)) = self.requests.take() else {
+            return self.request_for_detached(state, key, peer, rank, buffer);
+        };
+        request.start(state, key, peer, rank, buffer);
+        // Free slots are used again before fresh ones.
+        self.counters.requests_peak = self.requests.used_end();
+        Ok(handle)
+    }
+
+    /// Takes a slot like [`request`](Self::request), but that of a detached request that is over.
+    #[cold]
+    #[inline(never)]
+    fn request_for_detached(
+        &mut self,
+        state: State,
+        key: Key,
+        peer: PeerId,
+        rank: u32,
+        buffer: Buffer,
+    ) -> Result<Handle, Cause> {
+        if let Some(reclaim) = self.reclaim {
+            reclaim(self);
+        }
+        let (handle, request) = self.requests.take().ok_or(Cause::Full(Resource::Requests))?;
+        request.start(state, key, peer, rank, buffer);
+        Ok(handle)
+    }
+
+    /// The receive in slot `index` has matched an announcement: the data is to be asked for.
+    pub(crate) fn fetch(&mut self, index: u32, peer: PeerId, announcement: &Announcement, length: u64) {
+        if let Some(channels) = self.channels
+            && channels.bind(self, index, announcement.sender, length)
+        {
+            return;
+        }
+        let Some(request) = self.requests.at(index) else { return };
+        request.state = State::Receiving;
+        request.peer = peer;
+        request.length = length;
+        let mut room = request.buffer.len() as u64;
+        if request.buffer.is_scattered()
+            && let Some(tools) = self.tools()
+        {
+            room = tools.room(self, index);
+        }
+        let Some(request) = self.requests.at(index) else { return };
+        let mut receiver = Receiver::new(announcement.sender, length, room);
+        if request.mode == Mode::Polled {
+            receiver.in_pieces(length);
+        }
+        if LENDS && announcement.is_to_be_written() && request.may_be_lent() {
+            receiver.invite();
+        }
+        request.machine = Machine::Recv(receiver);
+        if LENDS && announcement.is_exposed() && request.may_be_lent() {
+            request.machine = Machine::Read(Reader::new(announcement, length, room));
+        }
+        self.owe(index);
+    }
+
+    /// Puts a rendezvous that has something to say into its peer's list.
+    pub(crate) fn owe(&mut self, index: u32) {
+        let Some(request) = self.requests.at(index) else { return };
+        let peer = request.peer;
+        if !request.owed {
+            request.owed = true;
+            if let Some(row) = self.peers.get_mut(peer.index()) {
+                row.owed.push_back(&mut self.requests, index);
+            }
+        }
+        self.mark(peer);
+    }
+
+    /// A message of `peer` has left its envelope.
+    pub(crate) fn free_envelope(&mut self, peer: PeerId) {
+        if let Some(row) = self.peer(peer)
+            && !planted::strikes(Planted::DropCredit)
+        {
+            row.envelopes_in.free();
+            if row.credit_due() {
+                self.mark(peer);
+            }
+        }
+    }
+
+    /// A message of `peer` has left its block.
+    pub(crate) fn free_block(&mut self, peer: PeerId) {
+        if let Some(row) = self.peer(peer) {
+            row.blocks_in.free();
+            if row.credit_due() {
+                self.mark(peer);
+            }
+        }
+    }
+
+    /// The request is over. An orphan frees itself; any other waits for its owner.
+    pub(crate) fn complete(&mut self, index: u32, cause: Option<Cause>) {
+        let Some(request) = self.requests.at(index) else { return };
+        request.cause = cause;
+        if LENDS && request.region != NO_REGION {
+            request.state = State::Closing;
+            self.closing.push_back(&mut self.requests, index);
+            return;
+        }
+        request.state = State::Complete;
+        if request.orphan {
+            request.state = State::Free;
+            self.let_go(index);
+            self.requests.give(index);
+        }
+    }
+
+    /// The result of a complete request, which frees its slot; `None` while it is under way.
+    pub(crate) fn collect(&mut self, handle: Handle) -> Option<Result<Status, Failed>> {
+        let failure = &mut self.failure;
+        self.requests.give_if(handle, |request| {
+            if request.state != State::Complete {
+                return None;
+            }
+            let result = request.result(failure);
+            request.state = State::Free;
+            Some(result)
+        })
+    }
+
+    /// Returns the result of a call that may have failed for its caller: with the kept error in
+    /// place of its marker.
+    #[inline]
+    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+        result.map_err(|Failed| self.failure)
+    }
+
+    /// Lets go of the user's memory, whatever the request is doing: at once and without the peer's
+    /// help. What must still be sent to the peer is sent by the slot, which then frees itself. A
+    /// stale handle is left alone.
+    #[inline]
+    pub(crate) fn abandon(&mut self, handle: Handle) {
+        if self.requests.get(handle).is_some() {
+            self.abandon_live(handle);
+        }
+    }
+
+    /// Returns true if nothing is left that must be sent to a peer.
+    pub(crate) fn is_settled(&mut self) -> bool {
+        let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
+        connected.all(|row| row.ordered.is_empty() && row.owed.is_empty()) && !self.is_buffering()
+    }
+}
+
+#[inline]
+pub(crate) const fn status(key: Key, bytes: u64) -> Status {
+    Status { source: Rank(key.source), tag: Tag(key.tag), bytes }
+}
+
+#[inline]
+const fn check_tag(tag: Tag) -> Result<(), Cause> {
+    if tag.0 > Tag::MAX.0 { Err(Cause::TagOutOfRange { tag: tag.0, max: Tag::MAX.0 }) } else { Ok(()) }
+}

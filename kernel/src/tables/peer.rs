@@ -1,0 +1,200 @@
+//! The state that an endpoint keeps of each peer: credits both ways, sequence numbers, and what is
+//! still to be sent to it.
+
+use aldis_hal::{Cause, Epoch};
+use aldis_protocols::card::{ByteOrder, Room, WordWidth};
+use aldis_protocols::credit::{Grant, Limits, Window};
+use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::overflow::{Holder, Seeker};
+use aldis_protocols::select::Direct;
+use aldis_protocols::{Card, Thresholds};
+
+use crate::tables::list::List;
+use crate::tables::request::{Key, Queue};
+
+/// The state of a peer: whether it can be talked to. With a number of its own, so that `Unknown` is
+/// zero and not a value that no cause has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u8)]
+pub(crate) enum Presence {
+    /// The peer has not been introduced.
+    #[default]
+    Unknown,
+    Connected,
+    /// The peer will take and send nothing more, for this cause.
+    Gone(Cause),
+}
+
+/// A row of the peer table; all-zero is an unknown peer. In this order for the reason given at
+/// [`Request`](crate::tables::request::Request).
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Peer {
+    pub(crate) presence: Presence,
+    /// True if it stands in the FIFO of peers to look at.
+    pub(crate) marked: bool,
+    /// Of its typed messages.
+    pub(crate) order: ByteOrder,
+    pub(crate) words: WordWidth,
+    /// The part of `ordered` that the peer is asked to take without credit, and what it is asked
+    /// for.
+    pub(crate) holder: Holder,
+    pub(crate) seeker: Seeker,
+    /// Matchable messages this side may send.
+    pub(crate) envelopes_out: Window,
+    /// Eager messages with a block that this side may send.
+    pub(crate) blocks_out: Window,
+    /// Places the peer has been promised here.
+    pub(crate) envelopes_in: Grant,
+    pub(crate) blocks_in: Grant,
+    /// Sequence of the next matchable message to it, and of the next one from it.
+    pub(crate) sequence_out: u16,
+    pub(crate) sequence_in: u16,
+    pub(crate) epoch: Epoch,
+    /// Sends that wait for their turn, in order.
+    pub(crate) ordered: List<Queue>,
+    /// Rendezvous that have something to say: a clear-to-send, data, a finish.
+    pub(crate) owed: List<Queue>,
+    pub(crate) thresholds: Thresholds,
+    pub(crate) room: Room,
+}
+
+impl Peer {
+    pub(crate) const EMPTY: Self = Self {
+        presence: Presence::Unknown,
+        epoch: Epoch(0),
+        room: Room { envelopes: 0, blocks: 0, block_bytes: 0 },
+        order: ByteOrder::Little,
+        words: WordWidth::Four,
+        thresholds: Thresholds {
+            inline_end: 0,
+            short_end: 0,
+            eager_end: 0,
+            fragment_bytes_max: 0,
+            direct: Direct::NONE,
+        },
+        envelopes_out: Window::NONE,
+        blocks_out: Window::NONE,
+        envelopes_in: Grant::NONE,
+        blocks_in: Grant::NONE,
+        sequence_out: 0,
+        sequence_in: 0,
+        ordered: List::EMPTY,
+        owed: List::EMPTY,
+        holder: Holder::NONE,
+        seeker: Seeker::NONE,
+        marked: false,
+    };
+
+    /// Makes the row a connected peer that introduced itself with `card`, with `granted` set aside
+    /// for it here.
+    pub(crate) fn connect(
+        &mut self,
+        card: &Card,
+        thresholds: Thresholds,
+        granted: Room,
+    ) -> Result<(), Cause> {
+        let windows = (
+            Window::new(card.room.envelopes),
+            Window::new(card.room.blocks),
+            Grant::new(granted.envelopes),
+            Grant::new(granted.blocks),
+        );
+        let (Ok(envelopes_out), Ok(blocks_out), Ok(envelopes_in), Ok(blocks_in)) = windows else {
+            return Err(Cause::Incompatible);
+        };
+        let marked = self.marked;
+        *self = Self::EMPTY;
+        (self.presence, self.epoch, self.marked) = (Presence::Connected, card.epoch(), marked);
+        (self.room, self.thresholds) = (card.room, thresholds);
+        (self.order, self.words) = (card.order, card.words);
+        (self.envelopes_out, self.blocks_out) = (envelopes_out, blocks_out);
+        (self.envelopes_in, self.blocks_in) = (envelopes_in, blocks_in);
+        Ok(())
+    }
+
+    /// The credits to put into a header to this peer.
+    #[inline]
+    pub(crate) const fn limits(&self) -> Limits {
+        Limits { envelopes: self.envelopes_in.limit(), blocks: self.blocks_in.limit() }
+    }
+
+    /// A header from the process of `epoch` to this peer, with the credits that are its due.
+    #[inline]
+    pub(crate) const fn header(
+        &self,
+        epoch: Epoch,
+        kind: Kind,
+        key: Key,
+        sequence: u16,
+        length: u64,
+    ) -> Header {
+        let Key { context, source, tag } = key;
+        Header { kind, limits: self.limits(), epoch, context, source, tag, sequence, length }
+    }
+
+    /// Checks if an eager message of so many bytes can go to it at once; if so, returns whether
+    /// that takes a block.
+    #[inline(always)]
+    pub(crate) fn takes_at_once(&self, length: u64) -> Option<bool> {
+        let in_block = length >= u64::from(self.thresholds.inline_end);
+        let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
+        let can = matches!(self.presence, Presence::Connected)
+            && self.ordered.is_empty()
+            && !too_long
+            && self.envelopes_out.available() != 0
+            && (!in_block || self.blocks_out.available() != 0);
+        can.then_some(in_block)
+    }
+
+    /// Accounts for one fast-path send: spends credits, advances the sequence number.
+    #[inline(always)]
+    pub(crate) fn gone_at_once(&mut self, in_block: bool) {
+        self.envelopes_out.spend();
+        if in_block {
+            self.blocks_out.spend();
+        }
+        self.sequence_out = self.sequence_out.wrapping_add(1);
+        self.limits_told();
+    }
+
+    /// Returns true if a message from it is the next of this life, keeps to what was promised, and
+    /// says nothing of credits that cannot be; takes note of those credits.
+    #[inline(always)]
+    pub(crate) fn is_next(&mut self, header: &Header, in_block: bool) -> bool {
+        header.epoch == self.epoch
+            && matches!(self.presence, Presence::Connected)
+            && header.sequence == self.sequence_in
+            && self.ordered.is_empty()
+            && self.envelopes_in.has_room()
+            && (!in_block || self.blocks_in.has_room())
+            && self.envelopes_out.raise(header.limits.envelopes).is_ok()
+            && self.blocks_out.raise(header.limits.blocks).is_ok()
+    }
+
+    /// Accounts for a message delivered to a posted receive. Returns true if credits are due to the
+    /// peer.
+    #[inline(always)]
+    pub(crate) fn passed_on(&mut self, header: &Header, in_block: bool) -> bool {
+        self.envelopes_in.pass();
+        self.sequence_in = header.sequence.wrapping_add(1);
+        let mut due = self.envelopes_in.is_due();
+        if in_block {
+            self.blocks_in.pass();
+            due |= self.blocks_in.is_due();
+        }
+        due
+    }
+
+    /// A header with [`limits`](Self::limits) is on its way.
+    #[inline]
+    pub(crate) const fn limits_told(&mut self) {
+        self.envelopes_in.told();
+        self.blocks_in.told();
+    }
+
+    /// Returns true if credits must be sent in a message of their own.
+    pub(crate) const fn credit_due(&self) -> bool {
+        self.envelopes_in.is_due() || self.blocks_in.is_due()
+    }
+}
