@@ -1,14 +1,12 @@
 //! Attributes and names of communicators (MPI 4.1 sections 7.7 and 7.8).
 
-mod rig;
-
 use core::cell::RefCell;
 use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
 use aldis_kernel::{Attribute, Comm, Keyval, Members, Tag};
-use rig::{Job, Shape};
+use aldis_kit::rig::{self, Job, Shape};
 
 std::thread_local! {
     /// The attributes deleted in this test: communicator and value.

@@ -1,13 +1,11 @@
 //! Memory for buffered sends of each communicator (MPI 4.1 section 3.6).
 
-mod rig;
-
 use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
 use aldis_kernel::{Comm, Members, Rank, Tag};
-use rig::{Job, Shape, pattern};
+use aldis_kit::rig::{self, Job, Shape, pattern};
 
 fn copy(rank: &mut rig::Rank<'_>) -> Comm {
     rank.install(2, 1, &Members::<Empty<PeerId>>::Of(rank.world())).unwrap()

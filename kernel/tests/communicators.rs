@@ -2,13 +2,11 @@
 //! whichever protocol brought it; its credits go back, and nothing of it meets the next
 //! communicator in the same slot. MPI 4.1 section 7.4.
 
-mod rig;
-
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
 use aldis_kernel::{Comm, Error, Members, Rank, Request, Source, Tag, TagMatch};
-use rig::{Job, REQUESTS, Shape, pattern};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 
 /// Inline, in a block, and announced by its size.
 const LENGTHS: [usize; 3] = [8, 60, 500];

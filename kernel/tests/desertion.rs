@@ -1,12 +1,10 @@
 //! Receives of any source when no peer is left on their communicator that could send.
 
-mod rig;
-
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId};
 use aldis_kernel::{Comm, Members, Rank, Source, Tag, TagMatch};
-use rig::{Job, Shape};
+use aldis_kit::rig::{self, Job, Shape};
 
 /// The communicator of ranks 1 and 0, in this order, in slot 2.
 fn pair(rank: &mut rig::Rank<'_>) -> Comm {

@@ -1,12 +1,10 @@
 //! Detached requests, which no call waits for (MPI 4.1 section 3.7.3).
 
-mod rig;
-
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Comm, Rank, Tag};
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> [Comm; 2] {
     [ranks[0].world(), ranks[1].world()]

@@ -7,9 +7,7 @@ use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank as R, Request, Scope, Tag};
 use proptest::prelude::*;
 
-mod rig;
-
-use rig::{Clock, Job, Powers, Rank, Shape, Wire, pattern, settle, together};
+use aldis_kit::rig::{Clock, Job, Powers, Rank, Shape, Wire, pattern, settle, together};
 
 const READING: Powers = Powers { reads: Some(300), regions: 8, ..Powers::NONE };
 const WRITING: Powers = Powers { reads: None, writes: Some(300), ..READING };

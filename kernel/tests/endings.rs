@@ -1,8 +1,6 @@
 //! The ends of operations that do not succeed: deadlines, withdrawn and declined messages,
 //! unwinding, dead peers, goodbyes, aborts, and bytes that break the protocol.
 
-mod rig;
-
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::panic::catch_unwind;
@@ -12,8 +10,8 @@ use aldis_kernel::hal::{Cause, Epoch, Operation, Resource};
 use aldis_kernel::protocols::header::{Header, Kind, clear_to_send};
 use aldis_kernel::protocols::{Card, Control};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern, settle, together};
 use proptest::prelude::*;
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

@@ -1,13 +1,11 @@
 //! Hints: what is refused, what is reported, and what is done sooner (MPI 4.1 section 7.4.4).
 
-mod rig;
-
 use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId};
 use aldis_kernel::{Comm, Hints, Members, Rank, Source, Tag, TagMatch};
-use rig::{Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

@@ -1,8 +1,6 @@
 //! Lengths and offsets near 2^32 and 2^64, honest and hostile: a peer can announce anything, and is
 //! answered within bounds or cut off by name.
 
-mod rig;
-
 use core::future::Future;
 use core::pin::pin;
 use core::task::{Context, Poll, Waker};
@@ -13,7 +11,7 @@ use aldis_kernel::protocols::header::{
     self, Body, Finish, Header, Kind, Label, Packet, about, clear_to_send,
 };
 use aldis_kernel::{Rank, Sleeper, Tag};
-use rig::{Job, Queue, REQUESTS, Shape, pattern};
+use aldis_kit::rig::{Job, Queue, REQUESTS, Shape, pattern};
 
 /// The request of rank 0 that is announced to rank 1.
 const SENDER: Handle = Handle { slot: 7, generation: 9 };

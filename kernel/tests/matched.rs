@@ -1,12 +1,10 @@
 //! Matched probes (MPI 4.1 section 3.8.2).
 
-mod rig;
-
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

@@ -7,14 +7,12 @@
 //! before them has taken. Only whether a probe finds something is a matter of time; so in the end,
 //! when all is quiet, probes must find whatever is left.
 
-mod rig;
-
 use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Error, Rank, Source, Status, Tag, TagMatch};
+use aldis_kit::rig::{Job, REQUESTS, Shape, pattern, settle, together};
 use proptest::prelude::*;
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
 
 const SENDS_MAX: usize = 16;
 /// Receives and tokens under way at a time, at most: with the one that asks, all slots.

@@ -1,13 +1,11 @@
 //! Send modes (MPI 4.1 section 3.4 and 3.6), the null process (3.10), and completion of several
 //! requests (3.7.5).
 
-mod rig;
-
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Comm, Rank, Request, Status, Tag, TagMatch};
-use rig::{Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

@@ -1,12 +1,10 @@
 //! More messages than envelopes: what a receive waits for reaches it past those that no receive
 //! waits for.
 
-mod rig;
-
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank, Source, Tag, TagMatch};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern, settle, together};
 use aldis_protocols::header::{Header, Kind};
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

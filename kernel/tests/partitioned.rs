@@ -1,12 +1,10 @@
 //! Partitioned communication (MPI 4.1 chapter 4): parts go as they get ready, rounds follow each
 //! other, and every misuse has its own error.
 
-mod rig;
-
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Source, Tag, TagMatch};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 use proptest::prelude::*;
-use rig::{Job, Shape, pattern, settle, together};
 
 const TAG: Tag = Tag(3);
 

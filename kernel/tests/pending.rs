@@ -1,9 +1,7 @@
 //! Reports of an endpoint about the requests that are under way.
 
-mod rig;
-
 use aldis_kernel::{Rank, Scope, Source, Standing, Tag, TagMatch};
-use rig::{Clock, Job, Shape, Wire, settle, together};
+use aldis_kit::rig::{Clock, Job, Shape, Wire, settle, together};
 
 fn told(scope: &mut Scope<'_, '_, '_, Wire, Clock>) -> Vec<String> {
     let mut lines = Vec::new();

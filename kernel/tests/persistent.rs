@@ -1,10 +1,8 @@
 //! Persistent requests (MPI 4.1 section 3.9).
 
-mod rig;
-
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Request, Source, Tag, TagMatch};
-use rig::{Job, REQUESTS, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern, settle, together};
 
 fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
     ranks.iter().map(|rank| rank.world()).collect()

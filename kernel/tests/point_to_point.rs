@@ -1,11 +1,9 @@
 //! Point-to-point semantics over a wire with tiny limits: every protocol, both orders of arrival,
 //! non-overtaking, wildcards, truncation, floods, full pools. MPI 4.1 chapter 3.
 
-mod rig;
-
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{Comm, Rank, Request, Source, Status, Tag, TagMatch};
-use rig::{Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 /// Sizes around every limit of the rig: inline 24, block 64, fragment 80.
 const SIZES: [usize; 12] = [0, 1, 23, 24, 25, 63, 64, 65, 80, 81, 400, 5000];

@@ -1,15 +1,13 @@
 //! The steps that an error leads to, by its communicator's policy (MPI 4.1 chapter 9), and aborts
 //! (section 9.7).
 
-mod rig;
-
 use core::cell::RefCell;
 use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Error, Members, Policy, Rank, Sleeper, Source, Tag, TagMatch};
-use rig::{Job, REQUESTS, Shape, pattern};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 
 std::thread_local! {
     /// The arguments with which the callback of this test was called.

@@ -5,11 +5,9 @@
 //! that was sent. So whatever the sizes, protocols, polls and budgets in between, the outcome must
 //! be the oracle's.
 
-mod rig;
-
 use aldis_kernel::{Rank, Request, Scope, Source, Tag, TagMatch};
+use aldis_kit::rig::{Clock, Job, REQUESTS, Shape, Wire, pattern, settle, together};
 use proptest::prelude::*;
-use rig::{Clock, Job, REQUESTS, Shape, Wire, pattern, settle, together};
 
 /// Several times what a rank of the rig has envelopes for: a receive must get its message past
 /// those that stay unmatched.

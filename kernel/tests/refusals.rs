@@ -1,8 +1,6 @@
 //! Bad input: every mistake has a cause of its own, and is reported with who made it, where, and
 //! what to do about it.
 
-mod rig;
-
 use core::iter::Empty;
 use core::time::Duration;
 
@@ -11,7 +9,7 @@ use aldis_kernel::hal::{Cause, PeerId, Resource};
 use aldis_kernel::{
     Comm, Error, Hints, Members, Rank, Request, Scope, Source, Tag, TagMatch, Typed, TypedMut,
 };
-use rig::{Clock, Job, REQUESTS, Shape, Wire};
+use aldis_kit::rig::{self, Clock, Job, REQUESTS, Shape, Wire};
 
 /// A mistake, what it is called, and what its message must name.
 type Mistake = (fn(&mut rig::Rank<'_>, Comm) -> Error, Cause, &'static [&'static str]);

@@ -8,9 +8,7 @@ use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Error, Hints, Rank as R, Source, Tag, TagMatch};
 use proptest::prelude::*;
 
-mod rig;
-
-use rig::{Job, Powers, Rank, Shape, pattern};
+use aldis_kit::rig::{Job, Powers, Rank, Shape, pattern};
 
 const MAPPED: Powers = Powers { reads: Some(300), maps: true, regions: 8, ..Powers::NONE };
 

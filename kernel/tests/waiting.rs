@@ -1,13 +1,11 @@
 //! A blocking receive that waits: whatever comes before its message, in whatever size, every
 //! receive gets its own in order, and a wait that ends without one leaves nothing behind.
 
-mod rig;
-
 use core::time::Duration;
 
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform};
 use aldis_kernel::{Rank, Sleeper, Source, Tag, TagMatch};
-use rig::{Job, REQUESTS, Shape, pattern};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 
 /// Sizes on both sides of what an envelope holds, and nothing.
 const SIZES: [usize; 4] = [0, 8, 24, 40];

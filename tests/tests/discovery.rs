@@ -10,10 +10,7 @@ use aldis_kernel::{Config, Endpoint, Rank, Tag};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
 
-use self::hub::{Faults, Hub, HubNic};
-
-#[path = "../../drivers/src/ethernet/tests/hub.rs"]
-mod hub;
+use aldis_kit::hub::{Faults, Hub, HubNic};
 
 const MESSAGE_BYTES: usize = 1464;
 const SIZE: u32 = 3;

@@ -10,10 +10,7 @@ use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
 use aldis_protocols::card::ByteOrder;
 
-use self::hub::{Faults, Hub, HubNic};
-
-#[path = "../../drivers/src/ethernet/tests/hub.rs"]
-mod hub;
+use aldis_kit::hub::{Faults, Hub, HubNic};
 
 /// The longest message of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;

@@ -1,5 +1,6 @@
 //! The dependency arrows of DESIGN.md section 1: which of the workspace's own crates may use which.
-//! Dependencies of every kind count, also those of tests and build scripts.
+//! Dependencies of every kind count, also those of tests and build scripts; but tests of every
+//! crate may use the code that tests share.
 
 use anyhow::{Result, bail};
 
@@ -9,8 +10,8 @@ use crate::workspace::{Package, Workspace};
 /// A crate and the crates of the house that it may use.
 type Floor = (&'static str, &'static [&'static str]);
 
-/// The five crates without an operating system, the programs that run on them, and the host's
-/// three.
+/// The five crates without an operating system, the programs that run on them, what tests share,
+/// and the host's three.
 const ALL: &[&str] = &[
     "aldis-hal",
     "aldis-protocols",
@@ -18,11 +19,15 @@ const ALL: &[&str] = &[
     "aldis-kernel",
     "aldis-coll",
     "aldis-programs",
+    "aldis-kit",
     "aldis-sys",
     "aldis-host-sim",
     "aldis-sim",
     "aldis-mpi",
 ];
+
+/// The code that tests share: tests of every crate may use it, also of those that it uses itself.
+const KIT: &str = "aldis-kit";
 
 /// DESIGN.md section 1, from the ground up. `drivers` and `kernel` never import each other: they
 /// meet at `hal::Transport`.
@@ -33,6 +38,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-kernel", &["aldis-hal", "aldis-protocols"]),
     ("aldis-coll", &["aldis-kernel"]),
     ("aldis-programs", &["aldis-kernel", "aldis-coll"]),
+    ("aldis-kit", &["aldis-hal", "aldis-kernel"]),
     ("aldis-sys", &[]),
     (
         "aldis-host-sim",
@@ -83,8 +89,8 @@ pub(crate) fn check() -> Result<Outcome> {
 
 /// The crates of the house that a package uses, each once.
 fn own(package: &Package) -> impl Iterator<Item = &str> {
-    let mut names: Vec<&str> =
-        package.dependencies.iter().map(|dependency| dependency.name.as_str()).collect();
+    let counted = package.dependencies.iter().filter(|one| !(one.name == KIT && one.is_dev()));
+    let mut names: Vec<&str> = counted.map(|dependency| dependency.name.as_str()).collect();
     names.sort_unstable();
     names.dedup();
     names.into_iter().filter(|name| HOUSE.iter().any(|(floor, _)| floor == name))
@@ -106,7 +112,7 @@ mod tests {
     use crate::workspace::Dependency;
 
     fn package(name: &str, uses: &[&str]) -> Package {
-        let dependencies = uses.iter().map(|name| Dependency { name: (*name).into() }).collect();
+        let dependencies = uses.iter().map(|name| Dependency { name: (*name).into(), kind: None }).collect();
         Package { name: name.into(), dependencies, ..Package::default() }
     }
 
@@ -120,6 +126,17 @@ mod tests {
         let wrong = wrong_arrows(&package("aldis-kernel", &["aldis-hal", "aldis-drivers", "spin"]));
         assert_eq!(wrong, ["aldis-kernel -> aldis-drivers is not an arrow of DESIGN.md section 1"]);
         assert_eq!(wrong_arrows(&package("aldis-hal", &["bitflags", "volatile"])), [""; 0]);
+    }
+
+    #[test]
+    fn tests_alone_use_what_tests_share() {
+        let mut kernel = package("aldis-kernel", &[KIT]);
+        assert_eq!(
+            wrong_arrows(&kernel),
+            ["aldis-kernel -> aldis-kit is not an arrow of DESIGN.md section 1"]
+        );
+        kernel.dependencies[0].kind = Some("dev".into());
+        assert_eq!(wrong_arrows(&kernel), [""; 0]);
     }
 
     #[test]

@@ -42,6 +42,15 @@ impl Package {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Dependency {
     pub(crate) name: String,
+    /// `dev` or `build`; `None` for a dependency of the package itself.
+    pub(crate) kind: Option<String>,
+}
+
+impl Dependency {
+    /// Returns true if tests and examples alone use it.
+    pub(crate) fn is_dev(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
 }
 
 impl Workspace {

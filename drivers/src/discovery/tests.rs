@@ -7,8 +7,8 @@ use aldis_hal::nic::{RxFrame, TxFrame};
 use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Post, Sink, Token, Transport};
 
 use super::{Discovery, Entry, Setup};
-use crate::ethernet::tests::hub::{Faults, Hub, HubNic, mac};
 use crate::ethernet::{Config, Ethernet, EthernetStorage, Framing, Udp};
+use aldis_kit::hub::{Faults, Hub, HubNic, mac};
 
 const JOB: u64 = 7;
 const MTU: usize = 400;

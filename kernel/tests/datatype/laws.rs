@@ -5,8 +5,7 @@ use aldis_kernel::datatype::{
 };
 use proptest::prelude::*;
 
-use crate::naive::Recipe;
-use crate::recipes::recipes;
+use aldis_kit::datatypes::{Recipe, recipes};
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]

@@ -4,6 +4,4 @@
 mod golden;
 mod hostile;
 mod laws;
-mod naive;
-mod recipes;
 mod stream;

@@ -4,8 +4,7 @@
 use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable, Types};
 use proptest::prelude::*;
 
-use crate::naive::Map;
-use crate::recipes::recipes;
+use aldis_kit::datatypes::{TypeMap, recipes};
 
 const FORMS: [Form; 5] = [Form::Native, Form::Swapped, Form::Narrow, Form::NarrowSwapped, Form::External32];
 
@@ -17,7 +16,7 @@ struct Memory {
 
 impl Memory {
     /// Random bytes, but for wide characters and words: those that every form can tell.
-    fn random(map: &Map, seed: u64) -> Self {
+    fn random(map: &TypeMap, seed: u64) -> Self {
         let (low, high) = map.true_bounds();
         let origin = -low as isize;
         let mut state = seed | 1;
@@ -49,7 +48,7 @@ impl Memory {
     }
 
     /// The stream by the definition; `None` if a number that others overlap cannot be told.
-    fn stream(&self, map: &Map, form: Form) -> Option<Vec<u8>> {
+    fn stream(&self, map: &TypeMap, form: Form) -> Option<Vec<u8>> {
         let is_narrow = matches!(form, Form::Narrow | Form::NarrowSwapped);
         let turns = match form {
             Form::Native | Form::Narrow => false,

@@ -2,9 +2,6 @@
 
 mod abandoned;
 mod checked;
-#[path = "../rig/mod.rs"]
-mod rig;
-
 use core::future::Future;
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -15,7 +12,7 @@ use std::task::Wake;
 
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Futures, Rank, Sleeper, Source, Status, Tag, TagMatch};
-use rig::{Clock, Job, REQUESTS, Shape, Wire, pattern};
+use aldis_kit::rig::{Clock, Job, REQUESTS, Shape, Wire, pattern};
 
 /// Turns after which a program that has not come to its end hangs.
 const TURNS: u32 = 20_000;

@@ -6,7 +6,7 @@ use aldis_kernel::hal::Cause;
 use aldis_kernel::protocols::header::HEADER_BYTES;
 use aldis_kernel::{Error, Rank, Status, Tag, Typed, TypedMut};
 
-use crate::rig::{self, Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 type Table = TypeTable<8, 256>;
 

@@ -4,7 +4,7 @@ use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
 
-use crate::rig::{Job, Shape, pattern, together};
+use aldis_kit::rig::{Job, Shape, pattern, together};
 
 #[test]
 fn data_is_copied_from_one_type_to_another_of_its_signature() {

@@ -4,14 +4,8 @@
 mod kept;
 mod labels;
 mod local;
-#[path = "../datatype/naive.rs"]
-mod naive;
 mod parts;
 mod random;
-#[path = "../datatype/recipes.rs"]
-mod recipes;
-#[path = "../rig/mod.rs"]
-mod rig;
 mod sends;
 mod waits;
 mod widths;

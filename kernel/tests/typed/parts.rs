@@ -7,7 +7,7 @@ use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
 use proptest::prelude::*;
 
-use crate::rig::{self, Job, Shape, settle, together};
+use aldis_kit::rig::{self, Job, Shape, settle, together};
 
 const TAG: Tag = Tag(3);
 

@@ -7,9 +7,8 @@ use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
 use proptest::prelude::*;
 
-use crate::naive::{Map, Recipe};
-use crate::recipes::recipes;
-use crate::rig::{Job, Shape, pattern, settle, together};
+use aldis_kit::datatypes::{Recipe, TypeMap, recipes};
+use aldis_kit::rig::{Job, Shape, pattern, settle, together};
 
 /// Entries of all elements of a message: above, the test takes too long.
 const ENTRIES_MAX: usize = 300;
@@ -20,7 +19,7 @@ type Table = TypeTable<48, 8000>;
 struct Side {
     recipe: Recipe,
     count: u64,
-    map: Map,
+    map: TypeMap,
     origin: isize,
     memory: Vec<u8>,
 }
@@ -77,7 +76,7 @@ impl Side {
 const GAP: u8 = 0xA5;
 
 /// Every element by itself, the last one lowest, with gaps between them.
-fn backwards(map: &Map) -> Recipe {
+fn backwards(map: &TypeMap) -> Recipe {
     let mut end = 0;
     let mut fields: Vec<_> = map
         .entries

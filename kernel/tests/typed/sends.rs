@@ -5,7 +5,7 @@ use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Source, Status, Tag, TagMatch, Typed, TypedMut};
 use core::time::Duration;
 
-use crate::rig::{self, Job, Shape, pattern, settle, together};
+use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 type Table = TypeTable<8, 256>;
 

@@ -8,7 +8,7 @@ use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::protocols::header::{HEADER_BYTES, Header, Kind};
 use aldis_kernel::{Error, Rank, Status, Tag, Typed, TypedMut};
 
-use crate::rig::{self, Job, Shape, settle, together};
+use aldis_kit::rig::{self, Job, Shape, settle, together};
 
 type Table = TypeTable<8, 256>;
 

@@ -13,14 +13,10 @@ use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
 use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::Composite;
 
-use self::hub::{Faults, Hub, HubNic};
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
 use super::threads::{self, EPOCH, endpoint, frames, loopback, rings};
-
-#[path = "../../../drivers/src/ethernet/tests/hub.rs"]
-#[allow(dead_code, reason = "the file is shared with tests that use other parts of it")]
-mod hub;
+use aldis_kit::hub::{Faults, Hub, HubNic};
 
 /// The longest message of a frame.
 const MESSAGE_BYTES: usize = 256;

@@ -8,13 +8,9 @@ mod erased;
 mod hierarchy;
 mod inter;
 mod lanes;
-#[path = "../../../kernel/tests/datatype/naive.rs"]
-mod naive;
 mod neighbors;
 mod oracle;
 mod persistent;
-#[path = "../../../kernel/tests/datatype/recipes.rs"]
-mod recipes;
 mod rig;
 mod rules;
 mod scattered;

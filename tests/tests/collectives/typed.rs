@@ -12,9 +12,8 @@ use aldis_kernel::datatype::{Basic, Committed, Datatype, TypeTable, Types};
 use aldis_kernel::hal::{Cause, Operation};
 use proptest::prelude::*;
 
-use crate::naive::{Map, Recipe};
-use crate::recipes::recipes;
 use crate::rig::{Endpoint, run, run_with_requests};
+use aldis_kit::datatypes::{Recipe, TypeMap, recipes};
 
 type Table = TypeTable<48, 8000>;
 
@@ -43,7 +42,7 @@ struct Given {
 }
 
 /// Every element by itself, the last one lowest, with gaps between them: of the same signature.
-fn backwards(map: &Map) -> Recipe {
+fn backwards(map: &TypeMap) -> Recipe {
     let place = |at: usize| map.entries[at + 1..].iter().map(|(_, basic)| basic.size() as i64 + 1).sum();
     let field = |(at, (_, basic)): (usize, &(i64, Basic))| (1, place(at), Recipe::Basic(*basic));
     Recipe::Struct(map.entries.iter().enumerate().map(field).collect())
@@ -63,7 +62,7 @@ impl Given {
 #[derive(Default)]
 struct Side {
     blocks: Vec<TypedBlock>,
-    maps: Vec<Map>,
+    maps: Vec<TypeMap>,
     memory: Vec<u8>,
 }
 

@@ -121,12 +121,17 @@ pub(super) fn tasks(change: &ChangeSet, workspace: &Workspace) -> Vec<CheckTask>
     tasks
 }
 
-/// The packages that use one of these, directly or not, the nearest first.
+/// The packages that use one of these, directly or not, the nearest first; then those whose tests
+/// alone use one, directly.
 fn above(changed: &BTreeSet<String>, workspace: &Workspace) -> Vec<String> {
-    let mut users = BTreeMap::<&str, Vec<&str>>::new();
+    let (mut users, mut testers) = (BTreeMap::<&str, Vec<&str>>::new(), Vec::new());
     for package in &workspace.packages {
         for dependency in &package.dependencies {
-            users.entry(&dependency.name).or_default().push(&package.name);
+            if !dependency.is_dev() {
+                users.entry(&dependency.name).or_default().push(&package.name);
+            } else if changed.contains(&dependency.name) {
+                testers.push(package.name.as_str());
+            }
         }
     }
     let mut seen: BTreeSet<&str> = changed.iter().map(String::as_str).collect();
@@ -136,6 +141,7 @@ fn above(changed: &BTreeSet<String>, workspace: &Workspace) -> Vec<String> {
         floor = next.into_iter().filter(|name| seen.insert(name)).collect();
         above.extend(floor.iter().map(|name| (*name).to_owned()));
     }
+    above.extend(testers.into_iter().filter(|name| seen.insert(name)).map(str::to_owned));
     above
 }
 
@@ -216,6 +222,11 @@ mod tests {
         assert!(place("aldis-coll") < place("aldis-fuzz"), "{of_kernel:?}");
         assert!(!of_kernel.iter().any(|name| name == "aldis-protocols" || name == "aldis-kernel"));
         assert!(above("xtask").is_empty());
+        // Tests of the drivers use what tests share, which uses the kernel.
+        assert!(!of_kernel.iter().any(|name| name == "aldis-drivers"));
+        let of_kit = above("aldis-kit");
+        assert!(of_kit.iter().any(|name| name == "aldis-drivers"));
+        assert!(!of_kit.iter().any(|name| name == "aldis-coll"), "{of_kit:?}");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Features};
 
 use super::super::MTU_OVERHEAD_BYTES;
-use super::hub::{DESCRIPTORS, LATENCY_NS};
 use super::*;
+use aldis_kit::hub::{DESCRIPTORS, LATENCY_NS};
 
 #[test]
 fn the_first_post_connects_and_messages_follow_in_order() {

@@ -3,8 +3,8 @@
 use std::vec;
 
 use super::super::MTU_OVERHEAD_BYTES;
-use super::hub::Faults;
 use super::*;
+use aldis_kit::hub::Faults;
 
 /// A later life of a rank, at the same address, to which the others have been introduced.
 fn reborn(net: &mut Net, rank: u32, epoch_now: u32) {

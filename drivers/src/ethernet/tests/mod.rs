@@ -6,12 +6,11 @@ use std::vec::Vec;
 use aldis_hal::transport::{Sink, Slot, Transport};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
 
-use self::hub::{Hub, HubNic, mac};
 use super::{Config, Ethernet, EthernetStorage, Framing, Udp};
+use aldis_kit::hub::{self, Hub, HubNic, mac};
 
 mod flow;
 mod hostile;
-pub(crate) mod hub;
 mod lives;
 mod torture;
 mod udp;

@@ -3,8 +3,8 @@
 
 use proptest::prelude::{ProptestConfig, any, prop_assert_eq, proptest};
 
-use super::hub::Faults;
 use super::*;
+use aldis_kit::hub::Faults;
 
 /// The messages to be sent, and those sent and seen so far.
 struct Traffic {

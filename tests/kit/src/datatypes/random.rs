@@ -5,12 +5,13 @@ use aldis_kernel::datatype::{Basic, Distribution, Order, Slice, Spread};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use crate::naive::Recipe;
+use super::Recipe;
 
 /// Entries that a map may have for the tests to take it.
-pub(crate) const ENTRIES_MAX: u64 = 600;
+pub const ENTRIES_MAX: u64 = 600;
 
-pub(crate) fn recipes() -> impl Strategy<Value = Recipe> {
+/// Draws types of at most [`ENTRIES_MAX`] entries.
+pub fn recipes() -> impl Strategy<Value = Recipe> {
     let basic = prop::sample::select(Basic::ALL.to_vec()).prop_map(Recipe::Basic);
     let nested = basic.prop_recursive(4, 10, 3, |of| {
         prop_oneof![

@@ -3,17 +3,18 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::vec;
-use std::vec::Vec;
 
 use aldis_hal::Instant;
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 
 /// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fate {
+pub enum Fate {
+    /// The frame arrives as it is.
     Deliver,
+    /// The frame never arrives.
     Lose,
+    /// The frame arrives twice.
     Duplicate,
     /// A bit is flipped.
     Corrupt,
@@ -25,23 +26,27 @@ pub(crate) enum Fate {
 
 /// The treatment of frames that no script speaks of. Chances are in thousandths.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Faults {
-    pub(crate) lose: u64,
-    pub(crate) duplicate: u64,
-    pub(crate) corrupt: u64,
-    pub(crate) cut: u64,
-    pub(crate) delay: u64,
+pub struct Faults {
+    /// Frames that are lost.
+    pub lose: u64,
+    /// Frames that arrive twice.
+    pub duplicate: u64,
+    /// Frames in which a bit is flipped.
+    pub corrupt: u64,
+    /// Frames of which half arrives.
+    pub cut: u64,
+    /// Frames that arrive late.
+    pub delay: u64,
     /// The longest delay beyond the latency, ns.
-    pub(crate) delay_ns_max: u64,
+    pub delay_ns_max: u64,
 }
 
 impl Faults {
-    pub(crate) const NONE: Self =
-        Self { lose: 0, duplicate: 0, corrupt: 0, cut: 0, delay: 0, delay_ns_max: 0 };
+    /// A wire without faults.
+    pub const NONE: Self = Self { lose: 0, duplicate: 0, corrupt: 0, cut: 0, delay: 0, delay_ns_max: 0 };
 
     /// All kinds at once, `permille` each.
-    #[allow(dead_code, reason = "used by the unit tests; the file is shared with the tests across crates")]
-    pub(crate) const fn all(permille: u64, delay_ns_max: u64) -> Self {
+    pub const fn all(permille: u64, delay_ns_max: u64) -> Self {
         Self {
             lose: permille,
             duplicate: permille,
@@ -55,9 +60,11 @@ impl Faults {
 
 /// Calls of a station's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Calls {
-    pub(crate) receive: u32,
-    pub(crate) transmit: u32,
+pub struct Calls {
+    /// Calls of `Nic::receive`.
+    pub receive: u32,
+    /// Calls of `Nic::transmit`.
+    pub transmit: u32,
 }
 
 struct Station {
@@ -81,22 +88,23 @@ struct State {
 }
 
 /// Time of a frame on the wire, ns.
-pub(crate) const LATENCY_NS: u64 = 1_000;
+pub const LATENCY_NS: u64 = 1_000;
 /// Frames that a station holds at most; further ones are lost.
 const INCOMING_MAX: usize = 256;
 /// Transmit descriptors of a station; one is busy for a latency.
-pub(crate) const DESCRIPTORS: usize = 8;
+pub const DESCRIPTORS: usize = 8;
 /// The address that all stations but the sender take.
 const BROADCAST: Mac = Mac([0xFF; 6]);
 /// The smallest frame of an Ethernet, without its check sequence.
 const FRAME_BYTES_MIN: usize = 60;
 
+/// The hub, which all its devices share.
 #[derive(Clone)]
-pub(crate) struct Hub(Arc<Mutex<State>>);
+pub struct Hub(Arc<Mutex<State>>);
 
-#[allow(dead_code, reason = "each of the two test programs that share this file uses a part")]
 impl Hub {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// Creates a hub whose faults are drawn from `seed`.
+    pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             now: 0,
             seed: seed.wrapping_mul(2).wrapping_add(1),
@@ -111,8 +119,8 @@ impl Hub {
         self.0.lock().unwrap()
     }
 
-    /// A device on the hub; its address is 02:00:00:00:00:`number`.
-    pub(crate) fn nic(&self, number: u8, mtu: usize) -> HubNic {
+    /// Creates a device on the hub; its address is 02:00:00:00:00:`number`.
+    pub fn nic(&self, number: u8, mtu: usize) -> HubNic {
         let mut state = self.state();
         let mac = mac(number);
         state.stations.push(Station {
@@ -126,7 +134,7 @@ impl Hub {
     }
 
     /// Unplugs the stations with this address: their frames and those for them go nowhere.
-    pub(crate) fn unplug(&self, number: u8) {
+    pub fn unplug(&self, number: u8) {
         for station in self.state().stations.iter_mut().filter(|station| station.mac == mac(number)) {
             station.mac = Mac([0; 6]);
             station.incoming.clear();
@@ -134,64 +142,69 @@ impl Hub {
     }
 
     /// Sets whether what the stations with this address send gets lost.
-    pub(crate) fn mute(&self, number: u8, mute: bool) {
+    pub fn mute(&self, number: u8, mute: bool) {
         for station in self.state().stations.iter_mut().filter(|station| station.mac == mac(number)) {
             station.mute = mute;
         }
     }
 
-    pub(crate) fn set_faults(&self, faults: Faults) {
+    /// Sets the faults of frames that no script speaks of.
+    pub fn set_faults(&self, faults: Faults) {
         self.state().faults = faults;
     }
 
-    /// The fates of the next frames that are sent, before the faults apply again.
-    pub(crate) fn script(&self, fates: impl IntoIterator<Item = Fate>) {
+    /// Sets the fates of the next frames that are sent, before the faults apply again.
+    pub fn script(&self, fates: impl IntoIterator<Item = Fate>) {
         self.state().script.extend(fates);
     }
 
-    pub(crate) fn now(&self) -> Instant {
+    /// Returns the time.
+    pub fn now(&self) -> Instant {
         Instant(self.state().now)
     }
 
-    pub(crate) fn advance(&self, ns: u64) {
+    /// Moves the clock by so many ns.
+    pub fn advance(&self, ns: u64) {
         self.state().now += ns;
     }
 
-    pub(crate) fn advance_to(&self, now: Instant) {
+    /// Moves the clock to a time, unless that is over.
+    pub fn advance_to(&self, now: Instant) {
         let mut state = self.state();
         state.now = state.now.max(now.0);
     }
 
-    /// The time at which the next frame arrives anywhere.
-    pub(crate) fn next_arrival(&self) -> Option<Instant> {
+    /// Returns the time at which the next frame arrives anywhere.
+    pub fn next_arrival(&self) -> Option<Instant> {
         let state = self.state();
         let first = state.stations.iter().filter_map(|station| station.incoming.keys().next()).min();
         first.map(|(due, _)| Instant(*due))
     }
 
     /// Puts a frame into a station's queue, past all faults.
-    pub(crate) fn inject(&self, number: u8, bytes: &[u8]) {
+    pub fn inject(&self, number: u8, bytes: &[u8]) {
         let mut state = self.state();
         let due = state.now;
         state.arrive(mac(number), due, bytes.to_vec());
     }
 
     /// Returns the frames that wait for a station, oldest first; they stay.
-    pub(crate) fn waiting(&self, number: u8) -> Vec<Vec<u8>> {
+    pub fn waiting(&self, number: u8) -> Vec<Vec<u8>> {
         let state = self.state();
         let of = state.stations.iter().filter(|station| station.mac == mac(number));
         of.flat_map(|station| station.incoming.values().cloned()).collect()
     }
 
-    /// Calls of a station's device since the last time.
-    pub(crate) fn calls(&self, number: u8) -> Calls {
+    /// Returns the calls of a station's device since the last time.
+    pub fn calls(&self, number: u8) -> Calls {
         let mut state = self.state();
         let mut of = state.stations.iter_mut().filter(|station| station.mac == mac(number));
         of.next().map(|station| core::mem::take(&mut station.calls)).unwrap()
     }
 }
 
-pub(crate) fn mac(number: u8) -> Mac {
+/// Returns the address of the station of this number.
+pub fn mac(number: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, number])
 }
 
@@ -266,14 +279,15 @@ impl State {
 }
 
 /// A station's device.
-pub(crate) struct HubNic {
+pub struct HubNic {
     hub: Hub,
     index: usize,
     mac: Mac,
     mtu: usize,
 }
 
-pub(crate) struct Received(Vec<u8>);
+/// A frame that a station takes.
+pub struct Received(Vec<u8>);
 
 impl RxFrame for Received {
     fn bytes(&self) -> &[u8] {
@@ -281,7 +295,8 @@ impl RxFrame for Received {
     }
 }
 
-pub(crate) struct Sending<'a> {
+/// A frame that a station sends.
+pub struct Sending<'a> {
     nic: &'a HubNic,
     bytes: Vec<u8>,
 }

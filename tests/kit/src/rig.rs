@@ -1,8 +1,6 @@
 //! A rig for kernel tests: endpoints in one process over an in-memory wire whose every limit can be
 //! made tiny, under a clock that moves with each idle poll.
 
-#![allow(dead_code, reason = "each test file uses the part it needs")]
-
 use core::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -16,16 +14,18 @@ use aldis_kernel::hal::{
 };
 use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
 
-mod direct;
+use self::direct::Direct;
+pub use self::direct::{Powers, RegionTable};
 
-pub(crate) use direct::{Direct, Powers, Table};
+mod direct;
 
 /// The limits of the wire.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub struct Shape {
     /// Messages under way per ordered pair.
-    pub(crate) depth: usize,
-    pub(crate) bcopy_bytes_max: u32,
+    pub depth: usize,
+    /// Bytes of a message that is copied into a slot, at most.
+    pub bcopy_bytes_max: u32,
 }
 
 impl Default for Shape {
@@ -34,10 +34,11 @@ impl Default for Shape {
     }
 }
 
-pub(crate) type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+/// Messages from one rank to another.
+pub type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// A rank's end of the wire.
-pub(crate) struct Wire {
+pub struct Wire {
     me: usize,
     shape: Shape,
     caps: Caps,
@@ -47,11 +48,11 @@ pub(crate) struct Wire {
     dead: Rc<Cell<Option<u32>>>,
     next: usize,
     direct: Direct,
-    /// The time of the last poll, as the kernel told it.
     told: Instant,
 }
 
-pub(crate) struct WireSlot<'a> {
+/// A message that is being written.
+pub struct WireSlot<'a> {
     queue: &'a Queue,
     bytes: Vec<u8>,
 }
@@ -66,7 +67,8 @@ impl Slot for WireSlot<'_> {
 }
 
 impl Wire {
-    pub(crate) fn told(&self) -> Instant {
+    /// Returns the time of the last poll, as the kernel told it.
+    pub fn told(&self) -> Instant {
         self.told
     }
 
@@ -196,15 +198,16 @@ impl Transport for Wire {
 
 /// A clock that moves 1 us with every idle poll, so that deadlines pass without waiting.
 #[derive(Clone, Default)]
-pub(crate) struct Clock {
+pub struct Clock {
     ns: Rc<Cell<u64>>,
     /// The activities that the ranks have last told the platform.
-    pub(crate) noted: Rc<RefCell<Vec<Activity>>>,
-    /// The event that happens at a certain time, in ns.
-    pub(crate) event: Rc<RefCell<Option<Event>>>,
+    pub noted: Rc<RefCell<Vec<Activity>>>,
+    /// The event that happens at a certain time.
+    pub event: Rc<RefCell<Option<Event>>>,
 }
 
-pub(crate) type Event = (u64, Box<dyn FnOnce()>);
+/// A time in ns, and the event of that time.
+pub type Event = (u64, Box<dyn FnOnce()>);
 
 impl Platform for Clock {
     fn now(&self) -> Instant {
@@ -225,14 +228,15 @@ impl Platform for Clock {
     }
 }
 
-pub(crate) type Rank<'s> = Endpoint<'s, Wire, Clock>;
+/// An endpoint of the job.
+pub type Rank<'s> = Endpoint<'s, Wire, Clock>;
 /// Requests of each rank.
-pub(crate) const REQUESTS: usize = 24;
+pub const REQUESTS: usize = 24;
 /// 3 peers, 3 communicators; per peer 4 envelopes and 2 blocks of 64 bytes; 2 pooled; 4 bins.
-pub(crate) type Small = storage_type!(3, REQUESTS, 3, 4, 2, 64, 2, 4);
+pub type Small = storage_type!(3, REQUESTS, 3, 4, 2, 64, 2, 4);
 
 /// Storage like [`Small`], but with the fewest envelopes and blocks.
-pub(crate) type Least = storage_type!(3, REQUESTS, 3, 1, 0, 64, 2, 4);
+pub type Least = storage_type!(3, REQUESTS, 3, 1, 0, 64, 2, 4);
 
 enum Room {
     Small(Box<Small>),
@@ -252,30 +256,35 @@ impl Room {
 }
 
 /// A job of ranks in this process.
-pub(crate) struct Job {
+pub struct Job {
     storages: Vec<Room>,
-    pub(crate) queues: Rc<Vec<Vec<Queue>>>,
-    pub(crate) dead: Rc<Cell<Option<u32>>>,
-    pub(crate) clock: Clock,
-    pub(crate) table: Rc<RefCell<Table>>,
+    /// `queues[from][to]`.
+    pub queues: Rc<Vec<Vec<Queue>>>,
+    /// The rank that has died.
+    pub dead: Rc<Cell<Option<u32>>>,
+    /// The clock of all ranks.
+    pub clock: Clock,
+    /// The registered memory of all ranks.
+    pub table: Rc<RefCell<RegionTable>>,
     shape: Shape,
     /// The powers of the wire over registered memory: none, if that is not changed before the ranks
     /// are made.
-    pub(crate) powers: Powers,
+    pub powers: Powers,
 }
 
 impl Job {
-    pub(crate) fn new(ranks: usize, shape: Shape) -> Self {
+    /// Creates a job of ranks with [`Small`] storage.
+    pub fn new(ranks: usize, shape: Shape) -> Self {
         Self::with(shape, (0..ranks).map(|_| Room::Small(Box::new(Storage::new()))).collect())
     }
 
-    /// A job of ranks with one envelope a peer and no block.
-    pub(crate) fn least(ranks: usize, shape: Shape) -> Self {
+    /// Creates a job of ranks with one envelope a peer and no block.
+    pub fn least(ranks: usize, shape: Shape) -> Self {
         Self::with(shape, (0..ranks).map(|_| Room::Least(Box::new(Storage::new()))).collect())
     }
 
-    /// A job of ranks with memory of a test's own; its ranks are made once.
-    pub(crate) fn of(memories: impl IntoIterator<Item = Memory<'static>>, shape: Shape) -> Self {
+    /// Creates a job of ranks with memory of a test's own; its ranks are made once.
+    pub fn of(memories: impl IntoIterator<Item = Memory<'static>>, shape: Shape) -> Self {
         Self::with(shape, memories.into_iter().map(|memory| Room::Given(Some(memory))).collect())
     }
 
@@ -287,12 +296,12 @@ impl Job {
     }
 
     /// Returns the messages on the wire from one rank to another.
-    pub(crate) fn queue(&self, from: usize, to: usize) -> Queue {
+    pub fn queue(&self, from: usize, to: usize) -> Queue {
         self.queues[from][to].clone()
     }
 
-    /// The ranks, introduced to each other.
-    pub(crate) fn ranks(&mut self) -> Vec<Rank<'_>> {
+    /// Creates the ranks, introduced to each other.
+    pub fn ranks(&mut self) -> Vec<Rank<'_>> {
         let size = self.storages.len() as u32;
         let (queues, dead, clock, shape) = (&self.queues, &self.dead, &self.clock, self.shape);
         let (powers, table) = (self.powers, &self.table);
@@ -337,7 +346,7 @@ impl Job {
 }
 
 /// Runs a scope on each of two ranks at a time.
-pub(crate) fn together<'env, 's, R>(
+pub fn together<'env, 's, R>(
     ranks: &'env mut [Rank<'s>],
     body: impl for<'a, 'b> FnOnce(
         &mut Scope<'a, 'env, 's, Wire, Clock>,
@@ -349,12 +358,12 @@ pub(crate) fn together<'env, 's, R>(
 }
 
 /// Polls both until neither finds anything to do.
-pub(crate) fn settle(one: &mut Scope<'_, '_, '_, Wire, Clock>, other: &mut Scope<'_, '_, '_, Wire, Clock>) {
+pub fn settle(one: &mut Scope<'_, '_, '_, Wire, Clock>, other: &mut Scope<'_, '_, '_, Wire, Clock>) {
     while one.poll(64) + other.poll(64) > 0 {}
 }
 
 /// Bytes that tell where they belong.
-pub(crate) fn pattern(seed: u32, len: usize) -> Vec<u8> {
+pub fn pattern(seed: u32, len: usize) -> Vec<u8> {
     (0..len as u32)
         .map(|index| (index.wrapping_mul(31).wrapping_add(seed.wrapping_mul(97)) >> 1) as u8)
         .collect()

@@ -1,11 +1,16 @@
 //! The definition of datatypes, spelled out: a type map as a vector, made by copying and shifting.
 
+mod random;
+
 use aldis_kernel::datatype::{Basic, Block, Datatype, Distribution, Field, Order, Slice, Spread, Types};
 use aldis_kernel::hal::Cause;
 
-/// The way to make a type.
+pub use self::random::{ENTRIES_MAX, recipes};
+
+/// The way to make a type: a constructor, its arguments and what it is made of.
 #[derive(Clone, Debug)]
-pub(crate) enum Recipe {
+#[allow(missing_docs, reason = "each is the constructor of its name, with its arguments in order")]
+pub enum Recipe {
     Basic(Basic),
     Contiguous(u64, Box<Recipe>),
     Vector(u64, u64, i64, Box<Recipe>),
@@ -23,12 +28,14 @@ pub(crate) enum Recipe {
 
 /// A type map (MPI 4.1, 5.1): entries in order, and the bound markers, if there are any.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Map {
-    pub(crate) entries: Vec<(i64, Basic)>,
-    pub(crate) marks: Option<(i64, i64)>,
+pub struct TypeMap {
+    /// Displacements and basic types, in order.
+    pub entries: Vec<(i64, Basic)>,
+    /// The bound markers, lower and upper.
+    pub marks: Option<(i64, i64)>,
 }
 
-impl Map {
+impl TypeMap {
     fn put(&mut self, part: &Self, at: i64) {
         self.entries.extend(part.entries.iter().map(|(displacement, basic)| (at + displacement, *basic)));
         if let Some((low, high)) = part.marks {
@@ -37,14 +44,16 @@ impl Map {
         }
     }
 
-    pub(crate) fn true_bounds(&self) -> (i64, i64) {
+    /// Returns the bounds of the data.
+    pub fn true_bounds(&self) -> (i64, i64) {
         let low = self.entries.iter().map(|(at, _)| *at).min().unwrap_or(0);
         (low, self.entries.iter().map(|(at, basic)| at + basic.size() as i64).max().unwrap_or(0))
     }
 
-    /// MPI 4.1, 5.1.7: with markers the bounds are the outermost of those; otherwise those of the
-    /// data, and the upper one is moved up until the extent is a multiple of every alignment.
-    pub(crate) fn bounds(&self) -> (i64, i64) {
+    /// Returns the bounds (MPI 4.1, 5.1.7). With markers they are the outermost of those; otherwise
+    /// those of the data, and the upper one is moved up until the extent is a multiple of every
+    /// alignment.
+    pub fn bounds(&self) -> (i64, i64) {
         if let Some(marks) = self.marks {
             return marks;
         }
@@ -55,22 +64,25 @@ impl Map {
         (low, high)
     }
 
-    pub(crate) fn extent(&self) -> i64 {
+    /// Returns the difference of the bounds.
+    pub fn extent(&self) -> i64 {
         self.bounds().1 - self.bounds().0
     }
 
-    pub(crate) fn times(&self, count: u64) -> Self {
+    /// Returns the map of `count` elements, one after the other.
+    pub fn times(&self, count: u64) -> Self {
         let mut map = Self::default();
         (0..count as i64).for_each(|index| map.put(self, index * self.extent()));
         map
     }
 
-    pub(crate) fn size(&self) -> u64 {
+    /// Returns the bytes of data.
+    pub fn size(&self) -> u64 {
         self.entries.iter().map(|(_, basic)| basic.size() as u64).sum()
     }
 
     /// Returns true if two entries share a byte.
-    pub(crate) fn overlaps(&self) -> bool {
+    pub fn overlaps(&self) -> bool {
         let mut bytes: Vec<i64> = self
             .entries
             .iter()
@@ -82,8 +94,8 @@ impl Map {
 }
 
 impl Recipe {
-    /// Entries of the map, without making it.
-    pub(crate) fn entries(&self) -> u64 {
+    /// Returns the number of entries of the map, without making it.
+    pub fn entries(&self) -> u64 {
         let blocks = |blocks: &[(u64, i64)]| blocks.iter().map(|block| block.0).sum::<u64>();
         match self {
             Self::Basic(_) => 1,
@@ -106,8 +118,9 @@ impl Recipe {
         }
     }
 
-    pub(crate) fn map(&self) -> Map {
-        let mut map = Map::default();
+    /// Makes the map.
+    pub fn map(&self) -> TypeMap {
+        let mut map = TypeMap::default();
         match self {
             Self::Basic(basic) => map.entries.push((0, *basic)),
             Self::Contiguous(count, of) => map = of.map().times(*count),
@@ -151,7 +164,7 @@ impl Recipe {
                 });
             }
             Self::Resized(low, extent, of) => {
-                map = Map { marks: Some((*low, low + extent)), ..of.map() };
+                map = TypeMap { marks: Some((*low, low + extent)), ..of.map() };
             }
             Self::Dup(of) => map = of.map(),
         }
@@ -159,7 +172,7 @@ impl Recipe {
     }
 
     /// Makes the type, and frees all that it is made of: that must not matter.
-    pub(crate) fn build(&self, types: &mut Types<'_>) -> Result<Datatype, Cause> {
+    pub fn build(&self, types: &mut Types<'_>) -> Result<Datatype, Cause> {
         let part = match self {
             Self::Basic(basic) => return Ok((*basic).into()),
             Self::Struct(fields) => return build_structure(fields, types),
@@ -217,9 +230,9 @@ fn blocks(list: &[(u64, i64)]) -> Vec<Block> {
 }
 
 /// The elements of a whole array that are taken, in the order of memory.
-fn array(part: &Map, sizes: &[u64], order: Order, taken: impl Fn(usize, u64) -> bool) -> Map {
+fn array(part: &TypeMap, sizes: &[u64], order: Order, taken: impl Fn(usize, u64) -> bool) -> TypeMap {
     let all: u64 = sizes.iter().product();
-    let mut map = Map::default();
+    let mut map = TypeMap::default();
     for element in 0..all {
         let mut rest = element;
         let mut dimensions: Vec<usize> = (0..sizes.len()).collect();

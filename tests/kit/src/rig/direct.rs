@@ -1,5 +1,5 @@
-//! Registered memory of the ranks of a rig, and what its wire does with it: reads, writes, gathers
-//! and places, at once or some polls later.
+//! Registered memory of the ranks of a rig (`unsafe` code), and what its wire does with it: reads,
+//! writes, gathers and places, at once or some polls later.
 
 use core::cell::RefCell;
 use core::ptr::NonNull;
@@ -12,28 +12,28 @@ use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
 
 /// The powers of the wire over registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Powers {
+pub struct Powers {
     /// A peer's memory can be read, so many bytes a post.
-    pub(crate) reads: Option<u64>,
+    pub reads: Option<u64>,
     /// A peer's memory can be written, so many bytes a post; that is what is taken then.
-    pub(crate) writes: Option<u64>,
+    pub writes: Option<u64>,
     /// Memory that can be read is mapped.
-    pub(crate) maps: bool,
+    pub maps: bool,
     /// Messages of at most so many bytes are gathered from the sender's memory.
-    pub(crate) gathers: Option<u64>,
+    pub gathers: Option<u64>,
     /// Fragments are put where they belong.
-    pub(crate) places: bool,
+    pub places: bool,
     /// Polls until a read, a write, a gathered message or a placed one is done; zero for at once.
-    pub(crate) polls: u32,
+    pub polls: u32,
     /// The read or write after so many is refused, and all after it.
-    pub(crate) orders_max: Option<u32>,
+    pub orders_max: Option<u32>,
     /// Regions of a rank.
-    pub(crate) regions: usize,
+    pub regions: usize,
 }
 
 impl Powers {
     /// No powers.
-    pub(crate) const NONE: Self = Self {
+    pub const NONE: Self = Self {
         reads: None,
         writes: None,
         maps: false,
@@ -55,16 +55,16 @@ struct Region {
 
 /// The regions of all ranks.
 #[derive(Default)]
-pub(crate) struct Table(Vec<Region>);
+pub struct RegionTable(Vec<Region>);
 
-impl Table {
-    /// Regions of a rank that are registered.
-    pub(crate) fn live(&self, rank: usize) -> usize {
+impl RegionTable {
+    /// Returns the number of regions of a rank that are registered.
+    pub fn live(&self, rank: usize) -> usize {
         self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1).count()
     }
 
     /// Returns the number of bytes of a rank that are registered.
-    pub(crate) fn bytes_of(&self, rank: usize) -> usize {
+    pub fn bytes_of(&self, rank: usize) -> usize {
         let live = self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1);
         live.map(|region| region.memory.len).sum()
     }
@@ -112,13 +112,13 @@ enum Job {
 pub(crate) struct Direct {
     me: usize,
     pub(crate) powers: Powers,
-    table: Rc<RefCell<Table>>,
+    table: Rc<RefCell<RegionTable>>,
     jobs: VecDeque<(u32, Job)>,
     orders: u32,
 }
 
 impl Direct {
-    pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<Table>>) -> Self {
+    pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<RegionTable>>) -> Self {
         Self { me, powers, table, jobs: VecDeque::new(), orders: 0 }
     }
 
