@@ -10,9 +10,10 @@ use crate::abi::{
     Handle, MPI_APPNUM, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_KEYVAL, MPI_HOST, MPI_IO, MPI_KEYVAL_INVALID,
     MPI_LASTUSEDCODE, MPI_PROC_NULL, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
 };
-use crate::edge::{Owned, Ptr, callback};
-use crate::errors::{self, Fault};
-use crate::{communicators, datatypes};
+use crate::fault::Fault;
+use crate::ffi::{Ptr, callback};
+use crate::process::Owned;
+use crate::{communicators, datatypes, errors};
 
 /// The value of `MPI_COMM_DUP_FN`.
 const COPIES: usize = 1;

@@ -14,9 +14,10 @@ use crate::abi::{
     Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_BUFFER,
 };
 use crate::datatypes::{Data, small};
-use crate::edge::{Address, Owned, Ptr};
-use crate::errors::Fault;
-use crate::{communicators, engine, making, requests};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
+use crate::process::{Owned, engine};
+use crate::{communicators, making, requests};
 use aldis_coll::comm::Messenger;
 
 /// The attached buffer of a communicator.

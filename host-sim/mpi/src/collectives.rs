@@ -17,9 +17,9 @@ use crate::abi::{
 };
 use crate::communicators::{self, rank_in};
 use crate::datatypes::{self, Data, Piece};
-use crate::edge::{Address, Ptr, Region};
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, Region};
+use crate::process::engine;
 use crate::requests::is_alone;
 
 mod across;

@@ -18,15 +18,16 @@ use crate::abi::{
     MPI_ERR_NO_MEM, MPI_ERR_RANK, MPI_ERR_TOPOLOGY, MPI_ERRORS_ARE_FATAL, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED,
 };
 use crate::attributes::{self, Attributes, Of};
-use crate::edge::{Owned, Ptr};
-use crate::engine::Engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Ptr;
 use crate::from_groups::tag_of_number;
-use crate::handles::{Kind, Table, to_int};
 use crate::info::{self, Info};
 use crate::making::{self, Poster};
+use crate::process::Owned;
+use crate::process::engine::{self, Engine};
+use crate::process::handles::{Kind, Table, to_int};
 use crate::topologies::Topo;
-use crate::{buffers, engine, freed_comms, groups, requests};
+use crate::{buffers, freed_comms, groups, requests};
 
 /// A communicator of the program's.
 #[derive(Debug)]

@@ -15,9 +15,9 @@ use crate::abi::{
 };
 use crate::attributes::{self, Of};
 use crate::datatypes::{Type, change, insert, is_named, look};
-use crate::edge::Ptr;
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::engine;
 
 pub(crate) mod arrays;
 

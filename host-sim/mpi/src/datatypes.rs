@@ -15,12 +15,12 @@ use crate::abi::{
 };
 use crate::attributes::{self, Attributes, Of};
 use crate::constructors::Contents;
-use crate::edge::{Address, Owned, Ptr, Region, too_many};
-use crate::engine;
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, Region, too_many};
 use crate::predefined::{self, Element};
-use crate::{spare, used_types};
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::{Owned, engine, spare};
+use crate::used_types;
 
 /// A datatype, with what is asked for often.
 #[derive(Clone, Debug)]

@@ -13,10 +13,11 @@ use crate::abi::{
     MPI_MAX_LIBRARY_VERSION_STRING, MPI_MAX_PROCESSOR_NAME, MPI_SUBVERSION, MPI_THREAD_MULTIPLE,
     MPI_THREAD_SINGLE, MPI_VERSION,
 };
-use crate::edge::{Address, Owned, Ptr, memory};
-use crate::engine::Phase;
-use crate::errors::Fault;
-use crate::{buffers, collectives, communicators, datatypes, engine, info, threads};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, allocation};
+use crate::process::engine::{self, Phase};
+use crate::process::{Owned, threads};
+use crate::{buffers, collectives, communicators, datatypes, info};
 
 /// The thread level that was granted.
 // SAFETY: only calls of MPI use it.
@@ -102,7 +103,7 @@ mpi! { unlocked fn MPI_Wtick() -> f64 { 1e-9 } }
 mpi! { fn MPI_Alloc_mem(size: isize, info: Handle, place: Address) on MPI_COMM_SELF => {
     info::check(info)?;
     place.check_place()?;
-    let made = memory::allocate(usize::try_from(size).unwrap_or(usize::MAX));
+    let made = allocation::allocate(usize::try_from(size).unwrap_or(usize::MAX));
     if made.is_null() {
         return Err(Fault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));
     }
@@ -112,7 +113,7 @@ mpi! { fn MPI_Alloc_mem(size: isize, info: Handle, place: Address) on MPI_COMM_S
 
 mpi! { fn MPI_Free_mem(place: Address) on MPI_COMM_SELF => {
     // SAFETY: the program gives what `MPI_Alloc_mem` has given it (MPI 5.0, 9.2).
-    unsafe { memory::free(place) };
+    unsafe { allocation::free(place) };
 } }
 
 mpi! { unlocked fn MPI_Aint_add(base: isize, distance: isize) -> isize { base.wrapping_add(distance) } }

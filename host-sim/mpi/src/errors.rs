@@ -11,119 +11,16 @@ use core::cell::RefCell;
 use core::ffi::{c_char, c_int};
 use std::collections::BTreeMap;
 
-use aldis_hal::{Cause, Resource};
-
 use crate::abi::{
-    Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_COUNT, MPI_ERR_ERRHANDLER,
-    MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERR_OTHER, MPI_ERR_PROC_ABORTED, MPI_ERR_RANK,
-    MPI_ERR_REQUEST, MPI_ERR_TAG, MPI_ERR_TRUNCATE, MPI_ERR_TYPE, MPI_ERR_UNSUPPORTED_OPERATION,
-    MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING,
-    MPI_SUCCESS, Status,
+    Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_IN_STATUS,
+    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERRHANDLER_NULL, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL,
+    MPI_ERRORS_RETURN, MPI_MAX_ERROR_STRING, MPI_SUCCESS,
 };
-use crate::edge::{Owned, Ptr, callback};
-use crate::handles::{Kind, Table, to_int};
-use crate::{communicators, engine};
-
-/// The reason why a call failed: a class, and a text. A code that a function of the program has
-/// returned stays as it is.
-#[derive(Debug)]
-pub(crate) struct Fault(Box<Reason>);
-
-#[derive(Debug)]
-struct Reason {
-    class: c_int,
-    text: String,
-    /// True if the fault would not be, had another rank not ended.
-    is_consequence: bool,
-    /// The message that it befell, as far as it is known.
-    status: Status,
-}
-
-impl Fault {
-    pub(crate) fn new(class: c_int, text: impl Into<String>) -> Self {
-        Self(Box::new(Reason { class, text: text.into(), is_consequence: false, status: Status::EMPTY }))
-    }
-
-    /// The error of a function that is not supported.
-    pub(crate) fn unsupported() -> Self {
-        Self::new(
-            MPI_ERR_UNSUPPORTED_OPERATION,
-            "Aldis does not have this function yet; docs/mpi.md lists what it has",
-        )
-    }
-
-    /// Of a handle that was freed, or never was one.
-    pub(crate) fn handle(class: c_int, what: &str, handle: Handle) -> Self {
-        Self::new(class, format!("{handle:#x} is no {what}: it was freed, or never was one"))
-    }
-
-    /// The code for the program; the text is kept for it.
-    pub(crate) fn code(&self) -> c_int {
-        let Reason { class, text, .. } = &*self.0;
-        // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to
-        // say.
-        if *class > TEXT_CLASSES || *class == MPI_ERR_IN_STATUS {
-            return *class;
-        }
-        KEPT.borrow_mut().keep(*class, text)
-    }
-
-    pub(crate) fn text(&self) -> &str {
-        &self.0.text
-    }
-
-    /// The status of the message that failed, as far as it is known; the error in it is none.
-    pub(crate) fn status(&self) -> Status {
-        self.0.status
-    }
-
-    fn of(cause: Cause, text: String) -> Self {
-        let is_consequence =
-            matches!(cause, Cause::Aborted { .. } | Cause::PeerAborted { .. } | Cause::PeerDead);
-        Self(Box::new(Reason { class: class_of(cause), text, is_consequence, status: Status::EMPTY }))
-    }
-}
-
-impl From<aldis_kernel::Error> for Fault {
-    fn from(error: aldis_kernel::Error) -> Self {
-        let mut fault = Self::of(error.cause, error.to_string());
-        let status = &mut fault.0.status;
-        status.source = error.peer().map_or(status.source, |peer| peer.0.cast_signed());
-        status.tag = error.tag().map_or(status.tag, |tag| tag.0.cast_signed());
-        status.set_bytes(error.bytes_done);
-        fault
-    }
-}
-
-impl From<Cause> for Fault {
-    fn from(cause: Cause) -> Self {
-        Self::of(cause, cause.to_string())
-    }
-}
-
-/// The error class of a cause.
-fn class_of(cause: Cause) -> c_int {
-    match cause {
-        Cause::Full(Resource::SendBuffer) => MPI_ERR_BUFFER,
-        Cause::Full(_) | Cause::TooSmall { .. } => MPI_ERR_NO_MEM,
-        Cause::RankOutOfRange { .. } | Cause::DuplicateRank { .. } => MPI_ERR_RANK,
-        Cause::TagOutOfRange { .. } => MPI_ERR_TAG,
-        Cause::Truncated { .. } | Cause::UnlikeLength { .. } => MPI_ERR_TRUNCATE,
-        Cause::TooBig { .. } => MPI_ERR_COUNT,
-        Cause::LengthMismatch { .. } | Cause::BadStride { .. } | Cause::Predefined => MPI_ERR_ARG,
-        Cause::Partitions { .. } | Cause::PartitionOutOfRange { .. } | Cause::PartitionReady { .. } => {
-            MPI_ERR_ARG
-        }
-        Cause::Inactive => MPI_ERR_REQUEST,
-        Cause::PeerDead | Cause::PeerLeft | Cause::PeerAborted { .. } | Cause::Aborted { .. } => {
-            MPI_ERR_PROC_ABORTED
-        }
-        Cause::Unsupported => MPI_ERR_UNSUPPORTED_OPERATION,
-        Cause::SignatureMismatch { .. } | Cause::PartialElement { .. } => MPI_ERR_TYPE,
-        Cause::Intercommunicator | Cause::Intracommunicator => MPI_ERR_COMM,
-        _ => MPI_ERR_OTHER,
-    }
-}
+use crate::communicators;
+use crate::fault::Fault;
+use crate::ffi::{Ptr, callback};
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::{Owned, engine};
 
 /// Classes of the standard: six bits of a code.
 const TEXT_CLASSES: c_int = 63;
@@ -168,11 +65,22 @@ struct Handler {
 static HANDLERS: Owned<RefCell<Table<Handler>>> =
     unsafe { Owned::new(RefCell::new(Table::new(Kind::Errhandler))) };
 
+/// The code of a fault for the program; its text is kept for `MPI_Error_string`.
+pub(crate) fn code_of(fault: &Fault) -> c_int {
+    // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to
+    // say.
+    let class = fault.class();
+    if class > TEXT_CLASSES || class == MPI_ERR_IN_STATUS {
+        return class;
+    }
+    KEPT.borrow_mut().keep(class, fault.text())
+}
+
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
 #[cold]
 pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     // The handler of a freed one is called for what is left on it, and not for a use of its handle.
-    let is_freed = fault.0.class == MPI_ERR_COMM && communicators::check(comm).is_err();
+    let is_freed = fault.class() == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
     let comm = communicators::judge_of(if is_known { comm } else { MPI_COMM_SELF });
     raise_to(function, (comm, communicators::handler_of(comm)), fault)
@@ -183,10 +91,10 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
 #[cold]
 pub(crate) fn raise_to(function: &str, (comm, handler): (Handle, Handle), fault: &Fault) -> c_int {
     let is_fatal = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
-    if is_fatal && fault.0.is_consequence {
-        engine::follow(fault.0.class, &format!("{function}: {}", fault.text()))
+    if is_fatal && fault.is_consequence() {
+        engine::follow(fault.class(), &format!("{function}: {}", fault.text()))
     }
-    let code = fault.code();
+    let code = code_of(fault);
     handle(function, (comm, handler), code, fault.text());
     code
 }
@@ -411,20 +319,3 @@ mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
 
 mpi! { fn MPI_Errhandler_toint(handler: Handle) -> c_int { to_int(handler) } }
 mpi! { fn MPI_Errhandler_fromint(number: c_int) -> Handle { HANDLERS.borrow().handle_of(number) } }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_gone_is_of_one_class_and_speaks_for_himself() {
-        let gone = [Cause::PeerDead, Cause::PeerAborted { code: 3 }, Cause::Aborted { code: 3 }];
-        for cause in gone {
-            let fault = Fault::of(cause, cause.to_string());
-            assert_eq!((fault.0.class, fault.0.is_consequence), (MPI_ERR_PROC_ABORTED, true));
-        }
-        // A rank that has left has nothing to say.
-        let left = Fault::of(Cause::PeerLeft, String::new());
-        assert_eq!((left.0.class, left.0.is_consequence), (MPI_ERR_PROC_ABORTED, false));
-    }
-}

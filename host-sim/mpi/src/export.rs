@@ -16,8 +16,8 @@ macro_rules! mpi {
             unlocked
             $(#[$meta])*
             fn $name($($arg: $kind),*) -> core::ffi::c_int {
-                let _inside = $crate::threads::enter();
-                let outcome = (|| -> Result<(), $crate::errors::Fault> { $body; Ok(()) })();
+                let _inside = $crate::process::threads::enter();
+                let outcome = (|| -> Result<(), $crate::fault::Fault> { $body; Ok(()) })();
                 match outcome {
                     Ok(()) => $crate::abi::MPI_SUCCESS,
                     Err(fault) => $crate::errors::raise(stringify!($name), $comm, &fault),
@@ -36,7 +36,7 @@ macro_rules! mpi {
             unlocked
             $(#[$meta])*
             fn $name($($arg: $kind),*) -> $returns {
-                let _inside = $crate::threads::enter();
+                let _inside = $crate::process::threads::enter();
                 $body
             }
         }

@@ -11,9 +11,9 @@ use core::cell::RefCell;
 use aldis_kernel::Comm;
 
 use crate::abi::Handle;
-use crate::edge::Owned;
-use crate::errors::Fault;
-use crate::{engine, requests};
+use crate::fault::Fault;
+use crate::process::{Owned, engine};
+use crate::requests;
 
 /// A communicator without a handle.
 struct Freed {

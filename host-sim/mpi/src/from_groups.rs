@@ -13,9 +13,10 @@ use crate::abi::{
     MPI_SUCCESS,
 };
 use crate::communicators::{self, choices, made, rank_in};
-use crate::edge::Ptr;
-use crate::errors::{self, Fault};
-use crate::{engine, groups, info};
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::engine;
+use crate::{errors, groups, info};
 
 /// Bits of the tags by which communicators are made: names of groups have those with this bit,
 /// numbers of the program's those without.

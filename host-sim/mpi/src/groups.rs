@@ -13,10 +13,10 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_CONGRUENT, MPI_ERR_ARG, MPI_ERR_GROUP, MPI_ERR_NO_MEM, MPI_ERR_RANK,
     MPI_GROUP_EMPTY, MPI_GROUP_NULL, MPI_IDENT, MPI_PROC_NULL, MPI_SIMILAR, MPI_UNDEFINED, MPI_UNEQUAL,
 };
-use crate::edge::{Owned, Ptr};
-use crate::engine;
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::{Owned, engine};
 
 type Processes = Vec<PeerId>;
 

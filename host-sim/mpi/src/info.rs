@@ -9,9 +9,10 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_INFO, MPI_ERR_INFO_KEY, MPI_ERR_INFO_NOKEY,
     MPI_ERR_INFO_VALUE, MPI_ERR_NO_MEM, MPI_INFO_ENV, MPI_INFO_NULL, MPI_MAX_INFO_KEY, MPI_MAX_INFO_VAL,
 };
-use crate::edge::{Owned, Ptr};
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::Owned;
+use crate::process::handles::{Kind, Table, to_int};
 
 /// Keys and values.
 pub(crate) type Info = Vec<(String, String)>;

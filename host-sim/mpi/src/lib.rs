@@ -7,15 +7,14 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `signatures`, `abi` | written by the build script from `table/*.txt`: each function's parameters, checked, and the constants |
+//! | `abi`, `signatures` | constants, and a check of each function's parameters, from `table/*.txt` |
 //! | `unsupported` | functions that only say that they are not supported |
-//! | `edge` | where pointers of C become values and slices |
+//! | `fault` | the reason why a call failed |
+//! | `ffi` | the border to C: pointers become values and slices |
 //! | `export` | how a function gets its two names, `MPI_X` and `PMPI_X` |
-//! | `handles` | tables of objects whose handles are numbers |
-//! | `engine` | the process's endpoint, from `MPI_Init` to `MPI_Finalize` |
+//! | `process` | the process's endpoint, tables of objects, one thread at a time (11.6) |
 //! | `errors` | error classes, codes, strings, handlers (chapter 9) |
 //! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
-//! | `threads` | one thread at a time works with all of this (11.6) |
 //! | `communicators`, `groups` | chapter 7 |
 //! | `from_groups` | communicators of groups without a common one (7.4.2, 7.6.2) |
 //! | `making` | communicators that are made while other things go on |
@@ -36,7 +35,7 @@
 //!
 //! # Limits
 //!
-//! Sizes of the endpoint's storage as in `engine`.
+//! Sizes of the endpoint's storage as in `process::engine`.
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[macro_use]
@@ -50,13 +49,12 @@ mod collectives;
 mod communicators;
 mod constructors;
 mod datatypes;
-mod edge;
-mod engine;
 mod environment;
 mod errors;
+mod fault;
+mod ffi;
 mod from_groups;
 mod groups;
-mod handles;
 mod info;
 #[cfg(target_arch = "x86_64")]
 mod long_double;
@@ -66,11 +64,10 @@ mod operations;
 mod packing;
 mod partitioned;
 mod predefined;
+mod process;
 mod requests;
 mod signatures;
-mod spare;
 mod status;
-mod threads;
 mod tools;
 mod topologies;
 mod unsupported;

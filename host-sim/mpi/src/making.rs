@@ -16,9 +16,9 @@ use aldis_host_sim::{HostEndpoint, HostTransport};
 use aldis_kernel::{Comm, Error, Rank, Request, Status, Tag};
 
 use crate::abi::{Handle, MPI_ERR_INTERN};
-use crate::edge::lasting;
-use crate::engine::{self, Engine};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::extend_mut;
+use crate::process::engine::{self, Engine};
 use crate::requests;
 
 /// The rest of an operation of several messages, with all that is to be done with its result.
@@ -99,7 +99,7 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
             let mut notice = notice.to_vec();
             // A rank that is dead need not be told.
             // SAFETY: it is kept with the request, which is let go of first.
-            let lent = unsafe { lasting(&mut notice) };
+            let lent = unsafe { extend_mut(&mut notice) };
             if let Ok(request) = engine.scope.isend(comm, lent, rank, tag) {
                 engine.freed.push(request);
                 engine.memory_of_freed.push(notice);
@@ -143,7 +143,7 @@ impl Posted {
         let scope = &mut engine.borrow_mut().scope;
         // SAFETY: `drop` keeps them until what is under way has let go; they are touched when all
         // is over.
-        let (theirs, mine) = unsafe { (lasting(&mut posted.theirs), lasting(&mut posted.mine)) };
+        let (theirs, mine) = unsafe { (extend_mut(&mut posted.theirs), extend_mut(&mut posted.mine)) };
         posted.receiving = Some(scope.irecv(&comm, theirs, from, tag)?);
         posted.sending = Some(scope.isend(&comm, mine, to, tag)?);
         Ok(posted)
@@ -174,7 +174,7 @@ impl Posted {
                 // It must be matched first: perhaps it never will.
                 None => {
                     // SAFETY: as for the other two.
-                    let refused = unsafe { lasting(&mut self.refused) };
+                    let refused = unsafe { extend_mut(&mut self.refused) };
                     self.refusal = Some(scope.irecv(&comm, refused, to, refusal)?);
                 }
                 Some(refused) => {

@@ -8,9 +8,9 @@ use aldis_kernel::{Comm, Rank, Request, Source, Tag, TagMatch, Typed};
 
 use crate::abi::{Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, Status};
 use crate::datatypes::Data;
-use crate::edge::{Address, Ptr, Region};
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, Region};
+use crate::process::engine;
 use crate::requests::{self, is_alone};
 use crate::{buffers, communicators, used_types};
 

@@ -20,11 +20,12 @@ use crate::abi::{
 };
 use crate::collectives::Operand;
 use crate::datatypes::{aliased, look, uncommitted};
-use crate::edge::{Address, Owned, Ptr, callback};
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, callback};
 use crate::predefined::Element;
-use crate::spare::Spare;
+use crate::process::Owned;
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::spare::Spare;
 use crate::used_types;
 
 /// An operation of the program's.

@@ -7,10 +7,11 @@ use core::ffi::{c_char, c_int};
 use aldis_kernel::datatype::Form;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TRUNCATE};
+use crate::communicators;
 use crate::datatypes::{Data, look, small};
-use crate::edge::{Address, Ptr};
-use crate::errors::Fault;
-use crate::{communicators, engine};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
+use crate::process::engine;
 
 /// Packs behind `position`, or unpacks, and moves it on.
 fn place(

@@ -15,13 +15,12 @@ use aldis_kernel::Rank;
 use aldis_kernel::protocols::partitioned::PARTITIONS_MAX;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_REQUEST};
-use crate::communicators;
 use crate::datatypes::Data;
-use crate::edge::{Address, Ptr};
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
 use crate::messages::{rank, tag};
-use crate::{info, requests};
+use crate::process::engine;
+use crate::{communicators, info, requests};
 
 /// Parts of a message that go together.
 pub(crate) struct Bundles {

@@ -9,13 +9,13 @@ use core::ffi::{c_int, c_long};
 use aldis_hal::Cause;
 use aldis_kernel::datatype::{Basic, Datatype, Field, Types};
 
-use crate::abi;
-use crate::abi::Handle;
+use crate::abi::{self, Handle};
 use crate::attributes::Attributes;
 use crate::constructors::Contents;
 use crate::datatypes::{self, Type};
-use crate::edge::{Owned, Ptr};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::Owned;
 
 /// The type that an operation takes an element for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -18,14 +18,14 @@ use aldis_kernel::Request;
 use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
 };
-use crate::edge::scope::Lasting;
-use crate::edge::{Owned, Ptr, Region};
-use crate::engine;
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::{Ptr, Region};
 use crate::making::Making;
 use crate::partitioned::Bundles;
-use crate::spare::Spare;
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::scope::StaticScope;
+use crate::process::spare::Spare;
+use crate::process::{Owned, engine};
 use crate::topologies::Topo;
 use crate::used_types::{self, UsedTypes};
 
@@ -115,7 +115,7 @@ enum Part {
 
 impl Part {
     /// Returns true if the message is over.
-    fn advance(&mut self, scope: &mut Lasting) -> bool {
+    fn advance(&mut self, scope: &mut StaticScope) -> bool {
         if let Self::Under(request) = self {
             match scope.result(request) {
                 Ok(None) => return false,
@@ -162,7 +162,7 @@ struct Operated {
 
 impl Operated {
     /// Goes on as far as it can without waiting.
-    fn advance(&mut self, scope: &mut Lasting) {
+    fn advance(&mut self, scope: &mut StaticScope) {
         if !matches!(self.stage, Stage::Active) {
             return;
         }
@@ -478,7 +478,7 @@ mpi! { fn MPI_Cancel(request: Ptr<Handle>) on MPI_COMM_SELF => {
 /// Works with a message of the kernel's, and with the bundles that its parts go in, if they do.
 pub(crate) fn with_parts<R>(
     handle: Handle,
-    work: impl FnOnce(&mut Lasting, &Request<'static>, Option<&mut Bundles>) -> Result<R, Fault>,
+    work: impl FnOnce(&mut StaticScope, &Request<'static>, Option<&mut Bundles>) -> Result<R, Fault>,
 ) -> Result<R, Fault> {
     let mut requests = REQUESTS.borrow_mut();
     match requests.get_mut(handle).map(|operated| &mut operated.work) {

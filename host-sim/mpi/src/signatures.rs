@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use crate::abi::Status;
-use crate::edge::Ptr;
+use crate::ffi::Ptr;
 #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that there are"))]
 use crate::{
     attributes::*, buffers::*, collectives::calls::*, collectives::neighbors::*, communicators::*,

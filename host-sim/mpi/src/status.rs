@@ -6,9 +6,9 @@ use aldis_kernel::datatype::Form;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_COUNT, MPI_UNDEFINED, Status};
 use crate::datatypes::{is_named, look, small};
-use crate::edge::Ptr;
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Ptr;
+use crate::process::engine;
 
 mpi! { fn MPI_Test_cancelled(status: Ptr<Status>, flag: Ptr<c_int>) on MPI_COMM_SELF => {
     flag.set(status.get()?.is_cancelled().into())?;

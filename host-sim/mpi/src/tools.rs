@@ -12,7 +12,8 @@ use crate::abi::{
     MPI_T_ERR_INVALID_NAME, MPI_T_ERR_INVALID_SESSION, MPI_T_ERR_NOT_INITIALIZED, MPI_T_PVAR_SESSION_NULL,
     MPI_THREAD_MULTIPLE, MPI_THREAD_SINGLE,
 };
-use crate::edge::{Owned, Ptr};
+use crate::ffi::Ptr;
+use crate::process::Owned;
 
 /// The number of times that the tools interface was started and not ended.
 // SAFETY: only calls of MPI use it.

@@ -18,12 +18,11 @@ use crate::abi::{
     Handle, MPI_CART, MPI_COMM_NULL, MPI_COMM_SELF, MPI_DIST_GRAPH, MPI_ERR_ARG, MPI_ERR_DIMS, MPI_ERR_RANK,
     MPI_ERR_TOPOLOGY, MPI_GRAPH, MPI_PROC_NULL, MPI_UNDEFINED, MPI_UNWEIGHTED,
 };
-use crate::collectives;
 use crate::communicators::{self, made, rank_in};
-use crate::edge::{Ptr, lasting, lasting_ref};
-use crate::errors::Fault;
-use crate::info;
+use crate::fault::Fault;
+use crate::ffi::{Ptr, extend, extend_mut};
 use crate::making::Poster;
+use crate::{collectives, info};
 
 /// The lists that a topology is made of.
 #[derive(Clone, Debug)]
@@ -64,17 +63,17 @@ impl Topo {
             Lists::Grid(dimensions) => {
                 // SAFETY: the lists stay here until they move beside what is made of them, which is
                 // dropped first.
-                let dimensions = unsafe { lasting(dimensions) };
+                let dimensions = unsafe { extend_mut(dimensions) };
                 Grid::icreate(poster, parent, dimensions).await?.map(Shape::Grid)
             }
             Lists::Graph { index, edges } => {
                 // SAFETY: as above.
-                let (index, edges) = unsafe { (lasting(index), lasting(edges)) };
+                let (index, edges) = unsafe { (extend_mut(index), extend_mut(edges)) };
                 Graph::icreate(poster, parent, index, edges).await?.map(Shape::Graph)
             }
             Lists::Distributed { sources, destinations, .. } => {
                 // SAFETY: as above.
-                let (from, to) = unsafe { (lasting(sources), lasting(destinations)) };
+                let (from, to) = unsafe { (extend_mut(sources), extend_mut(destinations)) };
                 let made = DistributedGraph::icreate_adjacent(poster, parent, from, to).await?;
                 Some(Shape::Distributed(made))
             }
@@ -86,7 +85,7 @@ impl Topo {
         let (sources, destinations) = shape.neighbours();
         let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
         // SAFETY: they move beside what is made of them, which is dropped first.
-        let memory = unsafe { lasting(&mut lines) };
+        let memory = unsafe { extend_mut(&mut lines) };
         let around = match &shape {
             Shape::Grid(grid) => Neighbourhood::new(grid, memory),
             Shape::Graph(graph) => Neighbourhood::new(graph, memory),
@@ -112,7 +111,7 @@ impl Topo {
     /// The operation holds this topology until it is over.
     pub(crate) unsafe fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
         // SAFETY: it is counted, so it does not move, and the operation holds a count.
-        self.around().map(|around| unsafe { lasting_ref(around) })
+        self.around().map(|around| unsafe { extend(around) })
     }
 
     fn grid(&self) -> Result<&Grid<'_>, Fault> {
@@ -323,7 +322,7 @@ mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on co
     let keep: Vec<bool> = unsafe { remain.array(dimensions) }?.iter().map(|keep| keep != 0).collect();
     let mut kept = vec![Dimension::default(); keep.iter().filter(|keep| **keep).count()];
     // SAFETY: it moves into the new topology, beside the grid, and is only read from now on.
-    let memory = unsafe { lasting(&mut kept) };
+    let memory = unsafe { extend_mut(&mut kept) };
     let part = made(comm, async move |poster, comm| {
         let mut scratch = vec![Choice::NONE; comm.size() as usize];
         Ok(topology.grid()?.isub(poster, &keep, memory, &mut scratch).await?)

@@ -4,8 +4,9 @@
 use core::ffi::{c_char, c_int};
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_FILE_NULL, MPI_SESSION_NULL, MPI_WIN_NULL, Status};
-use crate::edge::{Address, Ptr};
-use crate::errors::{self, Fault};
+use crate::errors;
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
 
 macro_rules! unsupported {
     ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) on $comm:expr;)*) => {$(

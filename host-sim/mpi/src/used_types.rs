@@ -14,9 +14,8 @@ use aldis_kernel::datatype::Datatype;
 
 use crate::abi::Handle;
 use crate::datatypes::{Type, change};
-use crate::edge::Owned;
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::process::{Owned, engine};
 
 /// Types that an operation which is being made uses, if one is.
 // SAFETY: only calls of MPI use it.

@@ -18,8 +18,8 @@ use super::call::{Call, What};
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::rank_in;
 use crate::datatypes::Data;
-use crate::edge::{Address, Region};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Region};
 
 /// The destination of a reduction's result.
 pub(super) enum Where {

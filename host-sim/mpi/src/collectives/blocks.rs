@@ -8,8 +8,8 @@ use aldis_kernel::datatype::Form;
 use super::Call;
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
 use crate::datatypes::{Data, aliased, look};
-use crate::edge::{Address, Region, too_many};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Region, too_many};
 
 /// Data of every rank, in one buffer of the program's.
 pub(super) struct Blocks {

@@ -17,11 +17,11 @@ use aldis_kernel::{Comm, Rank};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::communicators::{self, rank_in};
 use crate::datatypes::aliased;
-use crate::edge::{Ptr, Region, lasting};
-use crate::engine::{self, Engine};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Ptr, Region, extend_mut};
+use crate::process::engine::{self, Engine};
+use crate::process::spare::Spare;
 use crate::requests::{self, MemoryStep, Running, is_alone, run_steps};
-use crate::spare::Spare;
 use crate::topologies::Topo;
 use crate::used_types::UsedTypes;
 
@@ -129,7 +129,7 @@ impl Call {
 
     pub(super) fn own_blocks(&mut self, mut blocks: Vec<Block>) -> &'static [Block] {
         // SAFETY: they are kept with what works by them, which is dropped first.
-        let lent = unsafe { lasting(&mut blocks) };
+        let lent = unsafe { extend_mut(&mut blocks) };
         self.blocks.push(blocks);
         lent
     }

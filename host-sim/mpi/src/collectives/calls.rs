@@ -13,7 +13,7 @@ use super::{
     given_even, ints, kinds_of, parts, places, reduce, reduce_at_once, reduce_scatter, scatter, taken_even,
 };
 use crate::abi::Handle;
-use crate::edge::{Address, Ptr};
+use crate::ffi::{Address, Ptr};
 use crate::{communicators, info, used_types};
 
 /// The three forms of a collective, of which the blocking one may be carried out at once.

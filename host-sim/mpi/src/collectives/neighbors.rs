@@ -11,10 +11,9 @@ use super::call::{Call, What};
 use super::calls::collective;
 use super::{Given, given_of, taken_of};
 use crate::abi::Handle;
-use crate::communicators;
-use crate::edge::{Address, Ptr};
-use crate::errors::Fault;
-use crate::{info, used_types};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
+use crate::{communicators, info, used_types};
 
 /// Sources and destinations.
 fn degrees(comm: Handle) -> Result<[u32; 2], Fault> {

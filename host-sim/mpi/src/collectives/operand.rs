@@ -7,8 +7,8 @@ use aldis_kernel::datatype::Form;
 
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE};
 use crate::datatypes::{Data, look};
-use crate::edge::Address;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Address;
 
 /// The elements of a reduction as they lie in memory, gaps and all: what its function expects.
 #[derive(Clone, Copy)]

@@ -17,12 +17,12 @@ use super::call::{Call, What};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::communicators::{self, rank_in};
 use crate::datatypes::Data;
-use crate::edge::{Address, Region};
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Region};
 use crate::operations;
+use crate::process::engine;
+use crate::process::spare::Spare;
 use crate::requests::is_alone;
-use crate::spare::Spare;
 
 /// The arguments of a reduction.
 #[derive(Clone, Copy)]

@@ -12,8 +12,8 @@ use crate::abi::{
     MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE, MPI_ERR_ARG, MPI_ORDER_C,
     MPI_ORDER_FORTRAN,
 };
-use crate::edge::Ptr;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Ptr;
 
 fn way(order: c_int) -> Result<Order, Fault> {
     match order {

@@ -10,10 +10,10 @@ use super::{rank, source, tag, tag_match};
 use crate::abi::{Handle, Status};
 use crate::communicators;
 use crate::datatypes::{self, Piece};
-use crate::edge::Address;
-use crate::edge::scope::Lasting;
-use crate::engine;
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Address;
+use crate::process::engine;
+use crate::process::scope::StaticScope;
 use crate::requests::{self, is_alone};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
@@ -94,7 +94,7 @@ unsafe fn started(
     count: i64,
     datatype: Handle,
     handle: Handle,
-    start: impl FnOnce(&mut Lasting, &Comm, Piece) -> Result<Request<'static>, Fault>,
+    start: impl FnOnce(&mut StaticScope, &Comm, Piece) -> Result<Request<'static>, Fault>,
 ) -> Result<Option<Handle>, Fault> {
     // SAFETY: the caller's promise.
     let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }? else { return Ok(None) };
@@ -120,7 +120,7 @@ pub(super) unsafe fn send_started(
     comm: Handle,
 ) -> Result<Option<Handle>, Fault> {
     let (to, tag) = (rank(to)?, tag(number)?);
-    let start = |scope: &mut Lasting, comm: &Comm, piece| {
+    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
         Ok(match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
             Piece::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
@@ -149,7 +149,7 @@ pub(super) unsafe fn receive_started(
     comm: Handle,
 ) -> Result<Option<Handle>, Fault> {
     let (from, tag) = (source(from)?, tag_match(number)?);
-    let start = |scope: &mut Lasting, comm: &Comm, piece| {
+    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
         Ok(match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over; the
             // kernel keeps no reference.

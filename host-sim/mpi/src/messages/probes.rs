@@ -13,13 +13,14 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL,
     MPI_PROC_NULL, Status,
 };
+use crate::communicators;
 use crate::datatypes::Data;
-use crate::edge::scope::Lasting;
-use crate::edge::{Address, Owned, Ptr};
-use crate::errors::Fault;
-use crate::handles::{Kind, Table, to_int};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::scope::StaticScope;
+use crate::process::{Owned, engine};
 use crate::requests::{self, is_alone};
-use crate::{communicators, engine};
 
 mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
@@ -95,7 +96,7 @@ fn from_nobody() -> Status {
 }
 
 /// Receives a message that was taken out.
-fn take_up(scope: &mut Lasting, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
+fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
     Ok(match data.raw()? {
         // SAFETY: as of `Receiving::request`.
         Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,

@@ -7,8 +7,8 @@ use core::ffi::c_int;
 
 use super::{is_active, peek, take, watch, watch_all};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
-use crate::edge::{Array, Ptr};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Array, Ptr};
 
 /// Takes the result of a request for the program: its status, and a failure for the error handler
 /// of its communicator.
@@ -44,7 +44,7 @@ fn finish_several(
         match result {
             Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
             Err(fault) => {
-                tell(index, Status { error: fault.code(), ..fault.status() });
+                tell(index, Status { error: crate::errors::code_of(&fault), ..fault.status() });
                 failed = failed.or(Some((comm, fault)));
             }
         }

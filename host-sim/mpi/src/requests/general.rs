@@ -7,8 +7,8 @@ use core::ffi::{c_int, c_void};
 
 use super::{REQUESTS, Stage, Work, missing, started};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_REQUEST, Status};
-use crate::edge::{Ptr, callback};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Ptr, callback};
 
 /// The functions of such a request.
 #[derive(Clone, Copy)]

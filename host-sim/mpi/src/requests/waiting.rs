@@ -8,11 +8,11 @@ use aldis_host_sim::platform::HostPlatform;
 
 use super::{COLLECTIVES, MAKINGS, Operated, REQUESTS, Stage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
-use crate::edge::scope::Lasting;
-use crate::engine::{self, Engine};
-use crate::errors::Fault;
-use crate::handles::Table;
-use crate::threads;
+use crate::fault::Fault;
+use crate::process::engine::{self, Engine};
+use crate::process::handles::Table;
+use crate::process::scope::StaticScope;
+use crate::process::threads;
 
 /// Returns true if a call that waits has the endpoint to itself: nothing else is under way that it
 /// must drive, and there is no other thread that waits for its turn.
@@ -46,7 +46,7 @@ pub(super) fn drive_makings() {
 }
 
 /// Drives all collectives that are under way.
-fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
+fn drive(scope: &mut StaticScope, requests: &mut Table<Operated>) {
     COLLECTIVES.borrow_mut().retain(|handle| {
         let Some(operated) = requests.get_mut(*handle) else { return false };
         operated.advance(scope);
@@ -55,7 +55,7 @@ fn drive(scope: &mut Lasting, requests: &mut Table<Operated>) {
 }
 
 /// Returns true if a request is over, as the last poll had it; a null one is.
-fn is_over(requests: &mut Table<Operated>, scope: &mut Lasting, handle: Handle) -> Result<bool, Fault> {
+fn is_over(requests: &mut Table<Operated>, scope: &mut StaticScope, handle: Handle) -> Result<bool, Fault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
     }
@@ -114,9 +114,9 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
 fn look_until(
     waits: bool,
     several: bool,
-    mut enough: impl FnMut(&mut Table<Operated>, &mut Lasting) -> Result<bool, Fault>,
+    mut enough: impl FnMut(&mut Table<Operated>, &mut StaticScope) -> Result<bool, Fault>,
 ) -> Result<(), Fault> {
-    let mut look = |scope: &mut Lasting, polls: bool| {
+    let mut look = |scope: &mut StaticScope, polls: bool| {
         let mut requests = REQUESTS.borrow_mut();
         let events = if polls { scope.poll(BUDGET) } else { 0 };
         drive(scope, &mut requests);

@@ -11,8 +11,9 @@ use std::alloc::alloc_zeroed;
 use zerocopy::IntoBytes;
 
 use crate::abi::MPI_ERR_NO_MEM;
-use crate::edge::{Address, Owned, Region};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::{Address, Region};
+use crate::process::Owned;
 
 /// Pieces that are kept, and the words of the longest.
 const KEPT: usize = 8;
@@ -129,7 +130,7 @@ impl Drop for Spare {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::edge::Alone;
+    use crate::process::Alone;
 
     #[test]
     fn more_than_there_is_is_refused() {

@@ -20,9 +20,10 @@ use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Comm, Request};
 
 use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
-use crate::edge::scope::{self, Lasting};
-use crate::edge::{Address, Owned};
-use crate::errors::Fault;
+use crate::fault::Fault;
+use crate::ffi::Address;
+use crate::process::Owned;
+use crate::process::scope::{self, StaticScope};
 
 type Large = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 8192, 16, 1 << 16, 69632);
 
@@ -37,7 +38,7 @@ fn datatypes() -> Types<'static> {
 
 /// The endpoint and the job of this process.
 pub(crate) struct Engine {
-    pub(crate) scope: Lasting,
+    pub(crate) scope: StaticScope,
     job: Option<Job>,
     /// Requests that the program has freed before they were over.
     pub(crate) freed: Vec<Request<'static>>,
@@ -160,7 +161,7 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =
         // SAFETY: the process joins its job once, so there is no other endpoint.
-        Engine { scope: unsafe { scope::of(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
+        Engine { scope: unsafe { scope::create(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(Fault::new(MPI_ERR_INTERN, "there is an engine"));
     }

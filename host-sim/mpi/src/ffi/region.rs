@@ -1,0 +1,173 @@
+//! This module holds `unsafe` code: memory by address and length becomes slices.
+//!
+//! Data by address and length: the program's, or the library's.
+
+use core::ffi::c_void;
+
+use super::Ptr;
+use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
+use crate::fault::Fault;
+
+/// The address that the standard calls a choice buffer.
+pub(crate) type Address = Ptr<c_void>;
+
+/// The end of the page that nothing is ever mapped to: a null pointer, `MPI_IN_PLACE` and offsets
+/// from them are below.
+const FIRST_PAGE: usize = 4096;
+
+#[cold]
+fn no_data(address: usize) -> Fault {
+    Fault::new(
+        MPI_ERR_BUFFER,
+        match address {
+            0 => "a null pointer where there are data".to_owned(),
+            MPI_IN_PLACE => "MPI_IN_PLACE where there are data".to_owned(),
+            address => format!("{address:#x} where there are data"),
+        },
+    )
+}
+
+#[cold]
+fn misplaced(argument: &str) -> Fault {
+    Fault::new(MPI_ERR_BUFFER, format!("MPI_IN_PLACE as {argument}, which is to be memory here"))
+}
+
+impl Address {
+    /// Returns true for `MPI_IN_PLACE`: no memory, but the word for data that lie where the result
+    /// goes.
+    #[inline]
+    pub(crate) fn is_in_place(self) -> bool {
+        self.address() == MPI_IN_PLACE
+    }
+
+    /// Refuses `MPI_IN_PLACE` for an argument that is memory.
+    pub(crate) fn check(self, argument: &str) -> Result<(), Fault> {
+        if self.is_in_place() { Err(misplaced(argument)) } else { Ok(()) }
+    }
+
+    /// Names the argument in a fault of a buffer that is `MPI_IN_PLACE`.
+    #[cold]
+    pub(crate) fn named(self, argument: &str, fault: Fault) -> Fault {
+        if self.is_in_place() { misplaced(argument) } else { fault }
+    }
+
+    /// An address, at which nothing need be.
+    #[inline]
+    pub(crate) const fn of(address: usize) -> Self {
+        Self(core::ptr::with_exposed_provenance_mut(address))
+    }
+
+    /// The address so many bytes further on.
+    pub(crate) fn shifted(self, bytes: i64) -> Self {
+        Self::of(self.address().wrapping_add_signed(bytes as isize))
+    }
+
+    /// The `len` bytes that begin `offset` bytes from here.
+    ///
+    /// # Safety
+    /// There are at most `isize::MAX`, and unless the address is null or a word like
+    /// `MPI_IN_PLACE`, they are as [`Region::new`] has it.
+    ///
+    /// # Errors
+    /// No memory where there are data.
+    #[inline]
+    pub(crate) unsafe fn region(self, offset: isize, len: usize) -> Result<Region, Fault> {
+        if len == 0 {
+            return Ok(Region::NONE);
+        }
+        let start = Self::of(self.address().wrapping_add_signed(offset));
+        if start.address() < FIRST_PAGE {
+            return Err(no_data(self.address()));
+        }
+        // SAFETY: the caller's promise.
+        Ok(unsafe { Region::new(start, len) })
+    }
+}
+
+#[cold]
+pub(crate) fn too_many() -> Fault {
+    Fault::new(MPI_ERR_COUNT, "more bytes than memory has addresses")
+}
+
+/// Bytes of the program's or the library's, by address and length.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Region {
+    start: *mut u8,
+    len: usize,
+}
+
+impl Region {
+    /// No bytes.
+    pub(crate) const NONE: Self = Self { start: core::ptr::dangling_mut(), len: 0 };
+
+    /// `len` bytes from `start` on.
+    ///
+    /// # Safety
+    /// They may be read, and written if they ever are, for as long as this and its copies are used.
+    /// The address is not null.
+    #[inline]
+    pub(crate) const unsafe fn new(start: Address, len: usize) -> Self {
+        Self { start: start.0.cast(), len }
+    }
+
+    #[inline]
+    pub(crate) const fn len(self) -> usize {
+        self.len
+    }
+
+    /// Returns the address at which it begins.
+    pub(crate) fn address(self) -> Address {
+        Ptr(self.start.cast())
+    }
+
+    /// Returns true if the two have a byte in common.
+    #[inline]
+    pub(crate) fn overlaps(self, other: Self) -> bool {
+        let (own, others) = (self.start.addr(), other.start.addr());
+        own < others.wrapping_add(other.len)
+            && others < own.wrapping_add(self.len)
+            && self.len > 0
+            && other.len > 0
+    }
+
+    /// Its bytes, to be read.
+    ///
+    /// # Safety
+    /// Nothing writes them for as long as the slice is used.
+    #[inline]
+    pub(crate) unsafe fn shown<'a>(self) -> &'a [u8] {
+        // SAFETY: they are there by the promise made to `new`, and the caller's promise; where
+        // there are none, it is not null.
+        unsafe { core::slice::from_raw_parts(self.start, self.len) }
+    }
+
+    /// Its bytes, to be written.
+    ///
+    /// # Safety
+    /// Nothing else reads or writes them for as long as the slice is used, nor does another slice
+    /// of them exist.
+    #[inline]
+    pub(crate) unsafe fn bytes<'a>(self) -> &'a mut [u8] {
+        // SAFETY: as in `shown`.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
+    }
+}
+
+/// Memory of the library that lasts as long as an operation.
+///
+/// # Safety
+/// It is owned beside what it is lent to, is neither touched nor given back while that exists, and
+/// is dropped after it.
+pub(crate) unsafe fn extend_mut<T>(memory: &mut [T]) -> &'static mut [T] {
+    // SAFETY: the caller's promise.
+    unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr(), memory.len()) }
+}
+
+/// An object of the library that lasts as long as an operation.
+///
+/// # Safety
+/// What it is lent to keeps it there, where it is, and is dropped before it; nobody changes it.
+pub(crate) unsafe fn extend<T>(object: &T) -> &'static T {
+    // SAFETY: the caller's promise.
+    unsafe { &*core::ptr::from_ref(object) }
+}
