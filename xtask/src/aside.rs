@@ -9,8 +9,8 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-use crate::shell;
 use crate::steps::{Done, Run, Verdict};
+use crate::{compiles, shell};
 
 /// The steps that run beside the others: a process of its own, so that a step that is ended takes
 /// none of theirs with it.
@@ -36,6 +36,7 @@ impl Aside {
         command.args(["-n", "15"]).arg(env::current_exe()?).args(["test", "--report"]).arg(&report);
         command.args(names.iter().flat_map(|name| ["--step", name]));
         command.args(full.then_some("--full"));
+        command.envs(compiles::log().map(|log| (compiles::LOG, log)));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("starting `{}`", shell::spell(&command)))?;
         Ok(Self { process, log, report, shown: 0 })

@@ -139,3 +139,13 @@ fn program(name: &str) -> Result<Program> {
 pub(crate) fn peers() -> Result<Outcome> {
     measure::step()
 }
+
+/// A step of `cargo xtask test`: the instructions of each call beside their baselines.
+pub(crate) fn hold_instructions() -> Result<Outcome> {
+    instructions::check()
+}
+
+/// Counts the instructions of each call and writes their baselines anew.
+pub(crate) fn update_instructions() -> Result<()> {
+    instructions::update()
+}

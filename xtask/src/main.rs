@@ -8,10 +8,12 @@ use clap::{Parser, Subcommand};
 mod arrows;
 mod artifact;
 mod aside;
+mod baselines;
 mod bench;
 mod board;
 mod check;
 mod children;
+mod compiles;
 mod conformance;
 mod demo;
 mod dice;
@@ -77,6 +79,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = compiles::stand_in() {
+        return code;
+    }
     let result = match Arguments::parse().command {
         Command::Bench(measurements) => measurements.run(),
         Command::Board(board) => board.run(),

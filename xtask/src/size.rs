@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
+use crate::baselines::{Cost, Gate};
 use crate::shell;
 use crate::steps::Outcome;
 use crate::table::Table;
@@ -32,6 +33,8 @@ const PACKAGE: &str = "aldis-firmware";
 const FLASH_BYTES_MAX: u64 = 32 << 10;
 const RAM_BYTES_MAX: u64 = 16 << 10;
 
+const GATE: Gate = Gate { section: "size", tolerance: 2.0, command: "cargo xtask size" };
+
 /// The facts that the image states of itself: a constant's symbol and what it means.
 const FACTS: [(&str, &str); 3] = [
     ("ALDIS_BYTES_PER_PEER", "bytes per peer"),
@@ -56,6 +59,10 @@ pub(crate) struct Size {
     /// Also build it for other processors, which have no limits
     #[arg(long, conflicts_with = "image")]
     all: bool,
+    /// Write the costs into baselines.json, which the step `size` of `cargo xtask test` holds them
+    /// to
+    #[arg(long, conflicts_with = "image")]
+    update: bool,
 }
 
 /// An image and its deepest stack.
@@ -75,6 +82,9 @@ impl Size {
             },
         };
         let measured = measure(&file)?;
+        if self.update {
+            GATE.update(&measured.costs()?)?;
+        }
         let elsewhere = if self.all { elsewhere::measure_all(&workspace)? } else { Vec::new() };
         if self.json {
             measured.print_json(&elsewhere)?;
@@ -95,9 +105,18 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Outcome> {
             let measured = measure(&file)?;
             measured.print_table()?;
             let said = measured.judge()?;
+            GATE.hold(&measured.costs()?)?;
             elsewhere::print_table(&[elsewhere::measure(workspace, elsewhere::WIDE)?]);
             Ok(Outcome::Passed(said))
         }
+    }
+}
+
+/// Measures and writes the baselines anew.
+pub(crate) fn update(workspace: &Workspace) -> Result<()> {
+    match build(workspace, TARGET)? {
+        Built::Missing { why, enable } => bail!("{why}; to enable: {enable}"),
+        Built::Image(file) => GATE.update(&measure(&file)?.costs()?),
     }
 }
 
@@ -189,6 +208,18 @@ impl Measured {
         line.insert("elsewhere".into(), elsewhere::json(elsewhere));
         println!("{}", serde_json::Value::Object(line));
         Ok(())
+    }
+
+    /// The costs that have baselines, in bytes.
+    fn costs(&self) -> Result<Vec<Cost>> {
+        let Outline { flash, ram, .. } = self.image.outline;
+        let mut costs = vec![("flash", flash), ("RAM", ram), ("deepest stack", self.depth.bytes.into())];
+        costs.push(("deepest stack of poll", self.poll()?.into()));
+        for (symbol, words) in FACTS {
+            costs.push((words, self.image.fact(symbol)?.into()));
+        }
+        let cost = |(name, bytes): (&str, u64)| Cost { name: name.into(), value: bytes as f64 };
+        Ok(costs.into_iter().map(cost).collect())
     }
 
     fn poll(&self) -> Result<u32> {

@@ -18,8 +18,8 @@ use crate::table::Table;
 use crate::wild::Wild;
 use crate::workspace::{self, Workspace};
 use crate::{
-    arrows, bench, conformance, endian, faults, fences, fuzz, house, licences, miri, mpi, qemu, sanitizers,
-    shell, sim, size, storm, verbs,
+    arrows, bench, compiles, conformance, endian, faults, fences, fuzz, house, licences, miri, mpi, qemu,
+    sanitizers, shell, sim, size, storm, verbs,
 };
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
@@ -30,10 +30,10 @@ use crate::{
 /// storm of signals, calls of the system that fail, programs in C, mpi4py's tests and rsmpi's
 /// examples over its interface of MPI, a job with an emulated big-endian machine, the loom models,
 /// trials of soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets,
-/// the firmware's size and contents, jobs of firmware in emulators, RDMA in emulated machines, and
-/// a short run of the benchmark against the peers. Steps that only build and compute run beside the
-/// others at low priority, and tell at their end. A step that does not come to its end is ended,
-/// and what it ran is told. Needs no root and no package.
+/// the firmware's size and contents, instructions of calls, jobs of firmware in emulators, RDMA in
+/// emulated machines, and a short run of the benchmark against the peers. Steps that only build and
+/// compute run beside the others at low priority, and tell at their end. A step that does not come
+/// to its end is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom,
@@ -46,6 +46,10 @@ pub(crate) struct Test {
     /// Run foreign suites at every size, and trials over sockets under the sanitizers too
     #[arg(long)]
     full: bool,
+    /// Measure the exact costs (sources, instructions, sizes of the firmware) and write them into
+    /// baselines.json, instead of testing
+    #[arg(long, conflicts_with_all = ["skip_slow", "steps", "full"])]
+    update: bool,
     /// A skipped step is a failure
     #[arg(long)]
     require: bool,
@@ -74,7 +78,7 @@ enum When {
     Aside,
 }
 
-const STEPS: [Step; 27] = {
+const STEPS: [Step; 28] = {
     use When::{Always, Aside, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work, full: None }
@@ -103,6 +107,7 @@ const STEPS: [Step; 27] = {
         step("fuzz", Aside, |_| fuzz::step()),
         step("firmware", Aside, firmware::step),
         step("size", Aside, size::check),
+        step("instructions", Aside, |_| bench::hold_instructions()),
         step("images", Aside, qemu::images),
         // Emulators do not share the machine.
         step("qemu", Slow, |_| qemu::step()),
@@ -119,6 +124,14 @@ pub(crate) fn step_names() -> impl Iterator<Item = &'static str> {
 impl Test {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
+        if self.update {
+            house::update()?;
+            size::update(&workspace)?;
+            return bench::update_instructions();
+        }
+        if compiles::log().is_none() {
+            compiles::begin(&workspace.target)?;
+        }
         let mut run = Run::new(self.report.as_deref())?;
         if !self.steps.is_empty() {
             for step in STEPS.iter().filter(|step| self.steps.iter().any(|name| name == step.name)) {
@@ -154,6 +167,7 @@ impl Test {
             table.row([done.step.clone(), format!("{:.1}", done.seconds), done.outcome.clone()]);
         }
         println!("\n{table}");
+        compiles::tables()?.iter().for_each(|table| println!("{table}"));
         let count = |verdict| run.done.iter().filter(|done| done.verdict == verdict).count();
         let (skipped, failed, steps) = (count(Verdict::Skipped), count(Verdict::Failed), run.done.len());
         if failed > 0 {

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::shell;
+use crate::{compiles, shell};
 
 /// The output of `cargo metadata`.
 #[derive(Debug, Deserialize)]
@@ -113,6 +113,7 @@ pub(crate) fn cargo() -> Command {
     let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(program);
     command.current_dir(checkout());
+    compiles::note(&mut command);
     command
 }
 

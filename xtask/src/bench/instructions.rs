@@ -9,8 +9,14 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 
 use super::program;
+use crate::baselines::{Cost, Gate};
 use crate::shell;
+use crate::steps::Outcome;
 use crate::table::Table;
+
+/// No count varies between runs; between machines, those of what libraries choose by processor do.
+const GATE: Gate =
+    Gate { section: "instructions", tolerance: 2.0, command: "cargo xtask bench instructions" };
 
 /// Repetitions of the longer and the shorter run; their difference leaves start-up and first
 /// touches out.
@@ -54,11 +60,18 @@ pub(crate) struct Instructions {
     /// Count the calls of this interface alone
     #[arg(long)]
     interface: Option<Interface>,
+    /// Write the counts into baselines.json, which the step `instructions` of `cargo xtask test`
+    /// holds them to
+    #[arg(long, conflicts_with = "interface")]
+    update: bool,
 }
 
 impl Instructions {
     pub(crate) fn run(self) -> Result<()> {
         let counts = counts(self.interface)?;
+        if self.update {
+            GATE.update(&costs(&counts))?;
+        }
         if !self.json {
             println!("{TITLE}\n{}", tabulated(&counts));
             return Ok(());
@@ -71,6 +84,30 @@ impl Instructions {
         }
         Ok(())
     }
+}
+
+/// The step of `cargo xtask test`: no call takes more instructions than its baseline allows.
+pub(super) fn check() -> Result<Outcome> {
+    if let Some(install) = missing() {
+        return Ok(Outcome::Skipped { why: "nothing to count with".into(), enable: install.into() });
+    }
+    let costs = costs(&counts(None)?);
+    eprintln!("{}", GATE.table(&costs)?);
+    GATE.hold(&costs)?;
+    Ok(Outcome::Passed(format!("{} calls", costs.len())))
+}
+
+/// Counts and writes the baselines anew.
+pub(super) fn update() -> Result<()> {
+    GATE.update(&costs(&counts(None)?))
+}
+
+fn costs(counts: &[Count]) -> Vec<Cost> {
+    let cost = |Count { interface, call, datatype, each, .. }: &Count| Cost {
+        name: format!("{}: {call}, {datatype}", interface.name()),
+        value: (10.0 * each).round() / 10.0,
+    };
+    counts.iter().map(cost).collect()
 }
 
 /// The interface whose calls are counted.
