@@ -42,14 +42,21 @@ impl Sink for Count {
     }
 }
 
+/// Memory of an inbox, by its address, as threads share it.
+#[derive(Clone, Copy)]
+struct InboxMemory {
+    start: usize,
+    len: usize,
+}
+
 fn identity(rank: u32) -> Identity {
     Identity { job: 1, owner: PeerId(rank), epoch: Epoch(1) }
 }
 
-fn region((start, len): (usize, usize)) -> Region<'static> {
-    let start = NonNull::new(start as *mut u8).unwrap();
+fn region(inbox: InboxMemory) -> Region<'static> {
+    let start = NonNull::new(inbox.start as *mut u8).unwrap();
     // SAFETY: the memory is leaked by `main` and used through regions alone, by two transports.
-    unsafe { Region::new(start, len) }
+    unsafe { Region::new(start, inbox.len) }
 }
 
 /// Returns the time one way, ns, in a batch of round trips over the raw lines.
@@ -123,9 +130,9 @@ fn post(shm: &mut Shm<'_>, peer: PeerId, len: usize, fill: u8) {
 
 fn main() {
     let inboxes = [(); 2].map(|()| {
-        let bytes = GEOMETRY.inbox_bytes();
-        let lines: Vec<Line> = (0..bytes / 64).map(|_| Line(Default::default())).collect();
-        (lines.leak().as_ptr() as usize, bytes)
+        let len = GEOMETRY.inbox_bytes();
+        let lines: Vec<Line> = (0..len / 64).map(|_| Line(Default::default())).collect();
+        InboxMemory { start: lines.leak().as_ptr() as usize, len }
     });
     for (rank, inbox) in inboxes.iter().enumerate() {
         format(&region(*inbox), GEOMETRY, identity(rank as u32)).unwrap();

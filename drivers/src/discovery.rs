@@ -14,16 +14,21 @@
 //! there; connect. With an endpoint (of `aldis-kernel`, which this crate does not know) it reads:
 //!
 //! ```text
-//! let discovery = Discovery::new(nic, Setup { job, rank, size, epoch, ..Setup::DEFAULT }, &mut entries)?;
-//! let ethernet = Ethernet::new(discovery, storage.memory(), Config::new(PeerId(rank), epoch, job, cost))?;
-//! let mut endpoint = Endpoint::new(memory, ethernet, platform, kernel::Config { me: PeerId(rank), size, epoch })?;
+//! let me = PeerId(rank);
+//! let setup = Setup { job, rank, size, epoch, ..Setup::DEFAULT };
+//! let discovery = Discovery::new(nic, setup, &mut entries)?;
+//! let config = Config::new(me, epoch, job, cost);
+//! let ethernet = Ethernet::new(discovery, storage.memory(), config)?;
+//! let config = kernel::Config { me, size, epoch };
+//! let mut endpoint = Endpoint::new(memory, ethernet, platform, config)?;
 //!
 //! let mut card = endpoint.card();
-//! card.address = Vec::from_slice(&endpoint.transport().address())?;          // where this rank lives
+//! card.address = Vec::from_slice(&endpoint.transport().address())?; // where this rank lives
 //! let mut bytes = [0; CARD_BYTES_MAX];
 //! let bytes = card.encode(&mut bytes)?;
 //! endpoint.transport_mut().nic_mut().announce(bytes, platform.now())?;
-//! while !endpoint.transport_mut().nic_mut().poll(platform.now())? {}         // or: which ranks are missing
+//! // An error says which ranks are missing.
+//! while !endpoint.transport_mut().nic_mut().poll(platform.now())? {}
 //! while let Some(peer) = endpoint.transport_mut().nic_mut().news() {
 //!     let card = endpoint.transport().nic().card(peer).map(Card::decode);
 //!     if let Some(Ok(card)) = card { endpoint.connect(&card)?; }
@@ -58,17 +63,24 @@
 //! impl Nic for End {
 //!     type Rx<'a> = Received;
 //!     type Tx<'a> = Sending<'a>;
-//!     fn receive(&mut self) -> Option<Received> { self.incoming.borrow_mut().pop_front().map(Received) }
-//!     fn transmit(&mut self, len: usize) -> Option<Sending<'_>> { Some(Sending(&self.outgoing, vec![0; len])) }
+//!     fn receive(&mut self) -> Option<Received> {
+//!         self.incoming.borrow_mut().pop_front().map(Received)
+//!     }
+//!     fn transmit(&mut self, len: usize) -> Option<Sending<'_>> {
+//!         Some(Sending(&self.outgoing, vec![0; len]))
+//!     }
 //!     fn mtu(&self) -> usize { 1500 }
 //!     fn mac(&self) -> Mac { self.mac }
 //!     fn link(&self) -> Link { Link::Up }
 //! }
 //!
 //! let (there, back) = (Queue::default(), Queue::default());
-//! let near = End { mac: Mac([2, 0, 0, 0, 0, 1]), incoming: back.clone(), outgoing: there.clone() };
-//! let far = End { mac: Mac([2, 0, 0, 0, 0, 2]), incoming: there, outgoing: back };
-//! let setup = |rank| Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT };
+//! let [near, far] = [1, 2].map(|last| Mac([2, 0, 0, 0, 0, last]));
+//! let near = End { mac: near, incoming: back.clone(), outgoing: there.clone() };
+//! let far = End { mac: far, incoming: there, outgoing: back };
+//! let setup = |rank| {
+//!     Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT }
+//! };
 //! let (mut ours, mut theirs) = ([Entry::EMPTY; 2], [Entry::EMPTY; 2]);
 //! let mut zero = Discovery::new(near, setup(0), &mut ours)?;
 //! let mut one = Discovery::new(far, setup(1), &mut theirs)?;

@@ -7,13 +7,14 @@
 //! inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
 //!
 //! ```text
-//! let mut root = PciRoot::new(access);                          // see `pci`
+//! let mut root = PciRoot::new(access);                   // see `pci`
 //! let shared = unsafe { Shared::find(&mut root, 1, &mut window) }?.ok_or(no_device)?;
 //! let identity = Identity { job, owner: PeerId(rank), epoch };
 //! let own = unsafe { shared.inbox(&geometry, PeerId(rank)) }?;
 //! shm::format(&own, geometry, identity)?;
 //! let mut transport = Shm::new(identity, own, &mut lanes, cost)?;
-//! shared.announce(&identity, card)?;                            // the inbox is ready: now, and not before
+//! // The inbox is ready: now, and not before.
+//! shared.announce(&identity, card)?;
 //! // for each other rank, until its card is there:
 //! if let Some((epoch, card)) = shared.card(job, peer, &mut buffer) {
 //!     let theirs = Identity { job, owner: peer, epoch };

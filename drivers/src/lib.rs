@@ -10,15 +10,16 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`loopback`] | a rank to itself: fixed frames in lent memory |
-//! | [`shm`] | ranks that can map each other's memory: rings of cache lines, credit, blocks, doorbells |
-//! | `direct` | around another: long messages of ranks of one node are read from the sender's memory |
-//! | [`extents`] | what of a stretch of memory is free: blocks that are sent from memory that peers have mapped |
-//! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts: a connection to each over any [`Nic`] |
+//! | [`shm`] | ranks that map each other's memory: rings of lines, credit, blocks, doorbells |
+//! | `direct` | around another: long messages within a node are read from the sender's memory |
+//! | [`extents`] | what is free of a stretch of memory: blocks to send from, mapped by peers |
+//! | [`ethernet`] | ranks on a wire that loses, repeats and corrupts, over any [`Nic`] |
 //! | [`discovery`] | below it, without a launcher: each rank finds the others' cards on the wire |
-//! | `virtio`, `ivshmem`, `pci` | with feature `virtio`, devices of emulators and hypervisors: a [`Nic`], shared memory, their bus |
+//! | `virtio` | with feature `virtio`: a [`Nic`] of emulators and hypervisors |
+//! | `ivshmem`, `pci` | with feature `virtio`: their shared memory, and their bus |
 //! | [`serial`] | a [`Nic`] on any stream of bytes: Ethernet frames over a UART, in COBS |
 //! | [`spi`] | a [`Nic`] on an SPI bus: blocks exchanged both ways at a time, for either side |
-//! | [`platform`] | time without an operating system: counters of x86_64, aarch64, riscv64 and Cortex-M |
+//! | [`platform`] | time without an operating system: x86_64, aarch64, riscv64 and Cortex-M |
 //!
 //! [`Nic`]: aldis_hal::Nic
 //!

@@ -363,7 +363,8 @@ impl fmt::Display for Cause {
             Self::LengthMismatch { left, right } => write!(f, "lengths {left} and {right} must be equal"),
             Self::UnlikeLength { own, theirs } => unlike_length(f, own, theirs),
             Self::UnlikeCall { own, own_root, theirs, their_root, is_exact } => {
-                unlike_call(f, (own, own_root), (theirs, their_root), is_exact)
+                let called = |operation, root| Called { operation, root, is_exact };
+                unlike_call(f, called(own, own_root), called(theirs, their_root))
             }
             Self::Partitions { partitions, bytes } => {
                 write!(f, "{bytes} bytes in {partitions} partitions: 1 to 64 of equal length are possible")
@@ -439,23 +440,22 @@ fn unlike_length(f: &mut fmt::Formatter<'_>, own: u64, theirs: u64) -> fmt::Resu
     )
 }
 
-fn unlike_call(
-    f: &mut fmt::Formatter<'_>,
-    own: (Operation, u8),
-    theirs: (Operation, u8),
-    is_exact: bool,
-) -> fmt::Result {
-    let (own, theirs) = (Called(own, is_exact), Called(theirs, is_exact));
+fn unlike_call(f: &mut fmt::Formatter<'_>, own: Called, theirs: Called) -> fmt::Result {
     write!(f, "this rank has called {own}, the peer {theirs}: all must make the same calls in the same order")
 }
 
 /// A collective call and its root: `bcast with root 3`.
-struct Called((Operation, u8), bool);
+struct Called {
+    operation: Operation,
+    root: u8,
+    /// False if only the root modulo 32 is known.
+    is_exact: bool,
+}
 
 impl fmt::Display for Called {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         use Operation::{Bcast, Gather, Gatherv, Reduce, Scatter, Scatterv};
-        let &Self((operation, root), is_exact) = self;
+        let &Self { operation, root, is_exact } = self;
         match operation {
             Bcast | Reduce | Gather | Gatherv | Scatter | Scatterv => {
                 write!(f, "{operation} with root {root}{}", if is_exact { "" } else { " (modulo 32)" })

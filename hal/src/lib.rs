@@ -48,4 +48,4 @@ pub use nic::Nic;
 pub use platform::{Activity, Operation, Platform};
 pub use post::{Again, Post, Refusal};
 pub use time::Instant;
-pub use transport::{Sink, Slot, Transport};
+pub use transport::{Partial, Sink, Slot, Transport};

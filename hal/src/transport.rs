@@ -39,6 +39,17 @@ pub trait Slot {
     fn commit(self);
 }
 
+/// A long message that a transport takes in over many polls, part by part.
+#[derive(Clone, Copy, Debug)]
+pub struct Partial<'a> {
+    /// The first bytes of the message: the kernel's whole header of a fragment.
+    pub head: &'a [u8],
+    /// Bytes after the head that are in place already.
+    pub landed: usize,
+    /// Bytes after the head.
+    pub length: usize,
+}
+
 /// A receiver of what a transport delivers while it is polled. Implemented by the kernel's engine.
 pub trait Sink {
     /// A whole active message from `from`, in the transport's own memory.
@@ -48,22 +59,15 @@ pub trait Sink {
     /// A post to `peer` that was refused with `Again` can be tried again.
     fn ready(&mut self, peer: PeerId);
     /// Lends the memory that a long message belongs in, for this call alone: so a transport that
-    /// takes a message in over many polls, by copying, need not keep it anywhere. `head` is the
-    /// first bytes of the message: the kernel's whole header of a fragment. Of the `length` bytes
-    /// after it `landed` are in place already; `fill` is called once, with the memory for all the
-    /// others, and writes to its front what is there of them.
+    /// takes a message in over many polls, by copying, need not keep it anywhere. `fill` is called
+    /// once, with the memory for all bytes of the message that are not in place yet, and writes to
+    /// its front what is there of them.
     ///
     /// False, and nothing is called, if there is no such memory. Before anything has landed, the
     /// message is then to be delivered whole by [`arrived`](Self::arrived); after that its receive
     /// has been let go of, and what is still to come of the message is dropped. Once all has come,
     /// [`landed`](Self::landed) follows.
-    fn land(
-        &mut self,
-        _from: PeerId,
-        _head: &[u8],
-        (_landed, _length): (usize, usize),
-        _fill: &mut dyn FnMut(&mut [u8]),
-    ) -> bool {
+    fn land(&mut self, _from: PeerId, _message: Partial<'_>, _fill: &mut dyn FnMut(&mut [u8])) -> bool {
         false
     }
     /// All of the message that began with `head` has come, and stands where [`land`](Self::land)

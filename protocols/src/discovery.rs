@@ -2,10 +2,12 @@
 //! size is known.
 //!
 //! ```text
-//! rank 1                                                  ranks 0, 2
-//!   | -- hello 7 (my card; ranks 0 and 2, answer!) ------> |  to all; repeated with back-off while any card is missing
-//!   | <- here (my card; to hello 7) ---------------------- |  from each that was asked and heard it
+//! rank 1                                                ranks 0, 2
+//!   | -- hello 7 (my card; ranks 0 and 2, answer!) ----> |  to all
+//!   | <- here (my card; to hello 7) -------------------- |  from each that was asked and heard it
 //! ```
+//!
+//! A hello is repeated with back-off while any card is missing.
 //!
 //! Each rank has one card, some bytes that mean nothing here ([`Card`](crate::Card) is what a
 //! kernel puts there). A hello carries its sender's, so ranks that start together need one hello
@@ -41,7 +43,9 @@
 //! use aldis_hal::{Epoch, Instant, PeerId};
 //! use aldis_protocols::discovery::{Entry, MESSAGE_BYTES_MAX, Roster, Setup};
 //!
-//! let setup = |rank| Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT };
+//! let setup = |rank| {
+//!     Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT }
+//! };
 //! let (mut ours, mut theirs) = ([Entry::EMPTY; 2], [Entry::EMPTY; 2]);
 //! let mut zero = Roster::new(setup(0), &mut ours)?;
 //! let mut one = Roster::new(setup(1), &mut theirs)?;

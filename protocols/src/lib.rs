@@ -8,14 +8,14 @@
 //! |---|---|
 //! | [`header`] | the fixed little-endian headers of every message, their golden bytes and checks |
 //! | [`credit`] | how many messages a sender may inject: the receiver's bound, kept by both sides |
-//! | [`reliable`] | links over what loses, reorders, repeats and corrupts: frames, and the machine of each end |
+//! | [`reliable`] | links over a wire that loses, reorders, repeats and corrupts |
 //! | [`connect`] | how two ends find together: lives, crossing attempts, refusals by name |
-//! | [`stream`] | connections that are ordered streams: both ends proven, one kept of those that cross, the farewell |
-//! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same with another name |
-//! | [`partitioned`] | messages that are sent in parts as they get ready, over a channel matched once |
-//! | [`overflow`] | messages without an envelope, matched at their sender: no bound makes a program wait for ever |
+//! | [`stream`] | connections that are ordered streams: proof of both ends, crossing, farewell |
+//! | [`rendezvous`] | announce, clear to send, data fragments, finish; deferral is the same |
+//! | [`partitioned`] | messages sent in parts as they get ready, over a channel matched once |
+//! | [`overflow`] | messages without an envelope, matched at their sender: no bound is a deadlock |
 //! | [`select`] | which protocol a message takes, by capabilities and cost, and why not another |
-//! | [`discovery`] | how the ranks of a job find each other's cards on a wire, bounded in time and sends |
+//! | [`discovery`] | the exchange of a job's cards on a wire, bounded in time and sends |
 //! | [`card`] | what a rank tells its peers before the first message (`postcard`) |
 //! | [`control`] | rare messages between kernels: abort, goodbye (`postcard`) |
 //!

@@ -8,13 +8,13 @@
 //!
 //! ```text
 //! sender                                     receiver
-//!   | -- stalled ------------------------------> |  whichever posted receive could take from that sender
-//!   | <----- seek (context, tag, receive) ------ |
-//!   | -- offer (envelope, message, receive) ---> |  the first message held back that the pattern takes
-//!   | <----- clear to send --------------------- |  the rendezvous goes on as after an announcement
+//!   | -- stalled ------------------------------> |
+//!   | <----- seek (context, tag, receive) ------ |  a posted receive that could take from it
+//!   | -- offer (envelope, message, receive) ---> |  the first held message that the pattern takes
+//!   | <----- clear to send --------------------- |  the rendezvous goes on as after announcing
 //!
-//!   | -- nothing (receive, more?) -------------> |  or there is none: the next receive is asked about
-//!   | <----- settle (message, taken?) ---------- |  or the receive has got another message meanwhile
+//!   | -- nothing (receive, more?) -------------> |  or there is none: the next receive's turn
+//!   | <----- settle (message, taken?) ---------- |  or the receive has got another message
 //! ```
 //!
 //! A *matched probe* takes a message for which there is no receive yet. Its offer is settled

@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! sender                                        receiver
-//!   | -- announce (channel, length) ------------> |  once: matched in the order in which both were set up
+//!   | -- announce (channel, length) ------------> |  once: matched in the order of both set-ups
 //!   |                                             |
 //!   | <--------- grant (partitions, length) ----- |  each round: the receiver has started it
 //!   | -- data ----------------------------------> |  of one of the receiver's partitions
-//!   | -- data ----------------------------------> |  of another one, in whatever order they got ready
+//!   | -- data ----------------------------------> |  of another one, in any order
 //! ```
 //!
 //! Both sides cut the same bytes, each into partitions of its own number and of equal length. What

@@ -25,8 +25,9 @@
 //!
 //! let config = Config::DEFAULT.checked().unwrap();
 //! let now = Instant(1);
-//! let mut one = Link::open(&config, Ends { ours: 7, theirs: 9, peer_window: config.window }, now);
-//! let mut other = Link::open(&config, Ends { ours: 9, theirs: 7, peer_window: config.window }, now);
+//! let ends = |ours, theirs| Ends { ours, theirs, peer_window: config.window };
+//! let mut one = Link::open(&config, ends(7, 9), now);
+//! let mut other = Link::open(&config, ends(9, 7), now);
 //!
 //! let mut ring = [[0; 5]; Config::DEFAULT.window as usize];
 //! let sequence = one.queue(&config, now).expect("the window is empty");

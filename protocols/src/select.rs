@@ -354,7 +354,8 @@ const fn can_map(caps: &Caps) -> bool {
     caps.features.contains(Features::MAPPABLE) && has_keys(caps)
 }
 
-const fn is_within(len: u64, (start, end): (u32, u32)) -> bool {
+const fn is_within(len: u64, range: (u32, u32)) -> bool {
+    let (start, end) = range;
     len >= start as u64 && (len < end as u64 || end == u32::MAX)
 }
 

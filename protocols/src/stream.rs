@@ -53,12 +53,13 @@
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant, PeerId};
-//! use aldis_protocols::stream::{Event, Handshake, Link, Mac, Node, Setup, Tag, job_name};
+//! use aldis_protocols::stream::{Dial, Event, Handshake, Link, Mac, Node, Setup, Tag, job_name};
 //!
 //! struct Key([u8; 32]);
 //! impl Mac for Key {
 //!     fn tag(&self, message: &[u8]) -> Tag {
-//!         message.iter().fold(self.0, |tag, byte| tag.map(|t| t.rotate_left(3) ^ byte)) // a stand-in
+//!         // A stand-in for a real one.
+//!         message.iter().fold(self.0, |tag, byte| tag.map(|t| t.rotate_left(3) ^ byte))
 //!     }
 //! }
 //!
@@ -72,7 +73,7 @@
 //! let mut peer = Node { setup: &other, mac: &key, links: &mut others };
 //!
 //! assert!(node.links[1].want(&one, now) && node.links[1].wants_dial());
-//! let mut dialled = Handshake::dial(0, &mut node, (PeerId(1), 0), [1; 16], now).unwrap();
+//! let mut dialled = Handshake::dial(&mut node, Dial { key: 0, peer: PeerId(1), link: 0, nonce: [1; 16] }, now).unwrap();
 //! let mut accepted = Handshake::accept(0, &other, [2; 16], now);
 //! let mut opened = 0;
 //! while !dialled.output().is_empty() || !accepted.output().is_empty() {
@@ -111,7 +112,7 @@ mod setup;
 mod tests;
 
 pub use frame::{End, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Farewell, Frame};
-pub use handshake::Handshake;
+pub use handshake::{Dial, Handshake};
 pub use link::{Failed, Link};
 pub use message::{ANSWER_BYTES, GREETING_BYTES, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES};
 pub use setup::{Event, Mac, Node, Refusal, Setup, Tag, chooses, job_name};

@@ -195,9 +195,22 @@ impl Shared {
     }
 }
 
+/// The owner's part: it polls so many times, and fails to write one chunk.
+#[derive(Clone, Copy)]
+struct OwnerRun {
+    times: u32,
+    fails: Option<u32>,
+}
+
+impl OwnerRun {
+    const ONCE: Self = Self { times: 1, fails: None };
+    const TWICE: Self = Self { times: 2, fails: None };
+}
+
 /// Explores an owner and a reader, either of them on the spawned thread; an owner that polls once,
 /// in longer models, there alone.
-fn explore(reader: fn(&Shared), without: Without, (times, fails): (u32, Option<u32>)) {
+fn explore(reader: fn(&Shared), without: Without, owner: OwnerRun) {
+    let OwnerRun { times, fails } = owner;
     for spawns_owner in [true, false] {
         if times == 1 && !spawns_owner {
             continue;
@@ -219,22 +232,25 @@ fn explore(reader: fn(&Shared), without: Without, (times, fails): (u32, Option<u
     }
 }
 
-fn fails(reader: fn(&Shared), without: Without, owner: (u32, Option<u32>)) -> bool {
+fn fails(reader: fn(&Shared), without: Without, owner: OwnerRun) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(reader, without, owner))).is_err()
 }
 
 #[test]
 fn every_chunk_is_copied_once() {
-    explore(Shared::read, Without::Nothing, (2, None));
-    assert!(fails(Shared::read, Without::Wait, (2, None)), "nothing shows that the reader does not wait");
+    explore(Shared::read, Without::Nothing, OwnerRun::TWICE);
+    assert!(
+        fails(Shared::read, Without::Wait, OwnerRun::TWICE),
+        "nothing shows that the reader does not wait"
+    );
 }
 
 #[test]
 fn what_the_owner_could_not_write_is_read() {
     for chunk in 0..CHUNKS {
-        explore(Shared::read, Without::Nothing, (2, Some(chunk)));
+        explore(Shared::read, Without::Nothing, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE });
         assert!(
-            fails(Shared::read, Without::Failure, (2, Some(chunk))),
+            fails(Shared::read, Without::Failure, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE }),
             "nothing shows a failure told as success"
         );
     }
@@ -242,23 +258,26 @@ fn what_the_owner_could_not_write_is_read() {
 
 #[test]
 fn memory_that_is_taken_back_is_left_alone() {
-    explore(Shared::take_back, Without::Nothing, (2, None));
+    explore(Shared::take_back, Without::Nothing, OwnerRun::TWICE);
     for without in [Without::Engagement, Without::Emptying] {
-        assert!(fails(Shared::take_back, without, (2, None)), "nothing shows the step left out");
+        assert!(fails(Shared::take_back, without, OwnerRun::TWICE), "nothing shows the step left out");
     }
 }
 
 #[test]
 fn a_stopped_owner_writes_no_old_chunk_to_a_later_read() {
-    explore(Shared::read_twice, Without::Nothing, (1, None));
-    assert!(fails(Shared::read_twice, Without::Quarantine, (1, None)), "nothing shows an offer too early");
+    explore(Shared::read_twice, Without::Nothing, OwnerRun::ONCE);
+    assert!(
+        fails(Shared::read_twice, Without::Quarantine, OwnerRun::ONCE),
+        "nothing shows an offer too early"
+    );
 }
 
 #[test]
 fn an_offer_of_a_region_that_is_gone_is_not_helped() {
-    explore(Shared::read_stale, Without::Nothing, (1, None));
+    explore(Shared::read_stale, Without::Nothing, OwnerRun::ONCE);
     assert!(
-        fails(Shared::read_stale, Without::Generation, (1, None)),
+        fails(Shared::read_stale, Without::Generation, OwnerRun::ONCE),
         "nothing shows a write for another region"
     );
 }

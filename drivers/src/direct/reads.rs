@@ -59,6 +59,15 @@ pub(super) struct Read {
     waited: u32,
 }
 
+/// The two ends of a read.
+#[derive(Clone, Copy)]
+pub(super) struct ReadEnds {
+    /// Offset of its first byte in the owner's region.
+    pub(super) first: u64,
+    /// Address of its first byte in the reader.
+    pub(super) target: u64,
+}
+
 /// The target of a key: an entry of the owner's, and what its generation must be.
 pub(super) struct Named {
     entry: u32,
@@ -336,15 +345,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         Ok((Named { entry: index, generation }, address.wrapping_add(offset)))
     }
 
-    /// Begins a read of memory that is shown in `entry` at `first`, into region `index`, where it
-    /// belongs at `target`.
-    pub(super) fn begin(
-        &mut self,
-        index: u32,
-        entry: &Entry,
-        mut read: Read,
-        (first, target): (u64, u64),
-    ) -> Step {
+    /// Begins a read of memory that is shown in `entry`, into region `index`.
+    pub(super) fn begin(&mut self, index: u32, entry: &Entry, mut read: Read, ends: ReadEnds) -> Step {
         let peer = self.slots.0.get(reader(index)).map(|slot| slot.peer).unwrap_or_default();
         let is_mapped = self.engine.mapped(peer, read.from, read.len).is_some();
         let (shared_min, at_once_max) = if is_mapped {
@@ -355,7 +357,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let at_once = read.len <= at_once_max;
         let shares = |engine: &E| match is_mapped {
             true => engine.writes(peer),
-            false => engine.shares(peer, read.from, target),
+            false => engine.shares(peer, read.from, ends.target),
         };
         if read.len >= shared_min && shares(&self.engine) {
             // Halves of a read that is alone; but one chunk of a short one among others, of which
@@ -368,7 +370,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             };
             let peers = self.peers.get_mut(peer.index());
             if peers.is_some_and(|row| row.as_mut().is_some_and(|table| table.take_help(read.entry))) {
-                self.share(entry, &mut read, (first, target), wanted);
+                self.share(entry, &mut read, ends, wanted);
             }
         }
         self.keep(index, read);
@@ -383,7 +385,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// Offers a read to the owner in chunks of about `wanted` bytes.
-    fn share(&mut self, entry: &Entry, read: &mut Read, (first, target): (u64, u64), wanted: u64) {
+    fn share(&mut self, entry: &Entry, read: &mut Read, ends: ReadEnds, wanted: u64) {
+        let ReadEnds { first, target } = ends;
         let len = read.len as u64;
         let least = len.div_ceil(CHUNKS_MAX.into()).max(SHARED_CHUNK_BYTES_MIN.into());
         let chunk_bytes = wanted.min(SHARED_CHUNK_BYTES_MAX.into()).max(least).next_multiple_of(4096) as u32;

@@ -11,7 +11,7 @@ use aldis_hal::{
 };
 
 use super::CopyEngine;
-use super::reads::{READ_BYTES_MAX, Read, State, Step};
+use super::reads::{READ_BYTES_MAX, Read, ReadEnds, State, Step};
 use super::regions::{REGIONS, Slot, Slots, reader};
 use super::table::{ENTRIES, Table, bit};
 
@@ -190,7 +190,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         };
         let target = slot.memory.start.as_ptr().addr().wrapping_add(local.offset) as u64;
         let index = local.region.0.slot.wrapping_sub(ENTRIES);
-        match self.begin(index, entry, read, (remote.offset, target)) {
+        match self.begin(index, entry, read, ReadEnds { first: remote.offset, target }) {
             Step::On | Step::Waits => Post::Queued,
             Step::Over(result) => {
                 self.cut_off(reader(index));

@@ -2,7 +2,8 @@
 //! byte order.
 //!
 //! ```text
-//!  0  destination (6)      6  source (6)      12  EtherType 0x88B5      14  subtype 0xA1      15  version
+//!  0  destination (6)      6  source (6)
+//! 12  EtherType 0x88B5    14  subtype 0xA1      15  version
 //! ```
 //!
 //! 0x88B5 is the first of the two EtherTypes for local experiments, and IEEE Std 802a-2003, 3.2,

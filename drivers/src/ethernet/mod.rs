@@ -62,7 +62,8 @@
 //! assert_eq!(ethernet.reach(PeerId(1)), Err(Cause::Unreachable));
 //! ethernet.introduce(PeerId(1), Epoch(82), &[2, 0, 0, 0, 0, 2])?;
 //! assert_eq!(ethernet.reach(PeerId(1))?.limits.bcopy_bytes_max, 1464);
-//! assert!(matches!(ethernet.short(PeerId(1), b"hello", b""), Post::Again(_)), "the next poll connects");
+//! let post = ethernet.short(PeerId(1), b"hello", b"");
+//! assert!(matches!(post, Post::Again(_)), "the next poll connects");
 //! ethernet.poll(16, Instant(0), &mut Nobody);
 //! ethernet.poll(16, Instant(1), &mut Nobody);
 //! assert_eq!(ethernet.counters().foreign, 1, "nobody talks to itself");

@@ -134,7 +134,12 @@ impl<'m> Memory<'m> {
     /// let mut messages = [(); 2].map(|()| vec![0; others * window * message_bytes / 8]);
     /// let mut lengths = [(); 2].map(|()| vec![0; others * window]);
     /// let ([out, into], [out_lengths, into_lengths]) = (&mut messages, &mut lengths);
-    /// let memory = Memory::of_slices(&mut rows, [(out, out_lengths), (into, into_lengths)], window, message_bytes);
+    /// let memory = Memory::of_slices(
+    ///     &mut rows,
+    ///     [(out, out_lengths), (into, into_lengths)],
+    ///     window,
+    ///     message_bytes,
+    /// );
     /// assert!(memory.is_ok());
     /// ```
     ///

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!  0  destination (6)      6  source (6)      12  EtherType 0x0800
-//! 14  version and length 0x45, service 0, total length (2)      18  identification 0 (2), do not fragment (2)
+//! 14  version and length 0x45, service 0, total length (2)
+//! 18  identification 0 (2), do not fragment (2)
 //! 22  time to live 64, protocol 17, checksum (2)      26  source (4)      30  destination (4)
 //! 34  source port (2), destination port (2)      38  length (2), checksum (2)
 //! 42  "Aldi"      46  subtype      47  version

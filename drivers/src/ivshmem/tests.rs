@@ -9,7 +9,7 @@ use aldis_hal::{Cost, Instant, Post, Sink, Token, Transport};
 use proptest::prelude::*;
 
 use super::*;
-use crate::pci::tests::{Function, Space};
+use crate::pci::tests::{Function, Space, at};
 use crate::shm::{Lane, Shm, format};
 use crate::sync::Ordering;
 
@@ -30,11 +30,11 @@ fn guest(memory: NonNull<u8>) -> Shared {
     let device = Function { identity: 0x1110_1AF4, ..Function::default() };
     let device = device.bar32(0, 0x100, 0xFEB0_0000).bar64(2, MEMORY_BYTES as u64, address);
     let network = Function { identity: 0x1041_1AF4, ..Function::default() };
-    let space = Space::default().with((0, 2, 0), network).with((0, 4, 0), device);
+    let space = Space::default().with(at(0, 2, 0), network).with(at(0, 4, 0), device);
     let mut root = PciRoot::new(space.clone());
     // SAFETY: the memory is valid for good, and used by these tests through `Shared` alone.
     let shared = unsafe { Shared::find(&mut root, 1, &mut { Window::NONE }) }.unwrap().unwrap();
-    assert_eq!(space.get((0, 4, 0)).command, 0b110);
+    assert_eq!(space.get(at(0, 4, 0)).command, 0b110);
     assert_eq!((shared.start, shared.len), (memory, MEMORY_BYTES));
     shared
 }
@@ -47,8 +47,8 @@ fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
     assert!(matches!(find(Space::default()), Ok(())));
     let device = Function { identity: 0x1110_1AF4, ..Function::default() };
     let full = Err(Cause::Full(Resource::DeviceMemory));
-    assert_eq!(find(Space::default().with((0, 1, 0), device.clone().bar64(2, 4096, 0))), full);
-    assert_eq!(find(Space::default().with((0, 1, 0), device)), Err(Cause::Device), "no memory");
+    assert_eq!(find(Space::default().with(at(0, 1, 0), device.clone().bar64(2, 4096, 0))), full);
+    assert_eq!(find(Space::default().with(at(0, 1, 0), device)), Err(Cause::Device), "no memory");
 }
 
 #[test]

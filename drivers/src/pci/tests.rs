@@ -34,16 +34,21 @@ impl Function {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Space(Arc<Mutex<Functions>>);
 
+/// The function of a device on a bus.
+pub(crate) const fn at(bus: u8, device: u8, function: u8) -> DeviceFunction {
+    DeviceFunction { bus, device, function }
+}
+
 type Functions = BTreeMap<(u8, u8, u8), Function>;
 
 impl Space {
-    pub(crate) fn with(self, place: (u8, u8, u8), function: Function) -> Self {
-        self.0.lock().unwrap().insert(place, function);
+    pub(crate) fn with(self, at: DeviceFunction, function: Function) -> Self {
+        self.0.lock().unwrap().insert((at.bus, at.device, at.function), function);
         self
     }
 
-    pub(crate) fn get(&self, place: (u8, u8, u8)) -> Function {
-        self.0.lock().unwrap()[&place].clone()
+    pub(crate) fn get(&self, at: DeviceFunction) -> Function {
+        self.0.lock().unwrap()[&(at.bus, at.device, at.function)].clone()
     }
 }
 
@@ -88,7 +93,8 @@ fn device(identity: u32) -> Function {
 
 #[test]
 fn devices_are_found_on_the_buses_that_are_asked_for() {
-    let space = Space::default().with((0, 3, 0), device(0x1111_8086)).with((2, 31, 7), device(0x2222_8086));
+    let space =
+        Space::default().with(at(0, 3, 0), device(0x1111_8086)).with(at(2, 31, 7), device(0x2222_8086));
     let root = PciRoot::new(space);
     let id = |wanted: u16| move |info: &DeviceFunctionInfo| info.device_id == wanted;
     assert_eq!(find(&root, 1, id(0x1111)), Some(DeviceFunction { bus: 0, device: 3, function: 0 }));
@@ -104,14 +110,14 @@ fn base_addresses_get_places_of_their_size_and_those_that_have_one_keep_it() {
         .bar32(1, 0x1_0000, 0xFEB0_0000)
         .bar64(2, 0x10_0000, 0)
         .bar32(4, 0x4000, 0);
-    let space = Space::default().with((0, 1, 0), function);
+    let space = Space::default().with(at(0, 1, 0), function);
     let mut root = PciRoot::new(space.clone());
     let place = DeviceFunction { bus: 0, device: 1, function: 0 };
     let mut window = Window::new(0x4000_1000, 0x100_0000);
     enable(&mut root, place, &mut window).unwrap();
-    let bars: Vec<u32> = space.get((0, 1, 0)).bars.iter().map(|(value, _)| *value).collect();
+    let bars: Vec<u32> = space.get(at(0, 1, 0)).bars.iter().map(|(value, _)| *value).collect();
     assert_eq!(bars, [0x4000_1000, 0xFEB0_0000, 0x4010_000C, 0, 0x4020_0000, 0]);
-    assert_eq!(space.get((0, 1, 0)).command, 0b110, "memory and bus mastering");
+    assert_eq!(space.get(at(0, 1, 0)).command, 0b110, "memory and bus mastering");
     assert_eq!(memory(&mut root, place, 2), Ok((0x4010_0000, 0x10_0000)));
     assert_eq!(memory(&mut root, place, 5), Err(Cause::Device));
     let before = window;
@@ -124,7 +130,7 @@ fn a_window_that_is_too_small_or_out_of_reach_is_told() {
     let full = Err(Cause::Full(Resource::DeviceMemory));
     let place = DeviceFunction { bus: 0, device: 1, function: 0 };
     let enabled = |function, mut window| {
-        let mut root = PciRoot::new(Space::default().with((0, 1, 0), function));
+        let mut root = PciRoot::new(Space::default().with(at(0, 1, 0), function));
         enable(&mut root, place, &mut window)
     };
     assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), Window::NONE), full);

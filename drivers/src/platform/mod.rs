@@ -3,10 +3,12 @@
 //!
 //! | type | clock | while nothing happens | entropy |
 //! |---|---|---|---|
-//! | `x86_64::Tsc` | time-stamp counter, its rate measured once against the PIT | `pause` | `rdrand`, else the counter |
-//! | `aarch64::GenericTimer` | virtual count and its stated frequency | `wfe`, woken by the event stream | `RNDR`, else the counter |
-//! | `riscv64::Timer` | `time` CSR, at the machine's stated rate | `wfi`, woken by its timer | `seed` CSR (Zkr), else the counter |
-//! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi`, woken by itself | the counter |
+//! | `x86_64::Tsc` | time-stamp counter, rate measured once against the PIT | `pause` | `rdrand` |
+//! | `aarch64::GenericTimer` | virtual count, stated frequency | `wfe` and event stream | `RNDR` |
+//! | `riscv64::Timer` | `time` CSR, stated rate | `wfi` and its timer | `seed` (Zkr) |
+//! | `cortex_m::SysTick` | 24 bits at the processor's clock, extended by looking | `wfi` | none |
+//!
+//! Where a core has no source of entropy, the counter is it.
 //!
 //! The counters run from power-on and are not stopped by idleness; [`Scale`] makes nanoseconds of
 //! their ticks by multiplications alone. A board whose clock is another one implements `Platform`
@@ -18,12 +20,15 @@
 //! only ranks of one number need to differ. What that rests on, best first; all that there is is
 //! mixed:
 //!
-//! | source | found by | an epoch of an earlier life comes again |
-//! |---|---|---|
-//! | the core's random numbers: `rdrand`, `RNDR`, `seed` | CPUID; ID_AA64ISAR0_EL1; the device tree's `riscv,isa`, then `Timer::with_zkr` | by chance of one in 2^32, as an epoch has 32 bits |
-//! | what the loader drew: `/chosen/rng-seed` of the device tree | the board, which hands [`seed_of`] its bytes in as `seed` | the same, if the loader has drawn them anew |
-//! | what the board keeps: a count of its boots in flash, a real-time clock, a noise source | the same | as good as the source |
-//! | the counter, from power-on to the call | always | as often as the board takes equally long to boot, to a tick of its clock |
+//! 1. The core's random numbers: `rdrand` (found by CPUID), `RNDR` (by ID_AA64ISAR0_EL1), `seed` (by
+//!    the device tree's `riscv,isa`, then `Timer::with_zkr`). An epoch of an earlier life comes
+//!    again with a chance of one in 2^32, as an epoch has 32 bits.
+//! 2. What the loader drew, `/chosen/rng-seed` of the device tree: the board hands [`seed_of`] its
+//!    bytes in as `seed`. As good as the first, if the loader has drawn them anew.
+//! 3. What the board keeps, handed in likewise: a count of its boots in flash, a real-time clock, a
+//!    noise source. As good as the source.
+//! 4. The counter, from power-on to the call; it is always there. An epoch comes again as often as
+//!    the board takes equally long to boot, to a tick of its clock.
 //!
 //! The counter alone is *not* enough for a board that always boots in the same time. It is what a
 //! Cortex-M has, unless its board brings a seed.

@@ -26,7 +26,10 @@
 //!     fn read_ready(&mut self) -> Result<bool, Infallible> { Ok(!self.0.is_empty()) }
 //! }
 //! impl embedded_io::Write for Plug {
-//!     fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> { self.0.extend(bytes); Ok(bytes.len()) }
+//!     fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
+//!         self.0.extend(bytes);
+//!         Ok(bytes.len())
+//!     }
 //!     fn flush(&mut self) -> Result<(), Infallible> { Ok(()) }
 //! }
 //! impl embedded_io::WriteReady for Plug {

@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use aldis_drivers::shm::{Cores, Geometry, Lane};
-//! use aldis_hal::{Cause, Cost, Epoch, Transport};
+//! use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
 //!
 //! const CORES: Geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
 //! let mut memory = [0u8; Cores::memory_bytes(&CORES)];
@@ -14,7 +14,7 @@
 //! let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
 //! let mut cores = Cores::new(&mut memory, &mut lanes, CORES, Epoch(1), cost)?;
 //! let (first, second) = (cores.next().unwrap()?, cores.next().unwrap()?);
-//! assert!(first.reach(aldis_hal::PeerId(1)).is_ok() && second.reach(aldis_hal::PeerId(0)).is_ok());
+//! assert!(first.reach(PeerId(1)).is_ok() && second.reach(PeerId(0)).is_ok());
 //! assert!(cores.next().is_none());
 //! # Ok::<(), Cause>(())
 //! ```

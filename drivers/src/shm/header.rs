@@ -45,7 +45,8 @@ impl Header {
     pub(super) fn publish<O: HeaderOrders>(
         &self,
         geometry: Geometry,
-        (identity, start): (Identity, u32),
+        identity: Identity,
+        start: u32,
         clear: impl FnOnce(),
     ) {
         let Self([magic, words @ ..]) = self;

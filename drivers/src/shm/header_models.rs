@@ -47,7 +47,7 @@ fn fields() -> (Geometry, Identity, u32) {
 impl Inbox {
     fn format<O: HeaderOrders>(&self) {
         let (geometry, identity, start) = fields();
-        self.header.publish::<O>(geometry, (identity, start), || {
+        self.header.publish::<O>(geometry, identity, start, || {
             self.control.store(START, Ordering::Relaxed);
             // SAFETY: loom checks that nobody else accesses the cell meanwhile.
             self.block.with_mut(|cell| unsafe { *cell = START });

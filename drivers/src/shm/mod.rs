@@ -8,7 +8,7 @@
 //!
 //! | part | bytes | written by |
 //! |---|---|---|
-//! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner, once ([`format()`]) |
+//! | header: magic, version, [`Geometry`], length, [`Identity`] | 64 | the owner ([`format()`]) |
 //! | doorbells, a `u32` a sender; only above 16 ranks | 64 for each 16 | each its sender |
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |

@@ -90,7 +90,7 @@ pub(super) fn format_at(
         return Err(Cause::BadRegion);
     }
     let memory = Memory { start: region.start, geometry };
-    header.publish::<header::Exact>(geometry, (identity, start), || memory.clear(start));
+    header.publish::<header::Exact>(geometry, identity, start, || memory.clear(start));
     Ok(())
 }
 

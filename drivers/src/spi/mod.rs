@@ -7,7 +7,7 @@
 //!
 //! | side | what the board gives it |
 //! |---|---|
-//! | [`Controller`] | an [`SpiDevice`](embedded_hal::spi::SpiDevice), and the attention pin if there is one |
+//! | [`Controller`] | an [`SpiDevice`](embedded_hal::spi::SpiDevice), and any attention pin |
 //! | [`Peripheral`] | a [`BlockPort`]: load a block, learn that it was exchanged |
 //!
 //! # What is on the wire

@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 
 use aldis_hal::{Cause, Instant, PeerId, Resource};
-use aldis_protocols::stream::{Event, Handshake, Node, Refusal, chooses};
+use aldis_protocols::stream::{Dial, Event, Handshake, Node, Refusal, chooses};
 use aldis_sys::socket::TcpStream;
 use aldis_sys::{Call, Errno, Failure, errno_of};
 
@@ -59,11 +59,10 @@ impl Engine {
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         let Some(&address) = row.addresses.get(row.next % row.addresses.len().max(1)) else { return };
         self.counters.begun += 1;
-        let (key, nonce) = (self.new_key(), self.nonces.next());
+        let dial = Dial { key: self.new_key(), peer, link: number, nonce: self.nonces.next() };
         match socket::begin(address, &self.options) {
             Ok(stream) => {
-                if let Some(handshake) = Handshake::dial(key, &mut self.node(), (peer, number), nonce, now())
-                {
+                if let Some(handshake) = Handshake::dial(&mut self.node(), dial, now()) {
                     self.begin(stream, handshake);
                 }
             }
@@ -74,9 +73,7 @@ impl Engine {
             }
             Err(failure) => {
                 self.blame(peer, Some(failure));
-                if let Some(mut handshake) =
-                    Handshake::dial(key, &mut self.node(), (peer, number), nonce, now())
-                {
+                if let Some(mut handshake) = Handshake::dial(&mut self.node(), dial, now()) {
                     handshake.hang_up(&mut self.node(), now());
                 }
                 self.failed(peer, None);

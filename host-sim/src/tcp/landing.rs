@@ -1,6 +1,6 @@
 //! Long messages, read straight to where they belong: the sink lends the memory for each read.
 
-use aldis_hal::{PeerId, Sink};
+use aldis_hal::{Partial, PeerId, Sink};
 use aldis_protocols::header::DATA_HEADER_BYTES;
 
 use super::connection::{Connection, Stage};
@@ -45,7 +45,7 @@ impl Connection {
             return;
         }
         let length = frame.length() - DATA_HEADER_BYTES;
-        let lent = sink.land(link.peer, head, (0, length), &mut |room| {
+        let lent = sink.land(link.peer, Partial { head, landed: 0, length }, &mut |room| {
             if let Some(room) = room.get_mut(..there.len()) {
                 room.copy_from_slice(there);
             }
@@ -67,8 +67,9 @@ impl Connection {
         let (mut moved, mut asked) = (Moved::Blocked, landing.length - landing.landed);
         let behind = link.incoming.room(PEEK_BYTES);
         let mut full = asked + behind.len();
+        let &mut Landing { ref head, landed, length, .. } = landing;
         let lent = !landing.is_dropped
-            && sink.land(link.peer, &landing.head, (landing.landed, landing.length), &mut |room| {
+            && sink.land(link.peer, Partial { head, landed, length }, &mut |room| {
                 moved = wire.receive_both(room, behind);
             });
         if !lent {

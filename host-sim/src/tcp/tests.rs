@@ -11,7 +11,7 @@ mod tls;
 use core::time::Duration;
 use std::time::Instant as Clock;
 
-use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
+use aldis_hal::{Cause, Epoch, Instant, Partial, PeerId, Post, Sink, Token, Transport};
 
 use super::{Config, Family, Interfaces, JobKey, Tcp};
 
@@ -44,8 +44,7 @@ impl Sink for Log {
     fn land(
         &mut self,
         _: PeerId,
-        head: &[u8],
-        (landed, length): (usize, usize),
+        Partial { head, landed, length }: Partial<'_>,
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> bool {
         let Some(runway) = &mut self.runway else { return false };

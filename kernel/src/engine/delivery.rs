@@ -4,7 +4,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
-use aldis_hal::{Cause, PeerId, Sink, Token, Transport};
+use aldis_hal::{Cause, Partial, PeerId, Sink, Token, Transport};
 use aldis_protocols::header::{Body, Header, Kind, Label};
 use aldis_protocols::rendezvous::Announcement;
 use aldis_protocols::{Control, INLINE_BYTES, LENDS};
@@ -39,13 +39,8 @@ impl Sink for Engine<'_> {
         self.lose(peer, cause);
     }
 
-    fn land(
-        &mut self,
-        from: PeerId,
-        head: &[u8],
-        (landed, length): (usize, usize),
-        fill: &mut dyn FnMut(&mut [u8]),
-    ) -> bool {
+    fn land(&mut self, from: PeerId, message: Partial<'_>, fill: &mut dyn FnMut(&mut [u8])) -> bool {
+        let Partial { head, landed, length } = message;
         let place = self.place_for(from, head, length).and_then(|place| place.part(landed..length));
         place.map(|place| place.change(fill)).is_some()
     }

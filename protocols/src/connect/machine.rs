@@ -3,7 +3,7 @@
 use aldis_hal::{Epoch, Instant};
 
 use super::setup::GENERATION;
-use super::{Event, Kind, Message, Offer, Opened, Refusal, Setup, yields};
+use super::{ConnectionNumbers, Event, Kind, Message, MessageEnds, Offer, Opened, Refusal, Setup, yields};
 use crate::VERSION;
 use crate::reliable::{Ends, WINDOW_MAX};
 use crate::sabotage::{Defect, planted};
@@ -150,8 +150,8 @@ impl Connect {
             (None, Phase::Answering) if self.due => (Kind::Welcome, self.ours, self.theirs),
             _ => return None,
         };
-        let from = (setup.job, setup.rank, setup.epoch);
-        Some(Message::new(kind, number, echo, from, self.peer, setup.offer))
+        let sides = MessageEnds { job: setup.job, rank: setup.rank, epoch: setup.epoch, to: self.peer };
+        Some(Message::new(kind, ConnectionNumbers { own: number, echo }, sides, setup.offer))
     }
 
     /// The device has taken what [`poll_transmit`](Self::poll_transmit) named.

@@ -69,6 +69,28 @@ pub struct Offer {
     pub frame_bytes: u16,
 }
 
+/// The numbers of a connection, as a message's sender knows them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionNumbers {
+    /// The number that the sender has chosen.
+    pub own: u32,
+    /// The receiver's; zero: not known.
+    pub echo: u32,
+}
+
+/// The two ends of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MessageEnds {
+    /// The job.
+    pub job: u64,
+    /// The sender.
+    pub rank: u32,
+    /// The sender's life.
+    pub epoch: Epoch,
+    /// The rank that the sender believes the receiver to be.
+    pub to: u32,
+}
+
 /// A message of the handshake. The fields down to `epoch` are the same in every version of the wire
 /// format, so that a refusal for its version can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -99,15 +121,9 @@ pub struct Message {
 impl Message {
     /// A message of this build's version.
     #[must_use]
-    pub const fn new(
-        kind: Kind,
-        number: u32,
-        echo: u32,
-        from: (u64, u32, Epoch),
-        to: u32,
-        offer: Offer,
-    ) -> Self {
-        let (job, rank, epoch) = from;
+    pub const fn new(kind: Kind, numbers: ConnectionNumbers, ends: MessageEnds, offer: Offer) -> Self {
+        let ConnectionNumbers { own: number, echo } = numbers;
+        let MessageEnds { job, rank, epoch, to } = ends;
         Self { magic: MAGIC, version: VERSION, kind, number, echo, job, rank, to, epoch: epoch.0, offer }
     }
 
@@ -152,7 +168,8 @@ mod tests {
 
     fn sample(kind: Kind) -> Message {
         let offer = Offer { window: 32, frame_bytes: 1468 };
-        Message::new(kind, 0x0005_0003, 7, (300, 3, Epoch(9)), 2, offer)
+        let ends = MessageEnds { job: 300, rank: 3, epoch: Epoch(9), to: 2 };
+        Message::new(kind, ConnectionNumbers { own: 0x0005_0003, echo: 7 }, ends, offer)
     }
 
     #[test]
@@ -167,8 +184,10 @@ mod tests {
     #[test]
     fn the_largest_fits_and_a_short_buffer_is_refused() {
         let offer = Offer { window: u8::MAX, frame_bytes: u16::MAX };
-        let from = (u64::MAX, u32::MAX, Epoch(u32::MAX));
-        let message = Message::new(Kind::Refuse(Refusal::Stale), u32::MAX, u32::MAX, from, u32::MAX, offer);
+        let max = u32::MAX;
+        let numbers = ConnectionNumbers { own: max, echo: max };
+        let ends = MessageEnds { job: u64::MAX, rank: max, epoch: Epoch(max), to: max };
+        let message = Message::new(Kind::Refuse(Refusal::Stale), numbers, ends, offer);
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         assert_eq!(Message::decode(message.encode(&mut buffer).unwrap()), Ok(message));
         assert_eq!(message.encode(&mut [0; 9]), None);

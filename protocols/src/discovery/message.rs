@@ -3,7 +3,8 @@
 //! ```text
 //!  0  CRC-32C of all that follows (4)     4  version     5  kind     6  bytes of the card (2)
 //!  8  job (8)      16  size (4)      20  rank (4)      24  epoch (4)      28  number (4)
-//! 32  first rank asked (4)      36  zero (4)      40  ranks asked, bit i: first + i (8)      48  card
+//! 32  first rank asked (4)      36  zero (4)      40  ranks asked, bit i: first + i (8)
+//! 48  card
 //! ```
 
 use aldis_hal::Epoch;
@@ -128,7 +129,8 @@ impl<'c> Message<'c> {
     /// padded.
     ///
     /// # Errors
-    /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it protects but the length.
+    /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it protects
+    /// but the length.
     pub fn decode(bytes: &'c [u8]) -> Result<Self, Malformed> {
         let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Length)?;
         let card = rest.get(..usize::from(header.length.get())).ok_or(Malformed::Length)?;

@@ -100,7 +100,8 @@ pub fn seal(mut frame: Frame, payload: &[u8]) -> Option<Frame> {
 /// frame is padded to 60 bytes.
 ///
 /// # Errors
-/// [`Malformed`]: what is wrong with them; the checksum is judged before anything that it protects but the length.
+/// [`Malformed`]: what is wrong with them; the checksum is judged before anything that it protects
+/// but the length.
 pub fn open(bytes: &[u8]) -> Result<(&Frame, &[u8]), Malformed> {
     let (frame, rest) = Frame::ref_from_prefix(bytes).map_err(|_| Malformed::Length)?;
     let payload = rest.get(..usize::from(frame.length.get())).ok_or(Malformed::Length)?;

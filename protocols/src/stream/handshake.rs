@@ -57,6 +57,19 @@ pub struct Handshake {
 
 const _: () = assert!(size_of::<Handshake>() <= 352, "a connection that is no rank's holds little memory");
 
+/// A connection to be made.
+#[derive(Clone, Copy, Debug)]
+pub struct Dial {
+    /// The caller's name for the connection, among all of this side.
+    pub key: u32,
+    /// The rank at its other end.
+    pub peer: PeerId,
+    /// The number of the link that it is for.
+    pub link: u8,
+    /// Drawn from a generator that cannot be foretold, for this call alone.
+    pub nonce: [u8; NONCE_BYTES],
+}
+
 impl Handshake {
     fn new(key: u32, setup: &Setup, now: Instant) -> Self {
         let (input, output) = (Buffer::new(), Buffer::new());
@@ -77,21 +90,13 @@ impl Handshake {
     }
 
     /// The handshake of a connection that this side makes to `peer` for its link of this number;
-    /// `None` unless that link [`wants_dial`](Link::wants_dial). `key` names the connection among
-    /// all of this side; `nonce` must be drawn from a generator that cannot be foretold, for this
-    /// call alone.
-    pub fn dial(
-        key: u32,
-        node: &mut Node<'_>,
-        (peer, number): (PeerId, u8),
-        nonce: [u8; NONCE_BYTES],
-        now: Instant,
-    ) -> Option<Self> {
-        let (epoch, attempt) = node.link(peer, number)?.dial(key)?;
+    /// `None` unless that link [`wants_dial`](Link::wants_dial).
+    pub fn dial(node: &mut Node<'_>, dial: Dial, now: Instant) -> Option<Self> {
+        let Dial { key, peer, link, nonce } = dial;
+        let (epoch, attempt) = node.link(peer, link)?.dial(key)?;
         let setup = node.setup;
-        let ends = [Identity::of(setup), Identity { rank: peer, epoch }];
-        let head = Head::new(Kind::Greeting, number, setup.links);
-        let greeting = Greeting::new(head, ends, (setup.job, setup.ranks), attempt, nonce);
+        let head = Head::new(Kind::Greeting, link, setup.links);
+        let greeting = Greeting::new(setup, head, Identity { rank: peer, epoch }, nonce).for_attempt(attempt);
         let mut this =
             Self { phase: Phase::Answer, dialled: true, dialler: greeting, ..Self::new(key, setup, now) };
         this.output.push(greeting.as_bytes());
@@ -99,14 +104,13 @@ impl Handshake {
     }
 
     /// The handshake of a connection that a peer, or a stranger, has made to this side; `key` and
-    /// `nonce` as for [`dial`](Self::dial).
+    /// `nonce` as in [`Dial`].
     #[must_use]
     pub fn accept(key: u32, setup: &Setup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
         let mut this = Self::new(key, setup, now);
         let nobody = Identity { rank: PeerId(0), epoch: Epoch(0) };
         let head = Head::new(Kind::Answer, 0, setup.links);
-        this.acceptor =
-            Greeting::new(head, [Identity::of(setup), nobody], (setup.job, setup.ranks), 0, nonce);
+        this.acceptor = Greeting::new(setup, head, nobody, nonce);
         this
     }
 
@@ -276,7 +280,7 @@ impl Handshake {
     fn greeted(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         let setup = node.setup;
         let greeting = Greeting::read_from_bytes(message).map_err(|_| Refusal::Malformed)?;
-        if let Some(why) = greeting.objection((setup.job, setup.ranks), setup.links) {
+        if let Some(why) = greeting.objection(setup) {
             return Err(why);
         }
         let (from, to) = (greeting.from(), greeting.to());
@@ -302,7 +306,7 @@ impl Handshake {
     fn answered(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
         let (greeting, proof) = message.split_at_checked(GREETING_BYTES).ok_or(Refusal::Malformed)?;
         let answer = Greeting::read_from_bytes(greeting).map_err(|_| Refusal::Malformed)?;
-        if let Some(why) = answer.objection((node.setup.job, node.setup.ranks), node.setup.links) {
+        if let Some(why) = answer.objection(node.setup) {
             return Err(why);
         }
         if answer.from().rank != self.dialler.to().rank {

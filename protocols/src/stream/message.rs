@@ -126,25 +126,25 @@ impl Identity {
 }
 
 impl Greeting {
-    /// `from` greets `to`, as `kind`, for attempt `attempt` of a link.
-    pub(super) fn new(
-        head: Head,
-        [from, to]: [Identity; 2],
-        (job, ranks): (u64, u32),
-        attempt: u32,
-        nonce: [u8; NONCE_BYTES],
-    ) -> Self {
+    /// This side greets `to`, for no numbered attempt of a link.
+    pub(super) fn new(setup: &Setup, head: Head, to: Identity, nonce: [u8; NONCE_BYTES]) -> Self {
+        let from = Identity::of(setup);
         Self {
             head,
             rank: U32::new(from.rank.0),
             to: U32::new(to.rank.0),
             epoch: U32::new(from.epoch.0),
             to_epoch: U32::new(to.epoch.0),
-            ranks: U32::new(ranks),
-            attempt: U32::new(attempt),
-            job: U64::new(job),
+            ranks: U32::new(setup.ranks),
+            attempt: U32::new(0),
+            job: U64::new(setup.job),
             nonce,
         }
+    }
+
+    /// This greeting, for attempt `attempt` of its link.
+    pub(super) const fn for_attempt(self, attempt: u32) -> Self {
+        Self { attempt: U32::new(attempt), ..self }
     }
 
     /// The greeting of no rank: all zero.
@@ -180,8 +180,9 @@ impl Greeting {
         self.attempt.get()
     }
 
-    /// The reason why it does not fit a job of this kind, if it does not.
-    pub(super) fn objection(&self, (job, ranks): (u64, u32), links: u8) -> Option<Refusal> {
+    /// The reason why it does not fit this side's job, if it does not.
+    pub(super) fn objection(&self, setup: &Setup) -> Option<Refusal> {
+        let &Setup { job, ranks, links, .. } = setup;
         let checks = [
             (self.job.get() == job, Refusal::Job),
             (self.ranks.get() == ranks, Refusal::Ranks),

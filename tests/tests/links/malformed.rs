@@ -12,7 +12,7 @@ use aldis_drivers::ethernet::{Counters, Framing, Udp};
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame};
 use aldis_hal::{Epoch, Platform};
 use aldis_protocols::card::CARD_BYTES_MAX;
-use aldis_protocols::connect::{self, Kind, Message, Offer};
+use aldis_protocols::connect::{self, ConnectionNumbers, Kind, Message, MessageEnds, Offer};
 use aldis_protocols::reliable::{FRAME_BYTES, Frame, FrameKind, seal};
 use aldis_protocols::{Card, discovery};
 use zerocopy::little_endian::U32;
@@ -150,7 +150,9 @@ impl<N> Thrown<N> {
         }
         let (job, epoch) = if self.draw.once_in(2) { (JOB, Epoch(99)) } else { (JOB + 1, EPOCHS[0]) };
         let offer = Offer { window: 16, frame_bytes: 456 };
-        let message = Message::new(Kind::Hello, number, 0, (job, rank, epoch), 1 - rank.min(1), offer);
+        let numbers = ConnectionNumbers { own: number, echo: 0 };
+        let ends = MessageEnds { job, rank, epoch, to: 1 - rank.min(1) };
+        let message = Message::new(Kind::Hello, numbers, ends, offer);
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         let payload = message.encode(&mut buffer).unwrap();
         let frame = seal(Frame::new(FrameKind::Handshake), payload).unwrap();

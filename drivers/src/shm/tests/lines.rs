@@ -31,7 +31,8 @@ fn word() -> impl Strategy<Value = u32> {
 
 /// Returns true if bytes lie in a rank's inbox.
 fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
-    let (start, inbox_bytes) = world.inboxes[rank];
+    let inbox = world.inboxes[rank];
+    let (start, inbox_bytes) = (inbox.cast::<u8>(), inbox.len());
     let first = at.addr().checked_sub(start.as_ptr().addr());
     first.is_some_and(|first| first + len <= inbox_bytes)
 }

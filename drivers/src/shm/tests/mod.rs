@@ -23,18 +23,17 @@ mod regions;
 #[derive(Clone, Copy)]
 pub(super) struct Line([u8; 64]);
 
-/// Memory for one inbox: where it starts, and its bytes. Given away; a [`World`] takes back its
-/// own.
-pub(super) fn memory(bytes: usize) -> (NonNull<u8>, usize) {
+/// Memory for one inbox. Given away; a [`World`] takes back its own.
+pub(super) fn memory(bytes: usize) -> NonNull<[u8]> {
     let lines = std::vec![Line([0xA5; 64]); bytes.div_ceil(64)].leak();
-    (NonNull::from(lines).cast(), bytes)
+    NonNull::slice_from_raw_parts(NonNull::from(lines).cast(), bytes)
 }
 
-pub(super) fn region((start, len): (NonNull<u8>, usize)) -> Region<'static> {
+pub(super) fn region(memory: NonNull<[u8]>) -> Region<'static> {
     // SAFETY: leaked by `memory`, hence valid for ever, or until a world has dropped the transports
     // that use it. Used through regions alone, by transports that keep the protocol and by tests
     // that write single words between polls, on one thread.
-    unsafe { Region::new(start, len) }
+    unsafe { Region::new(memory.cast(), memory.len()) }
 }
 
 pub(super) fn identity(rank: u32) -> Identity {
@@ -74,14 +73,15 @@ impl Log {
 /// All ranks of a job.
 pub(super) struct World {
     pub(super) ranks: Vec<Shm<'static>>,
-    pub(super) inboxes: Vec<(NonNull<u8>, usize)>,
+    pub(super) inboxes: Vec<NonNull<[u8]>>,
     lanes: Vec<*mut [Lane]>,
 }
 
 impl Drop for World {
     fn drop(&mut self) {
         self.ranks.clear();
-        for (start, len) in self.inboxes.drain(..) {
+        for inbox in self.inboxes.drain(..) {
+            let (start, len) = (inbox.cast::<u8>(), inbox.len());
             let lines = ptr::slice_from_raw_parts_mut(start.cast::<Line>().as_ptr(), len.div_ceil(64));
             // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it
             // are gone.
@@ -166,7 +166,8 @@ impl World {
     }
 
     fn at(&self, rank: u32, offset: usize) -> *mut u32 {
-        let (start, len) = self.inboxes[rank as usize];
+        let inbox = self.inboxes[rank as usize];
+        let (start, len) = (inbox.cast::<u8>(), inbox.len());
         assert!(offset + 4 <= len && offset.is_multiple_of(4));
         start.as_ptr().wrapping_add(offset).cast()
     }

@@ -4,7 +4,7 @@
 use aldis_drivers::ethernet::header::HEADER_BYTES;
 use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
 use aldis_hal::Epoch;
-use aldis_protocols::connect::{self, Message};
+use aldis_protocols::connect::{self, ConnectionNumbers, Message, MessageEnds};
 use aldis_protocols::reliable::{FRAME_BYTES, Frame, FrameKind, open, seal};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U32;
@@ -162,8 +162,9 @@ impl Fuzzer {
         let real = Message::decode(payload).ok()?;
         let epoch = Epoch((real.epoch().0 ^ (self.random.draw() as u32).max(1)).max(1));
         let number = self.random.draw() as u32;
-        let from = (real.job, real.rank, epoch);
-        let message = Message::new(connect::Kind::Hello, number, 0, from, real.to, real.offer);
+        let sides = MessageEnds { job: real.job, rank: real.rank, epoch, to: real.to };
+        let numbers = ConnectionNumbers { own: number, echo: 0 };
+        let message = Message::new(connect::Kind::Hello, numbers, sides, real.offer);
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         Some((frame, message.encode(&mut buffer)?.to_vec()))
     }
@@ -211,7 +212,8 @@ mod tests {
     #[test]
     fn a_greeting_comes_back_from_another_life() {
         let offer = connect::Offer { window: 8, frame_bytes: 1500 };
-        let hello = Message::new(connect::Kind::Welcome, 5, 6, (9, 1, Epoch(3)), 0, offer);
+        let sides = MessageEnds { job: 9, rank: 1, epoch: Epoch(3), to: 0 };
+        let hello = Message::new(connect::Kind::Welcome, ConnectionNumbers { own: 5, echo: 6 }, sides, offer);
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         let model = real(FrameKind::Handshake, hello.encode(&mut buffer).unwrap());
         let stale = made(&model, 100).into_iter().find(|(kind, _)| *kind == Malformed::Stale).unwrap().1;

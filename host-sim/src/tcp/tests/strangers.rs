@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use aldis_protocols::stream::{
-    ANSWER_BYTES, Handshake, Link, Mac, NONCE_BYTES, Node, Refusal, Setup, job_name,
+    ANSWER_BYTES, Dial, Handshake, Link, Mac, NONCE_BYTES, Node, Refusal, Setup, job_name,
 };
 
 use super::*;
@@ -19,7 +19,10 @@ fn greeting(key: &JobKey, job: u64) -> Vec<u8> {
     assert!(links[0].introduce(epoch(0)) && links[0].want(&setup, Instant(0)));
     let mut node = Node { setup: &setup, mac: key, links: &mut links };
     let nonce = [3; NONCE_BYTES];
-    Handshake::dial(1, &mut node, (PeerId(0), 0), nonce, Instant(0)).unwrap().output().to_vec()
+    Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(0), link: 0, nonce }, Instant(0))
+        .unwrap()
+        .output()
+        .to_vec()
 }
 
 fn connect(address: SocketAddr) -> TcpStream {

@@ -7,7 +7,10 @@ use aldis_hal::{Epoch, Instant};
 
 use proptest::prelude::*;
 
-use super::super::{Connect, Event, Kind, MESSAGE_BYTES_MAX, Message, Offer, Refusal, Setup, slot, yields};
+use super::super::{
+    Connect, ConnectionNumbers, Event, Kind, MESSAGE_BYTES_MAX, Message, MessageEnds, Offer, Refusal, Setup,
+    slot, yields,
+};
 
 const NOW: Instant = Instant(1);
 
@@ -211,10 +214,8 @@ fn anything() -> impl Strategy<Value = Message> {
         let echo = Connect::new(&setups()[0], 1, 7).chosen.wrapping_add(echo << 16);
         Message::new(
             kind,
-            number,
-            echo,
-            (job, rank, Epoch(epoch)),
-            to,
+            ConnectionNumbers { own: number, echo },
+            MessageEnds { job, rank, epoch: Epoch(epoch), to },
             Offer { window, frame_bytes: 20 * frame_bytes },
         )
     })

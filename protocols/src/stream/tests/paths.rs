@@ -5,8 +5,8 @@ use std::vec::Vec;
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::{
-    ANSWER_BYTES, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, Refusal, Setup,
-    Tag, chooses, job_name,
+    ANSWER_BYTES, Dial, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, Refusal,
+    Setup, Tag, chooses, job_name,
 };
 
 pub(super) const NOW: Instant = Instant(1);
@@ -59,7 +59,8 @@ impl Rank {
         let mut node = self.node();
         let wanted = node.link(PeerId(peer), link).unwrap();
         assert!(wanted.want(&setup, NOW) && wanted.wants_dial());
-        Handshake::dial(11, &mut node, (PeerId(peer), link), [0xD1; 16], NOW).unwrap()
+        Handshake::dial(&mut node, Dial { key: 11, peer: PeerId(peer), link, nonce: [0xD1; 16] }, NOW)
+            .unwrap()
     }
 
     pub(super) fn accept(&self) -> Handshake {
@@ -184,7 +185,12 @@ fn a_newer_attempt_replaces_what_was_chosen_and_not_taken() {
     assert!(first.handle_timeout(&mut ranks[1].node(), slow).is_some());
     let retry = ranks[1].links[3].poll_timeout().unwrap();
     assert_eq!(ranks[1].links[3].handle_timeout(retry), None);
-    let second = Handshake::dial(21, &mut ranks[1].node(), (PeerId(1), 1), [0xD3; 16], retry).unwrap();
+    let second = Handshake::dial(
+        &mut ranks[1].node(),
+        Dial { key: 21, peer: PeerId(1), link: 1, nonce: [0xD3; 16] },
+        retry,
+    )
+    .unwrap();
     let mut handshakes = [Handshake::accept(22, &ranks[0].setup, [0xAE; 16], retry), second];
     let events = exchange(&mut ranks, &mut handshakes, 200);
     assert_eq!(events.map(|events| events.len()), [1, 1]);
@@ -213,7 +219,12 @@ fn attempts_back_off_and_end() {
         if let Some(failed) = ranks[0].links[5].handle_timeout(at) {
             break failed;
         }
-        dialled = Handshake::dial(attempts, &mut ranks[0].node(), (PeerId(2), 1), [3; 16], at).unwrap();
+        dialled = Handshake::dial(
+            &mut ranks[0].node(),
+            Dial { key: attempts, peer: PeerId(2), link: 1, nonce: [3; 16] },
+            at,
+        )
+        .unwrap();
         attempts += 1;
     };
     assert_eq!((failed.last, at.0), (Some(Refusal::Unreachable), NOW.0 + ranks[0].setup.deadline_ns));
@@ -234,5 +245,8 @@ fn each_link_has_its_own_connection() {
     }
     assert!(ranks[0].links[4].is_open() && ranks[0].links[5].is_open());
     let mut node = ranks[0].node();
-    assert!(Handshake::dial(1, &mut node, (PeerId(2), 0), [0; 16], NOW).is_none(), "it is open");
+    assert!(
+        Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(2), link: 0, nonce: [0; 16] }, NOW).is_none(),
+        "it is open"
+    );
 }

@@ -8,7 +8,7 @@ use aldis_hal::{Epoch, Instant, PeerId};
 use proptest::prelude::*;
 
 use super::super::{
-    Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, PROOF_BYTES, Refusal, Setup, job_name,
+    Dial, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, PROOF_BYTES, Refusal, Setup, job_name,
 };
 use super::paths::{Key, NOW, Rank, dialled, exchange, pair};
 use crate::sabotage::{Defect, with};
@@ -108,7 +108,9 @@ fn what_was_recorded_proves_nothing() {
     // An old answer to a new greeting.
     let mut node = ranks[0].node();
     assert!(node.link(PeerId(2), 1).unwrap().want(&pair()[0].setup, NOW));
-    let mut dialled = Handshake::dial(7, &mut node, (PeerId(2), 1), [0xD2; 16], NOW).unwrap();
+    let mut dialled =
+        Handshake::dial(&mut node, Dial { key: 7, peer: PeerId(2), link: 1, nonce: [0xD2; 16] }, NOW)
+            .unwrap();
     assert_eq!(dialled.handle(&mut node, &answer, NOW).1, Some(refused(Refusal::Key)));
 }
 
@@ -203,7 +205,9 @@ fn a_link_outside_the_table_is_none() {
     let mut node = ranks[0].node();
     assert!(node.link(PeerId(2), 2).is_none() && node.link(PeerId(4), 0).is_none());
     assert!(node.link(PeerId(u32::MAX), 1).is_none() && node.link(PeerId(3), 1).is_some());
-    assert!(Handshake::dial(1, &mut node, (PeerId(2), 9), [0; 16], NOW).is_none());
+    assert!(
+        Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(2), link: 9, nonce: [0; 16] }, NOW).is_none()
+    );
     let setup = Setup { job: job_name(&Key(7)), ..Setup::DEFAULT };
     let mut nobody = Link::NONE;
     assert!(!nobody.want(&setup, NOW) && !nobody.wants_dial(), "nobody is there to be connected to");

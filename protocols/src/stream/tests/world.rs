@@ -8,7 +8,7 @@ use std::{format, vec};
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::link::Phase as Chosen;
-use super::super::{Event, Handshake, Link, Node, Refusal, Setup, job_name};
+use super::super::{Dial, Event, Handshake, Link, Node, Refusal, Setup, job_name};
 use super::paths::Key;
 use crate::explore::{self, Broken};
 use crate::timer::Timer;
@@ -304,8 +304,9 @@ impl World {
         let key = self.next_key;
         self.next_key += 1;
         let nonce = [key as u8 * 2; 16];
-        let dialled =
-            self.sides[i].with(i, |node| Handshake::dial(key, node, (PeerId(1 - i as u32), 0), nonce, NOW));
+        let dialled = self.sides[i].with(i, |node| {
+            Handshake::dial(node, Dial { key, peer: PeerId(1 - i as u32), link: 0, nonce }, NOW)
+        });
         let Some(mut dialled) = dialled else { return Err("it wants to dial and cannot".into()) };
         if unreachable {
             self.budget.unreachable -= 1;

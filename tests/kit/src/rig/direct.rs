@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use aldis_kernel::hal::memory::{Access, Gather, Mapped, Memory};
-use aldis_kernel::hal::{Cause, Handle, PeerId, Post, RegionId, Sink, Token};
+use aldis_kernel::hal::{Cause, Handle, Partial, PeerId, Post, RegionId, Sink, Token};
 
 /// The powers of the wire over registered memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -249,7 +249,8 @@ impl Direct {
         };
         // Half of it at once.
         let half = payload.len() / 2;
-        let lent = sink.land(from, head, (0, payload.len()), &mut |room| {
+        let message = Partial { head, landed: 0, length: payload.len() };
+        let lent = sink.land(from, message, &mut |room| {
             assert_eq!(room.len(), payload.len());
             room[..half].copy_from_slice(&payload[..half]);
         });
@@ -285,7 +286,8 @@ impl Direct {
                 Job::Land { from, head, payload } => {
                     let half = payload.len() / 2;
                     // If it has been let go of, the rest is dropped.
-                    let _: bool = sink.land(from, &head, (half, payload.len()), &mut |room| {
+                    let message = Partial { head: &head, landed: half, length: payload.len() };
+                    let _: bool = sink.land(from, message, &mut |room| {
                         room.copy_from_slice(&payload[half..]);
                     });
                     sink.landed(from, &head);
