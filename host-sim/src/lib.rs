@@ -1,7 +1,7 @@
 //! # aldis-host-sim: Aldis on Linux
 //!
 //! The floor that turns the `no_std` house below into processes on a machine: shared-memory
-//! segments, wire-up, the launcher, and the rank's way in. A program that takes part is this long:
+//! segments, wire-up, and the rank's way in. A program that takes part is this long:
 //!
 //! ```no_run
 //! use aldis_kernel::{Rank, Tag};
@@ -39,16 +39,14 @@
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`output`] | what the tools print: all of it, or an error |
 //! | [`socket_nic`] | a process's card on a switch of Ethernet frames (`aldis-switch`) |
-//! | [`coll_rules`] | rules for collectives as text: read by the launcher, the same for every rank |
-//! | [`launcher`] | what the launcher's user types: options, programs, hosts |
-//! | `src/bin/aldis-run` | the launcher |
+//! | [`coll_rules`] | rules for collectives as text, the same for every rank |
 //!
 //! # Invariants
 //!
 //! * **Nothing stays behind.** Segments are memfds and sockets are pairs: neither has a name. Ranks
 //!   die with their launcher (`PR_SET_PDEATHSIG`). `kill -9` of everything leaves nothing.
-//!   (Only `aldis-switch` needs names, for emulators to find it: they stand in a folder that is made
-//!   for the job.)
+//!   (Only `aldis-switch` needs names, for emulators to find it: they stand in a folder that is
+//!   made for the job.)
 //! * **No silent death.** A rank that ends in any way but by leaving ends the job within a second,
 //!   with a report of what every rank was doing, read from the status boards.
 //! * **Nothing received is believed.** Segments are checked for size, seals and label before they
@@ -57,8 +55,8 @@
 //!
 //! # Deliberately absent
 //!
-//! Threads (the launcher is one `poll(2)` loop, a rank is what the program makes it; but see
-//! [`cores`]), files. Reaching a peer that died: the launcher ends the job.
+//! Threads (a rank is what the program makes it; but see [`cores`]), files. Reaching a peer that
+//! died: the launcher ends the job.
 //!
 //! # Limits
 //!
@@ -74,7 +72,6 @@ pub mod cores;
 pub mod entropy;
 mod error;
 pub mod job;
-pub mod launcher;
 pub mod lazy;
 mod memory;
 pub mod output;

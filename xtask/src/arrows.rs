@@ -22,6 +22,7 @@ const ALL: &[&str] = &[
     "aldis-kit",
     "aldis-sys",
     "aldis-host-sim",
+    "aldis-run",
     "aldis-sim",
     "aldis-mpi",
 ];
@@ -52,6 +53,7 @@ const HOUSE: &[Floor] = &[
             "aldis-sys",
         ],
     ),
+    ("aldis-run", &["aldis-coll", "aldis-sys", "aldis-host-sim"]),
     (
         "aldis-sim",
         &[

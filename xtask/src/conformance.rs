@@ -24,9 +24,9 @@ const STEP_WILD_SEEDS: u64 = 60;
 /// The arguments by which cargo is to build the programs: the suite, and what it starts for jobs of
 /// processes.
 pub(crate) const PROGRAMS: [&str; 8] =
-    ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-host-sim", "--bin", "aldis-run"];
+    ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-run", "--bin", "aldis-run"];
 /// The packages of those programs.
-pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-host-sim"];
+pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-run"];
 /// The argument that the suite takes for every case and every medium.
 const ALL: &str = "all";
 

@@ -64,10 +64,12 @@ impl Demo {
             "--quiet",
             "-p",
             "aldis-host-sim",
+            "-p",
+            "aldis-run",
             "--bin",
             "aldis-run",
         ]);
-        cargo.args(verbs::features(&["aldis-host-sim"]));
+        cargo.args(verbs::features(&["aldis-host-sim", "aldis-run"]));
         for (program, _) in PROGRAMS {
             cargo.args(["--example", program]);
         }

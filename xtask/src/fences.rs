@@ -34,13 +34,14 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 16] = [
+const FOLDERS: [&str; 17] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
     "kernel/src",
     "coll/src",
     "host-sim/src",
+    "host-sim/run/src",
     "host-sim/sim/src",
     "host-sim/sys/src",
     "host-sim/mpi/src",

@@ -5,11 +5,11 @@ use std::ffi::OsString;
 
 use aldis_host_sim::arena::parse_bytes;
 use aldis_host_sim::job::parse_seconds;
-use aldis_host_sim::launcher::hosts::{self, Listed, quoted, share_out, words};
-use aldis_host_sim::launcher::options::Options;
-use aldis_host_sim::launcher::programs::{self, Part};
 use aldis_host_sim::tcp::environment::{bytes, links, ports};
 use aldis_host_sim::transport::Choice;
+use aldis_run::hosts::{self, Listed, quoted, share_out, words};
+use aldis_run::options::Options;
+use aldis_run::programs::{self, Part};
 use clap::Parser;
 
 /// Ranks of a job at most.

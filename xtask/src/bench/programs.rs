@@ -34,7 +34,7 @@ impl Programs {
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
         if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
-            cargo.args(["--bin", "bench_aldis", "-p", "aldis-host-sim", "--bin", "aldis-run"]);
+            cargo.args(["--bin", "bench_aldis", "-p", "aldis-run", "--bin", "aldis-run"]);
         }
         cargo.args(others.iter().flat_map(|other| ["--bin", other])).args(features);
         shell::run(&mut cargo)?;

@@ -11,7 +11,7 @@ use super::tokens::{Token, tokens};
 use crate::workspace::checkout;
 
 /// Folders in which no call may pass by.
-const FENCED: [&str; 3] = ["host-sim/src/", "host-sim/sim/src/", "host-sim/mpi/src/"];
+const FENCED: [&str; 4] = ["host-sim/src/", "host-sim/run/src/", "host-sim/sim/src/", "host-sim/mpi/src/"];
 
 /// Places that are left out of those, and why.
 const OUTSIDE: [(&str, &str); 6] = [

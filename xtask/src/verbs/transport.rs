@@ -189,9 +189,11 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport, its tests, the conformance suite and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo
-        .args(["-p", "aldis-host-sim", "-p", "aldis-tests"])
-        .args(features(&["aldis-host-sim", "aldis-tests"]));
+    cargo.args(["-p", "aldis-host-sim", "-p", "aldis-run", "-p", "aldis-tests"]).args(features(&[
+        "aldis-host-sim",
+        "aldis-run",
+        "aldis-tests",
+    ]));
     cargo.args([
         "--bin",
         "aldis-run",

@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use aldis_host_sim::shape::Plan;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
-use super::options::{self, Options};
+use crate::options::{self, Options};
 
 /// A program after the first, with the options that are its own.
 #[derive(Clone, Debug, Parser)]
@@ -18,7 +19,7 @@ use super::options::{self, Options};
 pub struct Part {
     /// Ranks that run this program
     #[arg(short = 'n', value_name = "N", value_parser = options::ranks)]
-    pub plan: crate::shape::Plan,
+    pub plan: Plan,
 
     /// The folder in which they start
     #[arg(long, value_name = "FOLDER")]

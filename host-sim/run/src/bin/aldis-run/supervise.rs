@@ -5,9 +5,9 @@ use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
-use aldis_host_sim::launcher::hosts::Share;
-use aldis_host_sim::launcher::options::Options;
 use aldis_host_sim::tcp::JobKey;
+use aldis_run::hosts::Share;
+use aldis_run::options::Options;
 use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};

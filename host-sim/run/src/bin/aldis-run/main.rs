@@ -35,8 +35,8 @@ use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
 use aldis_host_sim::coll_rules::Question;
-use aldis_host_sim::launcher::{command_line, options, programs};
 use aldis_host_sim::output::{self, Lost};
+use aldis_run::{command_line, options, programs};
 use aldis_sys::fault::act_as;
 use aldis_sys::plan::Process;
 use clap::{CommandFactory, FromArgMatches};

@@ -3,8 +3,8 @@
 
 use std::ffi::OsString;
 
-use aldis_host_sim::launcher::programs::Program;
 use aldis_host_sim::wireup::TcpTerms;
+use aldis_run::programs::Program;
 use serde::{Deserialize, Serialize};
 
 use crate::standing::Standing;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 
-use aldis_host_sim::launcher::hosts::{Place, quoted};
+use aldis_run::hosts::{Place, quoted};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
 use aldis_sys::process::{
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn agents_are_started_in_each_place_its_own_way() {
         let ways = |shell: &str| Ways {
-            shell: aldis_host_sim::launcher::hosts::words(shell).unwrap(),
+            shell: aldis_run::hosts::words(shell).unwrap(),
             agent: "/opt/it's/run".into(),
         };
         let line = |shell: &str, place: Place| ways(shell).line(&place).join("|");

@@ -217,7 +217,7 @@ fn core_set(core: usize) -> Result<CpuSet, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aldis_host_sim::launcher::programs::Program;
+    use aldis_run::programs::Program;
 
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();

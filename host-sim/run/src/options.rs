@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
-use super::hosts::{self, Share};
-use super::programs::Part;
-use super::tcp_options::TcpOptions;
-use crate::coll_rules::{self, Question, RuleFile};
-use crate::shape::Plan;
-use crate::storage::MAX_RANKS;
-use crate::{arena, job, transport};
+use crate::hosts::{self, Share};
+use crate::programs::Part;
+use crate::tcp_options::TcpOptions;
+use aldis_host_sim::coll_rules::{self, Question, RuleFile};
+use aldis_host_sim::shape::Plan;
+use aldis_host_sim::storage::MAX_RANKS;
+use aldis_host_sim::{arena, job, transport};
 
 /// The flag that asks for what collectives there are.
 pub const LIST_ALGORITHMS: &str = "list_algorithms";
@@ -335,11 +335,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::programs::{self, Program};
     use super::*;
-    use crate::transport::Choice;
-    use crate::wireup::SOCKET_VARIABLE;
-    use crate::{cma, copier, pmi};
+    use crate::programs::{self, Program};
+    use aldis_host_sim::transport::Choice;
+    use aldis_host_sim::wireup::SOCKET_VARIABLE;
+    use aldis_host_sim::{cma, copier, pmi};
 
     fn parse(line: &str) -> Result<Options, String> {
         Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use aldis_host_sim::launcher::hosts::{Place, Share};
+use aldis_run::hosts::{Place, Share};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 

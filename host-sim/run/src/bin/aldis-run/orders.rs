@@ -2,10 +2,10 @@
 
 use core::time::Duration;
 
-use aldis_host_sim::launcher::hosts::{Place, Share};
-use aldis_host_sim::launcher::options::{Bind, Options, Output, TransportName};
 use aldis_host_sim::tcp::KEY_BYTES;
 use aldis_host_sim::wireup::TcpTerms;
+use aldis_run::hosts::{Place, Share};
+use aldis_run::options::{Bind, Options, Output, TransportName};
 
 use crate::remote::{self, Ways};
 use crate::talk::{Input, Order};
