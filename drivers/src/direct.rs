@@ -63,7 +63,7 @@ mod tests;
 
 pub use regions::Slots;
 pub use table::{Place, TABLE_BYTES, Table};
-pub use transport::Direct;
+pub use transport::{Direct, DirectTables};
 
 use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, PeerId};

@@ -112,7 +112,7 @@ use aldis_protocols::discovery::{MESSAGE_BYTES_MAX, REPLIES_MAX, Roster};
 
 use crate::ethernet::header::{DISCOVERY_SUBTYPE, MAC_HEADER_BYTES};
 use crate::ethernet::transmit::fill;
-use crate::ethernet::{Framing, Station};
+use crate::ethernet::{Framing, Port, Station};
 
 pub use aldis_protocols::discovery::{Counters, Entry, Overdue, Refused, Setup};
 
@@ -127,8 +127,7 @@ pub struct Discovery<'m, N> {
     nic: N,
     roster: Roster<'m>,
     framing: Framing,
-    here: Station,
-    offload: Offload,
+    port: Port,
     passed_over: u64,
 }
 
@@ -141,9 +140,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// as [`Roster::new`].
     pub fn new(nic: N, setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
         let roster = Roster::new(setup, entries)?;
-        let (here, offload) = (Framing::Ethernet.station(nic.mac()), nic.offload());
-        Self { nic, roster, framing: Framing::Ethernet, here, offload, passed_over: 0 }
-            .framed(Framing::Ethernet)
+        let port = Port { station: Framing::Ethernet.station(nic.mac()), offload: nic.offload() };
+        Self { nic, roster, framing: Framing::Ethernet, port, passed_over: 0 }.framed(Framing::Ethernet)
     }
 
     /// Sets another framing, as the transport above has it: with UDP its messages are datagrams to
@@ -156,7 +154,8 @@ impl<'m, N: Nic> Discovery<'m, N> {
         if need > max {
             return Err(Cause::TooBig { len: need as u64, max: max as u64 });
         }
-        Ok(Self { framing, here: framing.station(self.here.mac), ..self })
+        let port = Port { station: framing.station(self.port.station.mac), ..self.port };
+        Ok(Self { framing, port, ..self })
     }
 
     /// This rank's card is `card`, and the search begins with a hello to all. Before that nothing
@@ -196,7 +195,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// Takes one frame from the device, whatever it is. False: there was none.
     fn hear(&mut self) -> bool {
         let Some(frame) = self.nic.receive() else { return false };
-        if !heard(&mut self.roster, self.framing, self.here, self.offload, frame.bytes()) {
+        if !heard(&mut self.roster, self.framing, self.port, frame.bytes()) {
             self.passed_over = self.passed_over.wrapping_add(1);
         }
         true
@@ -211,8 +210,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
             let Some(mut token) = self.nic.transmit(len) else { return };
             // No rank's IPv4 address is known before its card is: the MAC says which is meant.
             let to = Station { mac: to, ..Station::ALL };
-            let heading =
-                self.framing.heading(DISCOVERY_SUBTYPE, to, self.here, [message, &[]], self.offload);
+            let heading = self.framing.heading(DISCOVERY_SUBTYPE, to, self.port, [message, &[]]);
             fill(token.bytes(), [&heading, message]);
             token.send();
             self.roster.transmitted();
@@ -264,14 +262,14 @@ impl<'m, N: Nic> Discovery<'m, N> {
 
 impl<N> fmt::Debug for Discovery<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { roster, here, .. } = self;
-        f.debug_struct("Discovery").field("roster", roster).field("here", here).finish_non_exhaustive()
+        let Self { roster, port, .. } = self;
+        f.debug_struct("Discovery").field("roster", roster).field("port", port).finish_non_exhaustive()
     }
 }
 
 /// Takes a frame if it is one of discovery's. Returns true if so.
-fn heard(roster: &mut Roster<'_>, framing: Framing, here: Station, offload: Offload, bytes: &[u8]) -> bool {
-    match framing.parse(DISCOVERY_SUBTYPE, bytes, here, true, offload) {
+fn heard(roster: &mut Roster<'_>, framing: Framing, port: Port, bytes: &[u8]) -> bool {
+    match framing.parse(DISCOVERY_SUBTYPE, bytes, port, true) {
         Ok((from, message)) => {
             roster.handle(from.mac, message);
             true
@@ -292,9 +290,9 @@ impl<N: Nic> Nic for Discovery<'_, N> {
 
     fn receive(&mut self) -> Option<N::Rx<'_>> {
         self.flush();
-        let Self { nic, roster, framing, here, offload, .. } = self;
+        let Self { nic, roster, framing, port, .. } = self;
         let frame = nic.receive()?;
-        if heard(roster, *framing, *here, *offload, frame.bytes()) { None } else { Some(frame) }
+        if heard(roster, *framing, *port, frame.bytes()) { None } else { Some(frame) }
     }
 
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {
@@ -306,7 +304,7 @@ impl<N: Nic> Nic for Discovery<'_, N> {
     }
 
     fn mac(&self) -> Mac {
-        self.here.mac
+        self.port.station.mac
     }
 
     fn link(&self) -> Link {

@@ -99,7 +99,8 @@ pub fn enable<C: ConfigurationAccess>(
     while index < BARS {
         let bar = root.bar_info(function, index).map_err(|_| Cause::Device)?;
         if let Some(BarInfo::Memory { address: 0, size, ref address_type, .. }) = bar {
-            place(root, function, index, size, address_type, window)?;
+            let is_wide = matches!(address_type, MemoryBarType::Width64);
+            place(root, function, UnplacedBar { index, size, is_wide }, window)?;
         }
         index += if bar.is_some_and(|bar| bar.takes_two_entries()) { 2 } else { 1 };
     }
@@ -108,23 +109,30 @@ pub fn enable<C: ConfigurationAccess>(
     Ok(())
 }
 
+/// A base address that has no place yet.
+struct UnplacedBar {
+    index: u8,
+    size: u64,
+    /// True if it takes addresses of 64 bits.
+    is_wide: bool,
+}
+
 /// Gives a base address a place.
 fn place<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     function: DeviceFunction,
-    index: u8,
-    size: u64,
-    width: &MemoryBarType,
+    bar: UnplacedBar,
     window: &mut Window,
 ) -> Result<(), Cause> {
+    let UnplacedBar { index, size, is_wide } = bar;
     if !size.is_power_of_two() {
         return Err(Cause::Device);
     }
     let full = Cause::Full(Resource::DeviceMemory);
     let at = window.take(size).ok_or(full)?;
-    match width {
-        MemoryBarType::Width64 => root.set_bar_64(function, index, at),
-        _ => root.set_bar_32(function, index, u32::try_from(at).map_err(|_| full)?),
+    match is_wide {
+        true => root.set_bar_64(function, index, at),
+        false => root.set_bar_32(function, index, u32::try_from(at).map_err(|_| full)?),
     }
     Ok(())
 }

@@ -34,7 +34,7 @@ use std::panic;
 use std::sync::{Barrier, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Storage, storage_type};
@@ -132,7 +132,7 @@ pub fn spread<R: Send>(
 ) -> Result<Vec<thread::Result<R>>, Cause> {
     let mut memory = vec![0; Cores::memory_bytes(&geometry)];
     let mut lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
-    let ends = Cores::new(&mut memory, &mut lanes, geometry, epoch, cost)?.among(mates);
+    let ends = Cores::new(&mut memory, &mut lanes, CoresSetup { geometry, epoch, cost })?.among(mates);
     let ends: Vec<Shm<'_>> = ends.collect::<Result<_, _>>()?;
     let core = &core;
     Ok(thread::scope(|scope| {

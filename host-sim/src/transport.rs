@@ -7,8 +7,8 @@ pub use choice::Choice;
 
 use std::os::fd::OwnedFd;
 
-use aldis_drivers::direct::{Direct, Slots};
-use aldis_drivers::shm::{self, Geometry, Identity, Lane, Region};
+use aldis_drivers::direct::{Direct, DirectTables, Slots};
+use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 use aldis_kernel::{Composite, Endpoint};
@@ -176,14 +176,15 @@ impl<'a> Inboxes<'a> {
         shm::format(&inbox, geometry, identity).map_err(refused)?;
         let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
         let first = PeerId(segments.first);
-        let shm = Shm::of_node(first, identity, inbox, lanes.leak(), COST).map_err(refused)?;
+        let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
         let stand = own.stand();
         stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
         let slots = Box::leak(Box::new(Slots::EMPTY));
         let table = stand.table().map_err(refused)?;
         let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
-        let shm = Direct::new(shm, copier, table, tables, slots, read_cost).with_mapped(mapped_cost);
+        let tables = DirectTables { own: table, peers: tables, slots };
+        let shm = Direct::new(shm, copier, tables, read_cost).with_mapped(mapped_cost);
         Ok(Self { segments, job, inbox_bytes, shm })
     }
 

@@ -7,7 +7,7 @@ use core::time::Duration;
 use std::sync::Barrier;
 use std::thread;
 
-use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_host_sim::platform::{HostPlatform, Patience};
@@ -102,7 +102,10 @@ fn core(me: u32, end: Shm<'static>, cards: &[Card], met: &Barrier) {
 fn tasks_of_two_cores_talk_on_embassys_executor() {
     let memory = vec![0; Cores::memory_bytes(&GEOMETRY)].leak();
     let lanes = Box::leak(Box::new([const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)]));
-    let ends: Vec<_> = Cores::new(memory, lanes, GEOMETRY, Epoch(1), COST).unwrap().collect();
+    let ends: Vec<_> =
+        Cores::new(memory, lanes, CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost: COST })
+            .unwrap()
+            .collect();
     let room = Room::new().memory().room();
     let cards: Vec<Card> = (0..2).map(|rank| Card::new(PeerId(rank), Epoch(1), room)).collect();
     let met = Barrier::new(CORES);

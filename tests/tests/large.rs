@@ -9,7 +9,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use aldis_drivers::Loopback;
-use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
 use aldis_host_sim::platform::{HostPlatform, Patience};
 use aldis_kernel::{Comm, Config, Endpoint, Rank, Sleeper, Status, Tag, storage_type};
@@ -81,7 +81,9 @@ fn a_message_between_threads_and_its_start_into_a_short_buffer() {
     const COST: Cost = Cost { overhead_ns: 40, latency_ns: 200, per_kib_ns: 100 };
     let mut memory = vec![0; Cores::memory_bytes(&GEOMETRY)];
     let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];
-    let ends = Cores::new(&mut memory, &mut lanes, GEOMETRY, Epoch(1), COST).unwrap();
+    let ends =
+        Cores::new(&mut memory, &mut lanes, CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost: COST })
+            .unwrap();
     let mut ends = ends.map(Result::unwrap);
     let (one, other) = (ends.next().unwrap(), ends.next().unwrap());
     let met = Barrier::new(2);

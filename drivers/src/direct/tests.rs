@@ -169,7 +169,8 @@ fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
         let inner = Nothing(Caps { limits, ..Caps::default() });
         let peers = vec![None, None].leak();
         let slots = Box::leak(Box::new(Slots::EMPTY));
-        let mut end = Direct::new(inner, engine, table(rank), peers, slots, Cost::default());
+        let mut end =
+            Direct::new(inner, engine, DirectTables { own: table(rank), peers, slots }, Cost::default());
         end.attach(PeerId(1 - rank as u32), table(1 - rank)).unwrap();
         end
     });

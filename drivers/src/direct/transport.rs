@@ -15,6 +15,17 @@ use super::reads::{READ_BYTES_MAX, Read, ReadEnds, State, Step};
 use super::regions::{REGIONS, Slot, Slots, reader};
 use super::table::{ENTRIES, Table, bit};
 
+/// The tables of a [`Direct`] transport, in the caller's memory.
+#[derive(Debug)]
+pub struct DirectTables<'m> {
+    /// The table in which this rank shows regions.
+    pub own: Table<'m>,
+    /// The others' tables: an entry a rank.
+    pub peers: &'m mut [Option<Table<'m>>],
+    /// The regions that are registered.
+    pub slots: &'m mut Slots,
+}
+
 /// A transport around `T` that reads memory of ranks of this node by `E`: see the [module](super).
 pub struct Direct<'m, T, E> {
     inner: T,
@@ -36,16 +47,10 @@ pub struct Direct<'m, T, E> {
 }
 
 impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
-    /// Shows regions in `own`. No rank's memory is read before [`attach`](Self::attach). `peers`
-    /// has an entry a rank; `cost` is that of a read.
-    pub fn new(
-        inner: T,
-        engine: E,
-        own: Table<'m>,
-        peers: &'m mut [Option<Table<'m>>],
-        slots: &'m mut Slots,
-        cost: Cost,
-    ) -> Self {
+    /// Shows regions in its own table. No rank's memory is read before [`attach`](Self::attach).
+    /// `cost` is that of a read.
+    pub fn new(inner: T, engine: E, tables: DirectTables<'m>, cost: Cost) -> Self {
+        let DirectTables { own, peers, slots } = tables;
         for peer in &mut *peers {
             *peer = None;
         }

@@ -16,11 +16,15 @@ const MTU: usize = 400;
 type Node = Discovery<'static, HubNic>;
 
 fn node(hub: &Hub, rank: u32, size: u32, epoch: u32) -> Node {
-    framed(hub, rank, size, epoch, Framing::Ethernet)
+    framed(hub, setup(rank, size, epoch), Framing::Ethernet)
 }
 
-fn framed(hub: &Hub, rank: u32, size: u32, epoch: u32, framing: Framing) -> Node {
-    let setup = Setup { job: JOB, rank, size, epoch: Epoch(epoch), ..Setup::DEFAULT };
+fn setup(rank: u32, size: u32, epoch: u32) -> Setup {
+    Setup { job: JOB, rank, size, epoch: Epoch(epoch), ..Setup::DEFAULT }
+}
+
+fn framed(hub: &Hub, setup: Setup, framing: Framing) -> Node {
+    let (rank, Epoch(epoch)) = (setup.rank, setup.epoch);
     let entries = Box::leak(Box::new([Entry::EMPTY; 16]));
     let nic = hub.nic(rank as u8 + 1, MTU);
     let mut node = Discovery::new(nic, setup, entries).unwrap().framed(framing).unwrap();
@@ -59,7 +63,7 @@ fn ranks_find_each_other_whatever_the_wire_does() {
         hub.set_faults(Faults::all(80, 3_000_000));
         let framing = |rank| if seed % 2 == 0 { Framing::Ethernet } else { Framing::Udp(Udp::of_rank(rank)) };
         let mut nodes: Vec<Node> =
-            (0..6).map(|rank| framed(&hub, rank, 6, 100 + rank, framing(rank))).collect();
+            (0..6).map(|rank| framed(&hub, setup(rank, 6, 100 + rank), framing(rank))).collect();
         until(&hub, &mut nodes, |nodes| complete(nodes));
         for node in &mut nodes {
             for rank in 0..6 {

@@ -2,12 +2,11 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{Mac, Offload};
-use aldis_hal::{Again, Caps, Cause, Epoch, Instant, PeerId, Refusal, Sink};
+use aldis_hal::{Again, Caps, Cause, Epoch, Instant, Nic, PeerId, Refusal, Sink};
 use aldis_protocols::connect::{Connect, Event, Offer, Setup};
 use aldis_protocols::reliable::{self, Link, Order};
 
-use super::framing::{Framing, Station};
+use super::framing::{Framing, Port};
 use super::peer::{Presence, Row};
 use super::queue::{Line, Queue};
 use super::storage::{Memory, Slots};
@@ -22,10 +21,7 @@ const POLLS_UNDRAINED_MAX: u32 = 64;
 pub(super) struct Engine<'m> {
     pub(super) me: PeerId,
     pub(super) framing: Framing,
-    /// Checksums that the device takes over.
-    pub(super) offload: Offload,
-    /// The station of this rank.
-    pub(super) here: Station,
+    pub(super) port: Port,
     pub(super) rows: &'m mut [Row],
     pub(super) outgoing: Slots<'m>,
     pub(super) incoming: Slots<'m>,
@@ -46,10 +42,9 @@ pub(super) struct Engine<'m> {
 }
 
 impl<'m> Engine<'m> {
-    pub(super) fn new(
+    pub(super) fn new<N: Nic>(
+        nic: &N,
         memory: Memory<'m>,
-        mac: Mac,
-        offload: Offload,
         config: Config,
         caps: Caps,
     ) -> Result<Self, Cause> {
@@ -64,8 +59,7 @@ impl<'m> Engine<'m> {
         Ok(Self {
             me: PeerId(connect.rank),
             framing,
-            offload,
-            here: framing.station(mac),
+            port: Port { station: framing.station(nic.mac()), offload: nic.offload() },
             rows,
             outgoing,
             incoming,
@@ -113,7 +107,7 @@ impl<'m> Engine<'m> {
         let station = self.framing.locate(address).ok_or(Cause::Unreachable)?;
         let index = self.index(peer).ok_or(Cause::Unreachable)?;
         let group = station.mac.0.first().is_none_or(|first| first & 1 == 1);
-        if group || station.mac == self.here.mac {
+        if group || station.mac == self.port.station.mac {
             return Err(Cause::Unreachable);
         }
         let Some(row) = self.rows.get_mut(index) else { return Err(Cause::Unreachable) };
@@ -347,10 +341,10 @@ impl<'m> Engine<'m> {
 
 impl fmt::Debug for Engine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { me, here, due, news, timers, now, .. } = self;
+        let Self { me, port, due, news, timers, now, .. } = self;
         f.debug_struct("Engine")
             .field("me", me)
-            .field("here", here)
+            .field("port", port)
             .field("due", due)
             .field("news", news)
             .field("timers", timers)

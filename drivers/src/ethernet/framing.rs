@@ -115,52 +115,46 @@ impl Framing {
         Address { bytes, len }
     }
 
-    /// Returns the headers in front of `parts`, in a frame of this subtype from one station to
-    /// another.
+    /// Returns the headers in front of `parts`, in a frame of this subtype from this port to a
+    /// station.
     #[inline]
-    pub(crate) fn heading(
-        &self,
-        subtype: u8,
-        to: Station,
-        from: Station,
-        parts: [&[u8]; 2],
-        offload: Offload,
-    ) -> Heading {
+    pub(crate) fn heading(&self, subtype: u8, to: Station, port: Port, parts: [&[u8]; 2]) -> Heading {
+        let Port { station: from, offload } = port;
         let mut heading = Heading { bytes: [0; UDP_HEADER_BYTES], len: self.header_bytes() };
         match self {
             Self::Ethernet => {
                 let header = EthernetHeader::new(to.mac, from.mac, subtype);
                 let _ = header.write_to_prefix(&mut heading.bytes);
             }
-            Self::Udp(Udp { port, .. }) => {
-                heading.bytes = Datagram { subtype, port: *port, to, from }.write(parts, offload);
+            Self::Udp(udp) => {
+                heading.bytes = Datagram { subtype, port: udp.port, to, from }.write(parts, offload);
             }
         }
         heading
     }
 
-    /// Returns the sender of the frame of this subtype to `me`, or to all if `all` are meant too,
+    /// Returns the sender of the frame of this subtype to this port, or to all if `all` are meant too,
     /// and what is behind the headers.
     #[inline]
     pub(crate) fn parse<'b>(
         &self,
         subtype: u8,
         bytes: &'b [u8],
-        me: Station,
+        port: Port,
         all: bool,
-        offload: Offload,
     ) -> Result<(Station, &'b [u8]), Foreign> {
+        let Port { station: me, offload } = port;
         let takes = |to: Mac| to == me.mac || (all && to == Station::ALL.mac);
         match self {
             Self::Ethernet => {
                 let (mac, body) = EthernetHeader::parse(subtype, bytes, takes)?;
                 Ok((self.station(mac), body))
             }
-            Self::Udp(Udp { port, .. }) => {
+            Self::Udp(udp) => {
                 let (datagram, body) = Datagram::parse(bytes, offload)?;
                 let meant = takes(datagram.to.mac)
                     && (datagram.to.ip == me.ip || (all && datagram.to.ip == Station::ALL.ip));
-                if datagram.port != *port || datagram.subtype != subtype {
+                if datagram.port != udp.port || datagram.subtype != subtype {
                     return Err(Foreign::Protocol);
                 }
                 if meant { Ok((datagram.from, body)) } else { Err(Foreign::Destination) }
@@ -188,6 +182,15 @@ impl Station {
     pub(super) const NONE: Self = Self { mac: Mac([0; 6]), ip: Ipv4([0; 4]) };
     /// All stations of the Ethernet.
     pub(crate) const ALL: Self = Self { mac: Mac([0xFF; 6]), ip: Ipv4([0xFF; 4]) };
+}
+
+/// This side's end of the wire.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Port {
+    /// The station of this rank.
+    pub(crate) station: Station,
+    /// Checksums that the device takes over.
+    pub(crate) offload: Offload,
 }
 
 /// The headers in front of the reliable protocol's frame.

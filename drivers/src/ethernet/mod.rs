@@ -128,8 +128,8 @@ use aldis_protocols::reliable::FRAME_BYTES;
 
 pub use config::Config;
 pub use counters::Counters;
-pub(crate) use framing::Station;
 pub use framing::{Address, Framing, Ipv4, Udp};
+pub(crate) use framing::{Port, Station};
 pub use peer::Row;
 pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};
 pub use transport::{Ethernet, EthernetSlot};

@@ -12,11 +12,25 @@ use super::framing::Station;
 use super::header::{Foreign, SUBTYPE};
 use super::peer::Presence;
 
+/// A frame of the reliable protocol, with its sender.
+struct Received<'b> {
+    from: Station,
+    frame: &'b Frame,
+    payload: &'b [u8],
+}
+
+/// The payload of a frame that the link has judged.
+struct Payload<'b> {
+    fate: Fate,
+    sequence: u32,
+    bytes: &'b [u8],
+}
+
 impl Engine<'_> {
     /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.
     pub(super) fn take_in<S: Sink>(&mut self, bytes: &[u8], budget: u32, sink: &mut S) -> u32 {
         self.counters.frames_received += 1;
-        let (from, body) = match self.framing.parse(SUBTYPE, bytes, self.here, false, self.offload) {
+        let (from, body) = match self.framing.parse(SUBTYPE, bytes, self.port, false) {
             Ok(parts) => parts,
             Err(why) => return self.refuse_foreign(why),
         };
@@ -24,7 +38,7 @@ impl Engine<'_> {
             Ok((frame, message)) if frame.kind == FrameKind::Handshake as u8 => {
                 self.take_handshake(from, message)
             }
-            Ok((frame, payload)) => return self.take_frame(from, frame, payload, budget, sink),
+            Ok((frame, payload)) => return self.take_frame(Received { from, frame, payload }, budget, sink),
             Err(why) => self.refuse(why),
         }
         1
@@ -81,14 +95,8 @@ impl Engine<'_> {
 
     /// A frame of a connection.
     #[inline]
-    fn take_frame<S: Sink>(
-        &mut self,
-        from: Station,
-        frame: &Frame,
-        payload: &[u8],
-        budget: u32,
-        sink: &mut S,
-    ) -> u32 {
+    fn take_frame<S: Sink>(&mut self, received: Received<'_>, budget: u32, sink: &mut S) -> u32 {
+        let Received { from, frame, payload } = received;
         let number = frame.connection.get();
         let index = usize::from(slot(number));
         let Some(row) = self.rows.get_mut(index).filter(|row| row.connect.number() == number) else {
@@ -114,9 +122,12 @@ impl Engine<'_> {
         }
         let Some(row) = self.rows.get_mut(index) else { return 1 };
         let events = match row.link.handle_frame(&self.link, frame, self.now) {
-            Ok(Taken { fate, .. }) => {
-                self.take_payload(index, frame.sequence.get(), fate, payload, budget, sink)
-            }
+            Ok(Taken { fate, .. }) => self.take_payload(
+                index,
+                Payload { fate, sequence: frame.sequence.get(), bytes: payload },
+                budget,
+                sink,
+            ),
             Err(what) => return self.cut_off(index, what),
         };
         self.after_frame(index);
@@ -128,23 +139,22 @@ impl Engine<'_> {
     fn take_payload<S: Sink>(
         &mut self,
         index: usize,
-        sequence: u32,
-        fate: Fate,
-        payload: &[u8],
+        payload: Payload<'_>,
         budget: u32,
         sink: &mut S,
     ) -> u32 {
+        let Payload { fate, sequence, bytes } = payload;
         let Some(row) = self.rows.get_mut(index) else { return 1 };
         match fate {
             Fate::Deliver => {
-                sink.arrived(self.peer(index), payload);
+                sink.arrived(self.peer(index), bytes);
                 self.counters.messages_received += 1;
                 self.deliver_next(index, budget, sink)
             }
             Fate::Store => {
                 let place = self.link.slot(sequence);
-                copy(self.incoming.fill(index, place, payload.len()), payload);
-                self.incoming.set_len(index, place, payload.len());
+                copy(self.incoming.fill(index, place, bytes.len()), bytes);
+                self.incoming.set_len(index, place, bytes.len());
                 row.link.stored(sequence);
                 self.counters.reordered += 1;
                 1

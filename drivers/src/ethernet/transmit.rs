@@ -72,7 +72,7 @@ impl<N: Nic> Ethernet<'_, N> {
         };
         let Some(frame) = seal(frame, payload) else { return Turn::Idle };
         let parts = [frame.as_bytes(), payload];
-        let heading = engine.framing.heading(SUBTYPE, to, engine.here, parts, engine.offload);
+        let heading = engine.framing.heading(SUBTYPE, to, engine.port, parts);
         fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
         token.send();
         engine.transmitted(index, &due);

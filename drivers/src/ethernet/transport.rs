@@ -37,14 +37,14 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         let bytes = memory.outgoing.message_bytes as u32;
         let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
         let caps = Caps { features, limits, cost: config.cost, ..Caps::default() };
-        let engine = Engine::new(memory, nic.mac(), nic.offload(), config, caps)?;
+        let engine = Engine::new(&nic, memory, config, caps)?;
         Ok(Self { nic, engine })
     }
 
     /// The address to put on this rank's card: what peers hand to `introduce`. With UDP it has the
     /// IPv4 address too.
     pub fn address(&self) -> Address {
-        self.engine.framing.address(self.engine.here)
+        self.engine.framing.address(self.engine.port.station)
     }
 
     /// Returns the counters.

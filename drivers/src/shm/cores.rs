@@ -5,14 +5,15 @@
 //! of its own, and no lock between them.
 //!
 //! ```
-//! use aldis_drivers::shm::{Cores, Geometry, Lane};
+//! use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 //! use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
 //!
 //! const CORES: Geometry = Geometry { peers: 2, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
 //! let mut memory = [0u8; Cores::memory_bytes(&CORES)];
 //! let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&CORES)];
 //! let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
-//! let mut cores = Cores::new(&mut memory, &mut lanes, CORES, Epoch(1), cost)?;
+//! let setup = CoresSetup { geometry: CORES, epoch: Epoch(1), cost };
+//! let mut cores = Cores::new(&mut memory, &mut lanes, setup)?;
 //! let (first, second) = (cores.next().unwrap()?, cores.next().unwrap()?);
 //! assert!(first.reach(PeerId(1)).is_ok() && second.reach(PeerId(0)).is_ok());
 //! assert!(cores.next().is_none());
@@ -48,6 +49,17 @@ pub struct Cores<'m> {
 // which are `Send`.
 unsafe impl Send for Cores<'_> {}
 
+/// The shape of a [`Cores`].
+#[derive(Clone, Copy, Debug)]
+pub struct CoresSetup {
+    /// How each inbox is divided.
+    pub geometry: Geometry,
+    /// The boot id of all cores: they boot together.
+    pub epoch: Epoch,
+    /// The cost of a message, measured or assumed for this machine.
+    pub cost: Cost,
+}
+
 impl<'m> Cores<'m> {
     /// Bytes of memory for the inboxes of all cores; up to 63 of them go to alignment.
     pub const fn memory_bytes(geometry: &Geometry) -> usize {
@@ -61,18 +73,13 @@ impl<'m> Cores<'m> {
     }
 
     /// Lays out an inbox for each of the geometry's ranks in `memory`, which each is written by all
-    /// others. All have the boot id `epoch`: they boot together.
+    /// others.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for too little memory, [`Cause::TooSmall`] for too few lanes,
     /// [`Cause::Incompatible`] for an epoch of zero; the rest as [`format`].
-    pub fn new(
-        memory: &'m mut [u8],
-        lanes: &'m mut [Lane],
-        geometry: Geometry,
-        epoch: Epoch,
-        cost: Cost,
-    ) -> Result<Self, Cause> {
+    pub fn new(memory: &'m mut [u8], lanes: &'m mut [Lane], setup: CoresSetup) -> Result<Self, Cause> {
+        let CoresSetup { geometry, epoch, cost } = setup;
         geometry.check()?;
         let (need, have) = (Self::lanes(&geometry), lanes.len());
         let Some(lanes) = lanes.get_mut(..need) else {
@@ -173,7 +180,12 @@ mod tests {
         let mut memory = vec![0xA5; Cores::memory_bytes(&GEOMETRY) + 64];
         for skip in 0..64 {
             let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];
-            let cores = Cores::new(&mut memory[skip..], &mut lanes, GEOMETRY, Epoch(9), COST).unwrap();
+            let cores = Cores::new(
+                &mut memory[skip..],
+                &mut lanes,
+                CoresSetup { geometry: GEOMETRY, epoch: Epoch(9), cost: COST },
+            )
+            .unwrap();
             let mut cores: Vec<Shm<'_>> = cores.map(Result::unwrap).collect();
             assert_eq!(cores.len(), 3);
             for (from, core) in (0_u8..).zip(&mut cores) {
@@ -196,7 +208,12 @@ mod tests {
     fn only_mates_are_joined() {
         let mut memory = vec![0; Cores::memory_bytes(&GEOMETRY)];
         let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];
-        let cores = Cores::new(&mut memory, &mut lanes, GEOMETRY, Epoch(9), COST).unwrap();
+        let cores = Cores::new(
+            &mut memory,
+            &mut lanes,
+            CoresSetup { geometry: GEOMETRY, epoch: Epoch(9), cost: COST },
+        )
+        .unwrap();
         let pair = |one: PeerId, other: PeerId| one.0 < 2 && other.0 < 2;
         let cores: Vec<Shm<'_>> = cores.among(pair).map(Result::unwrap).collect();
         let joined = |from: u32, to: u32| cores[from as usize].reach(PeerId(to)).is_ok();
@@ -208,11 +225,26 @@ mod tests {
     fn too_little_is_refused_by_name() {
         let mut lanes = [const { Lane::EMPTY }; Cores::lanes(&GEOMETRY)];
         let mut memory = vec![0; Cores::memory_bytes(&GEOMETRY)];
-        let short = Cores::new(&mut memory[..64], &mut lanes, GEOMETRY, Epoch(1), COST).unwrap_err();
+        let short = Cores::new(
+            &mut memory[..64],
+            &mut lanes,
+            CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost: COST },
+        )
+        .unwrap_err();
         assert!(matches!(short, Cause::TooBig { .. }), "{short}");
-        let few = Cores::new(&mut memory, &mut lanes[1..], GEOMETRY, Epoch(1), COST).unwrap_err();
+        let few = Cores::new(
+            &mut memory,
+            &mut lanes[1..],
+            CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost: COST },
+        )
+        .unwrap_err();
         assert_eq!(few, Cause::TooSmall { what: Resource::Peers, need: 9, have: 8 });
-        let none = Cores::new(&mut memory, &mut lanes, GEOMETRY, Epoch(0), COST).unwrap_err();
+        let none = Cores::new(
+            &mut memory,
+            &mut lanes,
+            CoresSetup { geometry: GEOMETRY, epoch: Epoch(0), cost: COST },
+        )
+        .unwrap_err();
         assert_eq!(none, Cause::Incompatible);
     }
 }

@@ -5,7 +5,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
 
 use super::geometry::sender_at;
-use super::lane::{Circle, Heard, Lane, Queue, State};
+use super::lane::{Heard, State};
 use super::transport::Shm;
 
 /// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
@@ -89,7 +89,17 @@ impl Shm<'_> {
         let mut changed = false;
         for (place, bell) in self.inbox.bells(line, &mut heard) {
             let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
-            rung(self.lanes, &mut self.circle, &mut self.waiting, index, bell);
+            let open = self.lanes.get_mut(index as usize).filter(|lane| lane.state == State::Open);
+            match open.map(|lane| (lane.incoming.is_rung(bell), lane)) {
+                Some((Ok(true), _)) => self.circle.insert(self.lanes, index),
+                Some((Err(_), lane)) => {
+                    // Reported, as an event within the budget, by the next poll.
+                    lane.close(State::Broken);
+                    self.circle.remove(self.lanes, index);
+                    self.waiting.push(self.lanes, index);
+                }
+                Some((Ok(false), _)) | None => {}
+            }
             changed = true;
         }
         if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
@@ -116,21 +126,6 @@ impl Shm<'_> {
             if lane.idle >= IDLE_POLLS_MAX {
                 self.circle.remove(self.lanes, index);
             }
-        }
-    }
-}
-
-/// Acts on a doorbell that has changed.
-fn rung(lanes: &mut [Lane], circle: &mut Circle, waiting: &mut Queue, index: u32, bell: u32) {
-    let Some(lane) = lanes.get_mut(index as usize).filter(|lane| lane.state == State::Open) else { return };
-    match lane.incoming.is_rung(bell) {
-        Ok(true) => circle.insert(lanes, index),
-        Ok(false) => {}
-        Err(_) => {
-            // Reported, as an event within the budget, by the next poll.
-            lane.close(State::Broken);
-            circle.remove(lanes, index);
-            waiting.push(lanes, index);
         }
     }
 }

@@ -89,11 +89,11 @@ mod models;
 mod tests;
 
 #[cfg(not(loom))]
-pub use cores::Cores;
+pub use cores::{Cores, CoresSetup};
 pub use geometry::{Geometry, Identity};
 #[cfg(not(loom))]
 pub use lane::Lane;
 #[cfg(not(loom))]
 pub use region::{Region, format, inspect};
 #[cfg(not(loom))]
-pub use transport::{Shm, ShmSlot};
+pub use transport::{NodeRank, Shm, ShmSlot};

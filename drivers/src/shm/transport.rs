@@ -30,6 +30,15 @@ const HEARS: bool = cfg!(target_pointer_width = "64");
 /// polls all, as it does anyway.
 const PEEKS: bool = HEARS;
 
+/// A rank of a node, of several that share memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NodeRank {
+    /// The first rank of the job that the node has.
+    pub first: PeerId,
+    /// The rank's inbox, by its number on the node.
+    pub identity: Identity,
+}
+
 /// The shared-memory transport of one rank: see the [module](super).
 pub struct Shm<'m> {
     /// The lanes, one for each rank of the job, by rank. This rank's own stays vacant, and so do
@@ -72,12 +81,12 @@ impl<'m> Shm<'m> {
         lanes: &'m mut [Lane],
         cost: Cost,
     ) -> Result<Self, Cause> {
-        Self::of_node(PeerId(0), identity, inbox, lanes, cost)
+        Self::of_node(NodeRank { first: PeerId(0), identity }, inbox, lanes, cost)
     }
 
     /// Like [`new`](Self::new), but where only some of the job's ranks share memory, those of one
-    /// node: `first` and as many that follow it as the geometry has. Inboxes, and whose they are,
-    /// count from `first`; peers are ranks of the job as ever. `lanes` has an entry for every rank
+    /// node: `rank.first` and as many that follow it as the geometry has. Inboxes, and whose they
+    /// are, count from that; peers are ranks of the job as ever. `lanes` has an entry for every rank
     /// up to the node's last, so that a post looks for none but its own.
     ///
     /// # Errors
@@ -85,12 +94,12 @@ impl<'m> Shm<'m> {
     /// lanes; the rest as [`new`](Self::new).
     #[inline(never)]
     pub fn of_node(
-        first: PeerId,
-        identity: Identity,
+        rank: NodeRank,
         inbox: Region<'m>,
         lanes: &'m mut [Lane],
         cost: Cost,
     ) -> Result<Self, Cause> {
+        let NodeRank { first, identity } = rank;
         let inbox = Inbox::open(inbox)?;
         if inbox.identity != identity {
             return Err(Cause::BadRegion);
@@ -171,16 +180,20 @@ fn too_big(len: usize, max: u32) -> Cause {
     Cause::TooBig { len: len as u64, max: u64::from(max) }
 }
 
-/// Delivers up to `most` messages of one lane; returns how many fewer, and what was wrong with the
-/// next.
-#[inline(always)]
-fn drain<S: Sink>(
-    lane: &mut Lane,
+/// What is taken from one lane in one poll.
+#[derive(Clone, Copy)]
+struct Burst {
     from: PeerId,
     block_bytes: u32,
+    /// Messages at most.
     most: u32,
-    sink: &mut S,
-) -> (u32, Option<Malformed>) {
+}
+
+/// Delivers the messages of one lane; returns how many fewer, and what was wrong with the
+/// next.
+#[inline(always)]
+fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<Malformed>) {
+    let Burst { from, block_bytes, most } = burst;
     let mut left = most;
     while left != 0 {
         let (message, block, head) = match lane.incoming.next(block_bytes) {
@@ -358,7 +371,8 @@ impl Transport for Shm<'_> {
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
             self.circle.turn = Circle::after(lane);
             let most = left.min(BURST);
-            let (spared, fault) = drain(lane, PeerId(index), self.block_bytes, most, sink);
+            let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most };
+            let (spared, fault) = drain(lane, burst, sink);
             left -= most - spared;
             if let Some(what) = fault {
                 self.fail(index, what, sink);

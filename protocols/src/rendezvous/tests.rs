@@ -7,15 +7,20 @@ use super::*;
 const SENDING: Handle = Handle { slot: 1, generation: 1 };
 const RECEIVING: Handle = Handle { slot: 2, generation: 3 };
 
-/// Runs both machines against each other until both are done, in pieces of at most `piece` bytes if
-/// given; returns the bytes that moved and the end.
-fn run(
+/// The message that is exchanged, and how.
+#[derive(Clone, Copy)]
+struct Exchanged {
     length: u64,
     room: u64,
     fragment: u32,
     piece: Option<u64>,
     withdraw_after: Option<u32>,
-) -> (u64, Finish) {
+}
+
+/// Runs both machines against each other until both are done, in pieces of at most `piece` bytes if
+/// given; returns the bytes that moved and the end.
+fn run(message: Exchanged) -> (u64, Finish) {
+    let Exchanged { length, room, fragment, piece, withdraw_after } = message;
     let mut sender = Sender::new(length);
     let mut receiver: Option<Receiver> = None;
     for turn in 0..20_000 {
@@ -74,7 +79,8 @@ proptest! {
         fragment in 1u32..700,
         piece in proptest::option::of(1u64..900),
     ) {
-        prop_assert_eq!(run(length, room, fragment, piece, None), (length.min(room), Finish::Complete));
+        let message = Exchanged { length, room, fragment, piece, withdraw_after: None };
+        prop_assert_eq!(run(message), (length.min(room), Finish::Complete));
     }
 }
 
@@ -99,7 +105,8 @@ fn a_receiver_that_declines_between_pieces_lets_the_sender_end() {
 
 #[test]
 fn a_withdrawn_sender_tells_the_receiver() {
-    assert_eq!(run(1000, 1000, 100, None, Some(1)), (0, Finish::Withdrawn));
+    let message = Exchanged { length: 1000, room: 1000, fragment: 100, piece: None, withdraw_after: Some(1) };
+    assert_eq!(run(message), (0, Finish::Withdrawn));
     let mut unannounced = Sender::new(5);
     assert!(!unannounced.withdraw());
     assert_eq!(unannounced.step(9), SenderStep::Done);

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::thread;
 use std::time;
 
-use aldis_drivers::shm::{Cores, Geometry, Lane};
+use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::transport::{Quiesce, Sink, Slot};
 use aldis_hal::{
@@ -145,7 +145,12 @@ impl Pair {
     /// Two endpoints that know each other.
     pub fn endpoints(&mut self) -> [Mate<'_>; 2] {
         let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
-        let mut cores = Cores::new(&mut self.memory, &mut self.lanes, GEOMETRY, Epoch(1), cost).unwrap();
+        let mut cores = Cores::new(
+            &mut self.memory,
+            &mut self.lanes,
+            CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost },
+        )
+        .unwrap();
         let mut ranks = 0..2;
         let mut made = self.homes.each_mut().map(|home| {
             let (me, end) = (ranks.next().unwrap(), cores.next().unwrap().unwrap());

@@ -72,8 +72,21 @@ impl Traffic {
     }
 }
 
+/// A run of many messages over a bad wire.
+#[derive(Clone, Copy)]
+struct Torture {
+    ranks: u32,
+    seed: u64,
+    faults: Faults,
+    /// Messages of each rank to each other.
+    count: u32,
+    /// Events of a poll.
+    budget: u32,
+}
+
 /// Runs it all; the time it took, in virtual nanoseconds.
-fn torture(ranks: u32, seed: u64, faults: Faults, count: u32, budget: u32) -> u64 {
+fn torture(run: Torture) -> u64 {
+    let Torture { ranks, seed, faults, count, budget } = run;
     // Every other history is one of datagrams.
     let plain: fn(u32) -> Framing = |_| Framing::Ethernet;
     let framing = if seed.is_multiple_of(2) { plain } else { |rank| Framing::Udp(Udp::of_rank(rank)) };
@@ -96,14 +109,14 @@ fn many_seeds_of_a_bad_wire() {
     for seed in 0..100 {
         let ranks = 2 + seed as u32 % 4;
         let faults = Faults::all(10 + 20 * (seed % 5), 3_000_000);
-        let ns = torture(ranks, seed, faults, 40, 1 + (seed as u32 * 7) % 40);
+        let ns = torture(Torture { ranks, seed, faults, count: 40, budget: 1 + (seed as u32 * 7) % 40 });
         assert!(ns < 60_000_000_000, "seed {seed} took {ns} ns");
     }
 }
 
 #[test]
 fn a_good_wire_takes_no_longer_than_its_windows() {
-    let ns = torture(3, 1, Faults::NONE, 200, 64);
+    let ns = torture(Torture { ranks: 3, seed: 1, faults: Faults::NONE, count: 200, budget: 64 });
     // 200 messages in windows of 8: 25 round trips and their delayed acknowledgements, and the
     // handshake's.
     assert!(ns < 30 * (2 * super::hub::LATENCY_NS + 100_000), "{ns} ns");
@@ -121,7 +134,8 @@ proptest! {
         budget in 1u32..64,
     ) {
         let faults = Faults { lose, duplicate, corrupt, cut, delay, delay_ns_max };
-        let ns = torture(ranks, seed, faults, count, budget);
-        prop_assert_eq!(ns, torture(ranks, seed, faults, count, budget), "one seed, one history");
+        let run = Torture { ranks, seed, faults, count, budget };
+        let ns = torture(run);
+        prop_assert_eq!(ns, torture(run), "one seed, one history");
     }
 }

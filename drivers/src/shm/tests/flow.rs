@@ -8,7 +8,7 @@ use aldis_hal::transport::{Quiesce, Slot, Transport};
 use aldis_hal::{Again, Cause, Cost, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token};
 
 use super::{Log, SMALL, World, identity, lanes, memory, region};
-use crate::shm::{Geometry, Shm, format};
+use crate::shm::{Geometry, NodeRank, Shm, format};
 
 #[test]
 fn every_length_arrives_whole_by_either_way() {
@@ -283,7 +283,12 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
         let join = |number: u32, short: u32| {
             let inbox = region(inboxes[number as usize]);
             let lanes = lanes(FIRST + peers - short);
-            Shm::of_node(PeerId(FIRST), identity(number), inbox, lanes, Cost::default())
+            Shm::of_node(
+                NodeRank { first: PeerId(FIRST), identity: identity(number) },
+                inbox,
+                lanes,
+                Cost::default(),
+            )
         };
         for (number, inbox) in (0..peers).zip(&inboxes) {
             format(&region(*inbox), geometry, identity(number)).unwrap();
