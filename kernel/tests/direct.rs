@@ -5,9 +5,8 @@ use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank as R, Request, Scope, Tag};
-use proptest::prelude::*;
-
 use aldis_kit::rig::{Clock, Job, Powers, Rank, Shape, Wire, pattern, settle, together};
+use proptest::prelude::*;
 
 const READING: Powers = Powers { reads: Some(300), regions: 8, ..Powers::NONE };
 const WRITING: Powers = Powers { reads: None, writes: Some(300), ..READING };

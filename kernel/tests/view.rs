@@ -6,9 +6,8 @@ use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Error, Hints, Rank as R, Source, Tag, TagMatch};
-use proptest::prelude::*;
-
 use aldis_kit::rig::{Job, Powers, Rank, Shape, pattern};
+use proptest::prelude::*;
 
 const MAPPED: Powers = Powers { reads: Some(300), maps: true, regions: 8, ..Powers::NONE };
 

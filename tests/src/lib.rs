@@ -9,6 +9,8 @@
 //! | [`aliased`] | address space without memory, for messages of any length |
 //! | [`bench`](mod@bench) | how a measured pair of processes is driven batch by batch |
 //! | [`conformance`] | what MPI says of every call, as rank programs for every transport |
+//! | [`jobs`] | jobs of `aldis-run` as tests start them and read their reports |
+//! | [`thread_jobs`] | jobs as threads of one process, with small storages |
 //! | [`draw`] | numbers for programs whose ranks all draw the same ones |
 //! | [`Still`] | a platform for programs in which nothing waits |
 
@@ -16,6 +18,8 @@ pub mod aliased;
 pub mod bench;
 pub mod bytes;
 pub mod conformance;
+pub mod jobs;
+pub mod thread_jobs;
 
 use aldis_hal::{Instant, Platform};
 

@@ -2,10 +2,6 @@
 //! section 7.4.
 #![allow(missing_docs)]
 
-#[path = "collectives/rig.rs"]
-#[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
-mod rig;
-
 use core::iter::Empty;
 use core::time::Duration;
 
@@ -18,7 +14,7 @@ use aldis_kernel::{
 };
 use aldis_sim::workloads::Workload;
 use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
-use rig::{Endpoint, run};
+use aldis_tests::thread_jobs::{self, Endpoint, run};
 
 /// Every rank's process number summed up: the same on all, and only right if all ranks of it and no
 /// others are there.
@@ -190,7 +186,7 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
                 }
             };
             assert_eq!(full.cause, Cause::Full(Resource::Communicators));
-            assert_eq!(made.len(), rig::COMMUNICATORS - 2);
+            assert_eq!(made.len(), thread_jobs::COMMUNICATORS - 2);
             for comm in made.into_iter().rev() {
                 roll_call(endpoint, &comm, &[0, 1, 2, 3]);
                 free(endpoint, comm).unwrap();
@@ -206,8 +202,8 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
                 Err(error) => break error.cause,
             }
         };
-        assert_eq!(made.len(), rig::PIECES / mixed.pieces());
-        let (need, have) = (mixed.pieces() as u32, (rig::PIECES % mixed.pieces()) as u32);
+        assert_eq!(made.len(), thread_jobs::PIECES / mixed.pieces());
+        let (need, have) = (mixed.pieces() as u32, (thread_jobs::PIECES % mixed.pieces()) as u32);
         assert_eq!(full, Cause::TooSmall { what: Resource::GroupPieces, need, have });
         for comm in made {
             free(endpoint, comm).unwrap();

@@ -9,10 +9,7 @@ use aldis_drivers::Loopback;
 use aldis_tests::conformance::launched::{PROGRAMS, Programs};
 use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{cases, media, run};
-
-#[path = "launcher/harness.rs"]
-#[allow(dead_code, reason = "the file is shared with the launcher's tests")]
-mod harness;
+use aldis_tests::jobs::program;
 
 /// Seeds of which each case has one on each medium, in turn: one for each size of storage. The step
 /// "conformance" of `cargo xtask test` runs 300 of each case, and so all of these.
@@ -23,7 +20,7 @@ const WORKERS: usize = 6;
 #[test]
 fn every_case_passes_over_every_medium() {
     let programs =
-        Programs { launcher: harness::program("aldis-run"), rank: env!("CARGO_BIN_EXE_conformance").into() };
+        Programs { launcher: program("aldis-run"), rank: env!("CARGO_BIN_EXE_conformance").into() };
     PROGRAMS.set(programs).unwrap();
     let all = cases::<Loopback<'_>, Host<'_>>();
     let count = all.len();

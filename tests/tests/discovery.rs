@@ -7,10 +7,9 @@ use aldis_drivers::discovery::{Discovery, Entry, Overdue, Setup};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Rank, Tag};
+use aldis_kit::hub::{Faults, Hub, HubNic};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;
-
-use aldis_kit::hub::{Faults, Hub, HubNic};
 
 const MESSAGE_BYTES: usize = 1464;
 const SIZE: u32 = 3;

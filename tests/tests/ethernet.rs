@@ -8,9 +8,8 @@ use aldis_coll::{allreduce, comm, iallreduce, ibarrier, ibcast, reduce};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
-use aldis_protocols::card::ByteOrder;
-
 use aldis_kit::hub::{Faults, Hub, HubNic};
+use aldis_protocols::card::ByteOrder;
 
 /// The longest message of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;

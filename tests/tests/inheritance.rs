@@ -2,17 +2,13 @@
 //! 7.7.2 and 9.3), a thread a rank.
 #![allow(missing_docs)]
 
-#[path = "collectives/rig.rs"]
-#[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
-mod rig;
-
 use core::cell::Cell;
 
 use aldis_coll::barrier;
 use aldis_coll::comm::{Choice, create, create_group, dup, dup_with_hints, free, inter, split};
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Attribute, Comm, Error, Group, Hints, Keyval, Piece, Policy, Rank, Tag};
-use rig::run;
+use aldis_tests::thread_jobs::run;
 
 std::thread_local! {
     /// The number of calls of this rank's policy.

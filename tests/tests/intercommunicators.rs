@@ -2,10 +2,6 @@
 //! section 7.6.
 #![allow(missing_docs)]
 
-#[path = "collectives/rig.rs"]
-#[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
-mod rig;
-
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
@@ -15,7 +11,7 @@ use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::{Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, Source, Tag, TagMatch};
 use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
-use rig::{Endpoint, run};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 const TAG: Tag = Tag(77);
 

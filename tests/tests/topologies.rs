@@ -2,10 +2,6 @@
 //! chapter 8.
 #![allow(missing_docs)]
 
-#[path = "collectives/rig.rs"]
-#[allow(dead_code, unused_imports, reason = "each test file uses the part it needs")]
-mod rig;
-
 use core::time::Duration;
 
 use aldis_coll::barrier;
@@ -14,7 +10,7 @@ use aldis_coll::comm::{
 };
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Tag};
-use rig::{Endpoint, run};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 /// A word to each destination, and one from each source: what it must be is told by the sender's
 /// rank and the position of the edge among those between the two.

@@ -5,10 +5,10 @@ use std::vec::Vec;
 
 use aldis_hal::nic::{RxFrame, TxFrame};
 use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Post, Sink, Token, Transport};
+use aldis_kit::hub::{Faults, Hub, HubNic, mac};
 
 use super::{Discovery, Entry, Setup};
 use crate::ethernet::{Config, Ethernet, EthernetStorage, Framing, Udp};
-use aldis_kit::hub::{Faults, Hub, HubNic, mac};
 
 const JOB: u64 = 7;
 const MTU: usize = 400;

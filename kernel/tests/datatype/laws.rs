@@ -3,9 +3,8 @@
 use aldis_kernel::datatype::{
     Basic, Convertor, Distribution, Form, Order, Signature, Span, Spread, TypeTable,
 };
-use proptest::prelude::*;
-
 use aldis_kit::datatypes::{Recipe, recipes};
+use proptest::prelude::*;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]

@@ -2,9 +2,8 @@
 //! directions.
 
 use aldis_kernel::datatype::{Basic, Convertor, Form, TypeTable, Types};
-use proptest::prelude::*;
-
 use aldis_kit::datatypes::{TypeMap, recipes};
+use proptest::prelude::*;
 
 const FORMS: [Form; 5] = [Form::Native, Form::Swapped, Form::Narrow, Form::NarrowSwapped, Form::External32];
 

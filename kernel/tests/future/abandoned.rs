@@ -6,10 +6,10 @@ use core::task::{Context, Poll, Waker};
 
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Error, Rank, Sleeper, Source, Status, Tag, TagMatch};
+use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 use proptest::prelude::*;
 
 use crate::Ends;
-use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 
 /// The fate of a future after some polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

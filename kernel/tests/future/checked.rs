@@ -8,9 +8,9 @@ use core::task::{Context, Poll, Waker};
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Error, Rank, Sleeper, Status, Tag, Typed};
+use aldis_kit::rig::{Job, REQUESTS, Shape, pattern};
 
 use crate::TURNS;
-use aldis_kit::rig::{Job, REQUESTS, Shape, pattern};
 
 /// Sends `len` bytes with a checksum to a future with room for `room`; if `spoil`, one of the
 /// fragments is damaged.

@@ -3,7 +3,6 @@
 use aldis_kernel::datatype::{Basic, Committed, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch, Typed, TypedMut};
-
 use aldis_kit::rig::{self, Job, Shape, settle, together};
 
 type Table = TypeTable<8, 256>;

@@ -5,7 +5,6 @@ use aldis_kernel::datatype::{Basic, Field, TypeTable};
 use aldis_kernel::hal::Cause;
 use aldis_kernel::protocols::header::HEADER_BYTES;
 use aldis_kernel::{Error, Rank, Status, Tag, Typed, TypedMut};
-
 use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 type Table = TypeTable<8, 256>;

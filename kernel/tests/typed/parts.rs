@@ -5,9 +5,8 @@ use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::Cause;
 use aldis_kernel::protocols::card::{ByteOrder, WordWidth};
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
-use proptest::prelude::*;
-
 use aldis_kit::rig::{self, Job, Shape, settle, together};
+use proptest::prelude::*;
 
 const TAG: Tag = Tag(3);
 

@@ -3,9 +3,8 @@
 use aldis_kernel::datatype::{Basic, Committed, Form, Order, Slice, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
 use aldis_kernel::{Rank, Source, Status, Tag, TagMatch, Typed, TypedMut};
-use core::time::Duration;
-
 use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
+use core::time::Duration;
 
 type Table = TypeTable<8, 256>;
 

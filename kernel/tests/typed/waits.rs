@@ -4,7 +4,6 @@
 use aldis_kernel::datatype::{Basic, Committed, TypeTable};
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Rank, Source, Status, Tag, Typed, TypedMut};
-
 use aldis_kit::rig::{Job, Shape, pattern};
 
 type Table = TypeTable<8, 256>;

@@ -7,7 +7,6 @@ use aldis_kernel::hal::Cause;
 use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::protocols::header::{HEADER_BYTES, Header, Kind};
 use aldis_kernel::{Error, Rank, Status, Tag, Typed, TypedMut};
-
 use aldis_kit::rig::{self, Job, Shape, settle, together};
 
 type Table = TypeTable<8, 256>;

@@ -13,10 +13,6 @@
 #[cfg(target_os = "none")]
 mod board;
 #[cfg(target_os = "none")]
-#[cfg_attr(target_arch = "arm", path = "boot/arm.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "boot/aarch64.rs")]
-#[cfg_attr(any(target_arch = "riscv32", target_arch = "riscv64"), path = "boot/riscv.rs")]
-#[cfg_attr(target_arch = "x86_64", path = "boot/x86_64.rs")]
 mod boot;
 #[cfg(target_os = "none")]
 mod echo;

@@ -12,11 +12,11 @@ use aldis_hal::nic::{Link, Mac, Nic};
 use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
 use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::Composite;
+use aldis_kit::hub::{Faults, Hub, HubNic};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
 use super::threads::{self, EPOCH, endpoint, frames, loopback, rings};
-use aldis_kit::hub::{Faults, Hub, HubNic};
 
 /// The longest message of a frame.
 const MESSAGE_BYTES: usize = 256;

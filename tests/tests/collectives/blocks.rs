@@ -12,8 +12,8 @@ use aldis_coll::{
 };
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Rank};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
-use crate::rig::{Endpoint, run};
 use zerocopy::IntoBytes;
 
 /// Elements of a block.

@@ -9,8 +9,7 @@ use aldis_coll::schedule::Order;
 use aldis_coll::select::algorithms;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
-
-use crate::rig::run;
+use aldis_tests::thread_jobs::run;
 
 /// `x -> a x + b`, one after the other: the right one first. Modulo 2^8 less the token, so that
 /// what is given arrives.

@@ -4,9 +4,9 @@ use aldis_coll::hierarchy::{algorithm, ranks_per_node};
 use aldis_coll::{Options, op::Sum, wait_all};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Error, Rank};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 use crate::oracle::{Affine, Compose, fold, inputs};
-use crate::rig::{Endpoint, run};
 
 fn on_nodes(operation: Operation, node: u32) -> Options {
     Options { node, ..Options::using(algorithm(operation).unwrap()) }

@@ -12,10 +12,10 @@ use aldis_coll::schedule::Candidate;
 use aldis_coll::{Options, allreduce, op::Sum, wait_all};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank, Tag};
+use aldis_tests::thread_jobs::{Endpoint, run};
 use zerocopy::IntoBytes;
 
 use crate::oracle::{Affine, Compose, fold, inputs};
-use crate::rig::{Endpoint, run};
 
 /// A number that was in memory before.
 const OLD: u32 = u32::MAX;

@@ -10,10 +10,10 @@ use aldis_coll::schedule::least_scratch;
 use aldis_coll::select::algorithms;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
+use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
 
 use crate::direct::Direct;
 use crate::oracle::{Affine, Compose, fold, inputs};
-use crate::rig::{Endpoint, run, run_with_requests};
 
 fn segments_of(segment: usize, options: Options) -> Options {
     Options { segment: NonZeroUsize::new(segment), ..options }

@@ -11,7 +11,6 @@ mod lanes;
 mod neighbors;
 mod oracle;
 mod persistent;
-mod rig;
 mod rules;
 mod scattered;
 mod shared;
@@ -31,10 +30,10 @@ use aldis_coll::select::algorithms;
 use aldis_coll::{Options, allreduce, barrier, bcast, exscan, iallreduce, ibcast, scan, wait_all, wait_for};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
+use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
 use direct::Direct;
 use oracle::{Affine, Call, Compose, Data, fold, inputs, noise};
 use proptest::prelude::*;
-use rig::{Endpoint, run, run_with_requests};
 
 fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
     let counts = prop_oneof![4 => 0..40usize, 1 => 40..2000usize];

@@ -9,9 +9,8 @@ use aldis_coll::{
 };
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Error, Rank};
+use aldis_tests::thread_jobs::{Endpoint, run};
 use zerocopy::IntoBytes;
-
-use crate::rig::{Endpoint, run};
 
 /// A number that was in memory before.
 const OLD: u32 = u32::MAX;

@@ -8,9 +8,8 @@ use aldis_coll::select::algorithms;
 use aldis_coll::{Collective, Options};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Comm, Error, Rank};
+use aldis_tests::thread_jobs::Scope;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
-
-use crate::rig::Scope;
 
 /// Composition of affine maps x -> a x + b: associative, does not commute.
 #[derive(Clone, Copy, PartialEq, Debug, FromBytes, IntoBytes, Immutable)]

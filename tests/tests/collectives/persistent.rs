@@ -8,11 +8,11 @@ use aldis_coll::op::Sum;
 use aldis_coll::{Collective, Options, allreduce, barrier, start_all, wait_all};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank, Tag};
+use aldis_tests::thread_jobs::{Endpoint, Scope, run, run_with_requests};
 use proptest::prelude::*;
 
 use crate::calls;
 use crate::oracle::Data;
-use crate::rig::{Endpoint, Scope, run, run_with_requests};
 
 /// Starts of each collective.
 const STARTS: u64 = 3;

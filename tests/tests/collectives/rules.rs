@@ -12,9 +12,8 @@ use aldis_coll::select::{Call, Choice, algorithms};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank};
+use aldis_tests::thread_jobs::{Endpoint, run};
 use proptest::prelude::*;
-
-use super::rig::{Endpoint, run};
 
 const fn by(operation: Operation, algorithm: Algorithm) -> Rule {
     Rule { operation: Some(operation), choice: Choice::Named(algorithm), ..Rule::AUTO }

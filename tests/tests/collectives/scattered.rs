@@ -13,10 +13,10 @@ use aldis_coll::{
 };
 use aldis_kernel::Comm;
 use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 use crate::blocks::layout;
 use crate::oracle::{Affine, Compose, Sample, fold, inputs};
-use crate::rig::{Endpoint, run};
 
 const SIZES: [u32; 7] = [1, 2, 3, 4, 6, 7, 9];
 

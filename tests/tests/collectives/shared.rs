@@ -16,10 +16,10 @@ use aldis_coll::{
 use aldis_kernel::hal::lines::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Rank, Tag};
+use aldis_tests::thread_jobs::{Endpoint, run};
 use proptest::prelude::*;
 
 use super::oracle::{Affine, Compose, fold, inputs, noise};
-use super::rig::run;
 
 /// Control slots of a set.
 const LINES: usize = 8;
@@ -44,7 +44,7 @@ proptest! {
     }
 }
 
-fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64) {
+fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64) {
     let world = endpoint.world();
     let mut comms = vec![world];
     for _ in 0..3 {
@@ -92,13 +92,7 @@ fn program(endpoint: &mut super::rig::Endpoint<'_, '_>, size: u32, steps: &[Step
 
 /// A call on blocks of unlike lengths, up to `most` elements, or a scan: in control slots, by
 /// messages, or both.
-fn portions(
-    endpoint: &mut super::rig::Endpoint<'_, '_>,
-    on: &Comm,
-    what: u8,
-    seed: u64,
-    (most, root): (usize, u32),
-) {
+fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (most, root): (usize, u32)) {
     let (rank, members) = (on.rank().0, on.size());
     let len = |from: u32, to: u32| noise(seed, from, to as usize) as usize % (most + 1);
     let block = |from: u32, to: u32| inputs::<u64>(seed ^ u64::from(to), from, len(from, to));

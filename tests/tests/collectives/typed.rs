@@ -12,8 +12,8 @@ use aldis_kernel::datatype::{Basic, Committed, Datatype, TypeTable, Types};
 use aldis_kernel::hal::{Cause, Operation};
 use proptest::prelude::*;
 
-use crate::rig::{Endpoint, run, run_with_requests};
 use aldis_kit::datatypes::{Recipe, TypeMap, recipes};
+use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
 
 type Table = TypeTable<48, 8000>;
 

@@ -9,8 +9,7 @@ use aldis_coll::{
 };
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{COLLECTIVES_MAX, Comm, Error, Rank};
-
-use super::rig::{Endpoint, run};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 /// A call that a rank makes: the operation, its root, and elements.
 type Made = (Operation, u32, usize);

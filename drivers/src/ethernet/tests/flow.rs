@@ -4,10 +4,10 @@ use std::vec;
 
 use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Features};
+use aldis_kit::hub::{DESCRIPTORS, LATENCY_NS};
 
 use super::super::MTU_OVERHEAD_BYTES;
 use super::*;
-use aldis_kit::hub::{DESCRIPTORS, LATENCY_NS};
 
 #[test]
 fn the_first_post_connects_and_messages_follow_in_order() {

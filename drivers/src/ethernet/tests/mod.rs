@@ -5,9 +5,9 @@ use std::vec::Vec;
 
 use aldis_hal::transport::{Sink, Slot, Transport};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
+use aldis_kit::hub::{self, Hub, HubNic, mac};
 
 use super::{Config, Ethernet, EthernetStorage, Framing, Udp};
-use aldis_kit::hub::{self, Hub, HubNic, mac};
 
 mod flow;
 mod hostile;

@@ -16,11 +16,8 @@ use aldis_drivers::virtio::Slots;
 
 use super::{Machine, Pci};
 
-#[path = "cortex_m/cmsdk.rs"]
 mod cmsdk;
-#[path = "cortex_m/log.rs"]
 mod log;
-#[path = "cortex_m/semihosting.rs"]
 mod semihosting;
 
 use cmsdk::Uart;

@@ -7,11 +7,23 @@ use aldis_drivers::virtio::Slots;
 use aldis_hal::Platform;
 use embedded_io::{Read, ReadReady, WriteReady};
 
-#[cfg_attr(target_arch = "x86_64", path = "x86_64.rs")]
-#[cfg_attr(target_arch = "aarch64", path = "aarch64.rs")]
-#[cfg_attr(target_arch = "riscv64", path = "riscv64.rs")]
-#[cfg_attr(target_arch = "arm", path = "cortex_m.rs")]
-mod board;
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
+#[cfg(target_arch = "arm")]
+mod cortex_m;
+#[cfg(target_arch = "riscv64")]
+mod riscv64;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
+
+#[cfg(target_arch = "aarch64")]
+use self::aarch64 as board;
+#[cfg(target_arch = "arm")]
+use self::cortex_m as board;
+#[cfg(target_arch = "riscv64")]
+use self::riscv64 as board;
+#[cfg(target_arch = "x86_64")]
+use self::x86_64 as board;
 
 /// A board, once its boot code has made a stack and cleared `.bss`: it hands itself to
 /// [`rank::main`](crate::rank::main).

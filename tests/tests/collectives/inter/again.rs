@@ -3,10 +3,10 @@
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, Options, inter, op::Sum, wait_all};
 use aldis_kernel::Error;
+use aldis_tests::thread_jobs::Scope;
 use zerocopy::IntoBytes;
 
 use super::{OLD, Root, block, in_halves, layout, memory};
-use crate::rig::Scope;
 
 const STARTS: u32 = 3;
 

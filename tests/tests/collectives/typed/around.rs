@@ -7,10 +7,10 @@ use aldis_coll::{Options, barrier, ineighbor_alltoallw_typed, inter, neighbor_al
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Error, Rank};
+use aldis_tests::thread_jobs::run;
 
 use super::{attach, commit};
 use crate::inter::Sides;
-use crate::rig::run;
 
 /// The rim of a field goes into its neighbours' halos: columns and rows, on a torus and with open
 /// borders.

@@ -8,9 +8,9 @@ use aldis_coll::{Options, alltoallw_typed};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank};
+use aldis_tests::thread_jobs::{Endpoint, run};
 
 use super::{attach, commit};
-use crate::rig::{Endpoint, run};
 
 fn refused(
     endpoint: &mut Endpoint<'_, '_>,

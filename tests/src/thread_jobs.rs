@@ -1,30 +1,31 @@
-//! Jobs as threads of this process, with storages of these tests' own.
+//! Jobs as threads of this process, with small storages.
 
+use crate::conformance::storage::Store;
+use crate::conformance::threads::{Host, Job, ThreadEndpoint, Threads, run_in};
 use aldis_drivers::shm::Geometry;
 use aldis_kernel::storage_type;
-use aldis_tests::conformance::storage::Store;
-use aldis_tests::conformance::threads::{Host, Job, ThreadEndpoint, Threads, run_in};
 
 /// An endpoint of the job.
-pub(crate) type Endpoint<'m, 'w> = ThreadEndpoint<'m, 'w>;
+pub type Endpoint<'m, 'w> = ThreadEndpoint<'m, 'w>;
 /// A scope of it.
-pub(crate) type Scope<'scope, 'env, 's, 'w> = aldis_kernel::Scope<'scope, 'env, 's, Threads<'s>, Host<'w>>;
+pub type Scope<'scope, 'env, 's, 'w> = aldis_kernel::Scope<'scope, 'env, 's, Threads<'s>, Host<'w>>;
 
 /// Ranks that the storage has room for.
 const PEERS: usize = 9;
-/// Communicators, world and self included, and pieces of groups in them.
-pub(crate) const COMMUNICATORS: usize = 10;
-pub(crate) const PIECES: usize = 9;
+/// Communicators that a rank has room for, world and self included.
+pub const COMMUNICATORS: usize = 10;
+/// Pieces of groups in communicators.
+pub const PIECES: usize = 9;
 
 type Sized<const REQUESTS: usize> = storage_type!(PEERS, REQUESTS, COMMUNICATORS, 8, 2, 256, 0, 16, PIECES);
 
 /// Runs `body` on every rank of a job of `size` and gives their results.
-pub(crate) fn run<R: Send>(size: u32, body: impl Fn(&mut Endpoint<'_, '_>) -> R + Sync) -> Vec<R> {
+pub fn run<R: Send>(size: u32, body: impl Fn(&mut Endpoint<'_, '_>) -> R + Sync) -> Vec<R> {
     run_with_requests::<64, R>(size, body)
 }
 
 /// Like [`run`], but with `REQUESTS` request slots a rank.
-pub(crate) fn run_with_requests<const REQUESTS: usize, R: Send>(
+pub fn run_with_requests<const REQUESTS: usize, R: Send>(
     size: u32,
     body: impl Fn(&mut Endpoint<'_, '_>) -> R + Sync,
 ) -> Vec<R> {
