@@ -40,21 +40,16 @@ pub mod vector;
 
 pub use aldis_hal as hal;
 pub use aldis_protocols as protocols;
-pub use api::attributes::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use api::credits::{Account, Credits};
-pub use api::deadlines::Within;
 pub use api::endpoint::{Config, Endpoint};
 pub use api::explain::Explanation;
 pub use api::future::{Futures, Sleeper};
-pub use api::hints::Hints;
 pub use api::lines::{Lines, Withheld};
 pub use api::locked::{Shared, SharedWithin};
 pub use api::matched::Matched;
 pub use api::pending::{Pending, Standing};
-pub use api::policy::Policy;
+pub use api::poll_rounds::Within;
 pub use api::scope::{Request, Scope};
-#[cfg(not(feature = "compact"))]
-pub use api::tuning::Tuning;
 pub use api::typed::{OfScope, Typed, TypedMut};
 pub use api::view::{Elements, View};
 pub use api::{future, locked};
@@ -67,8 +62,10 @@ pub use memory::{sizing, storage};
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Planted, plant};
 pub use rank::{Rank, Source, Status, Tag, TagMatch};
+pub use tables::attribute::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use tables::blocks::Message;
-pub use tables::comm::{
-    COLLECTIVES_MAX, CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED,
-};
+pub use tables::comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED};
+pub use tables::comms::{COLLECTIVES_MAX, Tuning};
 pub use tables::group::{Comparison, Group, Piece, RankRange};
+pub use tables::hints::Hints;
+pub use tables::policy::Policy;

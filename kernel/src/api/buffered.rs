@@ -2,7 +2,7 @@
 //!
 //! Buffered sends (MPI 4.1 section 3.6): a send in standard mode of a copy, which lies in memory
 //! that the user has attached, for as long as it takes: to the endpoint, or to a communicator for
-//! what is sent on that alone. Where there is [room] is kept in the requests themselves, so that
+//! what is sent on that alone. Where there is room is kept in the requests themselves, so that
 //! messages cost their bytes and nothing else (MPI_BSEND_OVERHEAD is zero).
 //!
 //! ```
@@ -23,20 +23,15 @@
 use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::{BUDGET, Call};
-use crate::api::deadlines::Within;
-use crate::api::endpoint::Endpoint;
+use crate::api::call::Call;
+use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
 use crate::memory::buffer::{Buffer, Loan};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
-use crate::tables::list::Ring;
-use crate::tables::request::InScope;
-
-mod room;
-
-pub(crate) use room::Buffered;
+use crate::tables::list::{InScope, Ring};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators

@@ -3,18 +3,14 @@
 
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
-use crate::api::endpoint::Endpoint;
-use crate::engine::fast_path::ARE_THERE;
-use crate::engine::state::{Engine, Started};
+use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::engine::state::{ARE_THERE, Engine, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
-use crate::tables::list::List;
-use crate::tables::request::{InScope, Key};
-
-/// Events that one poll of a blocking call handles at most.
-pub(crate) const BUDGET: u32 = 64;
+use crate::tables::list::{InScope, List};
+use crate::tables::request::Key;
 
 /// The subject of a call.
 #[derive(Clone, Copy)]

@@ -3,14 +3,14 @@
 
 use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
-use crate::api::call::BUDGET;
+use crate::api::endpoint::BUDGET;
 use crate::api::poll_rounds::Turns;
 use crate::api::scope::{Request, Scope, Stage};
 use crate::engine::state::Engine;
 use crate::error::{Error, Failed};
 use crate::rank::{Mode, Status, WILD};
-use crate::tables::list::List;
-use crate::tables::request::{self, InScope, State};
+use crate::tables::list::{InScope, List};
+use crate::tables::request::{self, State};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result if the request is over, without polling.

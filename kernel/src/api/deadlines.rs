@@ -6,15 +6,14 @@
 use aldis_hal::{Activity, Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
 use aldis_protocols::header::Label;
 use core::ptr::NonNull;
+use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::Call;
-use crate::api::endpoint::Endpoint;
-use crate::api::poll_rounds::{LOOKS_A_POLL, POLLS_PER_TICK, Turns};
-use crate::api::scope::Scope;
-use crate::engine::fast_path::Awaited;
-use crate::engine::state::{Engine, Started};
-use crate::error::{Error, Failed, Failure};
+use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
+use crate::api::poll_rounds::{LOOKS_A_POLL, Turns, Within};
+use crate::engine::state::{Awaited, Engine, Started};
+use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
@@ -23,13 +22,6 @@ use crate::tables::request::State;
 /// The budget of a poll that looks for one message: one event for arrivals, one for what is to be
 /// sent.
 const LOOK: u32 = 2;
-
-/// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
-pub struct Within<'e, 's, T, P> {
-    pub(crate) endpoint: &'e mut Endpoint<'s, T, P>,
-    pub(crate) start: Option<Instant>,
-    pub(crate) deadline: Instant,
-}
 
 /// Lets go of requests when it drops, however that comes about.
 pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
@@ -360,29 +352,79 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         result(sending)?;
         result(receiving)
     }
+}
 
-    /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
-    ///
-    /// # Errors
-    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
-    /// request that it did not wait for.
-    pub fn scope<'env, R>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        self.enter(body)
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// The blocking calls with a deadline: each must be done before `limit` from now, or it fails
+    /// with [`Cause::TimedOut`] and says who is missing.
+    pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
+        self.engine.now = self.platform.now();
+        let (start, deadline) = (self.engine.now, self.engine.now.after(limit));
+        Within { endpoint: self, start: Some(start), deadline }
     }
 
-    /// See [`Endpoint::enter`].
+    /// Blocking calls without a deadline.
+    #[inline]
+    pub(crate) fn forever(&mut self) -> Within<'_, 's, T, P> {
+        Within { endpoint: self, start: None, deadline: Instant::NEVER }
+    }
+
+    /// Sends `data` to rank `to` (MPI_Send, standard mode): returns once `data` may be reused.
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
-    /// request that it did not wait for.
-    pub fn enter<'env, R, E: Failure>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        Scope::run(self.endpoint, self.start, self.deadline, body)
+    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
+    /// cannot be sent to.
+    #[cfg_attr(not(feature = "compact"), inline(always))]
+    #[cfg_attr(feature = "compact", inline(never))]
+    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+    {
+        self.forever().send(comm, data, to, tag)
+    }
+
+    /// Receives a message into `buffer` (MPI_Recv).
+    ///
+    /// # Errors
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why no message can come.
+    #[cfg_attr(not(feature = "compact"), inline)]
+    #[cfg_attr(feature = "compact", inline(never))]
+    pub fn recv<E>(
+        &mut self,
+        comm: &Comm,
+        buffer: &mut [E],
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        self.forever().recv(comm, buffer, from, tag)
+    }
+
+    /// Sends and receives at a time, so that ranks that exchange do not wait for each other
+    /// (MPI_Sendrecv). Returns the status of the receive.
+    ///
+    /// # Errors
+    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
+    /// stale communicator, a full request table, or why a peer cannot be reached.
+    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
+    pub fn sendrecv<E, F>(
+        &mut self,
+        comm: &Comm,
+        data: &[E],
+        to: Rank,
+        tag: Tag,
+        buffer: &mut [F],
+        from: impl Into<Source>,
+        from_tag: impl Into<TagMatch>,
+    ) -> Result<Status, Error>
+    where
+        E: IntoBytes + Immutable,
+        F: FromBytes + IntoBytes,
+    {
+        self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
     }
 }
 

@@ -9,27 +9,29 @@ use aldis_hal::{
 };
 use aldis_protocols::header::Kind;
 use aldis_protocols::{Card, Control, LENDS, Thresholds};
-use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::buffered::Buffered;
-use crate::api::call::BUDGET;
-use crate::api::deadlines::Within;
-use crate::api::poll_rounds::POLLS_PER_TICK;
-use crate::api::scope::Scope;
 use crate::counters::{Counters, count};
-use crate::engine::fast_path::Awaited;
+use crate::engine::direct::lends;
 use crate::engine::matching::Matcher;
-use crate::engine::send_queue::post;
-use crate::engine::state::Engine;
-use crate::error::{Error, Failure};
+use crate::engine::state::{Awaited, Buffered, Engine};
+use crate::engine::wire::post;
+use crate::error::Error;
 use crate::memory::storage::Memory;
-use crate::rank::{Rank, Source, Status, Tag, TagMatch, WILD};
-use crate::tables::blocks::{Blocks, Message};
-use crate::tables::comm::{Comm, Comms, ITSELF, WORLD};
+use crate::rank::WILD;
+use crate::tables::blocks::Blocks;
+use crate::tables::comm::{Comm, ITSELF, WORLD};
+use crate::tables::comms::Comms;
 use crate::tables::fifo::Fifo;
 use crate::tables::list::List;
 use crate::tables::pool::Pool;
 use crate::tables::request::Key;
+
+/// Events that one poll of a blocking call handles at most.
+pub(crate) const BUDGET: u32 = 64;
+
+/// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and
+/// it is looked at after each. A deadline is seen this much late at most.
+pub(crate) const POLLS_PER_TICK: u32 = 64;
 
 /// The identity of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,9 +115,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 #[cfg(not(feature = "compact"))]
                 mixed: false,
                 #[cfg(not(feature = "compact"))]
-                is_tuned: false,
-                #[cfg(not(feature = "compact"))]
-                tuning: None,
+                tuning: crate::engine::state::TuningState::default(),
                 #[cfg(not(feature = "compact"))]
                 oldest: None,
                 lingering: false,
@@ -208,116 +208,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             }
         }
         arrived + sent
-    }
-
-    /// The blocking calls with a deadline: each must be done before `limit` from now, or it fails
-    /// with [`Cause::TimedOut`] and says who is missing.
-    pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
-        self.engine.now = self.platform.now();
-        let (start, deadline) = (self.engine.now, self.engine.now.after(limit));
-        Within { endpoint: self, start: Some(start), deadline }
-    }
-
-    /// Blocking calls without a deadline.
-    #[inline]
-    pub(crate) fn forever(&mut self) -> Within<'_, 's, T, P> {
-        Within { endpoint: self, start: None, deadline: Instant::NEVER }
-    }
-
-    /// Sends `data` to rank `to` (MPI_Send, standard mode): returns once `data` may be reused.
-    ///
-    /// # Errors
-    /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
-    /// cannot be sent to.
-    #[cfg_attr(not(feature = "compact"), inline(always))]
-    #[cfg_attr(feature = "compact", inline(never))]
-    pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
-    where
-        E: IntoBytes + Immutable,
-    {
-        self.forever().send(comm, data, to, tag)
-    }
-
-    /// Receives a message into `buffer` (MPI_Recv).
-    ///
-    /// # Errors
-    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
-    /// stale communicator, a full request table, or why no message can come.
-    #[cfg_attr(not(feature = "compact"), inline)]
-    #[cfg_attr(feature = "compact", inline(never))]
-    pub fn recv<E>(
-        &mut self,
-        comm: &Comm,
-        buffer: &mut [E],
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Status, Error>
-    where
-        E: FromBytes + IntoBytes,
-    {
-        self.forever().recv(comm, buffer, from, tag)
-    }
-
-    /// Sends and receives at a time, so that ranks that exchange do not wait for each other
-    /// (MPI_Sendrecv). Returns the status of the receive.
-    ///
-    /// # Errors
-    /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
-    /// stale communicator, a full request table, or why a peer cannot be reached.
-    #[expect(clippy::too_many_arguments, reason = "the arguments of MPI_Sendrecv")]
-    pub fn sendrecv<E, F>(
-        &mut self,
-        comm: &Comm,
-        data: &[E],
-        to: Rank,
-        tag: Tag,
-        buffer: &mut [F],
-        from: impl Into<Source>,
-        from_tag: impl Into<TagMatch>,
-    ) -> Result<Status, Error>
-    where
-        E: IntoBytes + Immutable,
-        F: FromBytes + IntoBytes,
-    {
-        self.forever().sendrecv(comm, data, to, tag, buffer, from, from_tag)
-    }
-
-    /// Receives a message of at most a block into a block of the storage, and hands that over: the
-    /// user needs no buffer, and a message that has arrived already is not copied again.
-    ///
-    /// # Errors
-    /// [`Cause::Full`] while all pooled blocks are held, [`Cause::Truncated`] for a message longer
-    /// than a block; the rest as [`recv`](Self::recv).
-    pub fn recv_pooled(
-        &mut self,
-        comm: &Comm,
-        from: impl Into<Source>,
-        tag: impl Into<TagMatch>,
-    ) -> Result<Message<'s>, Error> {
-        self.forever().recv_pooled(comm, from, tag)
-    }
-
-    /// Runs `body` with a scope for nonblocking sends and receives: see [`Scope`].
-    ///
-    /// # Errors
-    /// What `body` returns, or the first failure of a request that it did not wait for.
-    pub fn scope<'env, R>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
-    ) -> Result<R, Error> {
-        self.enter(body)
-    }
-
-    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
-    /// be the [marker](crate::Failed) of a failure.
-    ///
-    /// # Errors
-    /// The failure that `body` returns, or the first one of a request that it did not wait for.
-    pub fn enter<'env, R, E: Failure>(
-        &'env mut self,
-        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
-    ) -> Result<R, E> {
-        Scope::run(self, None, Instant::NEVER, body)
     }
 
     /// The error of what has [`Failed`](crate::Failed) last.
@@ -440,5 +330,15 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let Some(row) = self.engine.peers.get(peer.index()) else { return true };
         let header = self.engine.header(row, Kind::Control, Key::NONE, 0, body.len() as u64);
         !matches!(post(&mut self.transport, peer, &header.emit(), body), Post::Again(_))
+    }
+
+    /// Lets go of the memory of the request behind `handle`, whatever it is doing: see
+    /// [`Engine::abandon`].
+    #[inline]
+    pub(crate) fn abandon(&mut self, handle: Handle) {
+        if lends::<T>() {
+            self.engine.take_back(&mut self.transport, handle);
+        }
+        self.engine.abandon(handle);
     }
 }

@@ -85,8 +85,7 @@ use core::task::{Context, Poll, Waker};
 use aldis_hal::{Activity, Cause, Handle, Instant, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::BUDGET;
-use crate::api::endpoint::Endpoint;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::poll_rounds::{NOTE_AFTER, Noted};
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Tag, TagMatch};

@@ -25,30 +25,15 @@
 //! ```
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
-use bitflags::bitflags;
 
 use crate::api::endpoint::Endpoint;
+use crate::engine::rules::RULES;
 use crate::engine::state::Engine;
 use crate::error::Error;
 use crate::rank::WILD;
-use crate::tables::comm::{Comm, Comms};
+use crate::tables::comm::Comm;
+use crate::tables::hints::Hints;
 use crate::tables::request::Key;
-
-bitflags! {
-    /// The promises of this process about a communicator; none by default. See
-    /// `Endpoint::set_hints`.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-    pub struct Hints: u8 {
-        /// No receive or probe will name any source (`mpi_assert_no_any_source`).
-        const NO_ANY_SOURCE = 1 << 0;
-        /// No receive or probe will name any tag (`mpi_assert_no_any_tag`).
-        const NO_ANY_TAG = 1 << 1;
-        /// Every message received will be as long as its buffer (`mpi_assert_exact_length`).
-        const EXACT_LENGTH = 1 << 2;
-        /// Messages sent may be matched in any order (`mpi_assert_allow_overtaking`).
-        const ALLOW_OVERTAKING = 1 << 3;
-    }
-}
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Replaces what is promised of a communicator (MPI_Comm_set_info). Receives that are posted
@@ -76,34 +61,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 fn about(comm: &Comm) -> impl Fn(Cause) -> Error {
     let context = comm.context();
     move |cause| Error::about(Operation::Group, cause, WILD, context, WILD)
-}
-
-/// The rules that hints change, reached through the engine only once some communicator has been
-/// given any: a program without them does not hold the code.
-pub(crate) struct Rules {
-    /// Returns what is promised against a receive that leaves its source or tag open.
-    against: fn(&Comms<'_>, &Key) -> Hints,
-    /// Returns true if a message in this context must be as long as its buffer.
-    must_fit: fn(&Comms<'_>, u32) -> bool,
-    /// Returns true if a message in this context may be sent before others to the same peer that
-    /// wait already.
-    may_overtake: fn(&Comms<'_>, u32) -> bool,
-}
-
-static RULES: Rules = Rules {
-    against: |comms, key| {
-        let source = if key.source == WILD { Hints::NO_ANY_SOURCE } else { Hints::empty() };
-        let tag = if key.tag == WILD { Hints::NO_ANY_TAG } else { Hints::empty() };
-        promised(comms, key.context) & (source | tag)
-    },
-    must_fit: |comms, context| promised(comms, context).contains(Hints::EXACT_LENGTH),
-    may_overtake: |comms, context| promised(comms, context).contains(Hints::ALLOW_OVERTAKING),
-};
-
-/// Returns what was promised of the messages of a context; nothing of those of collectives.
-fn promised(comms: &Comms<'_>, context: u32) -> Hints {
-    let settings = comms.settings(context).filter(|_| !Comm::is_collective(context));
-    settings.map_or(Hints::empty(), |settings| settings.hints)
 }
 
 impl Engine<'_> {

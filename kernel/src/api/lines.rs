@@ -18,7 +18,8 @@ use crate::api::scope::{Scope, part};
 use crate::error::Error;
 use crate::memory::buffer::Loan;
 use crate::rank::Rank;
-use crate::tables::comm::{Comm, Comms, Lining, Row};
+use crate::tables::comm::Comm;
+use crate::tables::comms::{Comms, Lining, Row};
 use crate::tables::group::Piece;
 
 /// The reason why this rank cannot write a line or a chunk.

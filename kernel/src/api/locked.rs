@@ -28,8 +28,7 @@ use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::BUDGET;
-use crate::api::endpoint::Endpoint;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::future::{Begun, Operate, Probe, Receive, Send};
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};

@@ -31,8 +31,8 @@ use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::rendezvous::Announcement;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::api::scope::{Request, Scope};
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};

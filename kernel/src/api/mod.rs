@@ -5,6 +5,7 @@
 pub(crate) mod attributes;
 pub(crate) mod buffered;
 pub(crate) mod call;
+pub(crate) mod communicators;
 pub(crate) mod completion;
 pub(crate) mod credits;
 pub(crate) mod deadlines;

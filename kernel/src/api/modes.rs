@@ -5,8 +5,8 @@
 use aldis_hal::{Platform, Transport};
 use zerocopy::{Immutable, IntoBytes};
 
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::api::scope::{Request, Scope};
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Status, Tag};

@@ -52,22 +52,21 @@ use aldis_protocols::header::{GRANT_STARTED, Kind, about_both};
 use aldis_protocols::partitioned::{GrantDue, PARTITIONS_MAX, PartReceiver, PartSender, PartStep, check};
 use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
 
-use crate::api::call::{BUDGET, Call};
+use crate::api::call::Call;
+use crate::api::endpoint::BUDGET;
 use crate::api::persistent::NOBODY;
 use crate::api::scope::{Request, Scope, Stage, part};
-use crate::api::typed::Piece;
 use crate::counters::count;
-use crate::engine::send_queue::{Turn, Wire};
 use crate::engine::state::Engine;
+use crate::engine::wire::{Turn, Wire};
 use crate::error::Error;
 use crate::memory::buffer::{Buffer, Loan};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::{Comm, PARTITIONED};
+use crate::tables::elements::Piece;
 use crate::tables::request::{self, Key, Machine, State};
 
 mod tools;
-
-pub(crate) use tools::Channels;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions`

@@ -6,7 +6,8 @@ use core::ops::Range;
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 
-use crate::api::call::{BUDGET, Call};
+use crate::api::call::Call;
+use crate::api::endpoint::BUDGET;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::engine::state::Engine;
 use crate::error::{Error, Failed};

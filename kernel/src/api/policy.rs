@@ -27,36 +27,14 @@
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::Control;
 
-use crate::api::call::BUDGET;
-use crate::api::endpoint::Endpoint;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::error::{Error, Failed};
 use crate::rank::WILD;
 use crate::tables::comm::Comm;
+use crate::tables::policy::Policy;
 
 /// Polls for each peer that takes no notice of an abort at once.
 const TRIES: u32 = 64;
-
-/// The step that an error leads to before it is returned. See `Endpoint::set_error_policy`.
-#[derive(Clone, Copy, Debug, Default)]
-#[repr(u8)]
-pub enum Policy {
-    /// Do nothing (MPI_ERRORS_RETURN).
-    #[default]
-    Return,
-    /// This is called with the communicator and the error. It has no endpoint, so it cannot
-    /// re-enter.
-    Callback(fn(&Comm, &Error)),
-    /// The processes of the communicator are aborted with this code (MPI_ERRORS_ABORT).
-    Abort {
-        /// The code, as for `Endpoint::abort_comm`.
-        code: i32,
-    },
-    /// The whole job is aborted with this code (MPI_ERRORS_ARE_FATAL).
-    Fatal {
-        /// The code, as for `Endpoint::abort`.
-        code: i32,
-    },
-}
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Says what an error on a communicator leads to on this rank (MPI_Comm_set_errhandler).

@@ -3,16 +3,11 @@
 
 use core::mem;
 
-use aldis_hal::{Activity, Platform, Transport};
+use aldis_hal::{Activity, Instant, Platform, Transport};
 
-use crate::api::call::BUDGET;
-use crate::api::deadlines::Within;
-use crate::api::endpoint::Endpoint;
+use crate::api::endpoint::{BUDGET, Endpoint, POLLS_PER_TICK};
 use crate::engine::state::Engine;
 
-/// Polls between two looks at the clock, while there is much to do; so many idle ones in a row, and
-/// it is looked at after each. A deadline is seen this much late at most.
-pub(crate) const POLLS_PER_TICK: u32 = 64;
 /// Idle polls after which the platform gets a note of what this rank waits for: long enough to stay
 /// off the fast path.
 pub(crate) const NOTE_AFTER: u32 = 128;
@@ -20,6 +15,13 @@ pub(crate) const NOTE_AFTER: u32 = 128;
 /// Looks for a poll of the endpoint, in a wait for what one rank sends or what several write into
 /// memory: messages of others wait for less than a microsecond, and a look costs next to nothing.
 pub(crate) const LOOKS_A_POLL: u32 = 16;
+
+/// An endpoint's blocking calls under a deadline. Made by [`Endpoint::within`].
+pub struct Within<'e, 's, T, P> {
+    pub(crate) endpoint: &'e mut Endpoint<'s, T, P>,
+    pub(crate) start: Option<Instant>,
+    pub(crate) deadline: Instant,
+}
 
 /// The polls of a blocking call so far, and the peer that the platform has a note of.
 #[derive(Default)]

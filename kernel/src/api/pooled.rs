@@ -4,7 +4,9 @@
 use aldis_hal::{Cause, Handle, Operation, Platform, Resource, Transport};
 
 use crate::api::call::Call;
-use crate::api::deadlines::{Guard, Within};
+use crate::api::deadlines::Guard;
+use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
 use crate::memory::buffer::Buffer;
@@ -69,6 +71,23 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
         let waited = waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns));
         self.told(waited)
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Receives a message of at most a block into a block of the storage, and hands that over: the
+    /// user needs no buffer, and a message that has arrived already is not copied again.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] while all pooled blocks are held, [`Cause::Truncated`] for a message longer
+    /// than a block; the rest as [`recv`](Self::recv).
+    pub fn recv_pooled(
+        &mut self,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Message<'s>, Error> {
+        self.forever().recv_pooled(comm, from, tag)
     }
 }
 

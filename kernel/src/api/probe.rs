@@ -3,9 +3,9 @@
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 
-use crate::api::call::{BUDGET, Call};
-use crate::api::deadlines::Within;
-use crate::api::endpoint::Endpoint;
+use crate::api::call::Call;
+use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::api::poll_rounds::Within;
 use crate::engine::matching::Envelope;
 use crate::engine::state::{Engine, status};
 use crate::error::Error;

@@ -62,17 +62,16 @@ use aldis_hal::{Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::Call;
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
-use crate::engine::fast_path::ARE_THERE;
-use crate::engine::state::{Engine, Started};
+use crate::api::poll_rounds::Within;
+use crate::engine::state::{ARE_THERE, Engine, Started};
 use crate::error::{Error, Failed, Failure};
 use crate::memory::buffer::{self, Buffer, Loan, Sample};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
-use crate::tables::list::List;
-use crate::tables::request::{InScope, Requests};
+use crate::tables::list::{InScope, List};
+use crate::tables::request::Requests;
 
 /// A nonblocking send or receive of one scope. After its result has been taken it is *null*: waits
 /// skip it (MPI_REQUEST_NULL). Dropping it is fine: the scope's end takes care of it.
@@ -569,6 +568,57 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     #[inline]
     pub fn poll(&mut self, budget: u32) -> u32 {
         self.within.endpoint.poll(budget)
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Runs `body` with a scope for nonblocking sends and receives: see [`Scope`].
+    ///
+    /// # Errors
+    /// What `body` returns, or the first failure of a request that it did not wait for.
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
+    /// be the [marker](crate::Failed) of a failure.
+    ///
+    /// # Errors
+    /// The failure that `body` returns, or the first one of a request that it did not wait for.
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Scope::run(self, None, Instant::NEVER, body)
+    }
+}
+
+impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+    /// See [`Endpoint::scope`]: every wait in it, and its end, is under the deadline.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
+    pub fn scope<'env, R>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,
+    ) -> Result<R, Error> {
+        self.enter(body)
+    }
+
+    /// See [`Endpoint::enter`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a
+    /// request that it did not wait for.
+    pub fn enter<'env, R, E: Failure>(
+        &'env mut self,
+        body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
+    ) -> Result<R, E> {
+        Scope::run(self.endpoint, self.start, self.deadline, body)
     }
 }
 

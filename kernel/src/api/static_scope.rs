@@ -7,8 +7,8 @@
 
 use aldis_hal::{Instant, Platform, Transport};
 
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::api::scope::Scope;
 
 impl<'s, T: Transport, P: Platform> Scope<'static, 'static, 's, T, P> {

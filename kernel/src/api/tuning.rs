@@ -1,23 +1,19 @@
 //! The tuning of layers above this one: kept here for them, of all communicators and of some, and
 //! not looked into. `aldis_coll::rules` says what there is. Not in a `compact` build.
 
-use core::any::Any;
-
 use aldis_hal::{Cause, Operation, Platform, Transport};
 
 use crate::api::endpoint::Endpoint;
 use crate::api::scope::Scope;
+use crate::engine::state::TuningState;
 use crate::error::Error;
 use crate::tables::comm::Comm;
-
-/// A value of a layer above, known by its type: [`downcast_ref`](Any).
-pub type Tuning = &'static (dyn Any + Send + Sync);
+use crate::tables::comms::Tuning;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Replaces what holds for every communicator.
     pub fn set_tuning(&mut self, tuning: Option<Tuning>) {
-        self.engine.tuning = tuning;
-        self.engine.is_tuned = true;
+        self.engine.tuning = TuningState { is_set: true, on_all: tuning };
     }
 
     /// Replaces what holds for a communicator, and takes precedence over what holds for all.
@@ -28,7 +24,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub fn set_comm_tuning(&mut self, comm: &Comm, tuning: Option<Tuning>) -> Result<(), Error> {
         let settings = self.engine.comms.settings_mut(comm);
         settings.map_err(|cause: Cause| Error::new(Operation::Group, cause).on(comm))?.tuning = tuning;
-        self.engine.is_tuned = true;
+        self.engine.tuning.is_set = true;
         Ok(())
     }
 
@@ -36,13 +32,13 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// was ever set.
     #[inline]
     pub fn tuning(&self, comm: &Comm) -> [Option<Tuning>; 2] {
-        if self.engine.is_tuned { self.look_up(comm) } else { [None; 2] }
+        if self.engine.tuning.is_set { self.look_up(comm) } else { [None; 2] }
     }
 
     #[cold]
     fn look_up(&self, comm: &Comm) -> [Option<Tuning>; 2] {
         let own = self.engine.comms.settings(comm.context()).and_then(|settings| settings.tuning);
-        [own, self.engine.tuning]
+        [own, self.engine.tuning.on_all]
     }
 }
 

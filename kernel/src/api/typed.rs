@@ -70,24 +70,15 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::datatype::Committed;
 #[cfg(doc)]
 use crate::datatype::Types;
-use crate::memory::buffer::{Buffer, Loan, Sample};
+use crate::memory::buffer::{Loan, Sample};
 use crate::rank::Mode;
+use crate::tables::elements::{Elements, ElementsMut, Place};
 
 #[cfg_attr(feature = "compact", path = "typed/no_short_way.rs")]
 mod at_once;
 mod calls;
-mod layout;
 mod local;
 mod parts;
-mod receiving;
-mod sending;
-mod tools;
-
-pub(crate) use at_once::Plain;
-pub(crate) use layout::Layout;
-pub(crate) use receiving::Piece;
-pub(crate) use sending::Fragment;
-pub(crate) use tools::Conversion;
 
 /// Memory that calls of the scope take: borrowed for it, or lent to it. Blocking calls take what is
 /// borrowed, and not what is on loan: they may be of another endpoint, whose calls know nothing of
@@ -169,37 +160,6 @@ pub struct Typed<'m, M = &'m [u8]> {
 pub struct TypedMut<'m, M = &'m mut [u8]> {
     room: ElementsMut,
     memory: PhantomData<(&'m mut [u8], M)>,
-}
-
-/// The engine's knowledge of typed data. Who takes it answers for the memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Elements {
-    memory: Buffer,
-    place: Place,
-    mode: Mode,
-    checked: bool,
-}
-
-/// The engine's knowledge of room for typed data. Who takes it answers for the memory.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ElementsMut {
-    memory: Buffer,
-    place: Place,
-}
-
-/// The elements of a memory that are meant.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    /// Displacement zero of the first element, from the start of the memory.
-    origin: isize,
-    count: u64,
-    datatype: Committed,
-}
-
-impl Place {
-    fn new(count: u64, datatype: impl Into<Committed>) -> Self {
-        Self { origin: 0, count, datatype: datatype.into() }
-    }
 }
 
 impl<'m> Typed<'m, &'m [u8]> {

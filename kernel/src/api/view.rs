@@ -22,10 +22,9 @@ use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::header::MemoryKey;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::BUDGET;
-use crate::api::deadlines::{Guard, Within};
-use crate::api::endpoint::Endpoint;
-use crate::api::poll_rounds::Turns;
+use crate::api::deadlines::Guard;
+use crate::api::endpoint::{BUDGET, Endpoint};
+use crate::api::poll_rounds::{Turns, Within};
 use crate::engine::direct::lends;
 use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};

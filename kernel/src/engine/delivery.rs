@@ -9,11 +9,11 @@ use aldis_protocols::header::{Body, Header, Kind, Label};
 use aldis_protocols::rendezvous::Announcement;
 use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
-use crate::api::typed::Piece;
 use crate::counters::count;
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::tables::comm::{is_freed, is_tag};
+use crate::tables::elements::Piece;
 use crate::tables::request::Key;
 
 impl Sink for Engine<'_> {
@@ -198,7 +198,7 @@ impl Engine<'_> {
         if in_block && payload.len() > self.room.block_bytes as usize {
             return Err(Malformed::Length);
         }
-        let key = key(header);
+        let key = Key::of(header);
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
@@ -220,7 +220,7 @@ impl Engine<'_> {
         header: &Header,
         announcement: &Announcement,
     ) -> Result<(), Malformed> {
-        let key = key(header);
+        let key = Key::of(header);
         let matched = self.admit(from, header, &key, false)?;
         let Some(index) = matched else {
             return self.keep(from, key, header.length, Keep::Token(*announcement), &Label::NONE);
@@ -299,12 +299,6 @@ impl Engine<'_> {
         }
         Ok(())
     }
-}
-
-/// Returns the key that a message is matched by.
-#[inline]
-pub(crate) const fn key(header: &Header) -> Key {
-    Key { context: header.context, source: header.source, tag: header.tag }
 }
 
 /// The part of an unexpected message that is kept.

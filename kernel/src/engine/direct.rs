@@ -10,36 +10,23 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::memory::{Access, Gather};
 use aldis_hal::transport::Remote;
-use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Platform, Post, Refusal, RegionId, Token, Transport};
+use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Post, Refusal, RegionId, Token, Transport};
 use aldis_protocols::LENDS;
 use aldis_protocols::header::{
     DATA_HEADER_BYTES, DataHead, Header, KEY_BYTES, Kind, Label, MemoryKey, clear_to_send, exposed,
 };
 use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
 
-use crate::api::endpoint::Endpoint;
 use crate::counters::count;
-use crate::engine::send_queue::{Injected, Turn, post};
 use crate::engine::state::Engine;
+use crate::engine::wire::{Injected, Turn, post};
 use crate::memory::buffer::Buffer;
 use crate::rank::Mode;
-use crate::tables::list::List;
+use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
-use crate::tables::request::{Key, Machine, NO_REGION, Queue, State};
+use crate::tables::request::{Key, Machine, NO_REGION, State};
 
 mod write;
-
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Lets go of the memory of the request behind `handle`, whatever it is doing: see
-    /// [`Engine::abandon`].
-    #[inline]
-    pub(crate) fn abandon(&mut self, handle: Handle) {
-        if lends::<T>() {
-            self.engine.take_back(&mut self.transport, handle);
-        }
-        self.engine.abandon(handle);
-    }
-}
 
 /// Returns true if there is code for memory in the transport's hands.
 pub(crate) const fn lends<T: Transport>() -> bool {
@@ -69,7 +56,7 @@ impl Engine<'_> {
     }
 
     /// Takes the memory of one request back, now.
-    fn take_back<T: Transport>(&mut self, transport: &mut T, handle: Handle) {
+    pub(crate) fn take_back<T: Transport>(&mut self, transport: &mut T, handle: Handle) {
         let Some(request) = self.requests.get(handle) else { return };
         if request.region == NO_REGION {
             return;

@@ -8,40 +8,15 @@ use aldis_hal::{Handle, PeerId, Post, Slot, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
-use crate::api::typed::Plain;
 use crate::counters::count;
-use crate::engine::delivery::key;
 use crate::engine::matching::{Envelope, Payload};
-use crate::engine::state::{Engine, Target, status};
+use crate::engine::state::{ARE_THERE, Awaited, Engine, Target, status};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Rank, Status, Tag, WILD};
 use crate::tables::comm::{Comm, PARTITIONED};
-use crate::tables::list::List;
-use crate::tables::request::{InScope, Key, State};
-
-/// True if there are fast paths. Without them every message passes the general functions, which do
-/// the same in more steps and take 2 KB less of an image.
-pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
-
-/// The armed receive: the one blocking receive that waits, as long as nothing but its message has
-/// come: it stands in no list and has no slot. Whatever else comes, or is to be sent, posts it
-/// first, so that nothing but this file need know of it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Awaited {
-    Nobody,
-    /// The receive waits for the message with this key, which `peer` sends.
-    Waits {
-        key: Key,
-        peer: PeerId,
-        buffer: Buffer,
-        /// The elements that are to be there, if it is a typed receive.
-        elements: Option<Plain>,
-    },
-    /// A message of so many bytes has come for it.
-    Here(u64),
-    /// The receive has been posted like any other.
-    Posted(Handle),
-}
+use crate::tables::elements::Plain;
+use crate::tables::list::{InScope, List};
+use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
     /// Sends an eager message at once, if nothing stands in its way: the way of most messages,
@@ -205,7 +180,7 @@ impl Engine<'_> {
         }
         if let Awaited::Waits { key: wanted, peer: source, buffer, .. } = &self.awaited {
             let misfit = payload.len() != buffer.len() && self.rules.is_some();
-            let foreign = *source != from || *wanted != key(&header);
+            let foreign = *source != from || *wanted != Key::of(&header);
             if foreign || misfit || !buffer.write_all(payload) {
                 return false;
             }
@@ -214,7 +189,7 @@ impl Engine<'_> {
             // The receive was posted for this source of this communicator, which is this peer if it
             // is the receive's: so the message's context, source and tag are what they may be, but
             // for tags that only announcements have.
-            let Some((front, request)) = self.matcher.front(&mut self.requests, &key(&header)) else {
+            let Some((front, request)) = self.matcher.front(&mut self.requests, &Key::of(&header)) else {
                 return false;
             };
             let misfit = payload.len() != request.buffer.len() && self.rules.is_some();

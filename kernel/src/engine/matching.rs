@@ -19,9 +19,9 @@ use aldis_protocols::rendezvous::Announcement;
 use crate::planted::{self, Planted};
 use crate::rank::WILD;
 use crate::tables::blocks::Block;
-use crate::tables::list::{Joined, Links, List, Nodes};
+use crate::tables::list::{Joined, Links, List, Nodes, Queue};
 use crate::tables::pool::{Entry, Pool};
-use crate::tables::request::{Key, Queue, Request, Requests, State};
+use crate::tables::request::{Key, Request, Requests, State};
 
 /// The place of an unexpected message's payload. Its number is a word, so that what follows is
 /// aligned and is copied in words.

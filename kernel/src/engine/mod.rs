@@ -1,6 +1,7 @@
 //! The engine: the state of an endpoint without its transport and platform, and what sends,
 //! delivers and matches messages on it.
 
+pub(crate) mod buffered;
 pub(crate) mod delivery;
 pub(crate) mod direct;
 pub(crate) mod fast_path;
@@ -9,5 +10,9 @@ pub(crate) mod matching;
 pub(crate) mod overflow;
 pub(crate) mod reception;
 pub(crate) mod rendezvous;
+pub(crate) mod rules;
 pub(crate) mod send_queue;
+pub(crate) mod stale;
 pub(crate) mod state;
+pub(crate) mod typed;
+pub(crate) mod wire;

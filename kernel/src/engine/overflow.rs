@@ -9,15 +9,14 @@ use aldis_protocols::overflow::{Next, Posted, Seek};
 use aldis_protocols::rendezvous::Announcement;
 
 use crate::counters::count;
-use crate::engine::fast_path::ARE_THERE;
-use crate::engine::send_queue::Turn;
-use crate::engine::state::{Engine, status};
+use crate::engine::state::{ARE_THERE, Engine, PostedSlot, status};
+use crate::engine::wire::Turn;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Status, WILD};
 use crate::tables::comm::{is_freed, is_tag};
-use crate::tables::list::List;
+use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
-use crate::tables::request::{Key, Machine, Queue, Request, State};
+use crate::tables::request::{Key, Machine, Request, State};
 
 #[cfg(not(feature = "compact"))]
 mod walk;
@@ -26,18 +25,11 @@ mod walk;
 /// messages comes back for it in one or a few.
 const HOLD_POLLS: u64 = 256;
 
-/// A place in the order of posting, and the slot of the request that was given it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PostedSlot {
-    pub(crate) slot: u32,
-    pub(crate) order: u32,
-}
-
 const fn waits(request: &Request) -> bool {
     matches!(request.state, State::Posted | State::Probing)
 }
 
-/// Whether `id` may be asked about a request.
+/// Returns true if `id` may be asked about a request.
 #[inline(always)]
 fn may_be_asked(request: &Request, id: PeerId, next: Next) -> bool {
     waits(request)
@@ -176,7 +168,7 @@ impl Engine<'_> {
         takes
     }
 
-    /// What a probe finds of the messages held back: it goes on from call to call until a receive
+    /// Returns what a probe finds of the messages held back: it goes on from call to call until a receive
     /// is posted or another probe made, since its answer may be old then.
     pub(crate) fn probe_held_back(
         &mut self,
@@ -193,7 +185,7 @@ impl Engine<'_> {
         }
     }
 
-    /// Where the probe stands that goes on, if it has this pattern and no peer of its was lost.
+    /// Returns where the probe stands that goes on, if it has this pattern and no peer of its was lost.
     pub(crate) fn probe_for(&mut self, pattern: &Key) -> Option<State> {
         let probe = self.requests.get(self.probing)?;
         (probe.key == *pattern && probe.cause.is_none()).then_some(probe.state)
@@ -333,7 +325,7 @@ impl Engine<'_> {
         self.complete(index, Some(Cause::Cancelled));
     }
 
-    /// Whether the send in slot `index` has been offered and may still be taken.
+    /// Returns true if the send in slot `index` has been offered and may still be taken.
     pub(crate) fn is_offered(&self, peer: PeerId, handle: Handle) -> bool {
         self.peers
             .get(peer.index())

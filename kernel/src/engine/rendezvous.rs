@@ -10,12 +10,12 @@ use aldis_protocols::LENDS;
 use aldis_protocols::header::{Finish, Kind, Label, clear_to_send, finish};
 use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, WriterStep};
 
-use crate::api::typed::{Fragment, Piece};
 use crate::counters::count;
-use crate::engine::send_queue::{Turn, Wire, pack};
 use crate::engine::state::Engine;
+use crate::engine::wire::{Turn, Wire, pack};
 use crate::planted;
 use crate::rank::Mode;
+use crate::tables::elements::{Fragment, Piece};
 use crate::tables::request::{Key, Machine, State};
 
 /// Arriving messages.

@@ -5,30 +5,37 @@
 //! [`send_queue`](crate::engine::send_queue) sends; here is what both share: requests from start
 //! to end.
 
+use core::ops::Range;
+
+use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, Handle, Instant, PeerId, Resource};
 use aldis_protocols::LENDS;
 use aldis_protocols::card::Room;
-use aldis_protocols::header::{Header, Kind};
+use aldis_protocols::header::{Header, Kind, Label};
 use aldis_protocols::rendezvous::{Announcement, Reader, Receiver};
 
-use crate::api::attributes::Attribute;
-use crate::api::buffered::Buffered;
-use crate::api::hints::Rules;
-use crate::api::partitioned::Channels;
-use crate::api::typed::Conversion;
 use crate::counters::Counters;
-use crate::engine::fast_path::Awaited;
+use crate::datatype::Types;
 use crate::engine::matching::Matcher;
+use crate::engine::rules::Rules;
+use crate::engine::wire::{Injected, Turn, Wire};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::tables::attribute::Attribute;
 use crate::tables::blocks::Blocks;
-use crate::tables::comm::{Comm, Comms};
+use crate::tables::comm::Comm;
+use crate::tables::comms::Comms;
+use crate::tables::elements::{Fragment, Piece, Plain};
 use crate::tables::fifo::Fifo;
-use crate::tables::list::List;
+use crate::tables::list::{InScope, List, Queue, Ring};
 use crate::tables::peer::{Peer, Presence};
-use crate::tables::request::{InScope, Key, Machine, NO_REGION, Queue, Requests, State};
+use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
+
+/// True if there are fast paths. Without them every message passes the general functions, which do
+/// the same in more steps and take 2 KB less of an image.
+pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
 
 /// An endpoint without its transport and platform. In this order for the reason given at
 /// [`Request`](crate::tables::request::Request).
@@ -43,9 +50,6 @@ pub(crate) struct Engine<'s> {
     /// True if some peer has the other byte order.
     #[cfg(not(feature = "compact"))]
     pub(crate) mixed: bool,
-    /// True if something was set for the layers above.
-    #[cfg(not(feature = "compact"))]
-    pub(crate) is_tuned: bool,
     /// True if a receive of any source waits on such a communicator for what this process has sent
     /// to itself.
     pub(crate) lingering: bool,
@@ -59,9 +63,9 @@ pub(crate) struct Engine<'s> {
     pub(crate) marked: Fifo<'s>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
-    /// The tuning of the layers above on all communicators.
+    /// The tuning of the layers above.
     #[cfg(not(feature = "compact"))]
-    pub(crate) tuning: Option<crate::api::tuning::Tuning>,
+    pub(crate) tuning: TuningState,
     /// The rules that hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
     /// The functions that work with channels, once one has been set up.
@@ -94,9 +98,176 @@ pub(crate) struct Engine<'s> {
     pub(crate) counters: Counters,
     /// No receive or probe waits that was posted before this place, where one waited.
     #[cfg(not(feature = "compact"))]
-    pub(crate) oldest: Option<crate::engine::overflow::PostedSlot>,
+    pub(crate) oldest: Option<PostedSlot>,
     /// The buffered sends that are under way.
     pub(crate) buffered: Buffered<'s>,
+}
+
+/// The armed receive: the one blocking receive that waits, as long as nothing but its message has
+/// come: it stands in no list and has no slot. Whatever else comes, or is to be sent, posts it
+/// first, so that nothing but the fast paths need know of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Awaited {
+    Nobody,
+    /// The receive waits for the message with this key, which `peer` sends.
+    Waits {
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        /// The elements that are to be there, if it is a typed receive.
+        elements: Option<Plain>,
+    },
+    /// A message of so many bytes has come for it.
+    Here(u64),
+    /// The receive has been posted like any other.
+    Posted(Handle),
+}
+
+/// A place in the order of posting, and the slot of the request that was given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PostedSlot {
+    pub(crate) slot: u32,
+    pub(crate) order: u32,
+}
+
+/// Messages in attached memory. All-zero is none.
+#[derive(Debug)]
+pub(crate) struct Buffered<'s> {
+    /// The messages in the endpoint's memory.
+    pub(crate) messages: Ring<InScope>,
+    /// The number of messages in any memory.
+    pub(crate) count: u32,
+    /// Takes out a message that is over, once there has been one: what sends none does not link it.
+    pub(crate) release: Option<fn(&mut Engine<'s>, u32)>,
+}
+
+impl Buffered<'_> {
+    pub(crate) const NONE: Self = Self { messages: Ring::EMPTY, count: 0, release: None };
+}
+
+/// The tuning of the layers above on all communicators.
+#[cfg(not(feature = "compact"))]
+#[derive(Debug, Default)]
+pub(crate) struct TuningState {
+    /// True if something was set, here or for a communicator.
+    pub(crate) is_set: bool,
+    pub(crate) on_all: Option<crate::tables::comms::Tuning>,
+}
+
+/// A table of datatypes, and the functions that work with it.
+/// [`attach_types`](crate::Endpoint::attach_types) installs both, and the engine calls these
+/// through the table alone: so firmware that never attaches types does not link the convertor, the
+/// checksum or anything else that is for typed messages.
+pub(crate) struct Conversion<'s> {
+    pub(crate) types: Types<'s>,
+    pub(crate) tools: &'static dyn Tools,
+}
+
+/// The functions by which the engine works with types.
+pub(crate) trait Tools: Sync {
+    /// Sends like [`Engine::inject`], but the typed send in slot `own`.
+    fn inject(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        own: Handle,
+    ) -> Result<Injected, Cause>;
+
+    /// Sends a fragment of the typed send in slot `index`.
+    fn send_fragment(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment: Fragment,
+    ) -> Turn;
+
+    /// Returns the label in the finish of the send in slot `index`.
+    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
+
+    /// A whole message with a label has arrived.
+    fn take_labelled(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        header: &Header,
+        label: &Label,
+        payload: &[u8],
+    ) -> Result<(), Malformed>;
+
+    /// Bytes that the receive in slot `index` has room for, of a message of its peer.
+    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64;
+
+    /// Puts a piece of a message where the types of the receive in slot `index` say.
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+
+    /// A receive for elements in one piece, which is to be posted.
+    fn request(
+        &self,
+        engine: &mut Engine<'_>,
+        key: Key,
+        peer: PeerId,
+        buffer: Buffer,
+        elements: Plain,
+    ) -> Result<Handle, Cause>;
+
+    /// Returns true if the partitioned request in slot `index` uses a part of the user's memory.
+    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
+
+    /// The checksum of bytes.
+    fn checksum(&self, bytes: &[u8]) -> u32;
+
+    /// The receive in slot `index` has all it can take of a message of `length` bytes with that
+    /// label.
+    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
+}
+
+/// The functions by which the engine works with channels. The first that is set up installs the
+/// functions, and the engine calls them through this table alone: so firmware without partitioned
+/// messages does not link them.
+pub(crate) trait Channels: Sync {
+    /// See [`Engine::bind`].
+    fn bind(&self, engine: &mut Engine<'_>, index: u32, sender: Handle, length: u64) -> bool;
+
+    /// See [`Engine::take_grant`].
+    fn take_grant(
+        &self,
+        engine: &mut Engine<'_>,
+        from: PeerId,
+        channel: (Handle, Handle),
+        cut: (u32, u64),
+        started: bool,
+    ) -> Result<(), Malformed>;
+
+    /// See [`Engine::take_refusal`].
+    fn take_refusal(&self, engine: &mut Engine<'_>, from: PeerId, sender: Handle, receiver: Handle);
+
+    /// See [`Engine::take_part`].
+    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) -> Result<(), Malformed>;
+
+    /// See [`Engine::step_channel`].
+    fn step(
+        &self,
+        engine: &mut Engine<'_>,
+        wire: &mut dyn Wire,
+        id: PeerId,
+        index: u32,
+        fragment_max: u32,
+    ) -> Turn;
+
+    /// Returns true if a channel has something to send.
+    fn has_more(&self, request: &Request) -> bool;
+
+    /// See [`Engine::sent_part`].
+    fn sent(&self, engine: &mut Engine<'_>, index: u32, len: u32);
+
+    /// See [`Request::uses_part`].
+    fn uses(&self, request: &Request, bytes: Range<u64>, to_be_written: bool) -> bool;
+
+    /// See [`Engine::abandon_channel`].
+    fn abandon(&self, engine: &mut Engine<'_>, handle: Handle);
 }
 
 /// The other side of a send, worked out and checked.

@@ -52,7 +52,7 @@ use aldis_protocols::card::Room;
 
 use crate::engine::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::memory::sizing::Sizing;
-use crate::tables::comm::Row;
+use crate::tables::comms::Row;
 use crate::tables::group::Piece;
 use crate::tables::list::Link;
 use crate::tables::peer::Peer;

@@ -17,35 +17,24 @@
 //! its local group is that of a communicator of its own, the *companion*, which is what the local
 //! ranks agree on anything by. So it takes two slots of the table.
 
-mod calls;
-mod numbers;
-mod settings;
-mod stale;
-mod table;
-mod turns;
-
 use core::fmt;
-
-pub use calls::{CONTEXT_WORDS, ContextOffer, Members};
-pub use numbers::COLLECTIVES_MAX;
-pub(crate) use table::{Comms, Lining, Row};
 
 use crate::rank::{Rank, WILD};
 
-const PLANE: u32 = 1 << 31;
+pub(crate) const PLANE: u32 = 1 << 31;
 /// On the plane of collectives, whose tags have 31 bits as those of users have: what tags of
 /// partitioned messages have more.
 pub(crate) const PARTITIONED: u32 = 1 << 31;
-const SLOT_BITS: u32 = 16;
+pub(super) const SLOT_BITS: u32 = 16;
 /// The last generation of a slot; the first comes after it.
 pub const GENERATION_MAX: u32 = (PLANE >> SLOT_BITS) - 1;
 
-const fn context(slot: u32, generation: u32) -> u32 {
+pub(super) const fn context(slot: u32, generation: u32) -> u32 {
     generation << SLOT_BITS | slot
 }
 
 /// The slot of a context, on either plane.
-const fn slot(context: u32) -> u32 {
+pub(super) const fn slot(context: u32) -> u32 {
     context & ((1 << SLOT_BITS) - 1)
 }
 
@@ -96,11 +85,11 @@ impl fmt::Display for ContextName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Comm {
-    context: u32,
-    rank: u32,
-    size: u32,
+    pub(super) context: u32,
+    pub(super) rank: u32,
+    pub(super) size: u32,
     /// Ranks of the remote group; none in a communicator of one group.
-    remote: u32,
+    pub(super) remote: u32,
 }
 
 impl Comm {
@@ -155,6 +144,38 @@ impl Comm {
     pub const fn collective(&self) -> Self {
         Self { context: self.context | PLANE, ..*self }
     }
+}
+
+/// Words of a [`ContextOffer`]: 256 slots at a time.
+pub const CONTEXT_WORDS: usize = 4;
+
+/// Slots of the communicator table that are free here: what the members of a communicator-to-be
+/// agree on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct ContextOffer {
+    /// A bit for each slot from the one that was asked for on; set if it is free.
+    pub free: [u64; CONTEXT_WORDS],
+    /// There are slots behind these.
+    pub more: bool,
+}
+
+/// The members of a communicator that is to be made.
+#[derive(Clone, Debug)]
+pub enum Members<I> {
+    /// The ranks that are addressed in another communicator, in the same order.
+    Of(Comm),
+    /// The first so many ranks of another communicator, in the same order.
+    First(Comm, u32),
+    /// The ranks of both groups of an intercommunicator.
+    Both {
+        /// The intercommunicator.
+        inter: Comm,
+        /// The ranks of its remote group come first.
+        remote_first: bool,
+    },
+    /// A list of processes, which are distinct.
+    These(I),
 }
 
 #[cfg(test)]

@@ -200,6 +200,13 @@ impl<L> Ring<L> {
     }
 }
 
+/// Lists of requests by their links in the queue of a peer, a bin or the engine.
+#[derive(Debug)]
+pub(crate) struct Queue;
+/// Lists of requests by their links in a scope, or in memory for buffered sends.
+#[derive(Debug)]
+pub(crate) struct InScope;
+
 #[cfg(test)]
 mod tests {
     use std::collections::VecDeque;

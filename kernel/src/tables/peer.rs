@@ -9,8 +9,8 @@ use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::select::Direct;
 use aldis_protocols::{Card, Thresholds};
 
-use crate::tables::list::List;
-use crate::tables::request::{Key, Queue};
+use crate::tables::list::{List, Queue};
+use crate::tables::request::Key;
 
 /// The state of a peer: whether it can be talked to. With a number of its own, so that `Unknown` is
 /// zero and not a value that no cause has.

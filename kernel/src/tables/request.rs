@@ -1,19 +1,21 @@
 //! Requests: what is being sent or received, kept in a slot of the storage until its owner has
 //! taken the result.
 
+use core::ops::Range;
+
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, RegionId};
 use aldis_protocols::LENDS;
+use aldis_protocols::header::Header;
 use aldis_protocols::partitioned::{PartReceiver, PartSender};
 use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender, Writer};
 
-use crate::api::partitioned::Channels;
-use crate::api::typed::Layout;
 use crate::datatype::Held;
 use crate::error::{Error, Failed};
 use crate::memory::buffer::{Buffer, overlap};
 use crate::rank::{Mode, Rank, Status, Tag, WILD};
 use crate::tables::blocks::Block;
-use crate::tables::list::{Links, Nodes};
+use crate::tables::elements::Layout;
+use crate::tables::list::{InScope, Links, Nodes, Queue};
 use crate::tables::pool::{Entry, Pool};
 
 /// The key by which messages and receives are matched. In a receive, source and tag may be
@@ -28,6 +30,12 @@ pub(crate) struct Key {
 impl Key {
     /// The key of messages that are not matched.
     pub(crate) const NONE: Self = Self { context: 0, source: 0, tag: 0 };
+
+    /// Returns the key that a message is matched by.
+    #[inline]
+    pub(crate) const fn of(header: &Header) -> Self {
+        Self { context: header.context, source: header.source, tag: header.tag }
+    }
 
     /// Returns true if the receive pattern `self` takes a message with the exact key `message`.
     #[inline]
@@ -233,8 +241,14 @@ impl Request {
     }
 
     /// Returns true if a part of the user's memory is not the user's now: to write, or, unless it
-    /// is `to_be_written`, to read.
-    pub(crate) fn uses(&self, part: Buffer, to_be_written: bool, channels: Option<&dyn Channels>) -> bool {
+    /// is `to_be_written`, to read. Of a partitioned request `of_channel` says so, which is given
+    /// the bytes of it that the part has.
+    pub(crate) fn uses(
+        &self,
+        part: Buffer,
+        to_be_written: bool,
+        of_channel: impl FnOnce(&Self, Range<u64>) -> bool,
+    ) -> bool {
         let all = self.memory();
         if !overlap(all, part) || self.is_idle() || self.state == State::Complete {
             return false;
@@ -242,9 +256,7 @@ impl Request {
         let start = part.address().saturating_sub(all.address()) as u64;
         let end = (part.address() + part.len()).saturating_sub(all.address()).min(all.len()) as u64;
         match &self.machine {
-            Machine::PartSend(_) | Machine::PartRecv(_) => {
-                channels.is_some_and(|channels| channels.uses(self, start..end, to_be_written))
-            }
+            Machine::PartSend(_) | Machine::PartRecv(_) => of_channel(self, start..end),
             _ => to_be_written || self.operation == Operation::Recv,
         }
     }
@@ -359,13 +371,6 @@ impl Progress {
         }
     }
 }
-
-/// Lists by `queue`.
-#[derive(Debug)]
-pub(crate) struct Queue;
-/// Lists by `scope`.
-#[derive(Debug)]
-pub(crate) struct InScope;
 
 /// The request table.
 pub(crate) type Requests<'s> = Pool<'s, Request>;

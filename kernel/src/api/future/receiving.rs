@@ -11,8 +11,8 @@ use aldis_protocols::rendezvous::ReceiverStep;
 
 use super::Futures;
 use super::ticket::{Begun, Operate, Ticket};
-use crate::api::call::{BUDGET, Call};
-use crate::api::endpoint::Endpoint;
+use crate::api::call::Call;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
 use crate::memory::buffer::Buffer;

@@ -10,10 +10,9 @@ use aldis_protocols::rendezvous::SenderStep;
 
 use super::Futures;
 use super::ticket::{Begun, Operate, Ticket};
-use crate::api::call::BUDGET;
-use crate::api::endpoint::Endpoint;
-use crate::engine::send_queue::Turn;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
+use crate::engine::wire::Turn;
 use crate::error::Error;
 use crate::memory::buffer::{Buffer, Sample};
 use crate::rank::{Mode, Rank, Status, Tag};

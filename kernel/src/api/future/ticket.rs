@@ -8,8 +8,7 @@ use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use aldis_protocols::rendezvous::{ReceiverStep, SenderStep};
 
 use super::{Core, Futures, Sleeper};
-use crate::api::call::BUDGET;
-use crate::api::endpoint::Endpoint;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::Engine;
 use crate::error::Error;
 use crate::rank::{Status, WILD};

@@ -6,56 +6,10 @@ use core::ops::Range;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Handle, PeerId};
 
-use crate::api::typed::Piece;
-use crate::engine::send_queue::{Turn, Wire};
-use crate::engine::state::Engine;
+use crate::engine::state::{Channels, Engine};
+use crate::engine::wire::{Turn, Wire};
+use crate::tables::elements::Piece;
 use crate::tables::request::Request;
-
-/// The functions by which the engine works with channels. The first that is set up installs the
-/// functions, and the engine calls them through this table alone: so firmware without partitioned
-/// messages does not link them.
-pub(crate) trait Channels: Sync {
-    /// See [`Engine::bind`].
-    fn bind(&self, engine: &mut Engine<'_>, index: u32, sender: Handle, length: u64) -> bool;
-
-    /// See [`Engine::take_grant`].
-    fn take_grant(
-        &self,
-        engine: &mut Engine<'_>,
-        from: PeerId,
-        channel: (Handle, Handle),
-        cut: (u32, u64),
-        started: bool,
-    ) -> Result<(), Malformed>;
-
-    /// See [`Engine::take_refusal`].
-    fn take_refusal(&self, engine: &mut Engine<'_>, from: PeerId, sender: Handle, receiver: Handle);
-
-    /// See [`Engine::take_part`].
-    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) -> Result<(), Malformed>;
-
-    /// See [`Engine::step_channel`].
-    fn step(
-        &self,
-        engine: &mut Engine<'_>,
-        wire: &mut dyn Wire,
-        id: PeerId,
-        index: u32,
-        fragment_max: u32,
-    ) -> Turn;
-
-    /// Returns true if a channel has something to send.
-    fn has_more(&self, request: &Request) -> bool;
-
-    /// See [`Engine::sent_part`].
-    fn sent(&self, engine: &mut Engine<'_>, index: u32, len: u32);
-
-    /// See [`Request::uses_part`].
-    fn uses(&self, request: &Request, bytes: Range<u64>, to_be_written: bool) -> bool;
-
-    /// See [`Engine::abandon_channel`].
-    fn abandon(&self, engine: &mut Engine<'_>, handle: Handle);
-}
 
 /// The one table of functions there is.
 pub(super) struct Partitioned;

@@ -5,34 +5,18 @@ use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{Header, Label};
 
-use super::layout::NO_TYPES;
-use super::{Elements, ElementsMut, Place};
 use crate::api::call::Call;
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::counters::count;
-use crate::datatype::{Committed, Form};
-use crate::engine::delivery::key;
-use crate::engine::fast_path::Awaited;
-use crate::engine::state::{Engine, Target};
+use crate::datatype::Form;
+use crate::engine::state::{Awaited, Engine, Target};
 use crate::error::Failed;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
+use crate::tables::elements::{Elements, ElementsMut, NO_TYPES, Place, Plain};
 use crate::tables::request::{Key, State};
-
-/// Elements in one piece of memory, and the signature of all of them.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Plain {
-    datatype: Committed,
-    signature: u32,
-}
-
-impl Plain {
-    const fn label(&self) -> Label {
-        Label::signed(self.signature)
-    }
-}
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
@@ -80,7 +64,7 @@ impl Engine<'_> {
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
         let is_meant =
-            *wanted == key(&header) && payload.len() == buffer.len() && signature == elements.signature;
+            *wanted == Key::of(&header) && payload.len() == buffer.len() && signature == elements.signature;
         let is_too_long = in_block && payload.len() > self.room.block_bytes as usize;
         if !is_meant
             || is_too_long
@@ -101,7 +85,7 @@ impl Engine<'_> {
     }
 
     /// A request for the receive that waited.
-    pub(super) fn request_plain(
+    pub(crate) fn request_plain(
         &mut self,
         key: Key,
         peer: PeerId,
@@ -119,7 +103,7 @@ impl Engine<'_> {
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something
     /// is, and nothing has changed.
-    pub(super) fn send_plain_at_once(
+    pub(crate) fn send_plain_at_once(
         &mut self,
         comm: &Comm,
         data: &Elements,
@@ -137,7 +121,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and
     /// nothing has changed.
-    pub(super) fn recv_plain(
+    pub(crate) fn recv_plain(
         &mut self,
         comm: &Comm,
         into: &ElementsMut,
@@ -152,6 +136,6 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         {
             return self.await_message(peer, Call::recv(Operation::Recv, comm, from, tag));
         }
-        self.endpoint.engine.kept_at_once(&pattern, buffer, elements.label()).map(Ok)
+        self.endpoint.engine.kept_at_once(&pattern, buffer, Label::signed(elements.signature)).map(Ok)
     }
 }

@@ -2,20 +2,20 @@
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
 
-use super::layout::NO_TYPES;
-use super::tools::Convert;
-use super::{Conversion, Elements, ElementsMut, OfScope, Typed, TypedMut};
-use crate::api::call::{BUDGET, Call};
-use crate::api::deadlines::Within;
-use crate::api::endpoint::Endpoint;
+use super::{OfScope, Typed, TypedMut};
+use crate::api::call::Call;
+use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::matched::Matched;
+use crate::api::poll_rounds::Within;
 use crate::api::scope::{Request, Scope};
 use crate::datatype::{Form, Types};
-use crate::engine::state::{Engine, Started};
+use crate::engine::state::{Conversion, Engine, Started};
+use crate::engine::typed::Convert;
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
+use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
 use crate::tables::request::{Backing, State};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {

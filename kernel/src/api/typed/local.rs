@@ -2,10 +2,10 @@
 
 use aldis_hal::{Cause, Platform, Transport};
 
-use super::layout::NO_TYPES;
-use super::{Elements, ElementsMut, OfScope, Typed, TypedMut};
+use super::{OfScope, Typed, TypedMut};
 use crate::api::scope::Scope;
 use crate::datatype::Form;
+use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
 
 /// Bytes that are on their way at a time, on the stack.
 const PIECE_BYTES: usize = 512;

@@ -3,26 +3,22 @@
 
 use aldis_hal::{Cause, Handle, PeerId, Platform, Transport};
 
-use super::{Elements, ElementsMut};
-use crate::api::deadlines::Within;
 use crate::api::endpoint::Endpoint;
+use crate::api::poll_rounds::Within;
 use crate::engine::state::Engine;
 use crate::error::Failed;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
+use crate::tables::elements::{Elements, ElementsMut, Plain};
 use crate::tables::request::Key;
-
-/// There are none.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Plain {}
 
 impl Engine<'_> {
     pub(crate) const fn elements_taken_at_once(&self, _from: PeerId, _message: &[u8]) -> bool {
         false
     }
 
-    pub(super) const fn request_plain(
+    pub(crate) const fn request_plain(
         &self,
         _key: Key,
         _peer: PeerId,
@@ -34,7 +30,7 @@ impl Engine<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    pub(super) const fn send_plain_at_once(
+    pub(crate) const fn send_plain_at_once(
         &self,
         _comm: &Comm,
         _data: &Elements,
@@ -46,7 +42,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
-    pub(super) const fn recv_plain(
+    pub(crate) const fn recv_plain(
         &self,
         _comm: &Comm,
         _into: &ElementsMut,

@@ -4,17 +4,19 @@
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_protocols::partitioned::{PARTITIONS_MAX, PartReceiver, PartSender, check};
 
-use super::{Elements, ElementsMut, OfScope, Place, Typed, TypedMut};
-use crate::api::call::{BUDGET, Call};
+use super::{OfScope, Typed, TypedMut};
+use crate::api::call::Call;
+use crate::api::endpoint::BUDGET;
 use crate::api::partitioned::withdrawn;
 use crate::api::scope::{Request, Scope, Stage};
 use crate::datatype::Form;
-use crate::engine::send_queue::Turn;
 use crate::engine::state::Engine;
+use crate::engine::wire::Turn;
 use crate::error::Error;
 use crate::memory::buffer::{Buffer, overlap};
 use crate::rank::{Rank, Tag};
 use crate::tables::comm::Comm;
+use crate::tables::elements::{Elements, ElementsMut, Place};
 use crate::tables::request::{Backing, Machine, State};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
@@ -120,7 +122,7 @@ impl Engine<'_> {
 
     /// Returns true if the typed channel in slot `index` uses a part of the user's memory: if one
     /// of its partitions that are the channel's reaches into it.
-    pub(super) fn typed_channel_uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn typed_channel_uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return false;
         };
@@ -152,7 +154,7 @@ impl Engine<'_> {
 
     /// Gives up the channel in slot `index`, which cannot be packed: its round fails, and its
     /// receiver is notified.
-    pub(super) fn give_up_channel(&mut self, index: u32, cause: Cause) -> Turn {
+    pub(crate) fn give_up_channel(&mut self, index: u32, cause: Cause) -> Turn {
         if let Some(request) = self.requests.at(index)
             && let Machine::PartSend(channel) = request.machine
         {

@@ -10,8 +10,8 @@ use aldis_protocols::rendezvous::{Receiver, Writer, WriterStep};
 
 use super::{caps_with, lends};
 use crate::counters::count;
-use crate::engine::send_queue::Turn;
 use crate::engine::state::Engine;
+use crate::engine::wire::Turn;
 use crate::rank::Mode;
 use crate::tables::request::{Key, Machine, State};
 

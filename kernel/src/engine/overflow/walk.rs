@@ -3,9 +3,9 @@
 use aldis_hal::PeerId;
 use aldis_protocols::overflow::{Next, Posted};
 
-use super::{PostedSlot, may_be_asked, waits};
+use super::{may_be_asked, waits};
 use crate::counters::count;
-use crate::engine::state::Engine;
+use crate::engine::state::{Engine, PostedSlot};
 use crate::tables::request::Requests;
 
 /// Slots to either side of a request among which the one posted after it is looked for. What is

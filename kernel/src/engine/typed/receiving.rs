@@ -6,38 +6,17 @@ use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{Header, Label};
 use aldis_protocols::reliable::crc32c;
 
-use super::layout::{NO_TYPES, differs};
-use super::{Conversion, ElementsMut, Layout, Place};
 use crate::datatype::Form;
-use crate::engine::delivery::{Keep, key};
-use crate::engine::state::{Engine, Started};
+use crate::engine::delivery::Keep;
+use crate::engine::state::{Conversion, Engine, Started};
 use crate::memory::buffer::Buffer;
 use crate::rank::Mode;
+use crate::tables::elements::{ElementsMut, Layout, NO_TYPES, Piece, Place, differs};
 use crate::tables::request::{Backing, Key, Machine, Request, State};
-
-/// A piece of a message's data.
-#[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
-    /// Its place in the message.
-    pub(crate) offset: u64,
-    pub(crate) payload: &'a [u8],
-    /// True if it is in the byte order of its sender.
-    pub(crate) typed: bool,
-    /// A checksum will come.
-    pub(crate) checked: bool,
-}
-
-impl<'a> Piece<'a> {
-    /// All of a message.
-    pub(super) fn whole(payload: &'a [u8], label: &Label) -> Self {
-        let (typed, checked) = (label.signature().is_some(), label.checksum().is_some());
-        Self { offset: 0, payload, typed, checked }
-    }
-}
 
 impl Engine<'_> {
     /// Starts a typed receive.
-    pub(super) fn receive_typed(
+    pub(crate) fn receive_typed(
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
@@ -67,7 +46,7 @@ impl Engine<'_> {
     }
 
     /// Takes a request slot for elements of a type.
-    pub(super) fn request_typed(
+    pub(crate) fn request_typed(
         &mut self,
         state: State,
         key: Key,
@@ -81,7 +60,7 @@ impl Engine<'_> {
 
     /// Works out where elements of a type in `memory` lie, and how many bytes they have in that
     /// form.
-    pub(super) fn lay_out(
+    pub(crate) fn lay_out(
         &mut self,
         memory: Buffer,
         place: &Place,
@@ -92,7 +71,7 @@ impl Engine<'_> {
     }
 
     /// The form in which data of `peer` comes: as it is, unless it is of a typed message.
-    pub(super) fn form_from(&self, peer: PeerId, typed: bool) -> Form {
+    pub(crate) fn form_from(&self, peer: PeerId, typed: bool) -> Form {
         match self.peers.get(peer.index()) {
             Some(peer) if typed => Form::from_peer(peer.order, peer.words),
             _ => Form::Native,
@@ -100,7 +79,7 @@ impl Engine<'_> {
     }
 
     /// Bytes that the receive in slot `index` has room for, of a typed message of its peer.
-    pub(super) fn room_typed(&mut self, index: u32) -> u64 {
+    pub(crate) fn room_typed(&mut self, index: u32) -> u64 {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return 0 };
         let form = self.form_from(peer, true);
         match (self.requests.at(index), &self.conversion) {
@@ -112,7 +91,7 @@ impl Engine<'_> {
         }
     }
 
-    pub(super) fn request_laid_out(
+    pub(crate) fn request_laid_out(
         &mut self,
         state: State,
         key: Key,
@@ -128,7 +107,7 @@ impl Engine<'_> {
     }
 
     /// A whole message with a label has arrived.
-    pub(super) fn take_labelled(
+    pub(crate) fn take_labelled(
         &mut self,
         from: PeerId,
         header: &Header,
@@ -139,7 +118,7 @@ impl Engine<'_> {
         if in_block && payload.len() > self.room.block_bytes as usize {
             return Err(Malformed::Length);
         }
-        let key = key(header);
+        let key = Key::of(header);
         let matched = self.admit(from, header, &key, in_block)?;
         self.counters.bytes_received += payload.len() as u64;
         let Some(index) = matched else {
@@ -157,7 +136,7 @@ impl Engine<'_> {
 
     /// Puts a piece of a message where the types of the receive say. The rest of a message that is
     /// too long is cut off.
-    pub(super) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
+    pub(crate) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
         let form = self.form_from(peer, piece.typed);
         let (Some(request), Some(Conversion { types, .. })) = (self.requests.at(index), &self.conversion)
@@ -175,7 +154,7 @@ impl Engine<'_> {
 
     /// The receive in slot `index` has all it can take of a message of `length` bytes; its label is
     /// compared with it.
-    pub(super) fn received_typed(&mut self, index: u32, length: u64, label: &Label) {
+    pub(crate) fn received_typed(&mut self, index: u32, length: u64, label: &Label) {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
         let form = self.form_from(peer, label.signature().is_some());
         let Some(request) = self.requests.at(index) else { return };

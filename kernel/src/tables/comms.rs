@@ -2,12 +2,18 @@
 
 use aldis_hal::{Cause, PeerId, Resource};
 
-use super::numbers::Numbers;
-use super::settings::Settings;
-use super::turns::Turns;
-use super::{Comm, ITSELF, Members, PLANE, PREDEFINED, WORLD, context, slot};
+pub use self::numbers::COLLECTIVES_MAX;
+use self::numbers::Numbers;
+use self::settings::Settings;
+pub use self::settings::Tuning;
+use self::turns::Turns;
 use crate::rank::Rank;
+use crate::tables::comm::{Comm, ITSELF, Members, PLANE, PREDEFINED, SLOT_BITS, WORLD, context, slot};
 use crate::tables::group::{Form, Group, Piece};
+
+mod numbers;
+mod settings;
+mod turns;
 
 /// The state of a communicator's control slots, if it has any. Decided once, so that its ranks keep
 /// to the same. All-zero is not yet decided.
@@ -52,7 +58,7 @@ pub(crate) struct Row {
     /// The state of the control slots for its collectives, once that has been asked.
     pub(crate) lining: Lining,
     name: Option<&'static str>,
-    pub(super) settings: Settings,
+    pub(crate) settings: Settings,
 }
 
 impl Row {
@@ -76,7 +82,7 @@ impl Row {
 
     /// The row of a group, whose pieces, if it has any, are at `pieces_at`.
     fn new(id: u32, group: &Group<'_>, pieces_at: u32, rank: u32) -> Self {
-        let (size, generation) = (group.size(), (id >> super::SLOT_BITS) as u16);
+        let (size, generation) = (group.size(), (id >> SLOT_BITS) as u16);
         let row = Self { context: id, size, rank, generation, ..Self::EMPTY };
         match *group.form() {
             Form::Strided { first, stride } => Self { first, stride, strided: size, ..row },
@@ -127,12 +133,12 @@ impl Row {
 /// The communicator table.
 #[derive(Debug)]
 pub(crate) struct Comms<'s> {
-    pub(super) rows: &'s mut [Row],
+    rows: &'s mut [Row],
     /// The pieces of all groups, those in use at the front and without gaps.
     pub(crate) pieces: &'s mut [Piece],
     pieces_used: u32,
     me: PeerId,
-    pub(super) turns: Turns,
+    pub(crate) turns: Turns,
 }
 
 impl<'s> Comms<'s> {

@@ -1,17 +1,91 @@
-//! The place of a typed request's data in memory.
+//! Elements of datatypes in memory: what calls name, what a request works with, and what of a
+//! message moves at a time.
 
 use core::ops::Range;
 
-use aldis_hal::{Cause, Resource};
-use aldis_protocols::header::Label;
+use aldis_hal::{Cause, Handle, Resource};
+use aldis_protocols::header::{Header, Label};
 use aldis_protocols::reliable::Crc32c;
 
-use super::Place;
-use crate::datatype::{Form, Held, Types, addresses};
+use crate::datatype::{Committed, Form, Held, Types, addresses};
 use crate::memory::buffer::Buffer;
+use crate::rank::Mode;
 
 /// No table of types is attached.
-pub(super) const NO_TYPES: Cause = Cause::TooSmall { what: Resource::Datatypes, need: 1, have: 0 };
+pub(crate) const NO_TYPES: Cause = Cause::TooSmall { what: Resource::Datatypes, need: 1, have: 0 };
+
+/// The engine's knowledge of typed data. Who takes it answers for the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Elements {
+    pub(crate) memory: Buffer,
+    pub(crate) place: Place,
+    pub(crate) mode: Mode,
+    pub(crate) checked: bool,
+}
+
+/// The engine's knowledge of room for typed data. Who takes it answers for the memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ElementsMut {
+    pub(crate) memory: Buffer,
+    pub(crate) place: Place,
+}
+
+/// The elements of a memory that are meant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Displacement zero of the first element, from the start of the memory.
+    pub(crate) origin: isize,
+    pub(crate) count: u64,
+    pub(crate) datatype: Committed,
+}
+
+impl Place {
+    pub(crate) fn new(count: u64, datatype: impl Into<Committed>) -> Self {
+        Self { origin: 0, count, datatype: datatype.into() }
+    }
+}
+
+#[cfg(not(feature = "compact"))]
+/// Elements in one piece of memory, and the signature of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plain {
+    pub(crate) datatype: Committed,
+    pub(crate) signature: u32,
+}
+
+/// No elements: there are no fast paths of typed messages.
+#[cfg(feature = "compact")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plain {}
+
+/// A piece of a message's data.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece<'a> {
+    /// Its place in the message.
+    pub(crate) offset: u64,
+    pub(crate) payload: &'a [u8],
+    /// True if it is in the byte order of its sender.
+    pub(crate) typed: bool,
+    /// A checksum will come.
+    pub(crate) checked: bool,
+}
+
+impl<'a> Piece<'a> {
+    /// All of a message.
+    pub(crate) fn whole(payload: &'a [u8], label: &Label) -> Self {
+        let (typed, checked) = (label.signature().is_some(), label.checksum().is_some());
+        Self { offset: 0, payload, typed, checked }
+    }
+}
+
+/// A fragment of a typed message that is to be sent.
+#[derive(Clone, Copy)]
+pub(crate) struct Fragment {
+    pub(crate) header: Header,
+    pub(crate) receiver: Handle,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+}
 
 /// The data of a typed request.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +107,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// Works out where elements in `memory` lie, and how many bytes they have in this form. Refused
     /// if memory does not reach as far.
-    pub(super) fn new(
+    pub(crate) fn new(
         types: &mut Types<'_>,
         memory: Buffer,
         place: &Place,
@@ -60,12 +134,12 @@ impl Layout {
         self.held
     }
 
-    pub(super) const fn is_checked(&self) -> bool {
+    pub(crate) const fn is_checked(&self) -> bool {
         self.checked
     }
 
     /// Packs the bytes from `position` on.
-    pub(super) fn pack(&mut self, types: &Types<'_>, position: u64, stream: &mut [u8]) -> Result<(), Cause> {
+    pub(crate) fn pack(&mut self, types: &Types<'_>, position: u64, stream: &mut [u8]) -> Result<(), Cause> {
         let memory = self.memory;
         if self.packed {
             stream.copy_from_slice(memory.read(position, stream.len()));
@@ -79,13 +153,13 @@ impl Layout {
     }
 
     /// Returns the data packed into `room`.
-    pub(super) fn packed_into(mut self, types: &Types<'_>, room: Buffer) -> Result<Self, Cause> {
+    pub(crate) fn packed_into(mut self, types: &Types<'_>, room: Buffer) -> Result<Self, Cause> {
         room.change(|stream| self.pack(types, 0, stream))?;
         Ok(Self { memory: room, packed: true, ..self })
     }
 
     /// Unpacks bytes in that form from `position` on, and sums them if they are checked.
-    pub(super) fn unpack(
+    pub(crate) fn unpack(
         &mut self,
         types: &Types<'_>,
         form: Form,
@@ -107,13 +181,13 @@ impl Layout {
     }
 
     /// Returns the label of a message of `len` bytes that has been packed.
-    pub(super) fn label(&self, types: &Types<'_>, len: u64) -> Label {
+    pub(crate) fn label(&self, types: &Types<'_>, len: u64) -> Label {
         Label::new(self.signature(types, self.form, len), self.checked.then(|| self.checksum(len)))
     }
 
     /// Returns what is wrong with a message of `len` bytes in this form that has been unpacked, by
     /// its label.
-    pub(super) fn judge(&self, types: &Types<'_>, form: Form, len: u64, label: &Label) -> Option<Cause> {
+    pub(crate) fn judge(&self, types: &Types<'_>, form: Form, len: u64, label: &Label) -> Option<Cause> {
         let corrupt = differs(label, || self.checksum(len));
         let expected = self.signature(types, form, len).unwrap_or(0);
         let mismatch = label.signature().filter(|sent| *sent != expected);
@@ -125,13 +199,13 @@ impl Layout {
     }
 
     /// Bytes that all elements have in this form.
-    pub(super) fn room(&self, types: &Types<'_>, form: Form) -> u64 {
+    pub(crate) fn room(&self, types: &Types<'_>, form: Form) -> u64 {
         types.packed_len(&self.held, form)
     }
 
     /// Returns the bytes of the memory that a partition of its elements covers, from the first byte
     /// to the last.
-    pub(super) fn partition(
+    pub(crate) fn partition(
         &self,
         types: &Types<'_>,
         partition: u64,
@@ -143,7 +217,7 @@ impl Layout {
     }
 
     /// Bytes in memory that `len` bytes in this form fill; `None` if they end inside an element.
-    pub(super) fn filled(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u64> {
+    pub(crate) fn filled(&self, types: &Types<'_>, form: Form, len: u64) -> Option<u64> {
         types.filled(&self.held, form, len)
     }
 
@@ -153,7 +227,7 @@ impl Layout {
 }
 
 /// Returns what is wrong with data by the checksum in its label.
-pub(super) fn differs(label: &Label, found: impl FnOnce() -> u32) -> Option<Cause> {
+pub(crate) fn differs(label: &Label, found: impl FnOnce() -> u32) -> Option<Cause> {
     let sent = label.checksum()?;
     let found = found();
     (sent != found).then_some(Cause::Corrupt { sent, found })

@@ -7,24 +7,9 @@ use crate::counters::count;
 use crate::engine::state::Engine;
 use crate::memory::buffer::{Buffer, overlap};
 use crate::rank::Mode;
-use crate::tables::comm::Comms;
-use crate::tables::list::Ring;
-use crate::tables::request::{InScope, Request, Requests};
-
-/// Messages in attached memory. All-zero is none.
-#[derive(Debug)]
-pub(crate) struct Buffered<'s> {
-    /// The messages in the endpoint's memory.
-    pub(super) messages: Ring<InScope>,
-    /// The number of messages in any memory.
-    pub(super) count: u32,
-    /// Takes out a message that is over, once there has been one: what sends none does not link it.
-    release: Option<fn(&mut Engine<'s>, u32)>,
-}
-
-impl Buffered<'_> {
-    pub(crate) const NONE: Self = Self { messages: Ring::EMPTY, count: 0, release: None };
-}
+use crate::tables::comms::Comms;
+use crate::tables::list::{InScope, Ring};
+use crate::tables::request::{Request, Requests};
 
 impl Request {
     /// Returns true if it is a buffered send: one whose owner has let go, but which has its memory.
@@ -51,7 +36,7 @@ impl<'s> Engine<'s> {
 
     /// Puts the send in slot `index`, whose room [`room_for`](Self::room_for) has found, among the
     /// messages of its memory.
-    pub(super) fn keep_buffered(&mut self, index: u32) {
+    pub(crate) fn keep_buffered(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         request.orphan = true;
         if !request.is_buffered() {

@@ -4,12 +4,12 @@
 use aldis_hal::PeerId;
 use aldis_protocols::rendezvous::Announcement;
 
-use super::{Comm, PLANE};
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::Engine;
 use crate::memory::buffer::Buffer;
 use crate::rank::WILD;
+use crate::tables::comm::{Comm, PLANE};
 use crate::tables::request::{Key, Request, State};
 
 impl Engine<'_> {
@@ -67,7 +67,7 @@ impl Engine<'_> {
             }
             left -= 1;
             let needs = |request: &mut Request| {
-                request.key.context & !PLANE == comm.user().context
+                request.key.context & !PLANE == comm.user().context()
                     && !matches!(request.state, State::Free | State::Complete | State::Closing)
             };
             if self.requests.at(index).is_some_and(needs) {
@@ -83,7 +83,7 @@ impl Engine<'_> {
         for comm in [Some(*comm), companion].into_iter().flatten() {
             self.comms.remove(&comm)?;
             self.delete_attributes(&comm, None);
-            self.purge(comm.context & !PLANE);
+            self.purge(comm.user().context());
         }
         Ok(())
     }

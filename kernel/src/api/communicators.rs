@@ -3,44 +3,12 @@
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::card::ByteOrder;
 
-use super::{Comm, is_freed};
 use crate::api::endpoint::Endpoint;
 use crate::error::Error;
 use crate::rank::{Rank, WILD};
+use crate::tables::comm::{CONTEXT_WORDS, Comm, ContextOffer, Members, is_freed};
 use crate::tables::group::{Comparison, Group};
 use crate::tables::peer::{Peer, Presence};
-
-/// Words of a [`ContextOffer`]: 256 slots at a time.
-pub const CONTEXT_WORDS: usize = 4;
-
-/// Slots of the communicator table that are free here: what the members of a communicator-to-be
-/// agree on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct ContextOffer {
-    /// A bit for each slot from the one that was asked for on; set if it is free.
-    pub free: [u64; CONTEXT_WORDS],
-    /// There are slots behind these.
-    pub more: bool,
-}
-
-/// The members of a communicator that is to be made.
-#[derive(Clone, Debug)]
-pub enum Members<I> {
-    /// The ranks that are addressed in another communicator, in the same order.
-    Of(Comm),
-    /// The first so many ranks of another communicator, in the same order.
-    First(Comm, u32),
-    /// The ranks of both groups of an intercommunicator.
-    Both {
-        /// The intercommunicator.
-        inter: Comm,
-        /// The ranks of its remote group come first.
-        remote_first: bool,
-    },
-    /// A list of processes, which are distinct.
-    These(I),
-}
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// The group of a communicator, the local one of an intercommunicator (MPI_Comm_group),
@@ -105,7 +73,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         };
         Ok(match (local, remote) {
             (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
-            (Comparison::Identical, Comparison::Identical) if one.context == other.context => {
+            (Comparison::Identical, Comparison::Identical) if one.context() == other.context() => {
                 Comparison::Identical
             }
             (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
@@ -120,7 +88,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// [`Cause::RankOutOfRange`]; else as [`group`](Self::group).
     pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
         let process = self.engine.comms.peer(comm, rank);
-        process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context, WILD))
+        process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context(), WILD))
     }
 
     /// For those who implement collectives: the communicator of an intercommunicator's local group,
@@ -272,7 +240,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let companion = self.engine.comms.companion(comm).ok();
         let mut both = [Some(*comm), companion].into_iter().flatten();
         // World and self are there for good: that is the error, whatever uses them.
-        let is_made = is_freed(comm.context);
+        let is_made = is_freed(comm.context());
         if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_lines_over(&comm)) {
             return Ok(false);
         }
@@ -291,6 +259,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 fn about(comm: &Comm, operation: Operation) -> impl Fn(Cause) -> Error {
-    let context = comm.context;
+    let context = comm.context();
     move |cause| Error::about(operation, cause, WILD, context, WILD)
 }

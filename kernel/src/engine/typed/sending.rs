@@ -4,26 +4,16 @@ use aldis_hal::{Cause, Handle, PeerId, Post, Resource};
 use aldis_protocols::header::{DATA_HEADER_BYTES, HEADER_BYTES, Header, Kind, LABEL_BYTES, Label};
 use aldis_protocols::{INLINE_BYTES, Protocol};
 
-use super::layout::NO_TYPES;
-use super::{Conversion, Elements};
 use crate::counters::count;
 use crate::datatype::Form;
-use crate::engine::send_queue::{Injected, Turn, Wire};
-use crate::engine::state::{Engine, Started, Target};
+use crate::engine::state::{Conversion, Engine, Started, Target};
+use crate::engine::wire::{Injected, Turn, Wire};
+use crate::tables::elements::{Elements, Fragment, NO_TYPES};
 use crate::tables::request::{Backing, Machine, State};
-
-/// A fragment of a typed message that is to be sent.
-#[derive(Clone, Copy)]
-pub(crate) struct Fragment {
-    pub(crate) header: Header,
-    pub(crate) receiver: Handle,
-    pub(crate) offset: u64,
-    pub(crate) len: u32,
-}
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.
-    pub(super) fn send_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
+    pub(crate) fn send_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Elements { memory, place, mode, checked } = data;
         let data = (*memory, place, (self.form_to(to.peer), *checked));
@@ -36,7 +26,7 @@ impl Engine<'_> {
     }
 
     /// Starts a buffered send: of a copy, packed into the attached memory.
-    pub(super) fn buffer_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
+    pub(crate) fn buffer_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Elements { memory, place, checked, .. } = data;
         let (layout, len) = self.lay_out(*memory, place, (self.form_to(to.peer), *checked))?;
@@ -49,7 +39,7 @@ impl Engine<'_> {
     }
 
     /// The form in which `peer` gets typed messages.
-    pub(super) fn form_to(&self, peer: PeerId) -> Form {
+    pub(crate) fn form_to(&self, peer: PeerId) -> Form {
         self.peers.get(peer.index()).map_or(Form::Native, |peer| Form::to_peer(peer.words))
     }
 
@@ -57,7 +47,7 @@ impl Engine<'_> {
     /// One that is too long for the transport with its label is announced; and so is one with a
     /// number that the peer's words cannot hold, so that its receiver gets the error when it asks
     /// for it.
-    pub(super) fn inject_typed(
+    pub(crate) fn inject_typed(
         &mut self,
         wire: &mut dyn Wire,
         id: PeerId,
@@ -128,7 +118,7 @@ impl Engine<'_> {
     }
 
     /// Sends a fragment of a typed message, packed from its place on.
-    pub(super) fn send_typed_fragment(
+    pub(crate) fn send_typed_fragment(
         &mut self,
         wire: &mut dyn Wire,
         id: PeerId,
@@ -171,7 +161,7 @@ impl Engine<'_> {
     }
 
     /// Returns the label of a message that has been packed; of one that is not typed, an empty one.
-    pub(super) fn label_typed(&mut self, index: u32) -> Label {
+    pub(crate) fn label_typed(&mut self, index: u32) -> Label {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return Label::NONE;
         };

@@ -3,12 +3,15 @@
 
 use aldis_hal::{Cause, PeerId};
 
-use super::{Comm, Comms, ITSELF};
-use crate::api::hints::Hints;
-use crate::api::policy::Policy;
+use super::Comms;
 use crate::memory::buffer::Buffer;
-use crate::tables::list::Ring;
-use crate::tables::request::InScope;
+use crate::tables::comm::{Comm, ITSELF};
+use crate::tables::hints::Hints;
+use crate::tables::list::{InScope, Ring};
+use crate::tables::policy::Policy;
+
+/// A value of a layer above, known by its type: [`downcast_ref`](core::any::Any).
+pub type Tuning = &'static (dyn core::any::Any + Send + Sync);
 
 /// All-zero is a communicator of which nothing was said.
 #[derive(Debug)]
@@ -23,7 +26,7 @@ pub(crate) struct Settings {
     pub(crate) buffered: Ring<InScope>,
     /// The tuning of the layers above on it.
     #[cfg(not(feature = "compact"))]
-    pub(crate) tuning: Option<crate::api::tuning::Tuning>,
+    pub(crate) tuning: Option<Tuning>,
 }
 
 impl Settings {

@@ -6,87 +6,19 @@ use aldis_hal::{Cause, Handle, PeerId};
 use aldis_protocols::header::{Finish, Header, Label};
 use aldis_protocols::reliable::crc32c;
 
-use super::{Fragment, Piece, Plain};
-use crate::datatype::Types;
-use crate::engine::send_queue::{Injected, Turn, Wire};
-use crate::engine::state::Engine;
+use crate::engine::state::{Engine, Tools};
+use crate::engine::wire::{Injected, Turn, Wire};
 use crate::memory::buffer::Buffer;
+use crate::tables::elements::{Fragment, Piece, Plain};
 use crate::tables::request::Key;
 #[cfg(doc)]
 use crate::tables::request::Request;
 
-/// A table of datatypes, and the functions that work with it.
-/// [`attach_types`](crate::Endpoint::attach_types) installs both, and the engine calls these
-/// through the table alone: so firmware that never attaches types does not link the convertor, the
-/// checksum or anything else that is for typed messages.
-pub(crate) struct Conversion<'s> {
-    pub(crate) types: Types<'s>,
-    pub(super) tools: &'static dyn Tools,
-}
-
-/// The functions by which the engine works with types.
-pub(crate) trait Tools: Sync {
-    /// Sends like [`Engine::inject`], but the typed send in slot `own`.
-    fn inject(
-        &self,
-        engine: &mut Engine<'_>,
-        wire: &mut dyn Wire,
-        id: PeerId,
-        own: Handle,
-    ) -> Result<Injected, Cause>;
-
-    /// Sends a fragment of the typed send in slot `index`.
-    fn send_fragment(
-        &self,
-        engine: &mut Engine<'_>,
-        wire: &mut dyn Wire,
-        id: PeerId,
-        index: u32,
-        fragment: Fragment,
-    ) -> Turn;
-
-    /// Returns the label in the finish of the send in slot `index`.
-    fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
-
-    /// A whole message with a label has arrived.
-    fn take_labelled(
-        &self,
-        engine: &mut Engine<'_>,
-        from: PeerId,
-        header: &Header,
-        label: &Label,
-        payload: &[u8],
-    ) -> Result<(), Malformed>;
-
-    /// Bytes that the receive in slot `index` has room for, of a message of its peer.
-    fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64;
-
-    /// Puts a piece of a message where the types of the receive in slot `index` say.
-    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
-
-    /// A receive for elements in one piece, which is to be posted.
-    fn request(
-        &self,
-        engine: &mut Engine<'_>,
-        key: Key,
-        peer: PeerId,
-        buffer: Buffer,
-        elements: Plain,
-    ) -> Result<Handle, Cause>;
-
-    /// Returns true if the partitioned request in slot `index` uses a part of the user's memory.
-    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
-
-    /// The checksum of bytes.
-    fn checksum(&self, bytes: &[u8]) -> u32;
-
-    /// The receive in slot `index` has all it can take of a message of `length` bytes with that
-    /// label.
-    fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
-}
+mod receiving;
+mod sending;
 
 /// The one table of functions there is.
-pub(super) struct Convert;
+pub(crate) struct Convert;
 
 impl Tools for Convert {
     fn inject(
@@ -204,7 +136,9 @@ impl Engine<'_> {
             (Some(request), Some(tools)) if request.is_typed_channel() => {
                 tools.channel_uses(self, index, part, to_be_written)
             }
-            (Some(request), _) => request.uses(part, to_be_written, channels),
+            (Some(request), _) => request.uses(part, to_be_written, |request, bytes| {
+                channels.is_some_and(|channels| channels.uses(request, bytes, to_be_written))
+            }),
             (None, _) => false,
         }
     }
