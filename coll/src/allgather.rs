@@ -1,49 +1,18 @@
 //! Allgather: a block of every rank on every rank.
 
-mod bruck;
-mod direct;
-mod gather_bcast;
-mod linear;
-mod neighbor_exchange;
-mod recursive_doubling;
-mod ring;
-mod sparbit;
-mod two_processes;
-
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use bruck::Bruck;
-pub use direct::Direct;
-pub use gather_bcast::GatherBcast;
-pub use linear::Linear;
-pub use neighbor_exchange::NeighborExchange;
-pub use recursive_doubling::RecursiveDoubling;
-pub use ring::Ring;
-pub use sparbit::Sparbit;
-pub use two_processes::TwoProcesses;
 
+pub use crate::algorithms::blocks::allgather::{
+    ALGORITHMS, Bruck, Direct, GatherBcast, Linear, NeighborExchange, RecursiveDoubling, Ring, Sparbit,
+    TwoProcesses,
+};
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
 use crate::collective::Collective;
 use crate::layout::{Block, Layout};
 use crate::op::Element;
-use crate::schedule::Candidate;
 use crate::select::Options;
-
-/// Every algorithm for it, and for blocks of unlike lengths.
-pub static ALGORITHMS: [Candidate; 11] = [
-    &Bruck::<2>,
-    &RecursiveDoubling,
-    &TwoProcesses,
-    &Ring,
-    &NeighborExchange,
-    &Sparbit,
-    &Direct,
-    &GatherBcast,
-    &Linear,
-    &Bruck::<4>,
-    &Bruck::<8>,
-];
 
 /// Gathers a block of every rank of `comm` on all of them: `data` are a block for every rank, this
 /// one's own in place (MPI_Allgather with MPI_IN_PLACE).

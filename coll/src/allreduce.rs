@@ -1,49 +1,17 @@
 //! All-reduce: the reduction of every rank's data on every rank.
 
-mod allgather_reduce;
-mod bcube;
-mod halving_doubling;
-mod linear;
-mod nonoverlapping;
-mod rabenseifner;
-mod recursive_doubling;
-mod recursive_multiplying;
-mod ring;
-mod segmented_ring;
-
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
-pub use allgather_reduce::AllgatherReduce;
-pub use bcube::Bcube;
-pub use halving_doubling::HalvingDoubling;
-pub use linear::Linear;
-pub use nonoverlapping::Nonoverlapping;
-pub use rabenseifner::Rabenseifner;
-pub use recursive_doubling::RecursiveDoubling;
-pub use recursive_multiplying::RecursiveMultiplying;
-pub use ring::Ring;
-pub use segmented_ring::SegmentedRing;
 use zerocopy::IntoBytes;
 
+pub use crate::algorithms::allreduce::{
+    ALGORITHMS, AllgatherReduce, Bcube, HalvingDoubling, Linear, Nonoverlapping, Rabenseifner,
+    RecursiveDoubling, RecursiveMultiplying, Ring, SegmentedRing,
+};
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Candidate;
 use crate::select::{Call, Options};
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 10] = [
-    &RecursiveDoubling,
-    &Rabenseifner,
-    &Ring,
-    &HalvingDoubling,
-    &RecursiveMultiplying::<4>,
-    &AllgatherReduce,
-    &Bcube::<2>,
-    &Nonoverlapping,
-    &Linear,
-    &SegmentedRing,
-];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in every rank's
 /// `data` (MPI_Allreduce with MPI_IN_PLACE), with the same bits on all of them.

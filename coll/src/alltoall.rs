@@ -1,41 +1,24 @@
 //! All-to-all: a block of every rank for every rank.
 
-mod bruck;
-mod in_place;
-mod linear;
-mod linear_sync;
-mod pairwise;
-mod two_processes;
 mod typed;
 mod unlike;
 
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use bruck::Bruck;
-pub use in_place::InPlace;
-pub use linear::Linear;
-pub use linear_sync::LinearSync;
-pub use pairwise::Pairwise;
-pub use two_processes::TwoProcesses;
 pub use typed::{alltoallw_typed, ialltoallw_typed};
 pub use unlike::{
     alltoallv_in_place, alltoallw, alltoallw_in_place, ialltoallv_in_place, ialltoallw, ialltoallw_in_place,
 };
 
+pub use crate::algorithms::blocks::alltoall::{
+    ALGORITHMS, Bruck, InPlace, Linear, LinearSync, OF_UNLIKE, Pairwise, TwoProcesses,
+};
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
 use crate::collective::{Collective, Input};
 use crate::layout::{Block, Layout};
 use crate::op::Element;
-use crate::schedule::Candidate;
 use crate::select::{Choice, Options};
-
-/// Every algorithm for it. [`InPlace`] is that of the calls in place.
-pub static ALGORITHMS: [Candidate; 7] =
-    [&TwoProcesses, &Linear, &LinearSync, &Pairwise, &Bruck::<2>, &Bruck::<4>, &Bruck::<8>];
-
-/// The algorithms for blocks of unlike lengths, and of unlike elements.
-pub static OF_UNLIKE: [Candidate; 4] = [&TwoProcesses, &Linear, &LinearSync, &Pairwise];
 
 /// Sends block r of `input` to rank r of `comm`, for every r, and receives into block r of `data`
 /// what rank r has sent (MPI_Alltoall).

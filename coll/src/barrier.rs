@@ -1,40 +1,14 @@
 //! Barrier: no rank leaves before every rank has entered.
 
-mod dissemination;
-mod dissemination_radix;
-mod double_ring;
-mod linear;
-mod recursive_doubling;
-mod signal;
-mod tree;
-mod two_processes;
-
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
-pub use dissemination::Dissemination;
-pub use dissemination_radix::DisseminationRadix;
-pub use double_ring::DoubleRing;
-pub use linear::Linear;
-pub use recursive_doubling::RecursiveDoubling;
-pub use tree::Tree;
-pub use two_processes::TwoProcesses;
 
+pub use crate::algorithms::barrier::{
+    ALGORITHMS, Dissemination, DisseminationRadix, DoubleRing, Linear, RecursiveDoubling, Tree, TwoProcesses,
+};
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
-use crate::schedule::Candidate;
 use crate::select::{Call, Options};
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 8] = [
-    &Dissemination,
-    &DisseminationRadix::<4>,
-    &RecursiveDoubling,
-    &TwoProcesses,
-    &Tree,
-    &Linear,
-    &DoubleRing,
-    &DisseminationRadix::<8>,
-];
 
 /// Waits until every rank of `comm` has called it (MPI_Barrier).
 ///

@@ -1,47 +1,17 @@
 //! Broadcast: the root's data on every rank.
 
-mod binary;
-mod binomial;
-mod chain;
-mod knomial;
-mod linear;
-mod pipeline;
-mod scatter_recursive_doubling_allgather;
-mod scatter_ring_allgather;
-mod split_binary;
-mod spread;
-
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use binary::Binary;
-pub use binomial::Binomial;
-pub use chain::Chain;
-pub use knomial::Knomial;
-pub use linear::Linear;
-pub use pipeline::Pipeline;
-pub use scatter_recursive_doubling_allgather::ScatterRecursiveDoublingAllgather;
-pub use scatter_ring_allgather::ScatterRingAllgather;
-pub use split_binary::SplitBinary;
 use zerocopy::IntoBytes;
 
+pub use crate::algorithms::bcast::{
+    ALGORITHMS, Binary, Binomial, Chain, Knomial, Linear, Pipeline, ScatterRecursiveDoublingAllgather,
+    ScatterRingAllgather, SplitBinary,
+};
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
 use crate::op::Element;
-use crate::schedule::Candidate;
 use crate::select::{Call, Options};
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 9] = [
-    &Binomial,
-    &Knomial,
-    &Linear,
-    &Binary,
-    &SplitBinary,
-    &Chain,
-    &Pipeline,
-    &ScatterRecursiveDoublingAllgather,
-    &ScatterRingAllgather,
-];
 
 /// Sends `data` of rank `root` to every rank of `comm`, into its `data` (MPI_Bcast).
 ///

@@ -4,13 +4,15 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope};
 use zerocopy::IntoBytes;
 
-use crate::alltoall::InPlace;
+use crate::algorithms::algorithms;
+use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
 use crate::collective::{Blocks, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
 use crate::schedule::Schedule;
-use crate::select::{Call, Options, algorithms};
+use crate::select::slots::line_elements;
+use crate::select::{Call, Options};
 use crate::shared::{self, Portions};
 
 /// A call on blocks and all that it lends.
@@ -147,7 +149,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         match done {
             Ok(()) if portions.is_long() => {
                 if let (Layout::Listed(blocks), true) = (self.data.1, is_gatherv) {
-                    self.data.1 = Layout::Longer(blocks, shared::line_elements(call.element_bytes));
+                    self.data.1 = Layout::Longer(blocks, line_elements(call.element_bytes));
                 }
                 None
             }

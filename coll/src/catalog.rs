@@ -4,10 +4,9 @@ use core::fmt;
 
 use aldis_kernel::hal::Operation;
 
-#[cfg(not(feature = "compact"))]
-use crate::schedule::{Candidate, alike};
-use crate::select::{across, algorithms};
-use crate::shared;
+use crate::algorithms::across;
+pub use crate::algorithms::{algorithms, priced};
+use crate::select::slots;
 
 /// Every collective operation.
 pub const COLLECTIVES: [Operation; 22] = [
@@ -37,7 +36,7 @@ pub const COLLECTIVES: [Operation; 22] = [
 
 /// The algorithm of the all-to-all in place, which no other call takes.
 #[cfg(not(feature = "compact"))]
-const IN_PLACE: Candidate = &crate::alltoall::InPlace;
+const IN_PLACE: crate::schedule::Candidate = &crate::algorithms::blocks::alltoall::InPlace;
 
 /// Displays as a table: operation, algorithm by the name that selects it, whether it is over one
 /// group, over the two of an intercommunicator or over either, and where it is published.
@@ -54,17 +53,17 @@ impl fmt::Display for Catalog {
             let groups = groups(operation);
             algorithms(operation).iter().try_for_each(|known| line(known.name(), groups, known.source()))?;
             #[cfg(not(feature = "compact"))]
-            crate::hierarchy::algorithm(operation)
+            crate::algorithms::hierarchy::algorithm(operation)
                 .iter()
                 .try_for_each(|known| line(known.name(), "one", known.source()))?;
             across(operation).try_for_each(|known| line(known.name(), "two", known.source()))?;
             #[cfg(not(feature = "compact"))]
-            if alike(operation) == Operation::Alltoall {
+            if crate::schedule::alike(operation) == Operation::Alltoall {
                 line(IN_PLACE.name(), "one", IN_PLACE.source())?;
             }
-            if shared::serves(operation) {
+            if slots::serves(operation) {
                 line(
-                    shared::NAME,
+                    slots::NAME,
                     "one",
                     "control lines in memory that the ranks of a node share; Open MPI coll/xhc",
                 )?;
@@ -77,7 +76,7 @@ impl fmt::Display for Catalog {
 /// Names the groups that an operation's algorithms for one group are over: one, or any.
 fn groups(operation: Operation) -> &'static str {
     #[cfg(not(feature = "compact"))]
-    if crate::inter::algorithms(operation).iter().any(|known| !known.crosses()) {
+    if crate::algorithms::inter::algorithms(operation).iter().any(|known| !known.crosses()) {
         return "any";
     }
     let _ = operation;

@@ -49,11 +49,12 @@ mod unlike;
 use core::fmt;
 
 use crate::caller::Caller;
-use crate::layout::{BLOCKS, Layout};
+use crate::layout::Layout;
 use crate::op::Kernel;
 #[cfg(not(feature = "compact"))]
 use crate::rules::{InForce, Ruling};
-use crate::schedule::{Candidate, Instance, Schedule, Step};
+use crate::schedule::{BLOCKS, Candidate, Instance, Schedule, Step};
+pub use crate::select::LANES;
 #[cfg(not(feature = "compact"))]
 use crate::select::Prices;
 use crate::select::{Call, Options, Plan, Shares};
@@ -63,9 +64,9 @@ use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
 pub use input::Input;
-pub use lane::LANES;
 use lane::{Lane, Lanes, Messages, Stage, no_messages};
 pub(crate) use peers::Over;
+pub use peers::Root;
 use peers::{Peers, way};
 #[cfg(not(feature = "compact"))]
 pub use persistent::start_all;
@@ -73,8 +74,6 @@ use ready::Ready;
 pub use several::{wait_all, wait_for};
 #[cfg(not(feature = "compact"))]
 use unlike::Watch;
-#[cfg(not(feature = "compact"))]
-pub(crate) use unlike::next_call_of;
 
 /// Events that one test handles at most.
 const POLL_BUDGET: u32 = 64;

@@ -4,11 +4,12 @@
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
 
+use crate::algorithms::algorithms;
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
 use crate::op::Kernel;
 use crate::schedule::divide;
-use crate::select::{Call, Options, algorithms};
+use crate::select::{Call, Options};
 
 /// A reduction by a [`Kernel`].
 #[derive(Clone, Copy, Debug)]

@@ -1,28 +1,15 @@
 //! Gather: a block of every rank at the root.
 
-mod binomial;
-mod linear;
-mod linear_sync;
-
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use binomial::Binomial;
-pub use linear::Linear;
-pub use linear_sync::LinearSync;
 
+pub use crate::algorithms::blocks::gather::{ALGORITHMS, Binomial, Linear, LinearSync, OF_UNLIKE};
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
 use crate::collective::Collective;
 use crate::layout::{Block, Layout};
 use crate::op::Element;
-use crate::schedule::Candidate;
 use crate::select::Options;
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &Linear, &LinearSync];
-
-/// The algorithms for blocks of unlike lengths.
-pub static OF_UNLIKE: [Candidate; 2] = [&Linear, &LinearSync];
 
 /// Gathers `data` of all ranks of `comm` at rank `root`, whose `data` are a block for every rank,
 /// its own in place (MPI_Gather with MPI_IN_PLACE at the root).

@@ -3,7 +3,7 @@
 //!
 //! Where messages between nodes are dear, few of them should go there. Ranks of a node are
 //! neighbours: node n has the ranks from `n k` on, `k` of them, and the last node what is left
-//! ([`Instance::with_cut`] tells k). Each node has a *leader*: the root if it is there, else its
+//! (`Instance::with_cut` tells k). Each node has a *leader*: the root if it is there, else its
 //! first rank. What is done within nodes is done by all of them at once.
 //!
 //! A call takes one of these where it is given [how many ranks a node has](crate::Options::node)
@@ -14,64 +14,20 @@
 //! After Open MPI coll/han (Luo, Wu, Bosilca et al., "HAN: a hierarchical autotuned collective
 //! communication framework",
 //! 2020) and MPICH's `_smp` algorithms. As nodes are runs of ranks, reductions keep the order of
-//!       ranks.
+//! ranks.
 //!
 //! [`Options::prices`]: crate::Options::prices
 //! [`Options::far`]: crate::Options::far
 
-mod allgather;
-mod alltoall;
-mod barrier;
-mod gather;
-mod reduce;
-mod scatter;
-
-use core::ops::Range;
-
-use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::hal::{PeerId, Platform, Transport};
 use aldis_kernel::{Comm, Error};
-pub use allgather::Allgather;
-pub use alltoall::Alltoall;
-pub use barrier::{Barrier, Bcast};
-pub use gather::Gather;
-pub use reduce::{Allreduce, Reduce};
-pub use scatter::Scatter;
 
+pub use crate::algorithms::hierarchy::{
+    Allgather, Allreduce, Alltoall, Barrier, Bcast, Gather, Reduce, Scatter, TwoLevel, algorithm,
+};
 use crate::allreduce::allreduce;
 use crate::caller::Caller;
 use crate::op::{Max, Min};
-use crate::phases::back;
-use crate::schedule::among::Among;
-use crate::schedule::{Instance, Schedule, Span, Work, divide, fan};
-use crate::select::{Call, Prices, Selected};
-
-/// An algorithm in two levels.
-pub trait TwoLevel: Schedule {
-    /// Returns the publication that it is from.
-    fn source(&self) -> &'static str;
-
-    /// The cost on the critical path with so many ranks a node, within nodes and between them; in
-    /// closed form, the same on every rank.
-    fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2];
-}
-
-/// The algorithm in two levels of an operation, if it has one.
-pub fn algorithm(operation: Operation) -> Option<&'static dyn TwoLevel> {
-    Some(match operation {
-        Operation::Barrier => &Barrier,
-        Operation::Bcast => &Bcast,
-        Operation::Reduce => &Reduce,
-        Operation::Allreduce => &Allreduce,
-        Operation::Gather => &Gather,
-        Operation::Scatter => &Scatter,
-        Operation::Allgather | Operation::Allgatherv => &Allgather,
-        Operation::Alltoall => &Alltoall,
-        _ => return None,
-    })
-}
-
-/// The name of all of them.
-pub(crate) const NAME: &str = "two_level";
 
 /// Returns the number of ranks that a node has, if the ranks of each node are neighbours in `comm`,
 /// as many of them on each but the last: what [`Options::node`](crate::Options::node) is to be. All
@@ -79,7 +35,8 @@ pub(crate) const NAME: &str = "two_level";
 /// as for [`split_type`](crate::comm::split_type).
 ///
 /// # Errors
-/// [`Cause::Stale`] for a freed communicator; the rest as [`allreduce`].
+/// [`Cause::Stale`](aldis_kernel::hal::Cause::Stale) for a freed communicator; the rest as
+/// [`allreduce`].
 pub fn ranks_per_node<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     comm: &Comm,
@@ -98,185 +55,4 @@ pub fn ranks_per_node<'s, T: Transport, P: Platform>(
     let mut fits = [u8::from(is_run && (number == node || end == comm.size()))];
     allreduce(caller, comm, Min, &mut fits, &mut [0])?;
     Ok((fits == [1]).then_some(node))
-}
-
-impl Call {
-    /// By two levels, if nodes have so many ranks and it is cheaper than what is `selected`: near
-    /// messages at the prices there, far ones at theirs.
-    pub(crate) fn select_in_two_levels(
-        &self,
-        selected: Result<Selected, Cause>,
-        (node, near): (u32, Prices),
-        far: &Prices,
-    ) -> Result<Selected, Cause> {
-        let Some(two_level) = algorithm(self.operation).filter(|_| (1..self.size).contains(&node)) else {
-            return selected;
-        };
-        let Ok(plan) = self.plan(two_level) else { return selected };
-        let ns = |count: usize| {
-            let [within, between] = two_level.work(self.size, node, count);
-            let of = |prices: &Prices, work: &Work| prices.of(work, self.element_bytes);
-            of(&near, &within).saturating_add(of(far, &between))
-        };
-        let others = plan.segments(self.count) - 1;
-        let last = self.count.saturating_sub(others.saturating_mul(plan.segment));
-        let ns = ns(plan.segment).saturating_mul(others as u64).saturating_add(ns(last));
-        match selected {
-            Ok(flat) if flat.ns <= ns => Ok(flat),
-            _ => Ok(Selected { plan, ns }),
-        }
-    }
-}
-
-/// The division of a schedule's ranks into nodes.
-struct Nodes {
-    /// The ranks of this rank's node.
-    own: Range<u32>,
-    /// The ranks of the node with their leader.
-    near: Among,
-    /// The leaders.
-    far: Among,
-    /// This rank's leader.
-    leader: u32,
-    shape: Shape,
-}
-
-/// The number of nodes, and of ranks on the largest of them.
-#[derive(Clone, Copy)]
-struct Shape {
-    largest: u32,
-    nodes: u32,
-}
-
-impl Shape {
-    /// Of `node` ranks a node; all ranks on one if that is not known.
-    fn new(size: u32, node: u32) -> Self {
-        let largest = if node == 0 { size } else { node.min(size) };
-        Self { largest, nodes: size.div_ceil(largest.max(1)) }
-    }
-
-    /// Rounds in which leaders receive from their nodes, and the root from leaders.
-    fn turns(&self, instance: &Instance) -> [u32; 2] {
-        if instance.count() == 0 { [0; 2] } else { [self.largest, self.nodes].map(fan::turns) }
-    }
-}
-
-impl Nodes {
-    fn of(instance: &Instance) -> Self {
-        let (rank, size, root) = (instance.rank(), instance.size(), instance.root());
-        let shape = Shape::new(size, instance.cut());
-        let first = |rank: u32| rank - rank.checked_rem(shape.largest).unwrap_or(0);
-        let own = first(rank)..first(rank).saturating_add(shape.largest).min(size);
-        let leader = if own.contains(&root) { root } else { own.start };
-        let near = Among::run(&own, leader);
-        Self { own, near, far: Among::every(shape.largest, size, root), leader, shape }
-    }
-
-    fn is_leader(&self, instance: &Instance) -> bool {
-        self.leader == instance.rank()
-    }
-
-    /// Ranks of this node.
-    fn len(&self) -> u32 {
-        self.own.end.saturating_sub(self.own.start)
-    }
-
-    /// A rank's place in this node, counted from the leader, around.
-    fn place(&self, rank: u32) -> u32 {
-        back(rank.saturating_sub(self.own.start), self.leader.saturating_sub(self.own.start), self.len())
-    }
-
-    /// The rank at such a place other than 0.
-    fn member(&self, place: u32) -> u32 {
-        let leader = self.leader.saturating_sub(self.own.start);
-        self.own.start.saturating_add(back(leader, self.len().saturating_sub(place), self.len()))
-    }
-
-    /// The node of a rank.
-    fn node(&self, rank: u32) -> u32 {
-        rank.checked_div(self.shape.largest).unwrap_or(0)
-    }
-
-    /// The first rank of a node.
-    fn first(&self, node: u32) -> u32 {
-        node.saturating_mul(self.shape.largest)
-    }
-
-    /// This node's place, counted from the root's, around.
-    fn node_from_root(&self, instance: &Instance) -> u32 {
-        back(self.node(instance.rank()), self.node(instance.root()), self.shape.nodes)
-    }
-
-    /// Returns the number of ranks that a node has, of `size` in all.
-    fn ranks(&self, size: u32, node: u32) -> u32 {
-        self.shape.largest.min(size.saturating_sub(self.first(node)))
-    }
-
-    /// The blocks of a node.
-    fn blocks(&self, instance: &Instance, node: u32) -> Span {
-        instance.blocks(self.first(node), self.ranks(instance.size(), node))
-    }
-
-    /// The leader of the node at a place counted from the root's other than 0, and the blocks of
-    /// that node.
-    fn run(&self, instance: &Instance, place: u32) -> (u32, Span) {
-        let behind = self.shape.nodes.saturating_sub(place);
-        let node = back(self.node(instance.root()), behind, self.shape.nodes);
-        (self.first(node), self.blocks(instance, node))
-    }
-
-    /// Returns the place where a leader keeps the block of a rank of its node: the root where it
-    /// belongs, others in scratch.
-    fn kept(&self, instance: &Instance, rank: u32) -> Span {
-        let block = instance.block(rank);
-        if self.leader == instance.root() {
-            return block;
-        }
-        let before = instance.blocks(rank.saturating_sub(self.own.start), 0).start;
-        Span { start: before, ..Span::scratch(block.len) }
-    }
-
-    /// Returns the place where another leader than the root keeps all of them.
-    fn all_kept(&self, instance: &Instance) -> Span {
-        match self.len() {
-            1 => instance.block(instance.rank()),
-            len => Span::scratch(instance.blocks(0, len).len),
-        }
-    }
-}
-
-/// Elements of a block that leaders can keep for a node, of whatever size.
-fn capacity(size: u32, scratch: usize) -> usize {
-    if size < 3 { usize::MAX } else { divide(scratch, size as usize).0 }
-}
-
-/// The work of fans within nodes and between leaders, with the root where it is most.
-fn work(Shape { largest, nodes }: Shape, count: usize) -> [Work; 2] {
-    let copied = if largest > 1 && nodes > 1 { count as u64 } else { 0 };
-    let of_node = count.saturating_mul(largest as usize);
-    [Work { copied, ..fan::work(largest, count) }, fan::work(nodes, of_node)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Options;
-    use crate::select::algorithms;
-
-    #[test]
-    fn far_messages_are_saved_where_nodes_are_known() {
-        let (near, far) = (Prices::SHARED_MEMORY, Prices::SOCKET);
-        let alltoall = Call { operation: Operation::Alltoall, scratch: 1280, ..Call::bcast::<u64>(64, 10) };
-        let allreduce = Call::allreduce::<Max, u64>(64, 10, 10);
-        for call in [Call::barrier(64), Call::bcast::<u64>(64, 100), allreduce, alltoall] {
-            let flat =
-                call.select(algorithms(call.operation), &Options { prices: far, ..Options::default() });
-            let selected = |node| call.select_in_two_levels(flat, (node, near), &far).unwrap();
-            for node in [0, 1, 64, 65] {
-                assert_eq!(selected(node).ns, flat.unwrap().ns, "{} {node}", call.operation);
-            }
-            assert!(selected(16).ns < flat.unwrap().ns, "{}", call.operation);
-            assert_eq!(selected(16).plan.algorithm.name(), NAME);
-        }
-    }
 }

@@ -56,59 +56,17 @@
 //! [`Cause::Intracommunicator`]: aldis_kernel::hal::Cause::Intracommunicator
 //! [`Cause::RankOutOfRange`]: aldis_kernel::hal::Cause::RankOutOfRange
 
-pub mod allgather;
-pub mod allreduce;
-pub mod alltoall;
 mod crossing;
-mod groups;
-pub mod reduce;
-pub mod reduce_scatter;
 
-use aldis_kernel::Rank;
 use aldis_kernel::hal::Operation;
 pub use crossing::Crossing;
 use zerocopy::IntoBytes;
 
+pub use crate::algorithms::inter::{algorithms, allgather, allreduce, alltoall, reduce, reduce_scatter};
+pub use crate::collective::Root;
 use crate::collective::{Input, Lent, Over};
 use crate::layout::{Block, Layout, TypedBlock};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Candidate;
-
-/// The root of a collective over two groups, as a rank sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Root {
-    /// This rank is the root (MPI_ROOT).
-    This,
-    /// Another rank of this rank's group is the root; this rank takes no part but calls as well
-    /// (MPI_PROC_NULL).
-    Beside,
-    /// The root is this rank of the other group.
-    Remote(Rank),
-}
-
-/// Every algorithm by which an operation can be carried out over two groups.
-pub fn algorithms(operation: Operation) -> &'static [Candidate] {
-    use Operation::{Barrier, Bcast, Gather, Gatherv, Scatter, Scatterv};
-    match operation {
-        Barrier | Bcast | Gather | Gatherv | Scatter | Scatterv => crate::select::algorithms(operation),
-        Operation::Reduce => &[&reduce::LocalReduceRemoteSend, &reduce::Linear],
-        Operation::Allreduce => &[&allreduce::ReduceExchangeBcast],
-        Operation::Allgather => &[
-            &allgather::LocalGatherRemoteBcast,
-            &allgather::RemoteGatherLocalBcast,
-            &allgather::PairwiseExchange,
-        ],
-        Operation::Allgatherv => &[&allgather::RemoteGatherLocalBcast, &allgather::PairwiseExchange],
-        Operation::Alltoall | Operation::Alltoallv | Operation::Alltoallw => {
-            &[&alltoall::Linear, &alltoall::PairwiseExchange]
-        }
-        Operation::ReduceScatterBlock | Operation::ReduceScatter => {
-            &[&reduce_scatter::PairwiseExchange, &reduce_scatter::LocalReduceRemoteScatter]
-        }
-        _ => &[],
-    }
-}
 
 /// Waits until every rank of both groups has called it (MPI_Barrier, MPI_Ibarrier).
 pub fn barrier() -> Crossing<'static> {

@@ -17,10 +17,6 @@ use aldis_kernel::{
 
 use crate::schedule::{Buffer, Instance, Span, divide};
 
-/// True if there are operations on blocks. A `compact` build holds none of them, nor what they
-/// need.
-pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
-
 /// A block of a buffer, in elements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

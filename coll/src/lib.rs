@@ -21,7 +21,8 @@
 //! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`catalog`] | every operation and algorithm by name |
-//! | [`select`] | the cost model, the choice by name, and the explanation of a choice |
+//! | [`select`] | the cost model, and the choice by price or by name |
+//! | [`explain`] | the reasons of a choice, as a table |
 //! | [`rules`] | how calls are carried out, said outside of the program; not in a `compact` build |
 //! | [`draw`] | a schedule as text |
 //!
@@ -77,12 +78,12 @@
 //! # How to add a collective
 //!
 //! A new **algorithm** of an operation that is there:
-//! 1. Write `src/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`]. Start with
-//!    the source you take it from, write down why its results have the same bits on all ranks, and
-//!    give [`Priced::work`] in closed form.
-//! 2. Add it to `ALGORITHMS` in `src/<operation>.rs`. From there it is selected, named, explained,
-//!    and checked on symbolic values for every size; `cargo test -p aldis-coll` says what is wrong
-//!    with it, and a [`Drawing`](draw::Drawing) shows it.
+//! 1. Write `src/algorithms/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`].
+//!    Start with the source you take it from, write down why its results have the same bits on all
+//!    ranks, and give [`Priced::work`] in closed form.
+//! 2. Add it to `ALGORITHMS` in `src/algorithms/<operation>.rs`. From there it is selected, named,
+//!    explained, and checked on symbolic values for every size; `cargo test -p aldis-coll` says what
+//!    is wrong with it, and a [`Drawing`](draw::Drawing) shows it.
 //! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into
 //!    `mutation.rs`.
 //!
@@ -90,10 +91,10 @@
 //! `Options::using(&MyRing)`.
 //!
 //! A new **operation**: its number in [`Operation`], a module like [`mod@bcast`] with its calls and
-//! `ALGORITHMS` (like [`mod@gather`] if its data are blocks), a row in [`select::algorithms`] and
-//! in [`catalog::COLLECTIVES`], what every rank must end with in the checker (`check_bcast` and its
-//! like), and, if its buffers are more than data, scratch and input, a [`Buffer`](schedule::Buffer)
-//! with a loan in the executor.
+//! `ALGORITHMS` (like [`mod@gather`] if its data are blocks), a row in [`catalog::algorithms`]
+//! and in [`catalog::COLLECTIVES`], what every rank must end with in the checker (`check_bcast` and
+//! its like), and, if its buffers are more than data, scratch and input, a
+//! [`Buffer`](schedule::Buffer) with a loan in the executor.
 //!
 //! [`Cause::UnlikeCall`]: aldis_kernel::hal::Cause::UnlikeCall
 //! [`Cause::UnlikeLength`]: aldis_kernel::hal::Cause::UnlikeLength
@@ -113,6 +114,7 @@
 #[cfg(test)]
 extern crate std;
 
+mod algorithms;
 #[cfg(not(feature = "compact"))]
 pub mod allgather;
 pub mod allreduce;
@@ -129,6 +131,7 @@ pub mod comm;
 pub mod draw;
 #[cfg(not(feature = "compact"))]
 pub mod erased;
+pub mod explain;
 pub mod exscan;
 #[cfg(not(feature = "compact"))]
 pub mod gather;

@@ -27,10 +27,6 @@
 mod allgather;
 mod alltoall;
 mod exchange;
-mod linear;
-mod lines;
-#[cfg(test)]
-mod tests;
 mod typed;
 
 use aldis_kernel::hal::{Cause, Operation, Resource};
@@ -40,21 +36,12 @@ pub use alltoall::{
     ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw, neighbor_alltoall, neighbor_alltoallv,
     neighbor_alltoallw,
 };
-pub use linear::Linear;
-#[cfg(not(feature = "compact"))]
-pub(crate) use lines::Act;
-pub use lines::Line;
-use lines::arrange;
 pub use typed::{ineighbor_alltoallw_typed, neighbor_alltoallw_typed};
 
+use crate::algorithms::neighbor::arrange;
+pub use crate::algorithms::neighbor::{EXCHANGES, GATHERS, Line, Linear};
 use crate::comm::{Topology, TopologyKind};
-use crate::schedule::{Candidate, IN_FLIGHT_MAX};
-
-/// Every algorithm of the allgather among neighbours.
-pub static GATHERS: [Candidate; 1] = [&Linear { operation: Operation::NeighborAllgather, lines: &[] }];
-
-/// Every algorithm of the all-to-all among neighbours.
-pub static EXCHANGES: [Candidate; 1] = [&Linear { operation: Operation::NeighborAlltoall, lines: &[] }];
+use crate::schedule::IN_FLIGHT_MAX;
 
 /// With whom a rank exchanges, in an order in which no rank waits for ever. Good for any number of
 /// operations at a time.
@@ -114,11 +101,6 @@ impl<'m> Neighbourhood<'m> {
     /// Its communicator.
     pub const fn comm(&self) -> &Comm {
         &self.comm
-    }
-
-    #[cfg(not(feature = "compact"))]
-    pub(crate) const fn is_grid(&self) -> bool {
-        self.is_grid
     }
 
     /// Blocks that come here, those of neighbours that are not there included.

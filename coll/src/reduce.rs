@@ -1,39 +1,16 @@
 //! Reduction to one rank: the reduction of every rank's data at the root.
 
-mod binary;
-mod binomial;
-mod chain;
-mod collect;
-mod in_order_binary;
-mod knomial;
-mod linear;
-mod pipeline;
-mod rabenseifner;
-mod ring;
-
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use binary::Binary;
-pub use binomial::Binomial;
-pub use chain::Chain;
-pub(crate) use collect::messages;
-pub use in_order_binary::InOrderBinary;
-pub use knomial::Knomial;
-pub use linear::Linear;
-pub use pipeline::Pipeline;
-pub use rabenseifner::Rabenseifner;
-pub use ring::Ring;
 use zerocopy::IntoBytes;
 
+pub use crate::algorithms::reduce::{
+    ALGORITHMS, Binary, Binomial, Chain, InOrderBinary, Knomial, Linear, Pipeline, Rabenseifner, Ring,
+};
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Candidate;
 use crate::select::{Call, Options};
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 9] =
-    [&Binomial, &Linear, &InOrderBinary, &Binary, &Knomial, &Chain, &Pipeline, &Rabenseifner, &Ring];
 
 /// Reduces `data` of all ranks of `comm` element by element and leaves the result in `data` of rank
 /// `root` (MPI_Reduce with MPI_IN_PLACE at the root). Operands stand in the order of their ranks.

@@ -4,7 +4,7 @@
 //! communicator ([`set_on`]), those of the endpoint ([`set`]; `aldis-run --coll-rules` sets them),
 //! the cost model. Of a list the first rule that is for a call decides, if its algorithm can carry
 //! the call out; else the next one that is for it.
-//! [`Explanation::on`](crate::select::Explanation::on) says which one it was, and why others were
+//! [`Explanation::on`](crate::explain::Explanation::on) says which one it was, and why others were
 //! passed over.
 //!
 //! ```
@@ -38,9 +38,9 @@ use core::num::{NonZeroU64, NonZeroUsize};
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Tuning};
 
+use crate::algorithms::algorithms;
 use crate::schedule::alike;
-use crate::select::{Call, Choice, Options, Selected, Shares, algorithms};
-use crate::shared;
+use crate::select::{Call, Choice, Options, Selected, Shares, slots};
 
 /// The most rules that a list from outside may have: what bounds the look at them in a call.
 pub const RULES_MAX: usize = 256;
@@ -130,9 +130,9 @@ impl Rule {
         }
         let shares = match own.shares(call, &Ok(selected)) {
             Shares::Never if is_shared => return Err(Cause::Unsupported),
-            Shares::Named if shared::is_too_long(call) => {
+            Shares::Named if slots::is_too_long(call) => {
                 let len = (call.count as u64).saturating_mul(call.element_bytes.into());
-                return Err(Cause::TooBig { len, max: shared::LINE_BYTES });
+                return Err(Cause::TooBig { len, max: slots::LINE_BYTES });
             }
             Shares::Named => Shares::IfThere,
             shares => shares,

@@ -1,23 +1,14 @@
 //! Scan: on every rank the reduction of the ranks up to and including it.
 
-mod linear;
-mod recursive_doubling;
-
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
-pub use linear::Linear;
-pub use recursive_doubling::RecursiveDoubling;
-pub(crate) use recursive_doubling::doubling;
 use zerocopy::IntoBytes;
 
+pub use crate::algorithms::scan::{ALGORITHMS, Linear, RecursiveDoubling};
 use crate::caller::Caller;
 use crate::collective::{Collective, Lent, Planned};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::Candidate;
 use crate::select::{Call, Options};
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 2] = [&RecursiveDoubling, &Linear];
 
 /// Reduces `data` of every rank of `comm` up to and including this one element by element and
 /// leaves the result in `data` (MPI_Scan with MPI_IN_PLACE). Operands stand in the order of their
@@ -30,7 +21,10 @@ pub static ALGORITHMS: [Candidate; 2] = [&RecursiveDoubling, &Linear];
 /// ```
 /// # use aldis_coll::{scan, op::Sum};
 /// # use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
-/// fn numbered_from<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: u64) -> Result<u64, Error> {
+/// fn numbered_from<T: Transport, P: Platform>(
+///     ep: &mut Endpoint<'_, T, P>,
+///     mine: u64,
+/// ) -> Result<u64, Error> {
 ///     let world = ep.world();
 ///     let mut up_to_here = [mine];
 ///     scan(ep, &world, Sum, &mut up_to_here, &mut [0])?;

@@ -1,28 +1,15 @@
 //! Scatter: a block of the root's data on every rank.
 
-mod binomial;
-mod linear;
-mod linear_nonblocking;
-
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Rank, Scope};
-pub use binomial::Binomial;
-pub use linear::Linear;
-pub use linear_nonblocking::LinearNonblocking;
 
+pub use crate::algorithms::blocks::scatter::{ALGORITHMS, Binomial, Linear, LinearNonblocking, OF_UNLIKE};
 use crate::blockwise::Blockwise;
 use crate::caller::Caller;
 use crate::collective::Collective;
 use crate::layout::{Block, Layout};
 use crate::op::Element;
-use crate::schedule::Candidate;
 use crate::select::Options;
-
-/// Every algorithm for it.
-pub static ALGORITHMS: [Candidate; 3] = [&Binomial, &LinearNonblocking, &Linear];
-
-/// The algorithms for blocks of unlike lengths.
-pub static OF_UNLIKE: [Candidate; 2] = [&LinearNonblocking, &Linear];
 
 /// Sends every rank of `comm` its block of the `data` of rank `root`, into its `data`; the root's
 /// own stays where it is (MPI_Scatter with MPI_IN_PLACE at the root).

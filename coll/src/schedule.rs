@@ -44,7 +44,9 @@ use core::num::NonZeroU32;
 
 use aldis_kernel::hal::{Cause, Operation};
 
-use crate::layout::BLOCKS;
+/// True if there are operations on blocks. A `compact` build holds none of them, nor what they
+/// need.
+pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
 
 /// The most receives and sends together that one round may have; a request slot is held for each
 /// while the round runs.

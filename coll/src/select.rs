@@ -16,21 +16,21 @@
 
 #[cfg(not(feature = "compact"))]
 mod cut;
-mod explain;
 mod plan;
+pub(crate) mod slots;
+#[cfg(not(feature = "compact"))]
+mod two_levels;
 
 use core::fmt;
 #[cfg(not(feature = "compact"))]
 use core::num::NonZeroUsize;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
-pub use explain::Explanation;
-pub use plan::Plan;
+pub use plan::{LANES, Plan};
 
-use crate::layout::BLOCKS;
+use crate::algorithms::{across, algorithms, priced};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
-use crate::shared;
+use crate::schedule::{Algorithm, BLOCKS, Candidate, Work, alike, least_scratch, on_blocks};
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ pub enum Choice {
     Auto,
     /// This one: a library's or the caller's own.
     Named(Algorithm),
-    /// By the control slots of ranks that share memory: see [`shared`].
+    /// By the control slots of ranks that share memory: see [`shared`](crate::shared).
     Shared,
 }
 
@@ -111,11 +111,13 @@ impl Choice {
         if name == "auto" {
             return Ok(Self::Auto);
         }
-        if name == shared::NAME && shared::algorithm(operation).is_some() {
+        if name == slots::NAME && slots::algorithm(operation).is_some() {
             return Ok(Self::Shared);
         }
         #[cfg(not(feature = "compact"))]
-        if let Some(two_level) = crate::hierarchy::algorithm(operation).filter(|known| known.name() == name) {
+        if let Some(two_level) =
+            crate::algorithms::hierarchy::algorithm(operation).filter(|known| known.name() == name)
+        {
             return Ok(Self::Named(two_level));
         }
         let mut all = algorithms(operation).iter().chain(across(operation));
@@ -140,67 +142,14 @@ impl fmt::Display for UnknownAlgorithm<'_> {
         let mut all = algorithms(self.operation).iter().chain(across(self.operation));
         all.try_for_each(|known| write!(f, ", {}", known.name()))?;
         #[cfg(not(feature = "compact"))]
-        crate::hierarchy::algorithm(self.operation)
+        crate::algorithms::hierarchy::algorithm(self.operation)
             .iter()
             .try_for_each(|known| write!(f, ", {}", known.name()))?;
-        shared::algorithm(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
+        slots::algorithm(self.operation).iter().try_for_each(|known| write!(f, ", {}", known.name()))
     }
 }
 
 impl core::error::Error for UnknownAlgorithm<'_> {}
-
-/// Every algorithm of an operation, in order of preference between equals. Empty for what is no
-/// collective.
-pub fn algorithms(operation: Operation) -> &'static [Candidate] {
-    match operation {
-        Operation::Barrier => &crate::barrier::ALGORITHMS,
-        Operation::Bcast => &crate::bcast::ALGORITHMS,
-        Operation::Allreduce => &crate::allreduce::ALGORITHMS,
-        Operation::Reduce => &crate::reduce::ALGORITHMS,
-        Operation::Scan => &crate::scan::ALGORITHMS,
-        Operation::Exscan => &crate::exscan::ALGORITHMS,
-        operation => of_blocks(operation),
-    }
-}
-
-/// The algorithms for two groups alone.
-pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Candidate> {
-    #[cfg(not(feature = "compact"))]
-    return crate::inter::algorithms(operation).iter().filter(|known| known.crosses());
-    #[cfg(feature = "compact")]
-    of_blocks(operation).iter()
-}
-
-/// The algorithms of an operation on blocks.
-#[cfg(not(feature = "compact"))]
-fn of_blocks(operation: Operation) -> &'static [Candidate] {
-    use crate::{allgather, alltoall, gather, neighbor, reduce_scatter, scatter};
-    match operation {
-        Operation::Gather => &gather::ALGORITHMS,
-        Operation::Gatherv => &gather::OF_UNLIKE,
-        Operation::Scatter => &scatter::ALGORITHMS,
-        Operation::Scatterv => &scatter::OF_UNLIKE,
-        Operation::Allgather | Operation::Allgatherv => &allgather::ALGORITHMS,
-        Operation::Alltoall => &alltoall::ALGORITHMS,
-        Operation::Alltoallv | Operation::Alltoallw => &alltoall::OF_UNLIKE,
-        Operation::ReduceScatterBlock | Operation::ReduceScatter => &reduce_scatter::ALGORITHMS,
-        Operation::NeighborAllgather | Operation::NeighborAllgatherv => &neighbor::GATHERS,
-        Operation::NeighborAlltoall | Operation::NeighborAlltoallv | Operation::NeighborAlltoallw => {
-            &neighbor::EXCHANGES
-        }
-        _ => &[],
-    }
-}
-
-#[cfg(feature = "compact")]
-fn of_blocks(_operation: Operation) -> &'static [Candidate] {
-    &[]
-}
-
-/// Returns what is known of an algorithm beside its steps; `None` for a program's own.
-pub fn priced(algorithm: Algorithm) -> Option<Candidate> {
-    algorithms(algorithm.operation()).iter().find(|known| known.name() == algorithm.name()).copied()
-}
 
 /// Returns true if an operation reduces, so that its result depends on what is combined first.
 pub const fn reduces(operation: Operation) -> bool {
@@ -313,13 +262,13 @@ impl Options {
     /// Decides if a call is for control slots, given its selection by messages.
     #[inline(always)]
     pub(crate) fn shares(&self, call: &Call, selected: &Result<Selected, Cause>) -> Shares {
-        if !cfg!(target_pointer_width = "64") || !shared::serves(call.operation) || self.fixes_bits(call) {
+        if !cfg!(target_pointer_width = "64") || !slots::serves(call.operation) || self.fixes_bits(call) {
             return Shares::Never;
         }
         match (self.choice, selected) {
             (Choice::Shared, _) => Shares::Named,
-            (Choice::Auto, _) if shared::is_in_lines(call.operation) => {
-                if shared::is_too_long(call) {
+            (Choice::Auto, _) if slots::is_in_lines(call.operation) => {
+                if slots::is_too_long(call) {
                     Shares::Never
                 } else {
                     Shares::IfThere
@@ -473,7 +422,7 @@ impl Call {
     }
 
     /// [`price`](Self::price) of what these options allow.
-    fn offer(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
+    pub(crate) fn offer(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
         if options.fixes_bits(self) {
             self.check_bits(Some(candidate))?;
         }
@@ -504,8 +453,8 @@ impl Call {
     }
 
     /// Returns the cost of the call by control slots, in ns.
-    fn shared_ns(&self, prices: &Prices) -> u64 {
-        let work = shared::work(self.operation, self.size, self.count);
+    pub(crate) fn shared_ns(&self, prices: &Prices) -> u64 {
+        let work = slots::work(self.operation, self.size, self.count);
         prices.of(&work, self.element_bytes)
     }
 
@@ -555,12 +504,6 @@ impl Call {
             };
         }
         best
-    }
-
-    /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
-    pub fn explain(self, options: &Options) -> Explanation {
-        let selected = self.select(algorithms(self.operation), options);
-        Explanation::new(self, *options, selected)
     }
 }
 

@@ -52,7 +52,6 @@ mod chunks;
 mod drive;
 #[cfg(not(feature = "compact"))]
 mod pairs;
-mod price;
 #[cfg(not(feature = "compact"))]
 mod table;
 
@@ -60,22 +59,17 @@ use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Lines, Withheld};
 #[cfg(not(feature = "compact"))]
-pub(crate) use around::Around;
+pub(crate) use around::{Around, Neighbors};
 #[cfg(not(feature = "compact"))]
 pub(crate) use blocks::Portions;
 use chunks::{Run, Way};
 pub(crate) use drive::{CROWDED, check, run};
-pub use price::NAME;
-pub(crate) use price::{algorithm, is_in_lines, is_too_long, serves, work};
-#[cfg(not(feature = "compact"))]
-pub(crate) use price::{line_elements, passes_in_chunks, stands_in_lines};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
+pub use crate::select::slots::{LINE_BYTES, NAME};
+pub(crate) use crate::select::slots::{algorithm, is_in_lines, is_too_long};
 use crate::tag::ROOTS;
-
-/// Bytes that stand in a line, wherever there are any.
-pub const LINE_BYTES: u64 = 8192;
 
 /// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
 /// which stands in a line: one journey instead of two, for more reading.

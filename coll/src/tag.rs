@@ -49,7 +49,7 @@ const CALL: u32 = (1 << (ROOT_BITS + OPERATION_BITS)) - 1;
 const AGAIN: u32 = (1 << OPERATION_BITS) - 1;
 
 const _: () = assert!(OWN_AT == 30);
-const _: () = assert!(crate::collective::LANES <= 1 << LANE_BITS);
+const _: () = assert!(crate::select::LANES <= 1 << LANE_BITS);
 const _: () = assert!(Operation::ALL.len() < 1 << OPERATION_BITS);
 
 /// The tag of the call with this number.

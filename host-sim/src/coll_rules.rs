@@ -17,8 +17,9 @@ use core::fmt;
 use core::num::NonZeroU64;
 
 use aldis_coll::catalog::COLLECTIVES;
+use aldis_coll::catalog::priced;
 use aldis_coll::rules::{Extent, RULES_MAX, Rule, Rules};
-use aldis_coll::select::{Choice, Options, priced, reduces};
+use aldis_coll::select::{Choice, Options, reduces};
 use aldis_hal::Operation;
 use aldis_sys::file::read_to_string;
 
@@ -228,7 +229,7 @@ fn contradiction(rule: &Rule) -> Option<(&'static str, String)> {
             }
             let reproduces = !rule.reproducible || sizes.any(|size| candidate.reproduces(size));
             (!reproduces).then(|| {
-                let all = aldis_coll::select::algorithms(algorithm.operation());
+                let all = aldis_coll::catalog::algorithms(algorithm.operation());
                 let others = all.iter().filter(|one| next.iter().any(|size| one.reproduces(*size)));
                 let names: Vec<&str> = others.map(|one| one.name()).collect();
                 let why = format!("not reproducible over so many ranks; take auto or {}", names.join(", "));

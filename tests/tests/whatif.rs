@@ -6,8 +6,8 @@
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Algorithm, Candidate, Instance, Schedule, Span, Step, Work, log2_ceil};
-use aldis_coll::select::algorithms;
 use aldis_hal::{Cause, Operation};
 use aldis_sim::whatif::{LogGp, Network, Outcome, Run, RunError, Topology};
 

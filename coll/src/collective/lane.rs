@@ -14,13 +14,10 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Failed, Request, Scope, Tag};
 
 use super::{Collective, Progress};
-use crate::layout::BLOCKS;
+use crate::schedule::BLOCKS;
 use crate::schedule::IN_FLIGHT_MAX;
-use crate::select::Plan;
+use crate::select::{LANES, Plan};
 use crate::tag;
-
-/// The most segments of one call that are under way at a time. One in a `compact` build.
-pub const LANES: usize = if BLOCKS { 4 } else { 1 };
 
 /// Stages that a lane passes at most in one call, before it returns: what bounds its work.
 const STAGES_A_CALL: u32 = 128;

@@ -8,9 +8,20 @@ use aldis_kernel::{Comm, Rank, Tag};
 
 #[cfg(not(feature = "compact"))]
 use super::row::Row;
-#[cfg(not(feature = "compact"))]
-use crate::inter::Root;
-use crate::layout::BLOCKS;
+use crate::schedule::BLOCKS;
+
+/// The root of a collective over two groups, as a rank sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Root {
+    /// This rank is the root (MPI_ROOT).
+    This,
+    /// Another rank of this rank's group is the root; this rank takes no part but calls as well
+    /// (MPI_PROC_NULL).
+    Beside,
+    /// The root is this rank of the other group.
+    Remote(Rank),
+}
 
 /// The ranks that a collective is over.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,13 @@ use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
 
 use super::Planned;
 use super::peers::{Over, Peers};
-use crate::layout::BLOCKS;
-use crate::schedule::Instance;
-use crate::select::{Call, Plan};
 #[cfg(not(feature = "compact"))]
-use crate::select::{algorithms, is_far};
+use crate::algorithms::algorithms;
+use crate::schedule::BLOCKS;
+use crate::schedule::Instance;
+#[cfg(not(feature = "compact"))]
+use crate::select::is_far;
+use crate::select::{Call, Plan};
 use crate::tag;
 
 /// The way in which a planned collective is carried out on a communicator.

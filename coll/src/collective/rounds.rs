@@ -7,9 +7,9 @@ use aldis_kernel::{Error, Failed, Loan, Sample, Scope, Tag};
 
 use super::lane::{Lane, Stage, of_mut};
 use super::{Blocks, Collective, Input, Lasting, Lent, Memory, Planned, way};
-use crate::layout::{BLOCKS, Layout, Place, Stretches, stretch};
+use crate::layout::{Layout, Place, Stretches, stretch};
 use crate::op::{Kernel, copy};
-use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
+use crate::schedule::{BLOCKS, Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
 use crate::select::Plan;
 
 impl<'scope> Lasting<'scope> {

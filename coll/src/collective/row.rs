@@ -10,9 +10,9 @@
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
+use super::Root;
 use super::peers::{Over, Peers};
 use super::{Planned, Ready};
-use crate::inter::Root;
 use crate::op::Kernel;
 use crate::schedule::{Candidate, Instance};
 use crate::select::{Call, Options, Shares};

@@ -19,7 +19,7 @@
 //! keep their numbers, and are compared while these are new.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
-use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
+use aldis_kernel::{Error, Failed, Scope, Tag};
 
 use super::{Collective, Progress};
 use crate::tag;
@@ -49,20 +49,6 @@ pub(crate) fn cause(own: Tag, theirs: Tag, ranks: u32) -> Option<(Operation, Cau
     let ((own, own_root), (theirs, their_root)) = (tag::call(own)?, tag::call(theirs)?);
     let is_exact = ranks <= tag::ROOTS;
     Some((own, Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }))
-}
-
-/// The call that `rank` has made by messages as the next one by messages here, if one of those has
-/// come.
-pub(crate) fn next_call_of<T: Transport, P: Platform>(
-    scope: &mut Scope<'_, '_, '_, T, P>,
-    comm: &Comm,
-    rank: Rank,
-) -> Option<(Operation, u8)> {
-    let comm = comm.collective();
-    let next = scope.coming_number(&comm)?;
-    let is = |from: Rank, tag: Tag| from == rank && tag::has_number(tag, next);
-    let (_, tag) = scope.stray(&comm, u64::MAX, is)?;
-    tag::call(tag)
 }
 
 impl<'scope> Collective<'scope> {

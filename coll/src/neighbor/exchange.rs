@@ -4,15 +4,16 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Error, Scope};
 use zerocopy::IntoBytes;
 
-use super::lines::Act;
 use super::{Linear, Neighbourhood};
+use crate::algorithms::algorithms;
+use crate::algorithms::neighbor::Act;
 use crate::caller::Caller;
 use crate::collective::{Blocks, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
-use crate::select::{Call, Options, algorithms};
-use crate::shared::{self, Around};
+use crate::select::{Call, Options};
+use crate::shared::{self, Around, Neighbors};
 
 /// A call among neighbours and all that it lends.
 pub(super) struct Exchange<'m, E> {
@@ -111,7 +112,8 @@ impl<'m, E: Element> Exchange<'m, E> {
         }
         let (call, comm) = (self.call(self.count().ok()?), &self.around.comm);
         let (lines, input) = (self.linear().lines, (self.input.0.as_bytes(), self.input.1));
-        let around = Around::new(&call, self.around, lines, input, self.data.1)?;
+        let neighbors = Neighbors { rank: comm.rank().0, lines, is_grid: self.around.is_grid };
+        let around = Around::new(&call, neighbors, input, self.data.1)?;
         let done = options.at_once_as(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
         if done.is_ok() && around.is_long() { None } else { Some(done) }
     }

@@ -3,8 +3,8 @@
 use aldis_kernel::hal::Cause;
 
 use super::{Call, Options, Plan, Prices, Selected};
-use crate::collective::LANES;
 use crate::schedule::{Algorithm, Candidate, Work, alike, divide, is_among_neighbors};
+use crate::select::LANES;
 
 impl Call {
     /// The plan by this algorithm, which the caller has named: cut as the options say, else as is

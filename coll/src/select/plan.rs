@@ -1,8 +1,11 @@
 //! The plan by which a call is carried out, and its cost.
 
 use super::{Call, Prices};
-use crate::layout::BLOCKS;
+use crate::schedule::BLOCKS;
 use crate::schedule::{Algorithm, Candidate, Work};
+
+/// The most segments of one call that are under way at a time. One in a `compact` build.
+pub const LANES: usize = if BLOCKS { 4 } else { 1 };
 
 /// The plan by which a call is carried out: the algorithm, the elements of a segment, and how many
 /// segments are under way at a time.
@@ -28,7 +31,7 @@ impl Plan {
         Self { lanes: [lanes], ..self }
     }
 
-    /// Segments that are under way at a time, 1 to [`LANES`](crate::collective::LANES).
+    /// Segments that are under way at a time, 1 to [`LANES`].
     #[inline]
     pub fn lanes(&self) -> u32 {
         self.lanes.first().map_or(1, |lanes| *lanes)

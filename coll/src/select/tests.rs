@@ -247,7 +247,7 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
 fn what_stands_in_a_line_is_for_lines_however_it_is_looked_at() {
     let options = Options::default();
     for size in 2..=64 {
-        for words in (0..=shared::LINE_BYTES as usize / 8).step_by(64).chain([1]) {
+        for words in (0..=slots::LINE_BYTES as usize / 8).step_by(64).chain([1]) {
             let calls = [
                 Call::barrier(size),
                 Call::bcast::<u64>(size, words),

@@ -25,8 +25,8 @@ use super::chunks::Run;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
 use super::{LINE_BYTES, Role, Stopped, Task};
+use crate::algorithms::neighbor::{Act, Line};
 use crate::layout::Layout;
-use crate::neighbor::{Act, Line, Neighbourhood};
 use crate::op::copy;
 use crate::select::Call;
 
@@ -53,21 +53,28 @@ pub(crate) struct Around<'m> {
     heard: Cell<Option<u64>>,
 }
 
+/// The neighbours of a rank.
+pub(crate) struct Neighbors<'m> {
+    pub(crate) rank: u32,
+    /// With whom it exchanges what.
+    pub(crate) lines: &'m [Line],
+    /// True for a grid, where what a rank sends one way arrives from the other.
+    pub(crate) is_grid: bool,
+}
+
 impl<'m> Around<'m> {
     /// The call with this input, divided so, for data that are divided so; `None` if it is not for
     /// lines.
     #[inline]
     pub(crate) fn new(
         call: &Call,
-        around: &Neighbourhood<'m>,
-        lines: &'m [Line],
+        Neighbors { rank, lines, is_grid }: Neighbors<'m>,
         (input, given): (&'m [u8], Layout<'m>),
         taken: Layout<'m>,
     ) -> Option<Self> {
         let &Call { operation, size, element_bytes, count, .. } = call;
-        let rank = around.comm().rank().0;
         let task = Task { operation, rank, size, root: 0, bytes: input.len(), element_bytes, kernel: None };
-        let is_known = around.is_grid() && matches!(taken, Layout::Even);
+        let is_known = is_grid && matches!(taken, Layout::Even);
         let block_bytes = count.saturating_mul(element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let mut this =

@@ -14,11 +14,12 @@ use aldis_kernel::{Comm, Lines, Withheld};
 use super::chunks::Run;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
-use super::{LINE_BYTES, Role, Stopped, Task, passes_in_chunks, stands_in_lines};
+use super::{LINE_BYTES, Role, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::{Kernel, copy};
 use crate::schedule::Order;
 use crate::select::Call;
+use crate::select::slots::{passes_in_chunks, stands_in_lines};
 
 /// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
 /// than a line holds.

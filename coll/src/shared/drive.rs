@@ -11,7 +11,7 @@ use super::Stage;
 use super::{Meeting, Role, Task, Turn};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
-use crate::collective::next_call_of;
+use crate::tag;
 
 /// On an endpoint.
 impl<R: Role> Meeting<R> {
@@ -230,7 +230,11 @@ impl<R: Role> Meeting<R> {
         if self.stage != Stage::Hear {
             return Ok(());
         }
-        let Some(theirs) = next_call_of(scope, comm, Rank(rank)) else { return Ok(()) };
+        let comm_plane = comm.collective();
+        let Some(next) = scope.coming_number(&comm_plane) else { return Ok(()) };
+        let is = |from: Rank, tag: Tag| from == Rank(rank) && tag::has_number(tag, next);
+        let found = scope.stray(&comm_plane, u64::MAX, is);
+        let Some(theirs) = found.and_then(|(_, tag)| tag::call(tag)) else { return Ok(()) };
         self.leave(scope, comm);
         Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))))
     }

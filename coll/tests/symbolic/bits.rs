@@ -2,8 +2,9 @@
 //! every element, count and root, and so has the bits of all others that say so.
 
 use aldis_coll::Options;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Priced, on_blocks};
-use aldis_coll::select::{Call, algorithms};
+use aldis_coll::select::Call;
 use aldis_kernel::hal::{Cause, Operation};
 
 use crate::{check, counts};

@@ -8,9 +8,9 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::collective::LANES;
 use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Schedule, Span, Step};
-use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use proptest::prelude::*;
 

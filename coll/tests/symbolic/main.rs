@@ -16,8 +16,8 @@ mod scattered;
 
 use aldis_coll::allreduce::Ring;
 use aldis_coll::alltoall::InPlace;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Buffer, Instance, Priced, Schedule, Span, Step, Work, log2_ceil, on_blocks};
-use aldis_coll::select::algorithms;
 use aldis_kernel::hal::Operation;
 use model::{Fault, Job};
 

@@ -3,8 +3,8 @@
 use aldis_coll::allreduce::{self, RecursiveDoubling, Ring};
 use aldis_coll::alltoall::{self, InPlace};
 use aldis_coll::bcast::Binomial;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, on_blocks};
-use aldis_coll::select::algorithms;
 use aldis_coll::{allgather, barrier};
 use aldis_kernel::hal::Operation;
 

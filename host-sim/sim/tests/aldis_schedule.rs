@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use aldis_coll::catalog::COLLECTIVES;
-use aldis_coll::select::algorithms;
+use aldis_coll::catalog::algorithms;
 
 fn schedule(line: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_aldis-schedule"));

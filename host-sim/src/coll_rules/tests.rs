@@ -79,7 +79,7 @@ fn a_wrong_line_is_named_with_the_word_and_what_would_be_right() {
 #[test]
 fn every_algorithm_can_be_named() {
     for operation in COLLECTIVES {
-        for algorithm in aldis_coll::select::algorithms(operation) {
+        for algorithm in aldis_coll::catalog::algorithms(operation) {
             let line = format!("{operation} * * {}", algorithm.name());
             assert!(RuleFile::new("", &line).is_ok(), "{line}");
         }

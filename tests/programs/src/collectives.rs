@@ -6,9 +6,9 @@ mod blocks;
 use core::fmt::Write;
 use core::time::Duration;
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Element, Max, Min, Reduce, Sum};
 use aldis_coll::schedule::Candidate;
-use aldis_coll::select::algorithms;
 use aldis_coll::{Options as Choice, allreduce};
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Rank};

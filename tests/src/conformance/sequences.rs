@@ -2,9 +2,9 @@
 //! them on the same communicator, against what one rank can work out for all. The seed draws
 //! operations, algorithms, roots, lengths and scratch; every rank waits in an order of its own.
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::schedule::{Candidate, least_scratch};
-use aldis_coll::select::algorithms;
 use aldis_coll::{Collective, Options, wait_all, wait_for};
 use aldis_hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope, Source, Tag, TagMatch};

@@ -3,9 +3,9 @@
 
 use aldis_coll::alltoall::InPlace;
 use aldis_coll::barrier::Linear;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
-use aldis_coll::select::algorithms;
 use aldis_coll::{
     Options, alltoall_in_place, alltoallv_in_place, alltoallw_in_place, iallgather, ialltoall,
     ialltoallv_in_place, ialltoallw_in_place, igatherv, iscatter, wait_all,

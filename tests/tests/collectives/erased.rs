@@ -3,10 +3,10 @@
 use core::num::NonZeroU32;
 
 use aldis_coll::Options;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::erased::Erased;
 use aldis_coll::op::{Function, Kernel};
 use aldis_coll::schedule::Order;
-use aldis_coll::select::algorithms;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_tests::thread_jobs::run;

@@ -5,9 +5,9 @@ use core::time::Duration;
 
 use aldis_coll::Options;
 use aldis_coll::bcast::{Linear, Pipeline};
+use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Sum};
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::select::algorithms;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};

@@ -23,10 +23,10 @@ use core::time::Duration;
 
 use aldis_coll::allreduce::{RecursiveDoubling, Ring};
 use aldis_coll::barrier::TwoProcesses;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Sum};
 use aldis_coll::schedule::Candidate;
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::select::algorithms;
 use aldis_coll::{Options, allreduce, barrier, bcast, exscan, iallreduce, ibcast, scan, wait_all, wait_for};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};

@@ -2,9 +2,9 @@
 
 use core::num::NonZeroUsize;
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::select::algorithms;
 use aldis_coll::{Collective, Options};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Comm, Error, Rank};

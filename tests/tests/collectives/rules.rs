@@ -4,11 +4,12 @@
 use core::num::NonZeroU64;
 use core::ops::Range;
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::rules::{self, Extent, Rule, Rules};
 use aldis_coll::schedule::{Algorithm, Candidate};
-use aldis_coll::select::{Call, Choice, algorithms};
+use aldis_coll::select::{Call, Choice};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank};

@@ -1,11 +1,11 @@
 //! Reduce-scatter by every algorithm: in place and not, with much scratch and little, blocks of one
 //! length and of unlike ones, operations that commute and not.
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Element, Product, Reduce, Sum};
 use aldis_coll::reduce_scatter::{Pairwise, Ring};
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::select::algorithms;
 use aldis_coll::{
     Options, ireduce_scatter, ireduce_scatter_block, ireduce_scatter_block_in_place,
     ireduce_scatter_in_place, reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place,

@@ -5,8 +5,8 @@ mod around;
 mod refusals;
 
 use aldis_coll::alltoall::Linear;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::{Block, TypedBlock};
-use aldis_coll::select::algorithms;
 use aldis_coll::{Options, alltoallw, alltoallw_typed, ialltoallw_typed, wait_all};
 use aldis_kernel::datatype::{Basic, Committed, Datatype, TypeTable, Types};
 use aldis_kernel::hal::{Cause, Operation};

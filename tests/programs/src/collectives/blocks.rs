@@ -1,9 +1,9 @@
 //! Operations on blocks of unlike lengths, some of them empty, by every algorithm.
 
 use aldis_coll::Options as Choice;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
-use aldis_coll::select::algorithms;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Operation, Platform, Transport};
 

@@ -2,8 +2,9 @@
 
 use aldis_coll::alltoall::InPlace;
 use aldis_coll::catalog::COLLECTIVES;
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Algorithm, Candidate};
-use aldis_coll::select::{Call, Choice, Options as Selection, Plan, Prices, algorithms};
+use aldis_coll::select::{Call, Choice, Options as Selection, Plan, Prices};
 use aldis_coll::shared;
 use aldis_hal::Operation;
 use aldis_sim::whatif::{LogGp, Network, Outcome, Run, Topology, Trace};

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use aldis_coll::catalog::COLLECTIVES;
-use aldis_coll::select::algorithms;
+use aldis_coll::catalog::algorithms;
 use aldis_hal::Operation;
 use aldis_sim::topology;
 use aldis_sim::whatif::{LogGp, Network, Topology};

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use aldis_coll::select::algorithms;
+use aldis_coll::catalog::algorithms;
 use aldis_sim::topology;
 
 use crate::cli::scheduled;

@@ -3,8 +3,8 @@
 use core::fmt;
 use std::time::Instant;
 
+use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::Algorithm;
-use aldis_coll::select::algorithms;
 use aldis_hal::Operation;
 use aldis_sim::whatif::{Network, Run, RunError, run};
 use indicatif::{ProgressBar, ProgressStyle};

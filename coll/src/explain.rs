@@ -1,0 +1,233 @@
+//! The reasons of selection, as a table.
+
+use core::fmt;
+
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Endpoint};
+
+use crate::algorithms::{algorithms, priced};
+#[cfg(not(feature = "compact"))]
+use crate::rules::{InForce, Origin, Rules, Ruling};
+use crate::schedule::{Algorithm, Candidate};
+use crate::select::{Call, Choice, Options, Plan, Selected, Shares, is_far, slots};
+
+/// The reasons of selection, displayed as a table with one candidate a line.
+#[derive(Clone, Copy, Debug)]
+pub struct Explanation {
+    pub(crate) call: Call,
+    pub(crate) options: Options,
+    pub(crate) selected: Result<Selected, Cause>,
+    /// The cases in which it is for control slots.
+    shares: Shares,
+    /// The answer to whether a communicator's control slots can do it, if there is one.
+    lines: Option<Result<(), Cause>>,
+    /// The rules that were asked, with the options as the caller gave them.
+    #[cfg(not(feature = "compact"))]
+    rules: (InForce, Options),
+    /// The rule that has decided.
+    #[cfg(not(feature = "compact"))]
+    rule: Option<Origin>,
+}
+
+impl Explanation {
+    /// By the options alone.
+    pub(crate) fn new(call: Call, options: Options, selected: Result<Selected, Cause>) -> Self {
+        Self {
+            call,
+            options,
+            selected,
+            shares: options.shares(&call, &selected),
+            lines: None,
+            #[cfg(not(feature = "compact"))]
+            rules: (InForce::default(), options),
+            #[cfg(not(feature = "compact"))]
+            rule: None,
+        }
+    }
+
+    /// Explains a blocking call on this communicator: by the rules that hold on it, and whether
+    /// `shared` can be taken, and why not.
+    #[must_use]
+    pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
+        #[cfg(not(feature = "compact"))]
+        let this = self.by(InForce::of(endpoint.tuning(comm)));
+        #[cfg(feature = "compact")]
+        let this = self;
+        let lines = endpoint.lines(comm).map(drop);
+        if is_far(lines) && this.options.open().is_some() {
+            let options = this.options.for_far();
+            let selected = this.call.select(algorithms(this.call.operation), &options);
+            return Self { lines: Some(lines), options, selected, ..this };
+        }
+        Self { lines: Some(lines), ..this }
+    }
+
+    /// Explains the call on a communicator that has no rules of its own, where these hold
+    /// everywhere.
+    #[cfg(not(feature = "compact"))]
+    #[must_use]
+    pub fn by_rules(self, rules: &'static Rules) -> Self {
+        self.by(InForce::everywhere(rules))
+    }
+
+    #[cfg(not(feature = "compact"))]
+    fn by(self, rules: InForce) -> Self {
+        let asked = Self { rules: (rules, self.options), ..self };
+        let ruling = self.options.open().and_then(|open| rules.ruling(&self.call, &open));
+        let Some((rule, Ruling { options, selected, shares })) = ruling else { return asked };
+        Self { options, selected: Ok(selected), shares, rule: Some(rule), ..asked }
+    }
+
+    /// Returns true if the call is carried out by `shared`.
+    pub fn is_shared(&self) -> bool {
+        self.shares != Shares::Never && self.lines == Some(Ok(()))
+    }
+
+    /// The rules that are for the call and have not decided, and the one that has.
+    #[cfg(not(feature = "compact"))]
+    fn rule_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (rules, given) = &self.rules;
+        let Some(open) = given.open() else { return Ok(()) };
+        for (origin, ruling) in rules.verdicts(&self.call, &open) {
+            match ruling {
+                Err(cause) => write!(f, "\n  {origin} passed over: {cause}")?,
+                Ok(_) => return write!(f, "\n  decided by {origin}"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what has named the algorithm: a rule, or the caller.
+    fn named_by(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        #[cfg(not(feature = "compact"))]
+        if let Some(rule) = &self.rule {
+            return write!(f, "; taken, named by {rule}");
+        }
+        f.write_str("; taken, named by the caller")
+    }
+
+    fn shared_line(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if slots::algorithm(self.call.operation).is_none() {
+            return Ok(());
+        }
+        write!(f, "\n  {:<20} ", slots::NAME)?;
+        match self.lines {
+            Some(Err(Cause::Unreachable)) => return f.write_str("refused: a rank is on another node"),
+            Some(Err(cause)) => return write!(f, "refused: {cause}"),
+            _ if self.options.fixes_bits(&self.call) => {
+                return write!(f, "refused: {}", Cause::Irreproducible);
+            }
+            _ if slots::is_too_long(&self.call) => {
+                return write!(
+                    f,
+                    "refused: only where all that a rank gives is up to {} bytes",
+                    slots::LINE_BYTES
+                );
+            }
+            _ => write!(f, "{} ns: by control lines", self.call.shared_ns(&self.options.prices))?,
+        }
+        match (self.options.choice, self.is_shared()) {
+            (Choice::Auto, true) => f.write_str("; taken, the cheapest"),
+            (Choice::Shared, true) => self.named_by(f),
+            (Choice::Named(_), _) => f.write_str("; another was named"),
+            (_, false) if self.lines.is_none() => f.write_str("; where all ranks are on one node"),
+            _ => f.write_str("; not taken"),
+        }
+    }
+
+    /// The plan taken.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn selected(&self) -> Result<Plan, Cause> {
+        self.selected.map(|selected| selected.plan)
+    }
+
+    /// Each candidate's predicted time in ns, or why it cannot be used.
+    pub fn candidates(&self) -> impl Iterator<Item = (Algorithm, Result<u64, Cause>)> {
+        algorithms(self.call.operation).iter().map(|&candidate| {
+            let price = self.call.offer(candidate, &self.options);
+            (candidate as Algorithm, price.map(|priced| priced.ns))
+        })
+    }
+
+    /// Returns true if the search has ended at one that costs hardly more than any can, before one
+    /// that costs a little less.
+    pub(crate) fn is_beaten(&self) -> bool {
+        self.selected
+            .is_ok_and(|taken| self.candidates().any(|(_, price)| price.is_ok_and(|ns| ns < taken.ns)))
+    }
+
+    fn cut(&self, f: &mut fmt::Formatter<'_>, plan: Plan) -> fmt::Result {
+        write!(f, "segments of {} ({}", plan.segment, plan.segments(self.call.count))?;
+        match plan.lanes() {
+            1 => f.write_str(")"),
+            lanes => write!(f, ", {lanes} at once)"),
+        }
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, candidate: Candidate) -> fmt::Result {
+        write!(f, "\n  {:<20} ", candidate.name())?;
+        let Selected { plan, ns } = match self.call.offer(candidate, &self.options) {
+            Ok(priced) => priced,
+            Err(Cause::Unsupported) if !candidate.serves(self.call.size) => {
+                return f.write_str("refused: not made for so many ranks");
+            }
+            Err(Cause::Unsupported) => {
+                return f.write_str("refused: does not keep rank order and the operation does not commute");
+            }
+            Err(cause) => return write!(f, "refused: {cause}"),
+        };
+        let taken = self.selected.map(|selected| selected.plan);
+        let is_taken = |plan: &Plan| plan.algorithm.name() == candidate.name();
+        let plan = taken.ok().filter(is_taken).unwrap_or(plan);
+        let work = plan.work(&self.call, candidate);
+        write!(f, "{ns} ns: {} rounds, ", work.rounds)?;
+        write!(f, "{} bytes sent, ", work.elements.saturating_mul(self.call.element_bytes.into()))?;
+        self.cut(f, plan)?;
+        let Ok(selected) = self.selected else { return Ok(()) };
+        match (is_taken(&selected.plan), self.options.choice) {
+            (true, Choice::Auto) if self.is_shared() => f.write_str("; the cheapest by messages"),
+            (true, Choice::Auto) if self.is_beaten() => f.write_str("; taken, as cheap as nearly any can be"),
+            (true, Choice::Auto) => f.write_str("; taken, the cheapest"),
+            (true, _) => self.named_by(f),
+            (false, Choice::Named(_) | Choice::Shared) => f.write_str("; another was named"),
+            (false, Choice::Auto) if ns < selected.ns => {
+                write!(f, "; not looked at, {} ns faster", selected.ns.saturating_sub(ns))
+            }
+            (false, Choice::Auto) => {
+                write!(f, "; not taken, {} ns slower", ns.saturating_sub(selected.ns))
+            }
+        }
+    }
+}
+
+impl Call {
+    /// Every candidate with its predicted time and why it was or was not taken, to be displayed.
+    pub fn explain(self, options: &Options) -> Explanation {
+        let selected = self.select(algorithms(self.operation), options);
+        Explanation::new(self, *options, selected)
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Call { operation, size, count, element_bytes, scratch, .. } = self.call;
+        write!(f, "{operation} over {size} ranks, {count} elements of {element_bytes} bytes, ")?;
+        write!(f, "scratch for {scratch} elements")?;
+        algorithms(operation).iter().try_for_each(|&candidate| self.line(f, candidate))?;
+        self.shared_line(f)?;
+        #[cfg(not(feature = "compact"))]
+        self.rule_lines(f)?;
+        match (self.options.choice, self.selected) {
+            (Choice::Shared, _) => Ok(()),
+            (_, Err(cause)) => write!(f, "\n  none: {cause}"),
+            (Choice::Named(own), Ok(Selected { plan, .. })) if priced(own).is_none() => {
+                write!(f, "\n  {:<20} no price: the program's own, ", own.name())?;
+                self.cut(f, plan)?;
+                self.named_by(f)
+            }
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The facts that selection knows of the algorithm: its name and its cost.
+
+use aldis_kernel::hal::Operation;
+
+use super::Call;
+use crate::schedule::{Algorithm, BLOCKS, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
+
+/// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
+struct Unscheduled(Operation);
+
+impl Schedule for Unscheduled {
+    fn operation(&self) -> Operation {
+        self.0
+    }
+    fn name(&self) -> &'static str {
+        NAME
+    }
+    fn rounds(&self, _instance: &Instance) -> u32 {
+        0
+    }
+    fn step(&self, _instance: &Instance, _round: u32, _index: u32) -> Option<Step> {
+        None
+    }
+    fn capacity(&self, _size: u32, _scratch: usize) -> usize {
+        usize::MAX
+    }
+}
+
+/// Bytes that stand in a line, wherever there are any.
+pub const LINE_BYTES: u64 = 8192;
+
+/// The name of the algorithm, the same for every operation.
+pub const NAME: &str = "shared";
+
+/// Returns true if the operation has this algorithm.
+pub(crate) const fn serves(operation: Operation) -> bool {
+    use Operation::{Allreduce, Barrier, Bcast, Reduce};
+    matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
+}
+
+/// Returns true for an operation that has it for blocking calls alone, and for what stands in
+/// lines: an operation on blocks, a scan, or an exchange with neighbours.
+pub(crate) const fn is_in_lines(operation: Operation) -> bool {
+    use Operation::{Exscan, Scan};
+    BLOCKS && (on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan))
+}
+
+/// Returns true if what each rank gives in such a call stands in a line. Where lengths are unlike
+/// and no rank knows them all, that is only seen there.
+pub(crate) const fn stands_in_lines(call: &Call) -> bool {
+    use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
+    let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
+    let bytes = match call.operation {
+        Gatherv | Scatterv | Alltoallv | Alltoallw => 0,
+        // How many neighbours there are is seen there, too.
+        operation if is_among_neighbors(operation) => 0,
+        Allgather | Allgatherv | Gather | Scan | Exscan => block,
+        _ => block.saturating_mul(call.size as u64),
+    };
+    is_in_lines(call.operation) && bytes <= LINE_BYTES
+}
+
+/// Returns true if, where that is not so, two ranks hand each other what is given in chunks. More
+/// ranks would have to keep pace.
+pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
+    use Operation::{Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw};
+    call.size == 2 && matches!(call.operation, Allgather | Allgatherv | Alltoall | Alltoallv | Alltoallw)
+}
+
+/// Returns true if a call is for control slots but for its length.
+pub(crate) const fn is_too_long(call: &Call) -> bool {
+    is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
+}
+
+/// Elements that stand in a line.
+#[cfg(not(feature = "compact"))]
+pub(crate) fn line_elements(element_bytes: u32) -> usize {
+    (LINE_BYTES as usize).checked_div(element_bytes as usize).unwrap_or(usize::MAX)
+}
+
+/// The algorithm of an operation, to be named.
+pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
+    static ALL: [Unscheduled; 22] = [
+        Unscheduled(Operation::Barrier),
+        Unscheduled(Operation::Bcast),
+        Unscheduled(Operation::Reduce),
+        Unscheduled(Operation::Allreduce),
+        Unscheduled(Operation::Gather),
+        Unscheduled(Operation::Gatherv),
+        Unscheduled(Operation::Scatter),
+        Unscheduled(Operation::Scatterv),
+        Unscheduled(Operation::Allgather),
+        Unscheduled(Operation::Allgatherv),
+        Unscheduled(Operation::Alltoall),
+        Unscheduled(Operation::Alltoallv),
+        Unscheduled(Operation::Alltoallw),
+        Unscheduled(Operation::ReduceScatterBlock),
+        Unscheduled(Operation::ReduceScatter),
+        Unscheduled(Operation::Scan),
+        Unscheduled(Operation::Exscan),
+        Unscheduled(Operation::NeighborAllgather),
+        Unscheduled(Operation::NeighborAllgatherv),
+        Unscheduled(Operation::NeighborAlltoall),
+        Unscheduled(Operation::NeighborAlltoallv),
+        Unscheduled(Operation::NeighborAlltoallw),
+    ];
+    let known = ALL.iter().find(|one| one.0 == operation && serves(operation));
+    known.map(|one| -> Algorithm { one })
+}
+
+/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is
+/// written and what is read of each byte are done at a time.
+pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
+    let (count, size) = (count as u64, u64::from(size.max(1)));
+    let part = count.div_ceil(size);
+    let others = size.saturating_sub(1);
+    let reduced = match operation {
+        Operation::Bcast => 0,
+        Operation::Scan | Operation::Exscan | Operation::ReduceScatterBlock | Operation::ReduceScatter => {
+            count.saturating_mul(others)
+        }
+        operation if on_blocks(operation) || is_in_lines(operation) => 0,
+        Operation::Reduce => count.saturating_mul(others),
+        _ => part.saturating_mul(others),
+    };
+    match operation {
+        Operation::Barrier => Work { rounds: 1, ..Work::default() },
+        // A rank reads a block, or what it reduces, of every other.
+        operation if is_in_lines(operation) && size >= 2 => {
+            Work { rounds: 1, elements: count.saturating_mul(others), reduced, ..Work::default() }
+        }
+        _ if count == 0 || size < 2 => Work::default(),
+        _ => Work { rounds: 1, elements: count, reduced, ..Work::default() },
+    }
+}
