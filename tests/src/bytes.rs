@@ -3,8 +3,8 @@
 
 use core::ops::{Deref, DerefMut};
 
-use aldis_host_sim::arena::{Arena, ArenaError, Block};
-use aldis_host_sim::paged::Paged;
+use aldis_linux::arena::{Arena, ArenaError, Block};
+use aldis_linux::paged::Paged;
 
 /// Bytes on the heap or in the rank's arena.
 #[derive(Debug)]

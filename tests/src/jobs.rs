@@ -18,7 +18,7 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 /// The time that a launcher that was asked to end may take to say what every rank was doing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Returns a program of `aldis-host-sim`, built in the profile and target folder of this test: `aldis-run`
+/// Returns a program of `aldis-linux`, built in the profile and target folder of this test: `aldis-run`
 /// or `examples/<name>`.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
@@ -36,7 +36,7 @@ pub fn program(name: &str) -> PathBuf {
             Some("debug") | None => {}
             Some(profile) => drop(cargo.args(["--profile", profile])),
         }
-        assert!(cargo.status().expect("cargo").success(), "building aldis-host-sim");
+        assert!(cargo.status().expect("cargo").success(), "building aldis-linux");
         profile.to_owned()
     });
     folder.join(name)

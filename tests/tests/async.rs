@@ -10,10 +10,10 @@ use std::thread;
 use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
-use aldis_host_sim::platform::{HostPlatform, Patience};
 use aldis_kernel::{
     Comm, Composite, Config, Endpoint, Futures, Rank, Sleeper, Source, Storage, Tag, storage_type,
 };
+use aldis_linux::platform::{HostPlatform, Patience};
 use aldis_protocols::Card;
 use aldis_tests::draw;
 use embassy_executor::{Executor, Spawner};

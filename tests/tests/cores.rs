@@ -2,8 +2,8 @@
 
 use aldis_coll::op::Sum;
 use aldis_coll::{Options, barrier};
-use aldis_host_sim::cores::{self, CoreEndpoint, Failure};
 use aldis_kernel::{Rank, Request, Source, Status, Tag, TagMatch};
+use aldis_linux::cores::{self, CoreEndpoint, Failure};
 use aldis_tests::draw;
 
 const CORES: u32 = 5;

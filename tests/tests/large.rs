@@ -11,8 +11,8 @@ use std::thread;
 use aldis_drivers::Loopback;
 use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_hal::{Cause, Cost, Epoch, PeerId, Transport};
-use aldis_host_sim::platform::{HostPlatform, Patience};
 use aldis_kernel::{Comm, Config, Endpoint, Rank, Sleeper, Status, Tag, storage_type};
+use aldis_linux::platform::{HostPlatform, Patience};
 use aldis_tests::aliased::Aliased;
 use aldis_tests::draw;
 

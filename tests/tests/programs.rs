@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use aldis_host_sim::cores;
+use aldis_linux::cores;
 use aldis_programs::{DIGEST, Failure, Parameters, Program, digest, flood, run};
 
 /// Runs a program on so many ranks; what each printed.

@@ -9,11 +9,11 @@ use std::thread;
 use aldis_drivers::shm::Geometry;
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, Operation, PeerId};
-use aldis_host_sim::cores::{self, Meeting};
-use aldis_host_sim::platform::{HostPlatform, Patience};
 use aldis_kernel::{
     Comm, Composite, Config, Endpoint, Memory, Rank, Shared, Source, Tag, TagMatch, storage_type,
 };
+use aldis_linux::cores::{self, Meeting};
+use aldis_linux::platform::{HostPlatform, Patience};
 use aldis_tests::draw;
 
 const THREADS: u32 = 4;

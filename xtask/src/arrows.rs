@@ -21,7 +21,7 @@ const ALL: &[&str] = &[
     "aldis-programs",
     "aldis-kit",
     "aldis-sys",
-    "aldis-host-sim",
+    "aldis-linux",
     "aldis-run",
     "aldis-sim",
     "aldis-mpi",
@@ -42,7 +42,7 @@ const HOUSE: &[Floor] = &[
     ("aldis-kit", &["aldis-hal", "aldis-kernel"]),
     ("aldis-sys", &[]),
     (
-        "aldis-host-sim",
+        "aldis-linux",
         &[
             "aldis-hal",
             "aldis-protocols",
@@ -53,7 +53,7 @@ const HOUSE: &[Floor] = &[
             "aldis-sys",
         ],
     ),
-    ("aldis-run", &["aldis-coll", "aldis-sys", "aldis-host-sim"]),
+    ("aldis-run", &["aldis-coll", "aldis-sys", "aldis-linux"]),
     (
         "aldis-sim",
         &[
@@ -63,17 +63,17 @@ const HOUSE: &[Floor] = &[
             "aldis-kernel",
             "aldis-coll",
             "aldis-sys",
-            "aldis-host-sim",
+            "aldis-linux",
         ],
     ),
-    ("aldis-mpi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-host-sim"]),
+    ("aldis-mpi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-linux"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
     ("aldis-models", &["aldis-hal"]),
-    ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-host-sim"]),
+    ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-linux"]),
     // The names of the calls, and the grammar of plans.
     ("xtask", &["aldis-sys"]),
 ];

@@ -14,7 +14,7 @@ use crate::table::Table;
 use crate::verbs;
 use crate::workspace::{self, Workspace};
 
-/// The programs of `host-sim/examples`, and what each of them proves.
+/// The programs of `host-sim/linux/examples`, and what each of them proves.
 const PROGRAMS: [(&str, &str); 12] = [
     ("pingpong", "messages of 0 B to 4 MiB between two ranks, every byte verified"),
     ("ring", "a token round all ranks, verified at every step"),
@@ -63,13 +63,13 @@ impl Demo {
             "--locked",
             "--quiet",
             "-p",
-            "aldis-host-sim",
+            "aldis-linux",
             "-p",
             "aldis-run",
             "--bin",
             "aldis-run",
         ]);
-        cargo.args(verbs::features(&["aldis-host-sim", "aldis-run"]));
+        cargo.args(verbs::features(&["aldis-linux", "aldis-run"]));
         for (program, _) in PROGRAMS {
             cargo.args(["--example", program]);
         }

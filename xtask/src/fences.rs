@@ -40,7 +40,7 @@ const FOLDERS: [&str; 17] = [
     "drivers/src",
     "kernel/src",
     "coll/src",
-    "host-sim/src",
+    "host-sim/linux/src",
     "host-sim/run/src",
     "host-sim/sim/src",
     "host-sim/sys/src",

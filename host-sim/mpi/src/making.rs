@@ -11,9 +11,9 @@ use std::rc::Rc;
 
 use aldis_coll::comm::{Exchange, Messenger, NOTICE_BYTES};
 use aldis_hal::Cause;
-use aldis_host_sim::platform::HostPlatform;
-use aldis_host_sim::{HostEndpoint, HostTransport};
 use aldis_kernel::{Comm, Error, Rank, Request, Status, Tag};
+use aldis_linux::platform::HostPlatform;
+use aldis_linux::{HostEndpoint, HostTransport};
 
 use crate::abi::{Handle, MPI_ERR_INTERN};
 use crate::fault::Fault;

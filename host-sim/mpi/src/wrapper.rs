@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sys::file::canonicalize;
 use aldis_sys::process::{Command, current_exe, exec};
 

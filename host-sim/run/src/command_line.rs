@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::{ArgMatches, Command, Parser};
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 
 /// Parses words as the command line, of which the first is the program's name; help and the version
 /// are printed and end the program, as wrong lines do.

@@ -10,10 +10,10 @@ use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 use crate::hosts::{self, Share};
 use crate::programs::Part;
 use crate::tcp_options::TcpOptions;
-use aldis_host_sim::coll_rules::{self, Question, RuleFile};
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::storage::MAX_RANKS;
-use aldis_host_sim::{arena, job, transport};
+use aldis_linux::coll_rules::{self, Question, RuleFile};
+use aldis_linux::shape::Plan;
+use aldis_linux::storage::MAX_RANKS;
+use aldis_linux::{arena, job, transport};
 
 /// The flag that asks for what collectives there are.
 pub const LIST_ALGORITHMS: &str = "list_algorithms";
@@ -216,7 +216,7 @@ Environment:
   docs/environment.md says what each may be.
   Rank 0, if it is on this machine, inherits the launcher's input unless that is a terminal; the others read nothing.
 
-A program takes part by calling `aldis_host_sim::run`; started without aldis-run it is a job of one rank, or a rank of the
+A program takes part by calling `aldis_linux::run`; started without aldis-run it is a job of one rank, or a rank of the
 process manager that has started it (mpiexec.hydra, srun --mpi=pmi2): docs/managers.md."#;
 
 /// The hosts of one `--host`.
@@ -318,7 +318,7 @@ pub fn ranks(text: &str) -> Result<Plan, String> {
     }
     Plan::of(ranks).ok_or_else(|| {
         format!(
-            "the host storage (aldis_host_sim::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
+            "the host storage (aldis_linux::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
         )
     })
 }
@@ -337,9 +337,9 @@ fn seconds(text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
     use crate::programs::{self, Program};
-    use aldis_host_sim::transport::Choice;
-    use aldis_host_sim::wireup::SOCKET_VARIABLE;
-    use aldis_host_sim::{cma, copier, pmi};
+    use aldis_linux::transport::Choice;
+    use aldis_linux::wireup::SOCKET_VARIABLE;
+    use aldis_linux::{cma, copier, pmi};
 
     fn parse(line: &str) -> Result<Options, String> {
         Options::try_parse_from(line.split_whitespace()).map_err(|error| error.to_string())

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use aldis_host_sim::shape::Plan;
+use aldis_linux::shape::Plan;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use aldis_host_sim::tcp::environment::{bytes, links, ports};
-use aldis_host_sim::tcp::tls::Files;
-use aldis_host_sim::tcp::{Config, Family, Interfaces};
+use aldis_linux::tcp::environment::{bytes, links, ports};
+use aldis_linux::tcp::tls::Files;
+use aldis_linux::tcp::{Config, Family, Interfaces};
 
 /// The options of ranks that are reached over TCP.
 #[derive(Clone, Debug, Args)]

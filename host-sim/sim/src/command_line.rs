@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use clap::Parser;
 
 /// Returns the options of this process; help and the version are printed and end the program, as

@@ -12,7 +12,7 @@
 //!
 //! `qemu-system-*` takes the member's part with `-netdev
 //! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a
-//! Linux process with [`SocketNic`](aldis_host_sim::socket_nic::SocketNic). A serial line of an
+//! Linux process with [`SocketNic`](aldis_linux::socket_nic::SocketNic). A serial line of an
 //! emulator is `-chardev socket,id=link,path=serial0.sock` and `-serial chardev:link`.
 //!
 //! # What it does
@@ -57,7 +57,7 @@ use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, TimeSpec, ppoll};
 use aldis_sys::file::File;
 
-use aldis_host_sim::platform::monotonic_ns;
+use aldis_linux::platform::monotonic_ns;
 use capture::Capture;
 use port::Port;
 use stations::Stations;

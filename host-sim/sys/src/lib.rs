@@ -27,7 +27,7 @@
 //! Linux frees the number whatever it answers; questions that cannot fail (`getpid`, `std`'s
 //! clocks); what the allocator and the loader ask for; a last message on standard error, whose loss
 //! cannot be reported; the calls of `libibverbs` and `librdmacm`, which have a fence of their own
-//! (`verbs/sys` of `aldis-host-sim`); the tools that make no part of a job: the files that the
+//! (`verbs/sys` of `aldis-linux`); the tools that make no part of a job: the files that the
 //! simulator's `aldis-sim`, `aldis-whatif` and `aldis-schedule` write their reports to.
 
 pub mod call;

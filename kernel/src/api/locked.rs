@@ -3,7 +3,7 @@
 //!
 //! [`Shared`] is for cores that are one rank together: any of them sends and receives for it
 //! (MPI_THREAD_MULTIPLE, MPI 4.1 section 11.6). Cores that each talk much are better off as ranks
-//! of their own, with an endpoint each and no lock at all: on a host `aldis_host_sim::cores` starts
+//! of their own, with an endpoint each and no lock at all: on a host `aldis_linux::cores` starts
 //! such a job, and everywhere `aldis_drivers::shm::Cores` joins the cores of one memory.
 //!
 //! ```

@@ -32,7 +32,7 @@ mod data;
 mod exchange;
 #[cfg(test)]
 mod scratch;
-#[path = "../../../host-sim/src/socket_nic.rs"]
+#[path = "../../../host-sim/linux/src/socket_nic.rs"]
 #[allow(
     unreachable_pub,
     rustdoc::broken_intra_doc_links,

@@ -1,11 +1,11 @@
 //! Parsers of what processes of a host read: messages of the wire-up and of process managers, files
 //! of rules.
 
-use aldis_host_sim::arena::parse_bytes;
-use aldis_host_sim::coll_rules::{Question, RuleFile};
-use aldis_host_sim::job::parse_seconds;
-use aldis_host_sim::pmi::{Form, Message};
-use aldis_host_sim::wireup::{FromLauncher, FromRank, bounded};
+use aldis_linux::arena::parse_bytes;
+use aldis_linux::coll_rules::{Question, RuleFile};
+use aldis_linux::job::parse_seconds;
+use aldis_linux::pmi::{Form, Message};
+use aldis_linux::wireup::{FromLauncher, FromRank, bounded};
 
 pub(crate) fn wireup(bytes: &[u8]) {
     if let Ok(message) = postcard::from_bytes::<FromLauncher<'_>>(bytes) {

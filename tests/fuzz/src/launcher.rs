@@ -3,10 +3,10 @@
 
 use std::ffi::OsString;
 
-use aldis_host_sim::arena::parse_bytes;
-use aldis_host_sim::job::parse_seconds;
-use aldis_host_sim::tcp::environment::{bytes, links, ports};
-use aldis_host_sim::transport::Choice;
+use aldis_linux::arena::parse_bytes;
+use aldis_linux::job::parse_seconds;
+use aldis_linux::tcp::environment::{bytes, links, ports};
+use aldis_linux::transport::Choice;
 use aldis_run::hosts::{self, Listed, quoted, share_out, words};
 use aldis_run::options::Options;
 use aldis_run::programs::{self, Part};

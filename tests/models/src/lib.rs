@@ -6,11 +6,11 @@
 #![cfg(loom)]
 #![allow(dead_code, unreachable_pub)]
 
-#[path = "../../../host-sim/src/cma/head.rs"]
+#[path = "../../../host-sim/linux/src/cma/head.rs"]
 mod head;
-#[path = "../../../host-sim/src/board/mark.rs"]
+#[path = "../../../host-sim/linux/src/board/mark.rs"]
 mod mark;
-#[path = "../../../host-sim/src/board/note.rs"]
+#[path = "../../../host-sim/linux/src/board/note.rs"]
 mod note;
-#[path = "../../../host-sim/src/sync.rs"]
+#[path = "../../../host-sim/linux/src/sync.rs"]
 mod sync;

@@ -12,9 +12,9 @@ use std::time::Instant;
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
-use aldis_host_sim::shape::Plan;
 use aldis_kernel::storage::{BYTES_PER_COMMUNICATOR, BYTES_PER_REQUEST, bytes_per_peer};
 use aldis_kernel::{Composite, Config, Endpoint, storage_type};
+use aldis_linux::shape::Plan;
 use aldis_tests::Still;
 
 const PEERS: [u32; 4] = [4, 16, 64, 256];
@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut ns = poll(peers)?;
         ns.sort_by(f64::total_cmp);
         let at = |percent: usize| ns[(ns.len() - 1) * percent / 100];
-        // The host's own storage: see `aldis_host_sim::storage`.
+        // The host's own storage: see `aldis_linux::storage`.
         let per_peer = bytes_per_peer(128, 32, 8192) + size_of::<Lane>();
         let segment = Plan::of(peers).map(|plan| plan.segment_bytes);
         let line = serde_json::json!({ "bench": "peers", "peers": peers, "poll_p5_ns": at(5), "poll_p50_ns": at(50),

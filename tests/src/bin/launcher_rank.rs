@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call;
 use aldis_coll::{Options, barrier};
-use aldis_host_sim::{Abort, HostEndpoint, ShmArena};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
+use aldis_linux::{Abort, HostEndpoint, ShmArena};
 use aldis_tests::bytes::Bytes;
 
 type Outcome = Result<(), Box<dyn Error>>;
@@ -31,8 +31,8 @@ fn main() -> ExitCode {
             std::thread::sleep(Duration::from_secs(60));
         },
         // More requests than the storage has.
-        "full" => aldis_host_sim::run_with(SMALL.take().expect("taken once"), |ep| behave(ep, behaviour)),
-        _ => aldis_host_sim::run(|ep| behave(ep, behaviour)),
+        "full" => aldis_linux::run_with(SMALL.take().expect("taken once"), |ep| behave(ep, behaviour)),
+        _ => aldis_linux::run(|ep| behave(ep, behaviour)),
     }
 }
 

@@ -6,9 +6,9 @@ use std::panic::catch_unwind;
 use std::thread;
 
 use aldis_hal::{PeerId, Transport};
-use aldis_host_sim::cores::Meeting;
-use aldis_host_sim::tcp::{Config, Family, Interfaces, JobKey, Tcp};
 use aldis_kernel::Composite;
+use aldis_linux::cores::Meeting;
+use aldis_linux::tcp::{Config, Family, Interfaces, JobKey, Tcp};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{REQUESTS, Room, boxed};

@@ -6,8 +6,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::sync::OnceLock;
 
 use aldis_coll::barrier;
-use aldis_host_sim::{HostPlatform, HostTransport};
 use aldis_kernel::Rank;
+use aldis_linux::{HostPlatform, HostTransport};
 
 use super::chapter::cases;
 use super::rank::play;
@@ -62,7 +62,7 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> 
 /// The `main` of a rank: plays its part of a case.
 pub fn rank(case: usize, seed: u64) -> ExitCode {
     let storage = STORAGE.take().expect("taken once");
-    aldis_host_sim::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
+    aldis_linux::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
 }
 
 /// The chapters that a job can play one after the other: messages, datatypes and collectives. Other
@@ -72,7 +72,7 @@ const CHAPTERS: [&str; 4] = ["3", "4", "5", "6"];
 /// The `main` of a rank of a job that plays every such case of its size; rank 0 says how many there
 /// are.
 pub fn rank_of_all(seed: u64) -> ExitCode {
-    aldis_host_sim::run(|endpoint| {
+    aldis_linux::run(|endpoint| {
         let world = endpoint.world();
         let all = cases::<HostTransport, HostPlatform>();
         let mut runs = 0;

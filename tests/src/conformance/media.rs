@@ -14,7 +14,7 @@ use super::storage::{RANKS_MAX, REQUESTS, Room};
 use super::threads::{self, Host};
 use super::{connected, launched, simulated, wired};
 
-/// Request slots of a core of `aldis_host_sim::cores`.
+/// Request slots of a core of `aldis_linux::cores`.
 const CORE_REQUESTS: usize = 256;
 
 /// Seeds that a case that draws from them has on every medium at least.
@@ -64,7 +64,7 @@ const MEDIA: &[Medium] = &[
     },
     Medium {
         name: "cores",
-        about: "the cores of a job of `aldis_host_sim::cores`: threads with the rings and the storage of a host",
+        about: "the cores of a job of `aldis_linux::cores`: threads with the rings and the storage of a host",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
         run: |plan| threads::run_on_cores(plan.ranks, |ep| told(play(plan.drawn(), ep, CORE_REQUESTS))),

@@ -1,7 +1,7 @@
 //! Ranks as threads of this process that are joined by its RDMA device.
 
 use aldis_hal::{Cost, PeerId};
-use aldis_host_sim::verbs::{Config, Mode, Verbs};
+use aldis_linux::verbs::{Config, Mode, Verbs};
 
 use super::connected::run_over;
 use super::storage::Room;

@@ -12,8 +12,8 @@ use std::time::Instant as Clock;
 use aldis_drivers::shm::Geometry;
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform, Transport};
-use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::{Composite, Config, Endpoint, Memory};
+use aldis_linux::cores::{self, Meeting};
 use nix::time::{ClockId, clock_gettime};
 
 use super::rank::{Watch, verdict, words};

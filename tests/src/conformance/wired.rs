@@ -10,9 +10,9 @@ use aldis_drivers::ethernet::{Config, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_drivers::{Ethernet, Loopback, Shm};
 use aldis_hal::nic::{Link, Mac, Nic};
 use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
-use aldis_host_sim::cores::{self, Meeting};
 use aldis_kernel::Composite;
 use aldis_kit::hub::{Faults, Hub, HubNic};
+use aldis_linux::cores::{self, Meeting};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};

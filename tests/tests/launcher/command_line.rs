@@ -101,7 +101,7 @@ fn a_program_that_cannot_be_executed_is_named() {
 fn help_teaches_by_examples() {
     let help = run(["--help"]);
     assert_eq!(help.code, Some(0));
-    for text in ["Examples:", "Exit code:", "--join-timeout", "possible values", "aldis_host_sim::run"] {
+    for text in ["Examples:", "Exit code:", "--join-timeout", "possible values", "aldis_linux::run"] {
         assert!(
             help.out.to_lowercase().contains(&text.to_lowercase()),
             "{text:?} is missing in {}",

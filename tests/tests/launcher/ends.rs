@@ -28,10 +28,8 @@ fn a_program_started_by_itself_is_a_job_of_one() {
 
 #[test]
 fn a_rank_that_exits_early_is_told_what_it_lacks() {
-    behave(2, &[], "exit-early").says(
-        5,
-        &["exited with code 5 before it had joined the job", "aldis_host_sim::run", "not joined yet"],
-    );
+    behave(2, &[], "exit-early")
+        .says(5, &["exited with code 5 before it had joined the job", "aldis_linux::run", "not joined yet"]);
     run(["-n", "2", "true"]).says(1, &["exited with code 0 before it had joined the job"]);
 }
 
@@ -50,7 +48,7 @@ fn any_program_may_be_run_that_knows_nothing_of_jobs() {
 fn a_rank_that_never_joins_is_not_waited_for_for_ever() {
     behave(2, &["--join-timeout", "0.3"], "never-join").says(
         1,
-        &["not all ranks joined within 0.3 s (--join-timeout)", "rank 1 never called aldis_host_sim::run"],
+        &["not all ranks joined within 0.3 s (--join-timeout)", "rank 1 never called aldis_linux::run"],
     );
 }
 

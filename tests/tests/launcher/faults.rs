@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use aldis_host_sim::shape::Plan;
+use aldis_linux::shape::Plan;
 use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{RANK, begin, launch, program};

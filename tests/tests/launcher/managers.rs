@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use aldis_host_sim::pmi::{Form, Message};
+use aldis_linux::pmi::{Form, Message};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
 

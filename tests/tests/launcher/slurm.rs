@@ -51,7 +51,7 @@ impl Cluster {
         fs::create_dir_all(path("state")).unwrap();
         fs::create_dir_all(path("spool")).unwrap();
         fs::set_permissions(&self.folder, fs::Permissions::from_mode(0o755)).unwrap();
-        let key: Vec<u8> = (0..1024).map(|_| aldis_host_sim::entropy::distinct() as u8).collect();
+        let key: Vec<u8> = (0..1024).map(|_| aldis_linux::entropy::distinct() as u8).collect();
         fs::write(path("munge.key"), key).unwrap();
         fs::set_permissions(path("munge.key"), fs::Permissions::from_mode(0o400)).unwrap();
         let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();

@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-use aldis_host_sim::board::Label;
-use aldis_host_sim::segment;
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::{Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, VERSION, WireError};
+use aldis_linux::board::Label;
+use aldis_linux::segment;
+use aldis_linux::shape::Plan;
+use aldis_linux::wireup::{Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, VERSION, WireError};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
 use crate::harness::{RANK, run};

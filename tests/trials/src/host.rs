@@ -5,11 +5,11 @@ use core::ops::{Deref, DerefMut};
 
 use aldis_drivers::Loopback;
 use aldis_hal::{Epoch, PeerId, Transport};
-use aldis_host_sim::HostTransport;
-use aldis_host_sim::arena::{Arena, Block};
-use aldis_host_sim::tcp::{self, Interfaces, JobKey, KEY_BYTES, Tcp};
-use aldis_host_sim::transport::in_process;
 use aldis_kernel::{Composite, Endpoint};
+use aldis_linux::HostTransport;
+use aldis_linux::arena::{Arena, Block};
+use aldis_linux::tcp::{self, Interfaces, JobKey, KEY_BYTES, Tcp};
+use aldis_linux::transport::in_process;
 
 use crate::{Clock, FRAME_BYTES, Home, config};
 

@@ -106,7 +106,7 @@ mod tests {
         let workspace = Workspace::members().unwrap();
         let owner = |file: &str| owner(Path::new(file), &workspace);
         assert_eq!(owner("coll/src/lib.rs"), Some("aldis-coll"));
-        assert_eq!(owner("host-sim/src/lib.rs"), Some("aldis-host-sim"));
+        assert_eq!(owner("host-sim/linux/src/lib.rs"), Some("aldis-linux"));
         assert_eq!(owner("host-sim/sys/src/lib.rs"), Some("aldis-sys"));
         assert_eq!(owner("README.md"), None);
     }

@@ -189,8 +189,8 @@ fn build() -> Result<Vec<PathBuf>> {
     eprintln!("building the transport, its tests, the conformance suite and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-host-sim", "-p", "aldis-run", "-p", "aldis-tests"]).args(features(&[
-        "aldis-host-sim",
+    cargo.args(["-p", "aldis-linux", "-p", "aldis-run", "-p", "aldis-tests"]).args(features(&[
+        "aldis-linux",
         "aldis-run",
         "aldis-tests",
     ]));

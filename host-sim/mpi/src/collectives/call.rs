@@ -11,8 +11,8 @@ use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, Options};
 use aldis_hal::Operation;
-use aldis_host_sim::HostEndpoint;
 use aldis_kernel::{Comm, Rank};
+use aldis_linux::HostEndpoint;
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::communicators::{self, rank_in};

@@ -3,7 +3,7 @@
 //! The process's endpoint, from `MPI_Init` to `MPI_Finalize`.
 //!
 //! Its storage: 64 ranks, 2^20 requests, 4096 communicators, 2^20 derived datatypes with 2 GiB of
-//! words, 128 envelopes and 32 blocks of 8 KiB a peer; [mapped](aldis_host_sim::lazy), so that what
+//! words, 128 envelopes and 32 blocks of 8 KiB a peer; [mapped](aldis_linux::lazy), so that what
 //! is not used takes no memory. Where the system refuses so much address space (`ulimit -v`): 4096
 //! requests, 1024 communicators, 1024 derived datatypes with 64 Ki words. What does not fit is
 //! `MPI_ERR_NO_MEM`, of what the message tells.
@@ -14,10 +14,10 @@ use core::sync::atomic::{AtomicU8, Ordering};
 use std::process;
 
 use aldis_hal::{Activity, Operation};
-use aldis_host_sim::transport::failures;
-use aldis_host_sim::{HostEndpoint, Job, lazy};
 use aldis_kernel::datatype::{TypeTable, Types};
 use aldis_kernel::{Comm, Request};
+use aldis_linux::transport::failures;
+use aldis_linux::{HostEndpoint, Job, lazy};
 
 use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
 use crate::fault::Fault;

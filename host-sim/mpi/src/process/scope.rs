@@ -2,9 +2,9 @@
 //!
 //! The endpoint's scope for as long as the process.
 
-use aldis_host_sim::platform::HostPlatform;
-use aldis_host_sim::{HostEndpoint, HostTransport};
 use aldis_kernel::Scope;
+use aldis_linux::platform::HostPlatform;
+use aldis_linux::{HostEndpoint, HostTransport};
 
 /// The scope of the process, which lends memory of any lifetime.
 pub(crate) type StaticScope = Scope<'static, 'static, 'static, HostTransport, HostPlatform>;

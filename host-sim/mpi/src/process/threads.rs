@@ -6,7 +6,7 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use aldis_hal::Platform;
-use aldis_host_sim::platform::HostPlatform;
+use aldis_linux::platform::HostPlatform;
 use parking_lot::{Mutex, MutexGuard};
 
 /// True if several threads may be in calls.

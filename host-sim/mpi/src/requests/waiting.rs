@@ -4,7 +4,7 @@
 use core::task::{Context, Poll, Waker};
 
 use aldis_hal::{Activity, Operation, Platform};
-use aldis_host_sim::platform::HostPlatform;
+use aldis_linux::platform::HostPlatform;
 
 use super::{COLLECTIVES, MAKINGS, Operated, REQUESTS, Stage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};

@@ -8,7 +8,7 @@ pub(crate) struct Folder(PathBuf);
 
 impl Folder {
     pub(crate) fn new() -> Self {
-        let name = format!("aldis-switch-{}-{:x}", std::process::id(), aldis_host_sim::entropy::distinct());
+        let name = format!("aldis-switch-{}-{:x}", std::process::id(), aldis_linux::entropy::distinct());
         let path = std::env::temp_dir().join(name);
         std::fs::create_dir(&path).unwrap();
         Self(path)

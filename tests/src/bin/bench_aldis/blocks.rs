@@ -10,9 +10,9 @@ use aldis_coll::{
     allgather, allgatherv, alltoall, alltoallv, alltoallw, gather, gatherv, neighbor_allgather,
     neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, scatter, scatterv,
 };
-use aldis_host_sim::HostEndpoint;
-use aldis_host_sim::paged::Paged;
 use aldis_kernel::{Comm, Rank};
+use aldis_linux::HostEndpoint;
+use aldis_linux::paged::Paged;
 use aldis_tests::bench::{Batch, Workload, uneven, uniform};
 
 use crate::{Measured, Outcome};

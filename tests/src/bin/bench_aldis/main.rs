@@ -12,9 +12,9 @@ use std::process::ExitCode;
 
 use aldis_coll::comm::{Choice, Dimension, Grid, split};
 use aldis_coll::neighbor::{Line, Neighbourhood};
-use aldis_host_sim::paged::Paged;
-use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::Comm;
+use aldis_linux::paged::Paged;
+use aldis_linux::{HostEndpoint, ShmArena};
 use aldis_tests::bench::{Batch, Control, Setup, Workload};
 use aldis_tests::bytes::Bytes;
 
@@ -36,7 +36,7 @@ struct Measured<'e> {
 }
 
 fn main() -> ExitCode {
-    aldis_host_sim::run(|endpoint: &mut HostEndpoint| {
+    aldis_linux::run(|endpoint: &mut HostEndpoint| {
         let world = endpoint.world();
         let (key, mut scratch) = (-(world.rank().0 as i32), vec![Choice::NONE; world.size() as usize]);
         let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;

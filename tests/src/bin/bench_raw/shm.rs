@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use aldis_host_sim::paged::Paged;
+use aldis_linux::paged::Paged;
 use aldis_tests::bench::{Batch, Control, Setup, Workload, mark, uniform};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 

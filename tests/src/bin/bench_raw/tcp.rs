@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use aldis_host_sim::paged::Paged;
+use aldis_linux::paged::Paged;
 use aldis_tests::bench::{Batch, Control, Setup, TOKEN_BYTES, Workload, mark, uniform};
 
 use crate::{Outcome, serve, start_second};

@@ -7,10 +7,10 @@ use core::error::Error;
 use core::time::Duration;
 use std::process::ExitCode;
 
-use aldis_host_sim::HostEndpoint;
-use aldis_host_sim::ShmArena;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Request, Tag};
+use aldis_linux::HostEndpoint;
+use aldis_linux::ShmArena;
 use aldis_tests::bytes::Bytes;
 
 mod views;
@@ -35,7 +35,7 @@ const SIZES: [usize; 13] = [
 ];
 
 fn main() -> ExitCode {
-    aldis_host_sim::run(|ep: &mut HostEndpoint| {
+    aldis_linux::run(|ep: &mut HostEndpoint| {
         let world = ep.world();
         if std::env::args().nth(1).as_deref() == Some("die") {
             return views::die(ep, &world);

@@ -3,9 +3,9 @@
 
 use core::time::Duration;
 
-use aldis_host_sim::{HostEndpoint, ShmArena};
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Source, Tag, TagMatch};
+use aldis_linux::{HostEndpoint, ShmArena};
 use aldis_tests::bytes::Bytes;
 
 use crate::{Outcome, SIZES, check, pattern};

@@ -12,8 +12,8 @@ use std::panic::catch_unwind;
 use std::thread;
 
 use aldis_hal::Transport;
-use aldis_host_sim::arena::Arena;
 use aldis_kernel::{Rank, Sleeper, Tag};
+use aldis_linux::arena::Arena;
 use aldis_trials::host::{Bytes, End, Hosts, arenas};
 use aldis_trials::join;
 

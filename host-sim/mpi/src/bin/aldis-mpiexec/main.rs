@@ -10,7 +10,7 @@ use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sys::file::canonicalize;
 use aldis_sys::process::{Command, current_exe, exec};
 

@@ -1,6 +1,6 @@
 //! The choice of the core that a rank is pinned to.
 
-use aldis_host_sim::platform::allowed_cores;
+use aldis_linux::platform::allowed_cores;
 use aldis_sys::file::read_to_string;
 
 /// The cores that the launcher may use, one hardware thread of every physical core first.

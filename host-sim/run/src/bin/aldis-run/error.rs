@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_host_sim::entropy::NoEntropy;
+use aldis_linux::entropy::NoEntropy;
 use aldis_sys::Errno;
 
 /// The launcher's own failures; those of ranks and hosts are verdicts.

@@ -34,8 +34,8 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use aldis_coll::catalog::Catalog;
-use aldis_host_sim::coll_rules::Question;
-use aldis_host_sim::output::{self, Lost};
+use aldis_linux::coll_rules::Question;
+use aldis_linux::output::{self, Lost};
 use aldis_run::{command_line, options, programs};
 use aldis_sys::fault::act_as;
 use aldis_sys::plan::Process;

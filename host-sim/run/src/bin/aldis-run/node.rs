@@ -6,10 +6,10 @@ use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
-use aldis_host_sim::board::Label;
-use aldis_host_sim::segment::{self, BoardView, SegmentError};
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::{self, Channel, WireError};
+use aldis_linux::board::Label;
+use aldis_linux::segment::{self, BoardView, SegmentError};
+use aldis_linux::shape::Plan;
+use aldis_linux::wireup::{self, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 use aldis_sys::file::{AccessFlags, access, chdir, metadata};

@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use aldis_host_sim::tcp::KEY_BYTES;
-use aldis_host_sim::wireup::TcpTerms;
+use aldis_linux::tcp::KEY_BYTES;
+use aldis_linux::wireup::TcpTerms;
 use aldis_run::hosts::{Place, Share};
 use aldis_run::options::{Bind, Options, Output, TransportName};
 

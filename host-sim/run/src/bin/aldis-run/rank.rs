@@ -1,7 +1,7 @@
 //! A rank as its node sees it: its process, its status board, its conversation.
 
-use aldis_host_sim::platform::monotonic_ns;
-use aldis_host_sim::segment::BoardView;
+use aldis_linux::platform::monotonic_ns;
+use aldis_linux::segment::BoardView;
 use aldis_sys::Errno;
 use aldis_sys::process::{Id, Pid, WaitPidFlag, WaitStatus, waitid, waitpid};
 use aldis_sys::signal::{Signal, killpg, sigrtmin};

@@ -5,7 +5,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_run::options::Output;
 use aldis_sys::file::{write, write_all};
 use aldis_sys::{Errno, errno_of};

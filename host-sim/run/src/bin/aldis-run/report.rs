@@ -132,7 +132,7 @@ impl Told<'_> {
                 }
                 if let Fault::NeverJoined(_) = fault {
                     f.write_str(
-                        "\n  a program takes part by calling aldis_host_sim::run (or Job::join) in its main",
+                        "\n  a program takes part by calling aldis_linux::run (or Job::join) in its main",
                     )?;
                 }
                 Ok(())
@@ -147,7 +147,7 @@ impl Told<'_> {
                 write!(f, "not all ranks joined within {:.1} s (--join-timeout)", after.as_secs_f64())?;
                 for (rank, stage) in missing {
                     let what = match stage {
-                        Stage::Started => "never called aldis_host_sim::run (or Job::join)",
+                        Stage::Started => "never called aldis_linux::run (or Job::join)",
                         Stage::Greeted => "did not get its inbox ready",
                         _ => "did not get to know its peers",
                     };

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 
-use aldis_host_sim::wireup::{Channel, SOCKET_VARIABLE};
+use aldis_linux::wireup::{Channel, SOCKET_VARIABLE};
 use aldis_sys::file::{FcntlArg, FdFlag, fcntl, metadata, pipe, read, write};
 use aldis_sys::process::{
     Command, CpuSet, Pid, Stdio, getpid, getppid, sched_setaffinity, set_pdeathsig, spawn as start,

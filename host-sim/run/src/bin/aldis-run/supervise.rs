@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::io::{self, IsTerminal, Write};
 use std::time::Instant;
 
-use aldis_host_sim::tcp::JobKey;
+use aldis_linux::tcp::JobKey;
 use aldis_run::hosts::Share;
 use aldis_run::options::Options;
 use aldis_sys::Errno;
@@ -113,7 +113,7 @@ impl<'a> Supervisor<'a> {
             options,
             started,
             signals,
-            key: aldis_host_sim::entropy::random().map_err(LaunchError::Entropy)?,
+            key: aldis_linux::entropy::random().map_err(LaunchError::Entropy)?,
             hosts,
             members,
             relay: Relay::new(options.output, options.plan.ranks),

@@ -3,7 +3,7 @@
 
 use std::ffi::OsString;
 
-use aldis_host_sim::wireup::TcpTerms;
+use aldis_linux::wireup::TcpTerms;
 use aldis_run::programs::Program;
 use serde::{Deserialize, Serialize};
 

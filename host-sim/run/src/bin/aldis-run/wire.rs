@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use aldis_host_sim::shape::Plan;
-use aldis_host_sim::wireup::{
+use aldis_linux::shape::Plan;
+use aldis_linux::wireup::{
     CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
 };
 

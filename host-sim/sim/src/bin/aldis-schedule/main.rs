@@ -12,7 +12,7 @@ use core::error::Error;
 use std::process::ExitCode;
 
 use aldis_coll::draw::Drawing;
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sim::command_line::parse;
 
 use crate::figures::Figures;

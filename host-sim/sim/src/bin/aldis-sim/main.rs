@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sim::command_line::parse;
 use aldis_sim::{Report, View, chrome_trace, space_time};
 use cli::{Command, Many, One, Options};

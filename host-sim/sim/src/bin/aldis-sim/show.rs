@@ -5,7 +5,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::io;
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sim::workloads::WORKLOADS;
 use aldis_sim::{Finding, Profile, Report, Topology, Wire};
 use aldis_sys::limits::{UsageWho, getrusage};

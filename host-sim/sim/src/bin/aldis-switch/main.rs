@@ -8,8 +8,8 @@ use std::io;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
-use aldis_host_sim::output;
-use aldis_host_sim::platform::monotonic_ns;
+use aldis_linux::output;
+use aldis_linux::platform::monotonic_ns;
 use aldis_sim::command_line::parse;
 use aldis_sim::switch::{Faults, Kind, Switch};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, SfdFlags, SignalFd, poll};

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 
-use aldis_host_sim::output;
+use aldis_linux::output;
 use aldis_sim::switch::{PortStatistics, Statistics};
 
 /// The line that says that members may come: the first on standard output. The switch goes on if

@@ -15,7 +15,7 @@ mod study;
 use core::error::Error;
 use std::process::ExitCode;
 
-use aldis_host_sim::output::{failed, print};
+use aldis_linux::output::{failed, print};
 use aldis_sim::command_line::parse;
 
 fn main() -> ExitCode {

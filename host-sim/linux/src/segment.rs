@@ -1,0 +1,338 @@
+//! UNSAFE: maps shared memory. Segments: anonymous shared memory of one rank, status board first,
+//! then what single copies are agreed upon in, the inbox, and the rank's arena if it has one.
+//!
+//! A segment is a memfd: it has no name in any file system, so nothing can be left behind, whatever
+//! is killed when; the kernel frees it with the last process that holds it. It is private to the
+//! user (mode 0600), sealed against shrinking and growing, so that no peer can turn an access into
+//! SIGBUS, and backed by memory from the first moment (`fallocate`), so that a lack of memory is
+//! [`SegmentError::NoMemory`] at creation and never a fault later. A segment that comes from
+//! elsewhere is checked for size, seals and label before a byte of it is believed.
+
+use core::fmt;
+use core::num::NonZeroUsize;
+use core::ptr::NonNull;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use aldis_sys::memory::{
+    FallocateFlags, MFdFlags, MapFlags, Mode, ProtFlags, SealFlag, add_seals, fallocate, fchmod, fstat,
+    ftruncate, memfd_create, mmap, munmap, off_t, seals,
+};
+use aldis_sys::{Errno, uninterrupted};
+
+use crate::board::{BOARD_BYTES, Board, Label};
+use crate::cma::{STAND_BYTES, Stand};
+use crate::memory::{addresses_left, available_bytes, file_bytes_max};
+
+/// Bytes of a cache line, which all parts begin at.
+const LINE_BYTES: usize = 64;
+
+/// Bytes of a page, which arenas begin at.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Bytes of a segment without an inbox.
+pub const LEAST_BYTES: usize = BOARD_BYTES + STAND_BYTES;
+
+/// The seals that every segment carries.
+const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK.union(SealFlag::F_SEAL_GROW);
+
+/// The reason why a segment could not be made or was not accepted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum SegmentError {
+    /// There is not enough memory for it.
+    NoMemory {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes available.
+        have: u64,
+        /// The error by which the system refused them; `None` if it was not asked.
+        refused: Option<Errno>,
+    },
+    /// The process may not have so many addresses.
+    NoAddresses {
+        /// Bytes needed.
+        need: u64,
+        /// Bytes that its limit leaves.
+        have: u64,
+    },
+    /// Truncated or of another layout.
+    Size {
+        /// Bytes agreed upon.
+        expected: u64,
+        /// Bytes found.
+        found: u64,
+    },
+    /// Not sealed: its owner could shrink it under our feet.
+    Unsealed {
+        /// Seal bits needed.
+        expected: i32,
+        /// Seal bits found; -1 if the file cannot be sealed at all.
+        found: i32,
+    },
+    /// Not a segment of Aldis, or of another version.
+    Foreign {
+        /// The magic word of this version.
+        expected: u64,
+        /// The word found in its place.
+        found: u64,
+    },
+    /// A segment of another job or another rank.
+    Mislabelled {
+        /// The label agreed upon.
+        expected: Label,
+        /// The label found.
+        found: Label,
+    },
+    /// The system refused.
+    System {
+        /// The system call.
+        call: &'static str,
+        /// The error.
+        errno: Errno,
+    },
+}
+
+impl fmt::Display for SegmentError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::NoMemory { need, have, refused } => {
+                if let Some(errno) = refused {
+                    write!(f, "fallocate failed: {}: ", errno.desc())?;
+                }
+                write!(f, "not enough memory: {need} bytes needed, {have} available")
+            }
+            Self::NoAddresses { need, have } => write!(
+                f,
+                "mmap failed: Out of memory: {need} bytes of addresses needed, {have} left (ulimit -v)"
+            ),
+            Self::Size { expected, found } => {
+                write!(f, "truncated or of another layout: {expected} bytes expected, {found} found")
+            }
+            Self::Unsealed { expected, found } => {
+                write!(
+                    f,
+                    "not sealed against shrinking: seals {expected:#x} expected, {found:#x} found by fcntl"
+                )
+            }
+            Self::Foreign { expected, found } => {
+                write!(
+                    f,
+                    "a foreign segment: it begins with {found:#018x} where {expected:#018x} was expected"
+                )
+            }
+            Self::Mislabelled { expected, found } => write!(
+                f,
+                "a segment of rank {} of {} of job {:016x} where rank {} of {} of job {:016x} was expected",
+                found.rank, found.size, found.job, expected.rank, expected.size, expected.job
+            ),
+            Self::System { call, errno } => write!(f, "{call} failed: {}", errno.desc()),
+        }
+    }
+}
+
+impl core::error::Error for SegmentError {}
+
+/// Names the call that failed.
+fn system(call: &'static str) -> impl Fn(Errno) -> SegmentError {
+    move |errno| SegmentError::System { call, errno }
+}
+
+/// Fails unless there is memory for all segments of a node, before the first is made.
+///
+/// # Errors
+/// [`SegmentError::NoMemory`] with both numbers.
+pub fn check_room(segments: u32, bytes: usize) -> Result<(), SegmentError> {
+    let (need, have) = (u64::from(segments).saturating_mul(bytes as u64), available_bytes());
+    if have < need { Err(SegmentError::NoMemory { need, have, refused: None }) } else { Ok(()) }
+}
+
+/// Makes a segment of `bytes` bytes (board included): zeroed, backed by memory, sealed and
+/// labelled.
+///
+/// # Errors
+/// [`SegmentError::NoMemory`] with both numbers, or the system call that failed.
+pub fn create(label: Label, bytes: usize) -> Result<OwnedFd, SegmentError> {
+    let need = bytes as u64;
+    let have = available_bytes().min(file_bytes_max());
+    let length = off_t::try_from(bytes).map_err(|_| SegmentError::NoMemory { need, have, refused: None })?;
+    if have < need {
+        return Err(SegmentError::NoMemory { need, have, refused: None });
+    }
+    let name = format!("aldis-{:016x}-{}", label.job, label.rank);
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = memfd_create(name.as_str(), flags).map_err(system("memfd_create"))?;
+    fchmod(&file, Mode::S_IRUSR | Mode::S_IWUSR).map_err(system("fchmod"))?;
+    uninterrupted(|| ftruncate(&file, length)).map_err(system("ftruncate"))?;
+    let allocated = uninterrupted(|| fallocate(&file, FallocateFlags::empty(), 0, length));
+    allocated.map_err(|errno| match errno {
+        Errno::ENOSPC | Errno::ENOMEM | Errno::EFBIG => {
+            SegmentError::NoMemory { need, have, refused: Some(errno) }
+        }
+        errno => SegmentError::System { call: "fallocate", errno },
+    })?;
+    add_seals(&file, SEALS).map_err(system("fcntl(F_ADD_SEALS)"))?;
+    BoardView::map(file.as_fd())?.board().label(label, need);
+    Ok(file)
+}
+
+/// Checks size and seals of a file that is said to be a segment of `bytes` bytes.
+fn check_file(file: BorrowedFd<'_>, bytes: usize) -> Result<(), SegmentError> {
+    let found = fstat(file).map_err(system("fstat"))?.st_size;
+    let (expected, found) = (bytes as u64, u64::try_from(found).unwrap_or(0));
+    if expected != found {
+        return Err(SegmentError::Size { expected, found });
+    }
+    let seals = match seals(file) {
+        // Of a file that cannot be sealed at all.
+        Err(Errno::EINVAL) => -1,
+        asked => asked.map_err(system("fcntl(F_GET_SEALS)"))?,
+    };
+    if seals < 0 || !SealFlag::from_bits_truncate(seals).contains(SEALS) {
+        return Err(SegmentError::Unsealed { expected: SEALS.bits(), found: seals });
+    }
+    Ok(())
+}
+
+/// A mapping of a file, unmapped on drop.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: NonZeroUsize,
+}
+
+// SAFETY: the mapping is plain memory of the process, not bound to a thread, and the type hands out
+// nothing but its address and, through `Segment` and `BoardView`, shared references to atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; there is no method that changes the mapping itself.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(file: BorrowedFd<'_>, bytes: usize) -> Result<Self, SegmentError> {
+        let bytes = NonZeroUsize::new(bytes).ok_or(SegmentError::Size { expected: 1, found: 0 })?;
+        let (protection, flags) =
+            (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
+        // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
+        // knows of.
+        let start = unsafe { mmap(None, bytes, (protection, flags), file) }.map_err(|errno| {
+            let (need, have) = (bytes.get() as u64, addresses_left());
+            match errno {
+                Errno::ENOMEM if have < need => SegmentError::NoAddresses { need, have },
+                _ => system("mmap")(errno),
+            }
+        })?;
+        Ok(Self { start: start.cast(), bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`.
+        // A failure leaves it mapped, which harms nobody.
+        let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
+    }
+}
+
+/// The parts of a segment that are told by the job: where each begins, and its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct Parts {
+    /// The inbox.
+    pub inbox: (NonNull<u8>, usize),
+    /// The arena, at a page; none if it has no bytes.
+    pub arena: (NonNull<u8>, usize),
+}
+
+/// A mapped segment, checked.
+///
+/// Where copies are agreed upon is the business of the transport that is made of it: by a second
+/// one, whose owner helps as well, memory would be written that the first one's reader has taken
+/// back.
+///
+/// ```compile_fail,E0624
+/// fn again(segment: &'static aldis_linux::segment::Segment) {
+///     let _ = segment.stand().table();
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Segment {
+    mapping: Mapping,
+}
+
+impl Segment {
+    /// Maps a segment that should be `label`'s and `bytes` long. Pages are present when this
+    /// returns.
+    ///
+    /// # Errors
+    /// What [`SegmentError`] names: size, seals, foreign, mislabelled, or the system.
+    pub fn open(file: &OwnedFd, label: Label, bytes: usize) -> Result<Self, SegmentError> {
+        if bytes < LEAST_BYTES || !bytes.is_multiple_of(LINE_BYTES) {
+            return Err(SegmentError::Size { expected: LEAST_BYTES as u64, found: bytes as u64 });
+        }
+        check_file(file.as_fd(), bytes)?;
+        let segment = Self { mapping: Mapping::new(file.as_fd(), bytes)? };
+        segment.board().check(label, bytes as u64)?;
+        Ok(segment)
+    }
+
+    /// The status board.
+    pub fn board(&self) -> &Board {
+        // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`),
+        // `Board` is made of atomics for which every bit pattern is valid, and all processes access
+        // it as such.
+        unsafe { self.mapping.start.cast::<Board>().as_ref() }
+    }
+
+    /// Returns the place of the inbox of so many bytes, and of the arena behind it, whose length is
+    /// what is left. Shared with peers: not to be made references of.
+    ///
+    /// # Errors
+    /// [`SegmentError::Size`] if there is no room for the inbox.
+    pub fn parts(&self, inbox_bytes: usize) -> Result<Parts, SegmentError> {
+        let (bytes, start) = (self.mapping.bytes.get(), self.mapping.start);
+        let end = LEAST_BYTES.saturating_add(inbox_bytes);
+        if end > bytes {
+            return Err(SegmentError::Size { expected: end as u64, found: bytes as u64 });
+        }
+        let arena = end.next_multiple_of(PAGE_BYTES).min(bytes);
+        // SAFETY: neither offset is behind the end of the mapping.
+        let (inbox, behind) = unsafe { (start.add(LEAST_BYTES), start.add(arena)) };
+        Ok(Parts { inbox: (inbox, inbox_bytes), arena: (behind, bytes - arena) })
+    }
+
+    /// Returns the stand, where copies by the system are agreed upon.
+    pub(crate) fn stand(&'static self) -> Stand {
+        // SAFETY: between the board and `LEAST_BYTES`, which `open` made sure of, and aligned; the
+        // mapping stays, its file was zero when it was made, and the inbox begins behind it.
+        unsafe { Stand::new(self.mapping.start.add(BOARD_BYTES)) }
+    }
+
+    /// Keeps the mapping for the rest of the process, so that a `'static` endpoint can stand on it.
+    pub fn leak(self) -> &'static Self {
+        Box::leak(Box::new(self))
+    }
+}
+
+/// The launcher's view of a segment: the board alone. Outlives the rank.
+#[derive(Debug)]
+pub struct BoardView {
+    mapping: Mapping,
+}
+
+impl BoardView {
+    /// Maps the first page of a segment that this process made.
+    ///
+    /// # Errors
+    /// The system call that failed.
+    pub fn map(file: BorrowedFd<'_>) -> Result<Self, SegmentError> {
+        Ok(Self { mapping: Mapping::new(file, BOARD_BYTES)? })
+    }
+
+    /// The board.
+    pub fn board(&self) -> &Board {
+        // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed
+        // against shrinking and at least that long, so no access faults.
+        unsafe { self.mapping.start.cast::<Board>().as_ref() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

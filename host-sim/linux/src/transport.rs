@@ -1,0 +1,254 @@
+//! UNSAFE: declares mapped segments as the driver's regions and as arenas. The transport of a rank:
+//! itself, shared memory on its node, TCP or verbs beyond.
+
+mod choice;
+
+pub use choice::Choice;
+
+use std::os::fd::OwnedFd;
+
+use aldis_drivers::direct::{Direct, DirectTables, Slots};
+use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region};
+use aldis_drivers::{Loopback, Shm};
+use aldis_hal::{Cause, Cost, Epoch, PeerId};
+use aldis_kernel::{Composite, Endpoint};
+
+use crate::arena::Arena;
+use crate::board::Label;
+use crate::cma::{self, Allowed, Cma};
+use crate::copier::{self, Copier, Window};
+use crate::entropy;
+use crate::error::JoinError;
+use crate::platform::HostPlatform;
+use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
+use crate::tcp::Tcp;
+#[cfg(feature = "verbs")]
+use crate::verbs::{Config, Verbs};
+
+/// Shared memory between the ranks of a node, long messages read where they are.
+pub type HostShm = Direct<'static, Shm<'static>, Copier>;
+
+/// The transport to ranks with which no memory is shared: TCP.
+#[cfg(not(feature = "verbs"))]
+pub type Far = Tcp;
+/// The transport to ranks with which no memory is shared: TCP or verbs; one of them is vacant.
+#[cfg(feature = "verbs")]
+pub type Far = Composite<Tcp, Verbs>;
+
+/// The transport of a rank's messages: to itself through its own memory, to those of its node
+/// through shared memory, to all others over TCP or verbs.
+pub type HostTransport = Composite<Loopback<'static>, Composite<HostShm, Far>>;
+
+/// A rank's endpoint on a host.
+pub type HostEndpoint = Endpoint<'static, HostTransport, HostPlatform>;
+
+/// The variable in which the launcher tells its ranks what it was told of transports.
+pub const VARIABLE: &str = "ALDIS_TRANSPORT";
+
+/// The values of [`VARIABLE`] by which those with which no memory is shared are reached over verbs.
+const OVER_VERBS: [&str; 2] = ["verbs", "shm-verbs"];
+
+/// Returns true if the launcher wants verbs.
+pub(crate) fn wants_verbs() -> bool {
+    std::env::var(VARIABLE).is_ok_and(|value| OVER_VERBS.contains(&value.as_str()))
+}
+
+/// The transport to ranks with which no memory is shared, and its bell.
+pub(crate) struct Reached {
+    pub(crate) far: Far,
+    /// The address by which they reach it.
+    pub(crate) address: Vec<u8>,
+    /// The descriptor that wakes the rank, if any does.
+    pub(crate) bell: Option<OwnedFd>,
+}
+
+/// TCP for them.
+pub(crate) fn over_tcp(tcp: Tcp) -> Reached {
+    let address = tcp.address();
+    #[cfg(feature = "verbs")]
+    let tcp = Composite::new(tcp, Verbs::vacant());
+    Reached { far: tcp, address, bell: None }
+}
+
+/// Verbs for them, which this program does not have.
+#[cfg(not(feature = "verbs"))]
+pub(crate) fn over_verbs(me: PeerId, _epoch: Epoch, _ranks: u32) -> Result<Reached, JoinError> {
+    let text = "this program is built without the feature `verbs` of aldis-linux".into();
+    Err(JoinError::Verbs { rank: me.0, text })
+}
+
+/// Verbs for them.
+#[cfg(feature = "verbs")]
+pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached, JoinError> {
+    let config = Config::from_environment()?;
+    let opened = Verbs::open(me, epoch, ranks, &config);
+    let verbs = opened.map_err(|error| JoinError::Verbs { rank: me.0, text: error.to_string() })?;
+    let (address, bell) = (verbs.address(), verbs.bell());
+    Ok(Reached { far: Composite::new(Tcp::vacant(me), verbs), address, bell })
+}
+
+/// The addition to a rank's report of a failure: the calls of the system that have failed here, for
+/// each peer the last.
+pub fn failures(endpoint: &HostEndpoint) -> String {
+    let far = endpoint.transport().second().second();
+    #[cfg(feature = "verbs")]
+    let far = far.first();
+    let told = |(peer, failure)| format!("; for {peer}, {failure}");
+    far.failures().map(told).collect()
+}
+
+/// Bytes of a loopback frame and how many there are.
+pub(crate) const FRAME_BYTES: u32 = 32 << 10;
+const FRAMES: usize = 8;
+
+/// The cost of shared memory between two cores of one machine: measured on two cores of an AMD EPYC
+/// (one way 150 to 250 ns for a line, 10 GB/s through blocks).
+pub(crate) const COST: Cost = Cost { overhead_ns: 40, latency_ns: 160, per_kib_ns: 100 };
+
+/// The segments of this rank and of those that it shares memory with, by rank from the `first`.
+pub(crate) struct Segments {
+    pub(crate) me: u32,
+    pub(crate) first: u32,
+    pub(crate) mapped: Vec<&'static Segment>,
+}
+
+impl Segments {
+    /// The rank whose segment comes next.
+    pub(crate) fn next(&self) -> u32 {
+        self.first + self.mapped.len() as u32
+    }
+
+    /// The segment of a rank, with the rank's number among the mapped; `None` if it shares no
+    /// memory with this one.
+    pub(crate) fn of(&self, rank: PeerId) -> Option<(PeerId, &'static Segment)> {
+        let number = rank.0.checked_sub(self.first)?;
+        self.mapped.get(number as usize).map(|segment| (PeerId(number), *segment))
+    }
+
+    /// This rank's own.
+    pub(crate) fn own(&self) -> Result<&'static Segment, JoinError> {
+        let missing = JoinError::Segments { expected: self.me + 1, found: self.next() };
+        self.of(PeerId(self.me)).map(|(_, segment)| segment).ok_or(missing)
+    }
+}
+
+/// The inboxes of a node as this rank sees them, while they are put together.
+pub(crate) struct Inboxes<'a> {
+    segments: &'a Segments,
+    job: u64,
+    inbox_bytes: usize,
+    shm: HostShm,
+}
+
+/// The inbox part of a segment as the driver wants it.
+fn region(Parts { inbox: (start, len), .. }: Parts) -> Region<'static> {
+    // SAFETY: the mapping is leaked, so it is valid for 'static; its file is sealed against
+    // shrinking and was zeroed when it was made; nothing else in this process reaches it (a segment
+    // is taken up once per rank); all ranks of the job run this driver.
+    unsafe { Region::new(start, len) }
+}
+
+/// The arena part of this rank's own segment, for the rest of the process.
+fn arena(Parts { arena: (start, bytes), .. }: Parts) -> &'static Arena {
+    // SAFETY: as in `region`; the others read there, and write by the system alone what is lent to
+    // be written.
+    Box::leak(Box::new(unsafe { Arena::new(start, bytes) }))
+}
+
+impl<'a> Inboxes<'a> {
+    /// Lays out this rank's own inbox.
+    pub(crate) fn format(
+        segments: &'a Segments,
+        geometry: Geometry,
+        job: u64,
+        epoch: Epoch,
+    ) -> Result<Self, JoinError> {
+        let (allowed, read_cost) = (Allowed::from_environment()?, cma::read_cost()?);
+        let mapped_cost = copier::mapped_cost()?;
+        let refused = |cause| JoinError::Inbox { rank: segments.me, cause };
+        let missing = JoinError::Segments { expected: geometry.peers, found: segments.mapped.len() as u32 };
+        let (owner, own) = segments.of(PeerId(segments.me)).ok_or(missing)?;
+        let identity = Identity { job, owner, epoch };
+        let inbox_bytes = geometry.inbox_bytes();
+        let broken = |error| JoinError::Segment { rank: segments.me, error };
+        let parts = own.parts(inbox_bytes).map_err(broken)?;
+        let (inbox, arena) = (region(parts), arena(parts));
+        shm::format(&inbox, geometry, identity).map_err(refused)?;
+        let lanes: Vec<Lane> = (0..segments.next()).map(|_| Lane::EMPTY).collect();
+        let first = PeerId(segments.first);
+        let shm = Shm::of_node(NodeRank { first, identity }, inbox, lanes.leak(), COST).map_err(refused)?;
+        let stand = own.stand();
+        stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
+        let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
+        let slots = Box::leak(Box::new(Slots::EMPTY));
+        let table = stand.table().map_err(refused)?;
+        let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
+        let tables = DirectTables { own: table, peers: tables, slots };
+        let shm = Direct::new(shm, copier, tables, read_cost).with_mapped(mapped_cost);
+        Ok(Self { segments, job, inbox_bytes, shm })
+    }
+
+    /// Joins the lanes to and from a rank in this life, one of those that share memory with this.
+    pub(crate) fn attach(&mut self, peer: PeerId, epoch: Epoch) -> Result<(), JoinError> {
+        let missing = JoinError::Segments { expected: peer.0 + 1, found: self.segments.next() };
+        let (owner, segment) = self.segments.of(peer).ok_or(missing)?;
+        let expect = Identity { job: self.job, owner, epoch };
+        let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
+        let parts = segment.parts(self.inbox_bytes);
+        let parts = parts.map_err(|error| JoinError::Segment { rank: peer.0, error })?;
+        self.shm.inner_mut().attach(peer, region(parts), expect).map_err(refused)?;
+        let (stand, (start, bytes)) = (segment.stand(), parts.arena);
+        self.shm.engine_mut().cma_mut().probe(peer, &stand);
+        // SAFETY: the mapping is leaked, and its pages are there.
+        self.shm.engine_mut().open(peer, unsafe { Window::new(start, bytes, stand.arena()) });
+        match self.shm.attach(peer, stand.table().map_err(refused)?) {
+            // Its messages are not read then; `explain` says why.
+            Ok(()) | Err(Cause::Unsupported) => Ok(()),
+            Err(cause) => Err(refused(cause)),
+        }
+    }
+
+    /// The finished transport, with `far` for those that share no memory with this rank.
+    pub(crate) fn transport(self, far: Far) -> Result<HostTransport, JoinError> {
+        let memory = vec![0; FRAMES * (FRAME_BYTES as usize + 16)].leak();
+        let loopback = Loopback::new(PeerId(self.segments.me), memory, FRAME_BYTES);
+        let loopback = loopback.map_err(|cause| JoinError::Inbox { rank: self.segments.me, cause })?;
+        Ok(Composite::new(loopback, Composite::new(self.shm, far)))
+    }
+}
+
+/// The transports of ranks that are threads of this process and share memory as processes do:
+/// inboxes, and an arena of so many bytes each, in segments that stay for the rest of the process.
+/// All ranks have the boot id `epoch`. For programs that try what processes do in one of them, such
+/// as the trials of soundness; a job of threads is [`cores`](crate::cores)'.
+///
+/// # Errors
+/// [`JoinError::Segment`] if there is no memory for them, or what else is amiss in what a rank of a
+/// job does at its start.
+pub fn in_process(ranks: u32, arena_bytes: usize, epoch: Epoch) -> Result<Vec<HostTransport>, JoinError> {
+    let geometry = Geometry { peers: ranks, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 1 };
+    let job = entropy::random()?;
+    let bytes = (LEAST_BYTES + geometry.inbox_bytes()).next_multiple_of(PAGE_BYTES) + arena_bytes;
+    let whole = bytes.next_multiple_of(PAGE_BYTES);
+    let label = |rank| Label { job, rank, size: ranks };
+    let broken = |rank| move |error| JoinError::Segment { rank, error };
+    let files = (0..ranks).map(|rank| segment::create(label(rank), whole).map_err(broken(rank)));
+    let files = files.collect::<Result<Vec<_>, _>>()?;
+    // Each rank maps all of them for itself, as a process does: what it reads of others no rank
+    // writes where it reads.
+    let map = |me| {
+        let opened = files
+            .iter()
+            .zip(0..)
+            .map(|(file, rank)| Ok(Segment::open(file, label(rank), whole).map_err(broken(rank))?.leak()));
+        Ok::<_, JoinError>(Segments { me, first: 0, mapped: opened.collect::<Result<_, JoinError>>()? })
+    };
+    let views = (0..ranks).map(map).collect::<Result<Vec<_>, _>>()?;
+    let formatted = views.iter().map(|segments| Inboxes::format(segments, geometry, job, epoch));
+    let formatted = formatted.collect::<Result<Vec<_>, _>>()?;
+    let joined = formatted.into_iter().zip(0..).map(|(mut inboxes, me)| {
+        (0..ranks).filter(|peer| *peer != me).try_for_each(|peer| inboxes.attach(PeerId(peer), epoch))?;
+        inboxes.transport(over_tcp(Tcp::vacant(PeerId(me))).far)
+    });
+    joined.collect()
+}
