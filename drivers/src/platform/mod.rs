@@ -20,8 +20,8 @@
 //! only ranks of one number need to differ. What that rests on, best first; all that there is is
 //! mixed:
 //!
-//! 1. The core's random numbers: `rdrand` (found by CPUID), `RNDR` (by ID_AA64ISAR0_EL1), `seed` (by
-//!    the device tree's `riscv,isa`, then `Timer::with_zkr`). An epoch of an earlier life comes
+//! 1. The core's random numbers: `rdrand` (found by CPUID), `RNDR` (by ID_AA64ISAR0_EL1), `seed`
+//!    (by the device tree's `riscv,isa`, then `Timer::with_zkr`). An epoch of an earlier life comes
 //!    again with a chance of one in 2^32, as an epoch has 32 bits.
 //! 2. What the loader drew, `/chosen/rng-seed` of the device tree: the board hands [`seed_of`] its
 //!    bytes in as `seed`. As good as the first, if the loader has drawn them anew.
