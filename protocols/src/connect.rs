@@ -10,7 +10,7 @@
 //!   |                                            |   open: (b, a)
 //! ```
 //!
-//! **ConnectionNumbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on
+//! **Numbers.** For every attempt a side chooses a fresh number for itself; the peer puts it on
 //! every frame. It holds the slot of the peer in the side's table (low 16 bits, [`slot`]) and a
 //! generation (high 16 bits) that starts at a value drawn from the life's epoch, so that a new life
 //! repeats the number of a connection that its predecessor had once in 65,536 times, and then it

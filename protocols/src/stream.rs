@@ -73,7 +73,8 @@
 //! let mut peer = Node { setup: &other, mac: &key, links: &mut others };
 //!
 //! assert!(node.links[1].want(&one, now) && node.links[1].wants_dial());
-//! let mut dialled = Handshake::dial(&mut node, Dial { key: 0, peer: PeerId(1), link: 0, nonce: [1; 16] }, now).unwrap();
+//! let dial = Dial { key: 0, peer: PeerId(1), link: 0, nonce: [1; 16] };
+//! let mut dialled = Handshake::dial(&mut node, dial, now).unwrap();
 //! let mut accepted = Handshake::accept(0, &other, [2; 16], now);
 //! let mut opened = 0;
 //! while !dialled.output().is_empty() || !accepted.output().is_empty() {

@@ -129,8 +129,8 @@ impl<'c> Message<'c> {
     /// padded.
     ///
     /// # Errors
-    /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it protects
-    /// but the length.
+    /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it
+    /// protects but the length.
     pub fn decode(bytes: &'c [u8]) -> Result<Self, Malformed> {
         let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Length)?;
         let card = rest.get(..usize::from(header.length.get())).ok_or(Malformed::Length)?;
