@@ -250,7 +250,11 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// ```
     /// # use aldis_kernel::{Comm, Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
-    /// # fn report<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm, lines: &[[u8; 64]]) -> Result<(), Error> {
+    /// # fn report<T: Transport, P: Platform>(
+    /// #     ep: &mut Endpoint<'_, T, P>,
+    /// #     world: &Comm,
+    /// #     lines: &[[u8; 64]],
+    /// # ) -> Result<(), Error> {
     /// ep.scope(|s| {
     ///     for line in lines {
     ///         let sending = s.isend(world, line, Rank(0), Tag(1))?;

@@ -47,7 +47,10 @@
 //!
 //! ```compile_fail,E0506
 //! # use aldis_kernel::{Comm, Error, Futures, Rank, Tag, hal::{Platform, Transport}};
-//! # async fn touched<T: Transport, P: Platform>(ep: &Futures<'_, '_, T, P>, world: Comm) -> Result<(), Error> {
+//! # async fn touched<T: Transport, P: Platform>(
+//! #     ep: &Futures<'_, '_, T, P>,
+//! #     world: Comm,
+//! # ) -> Result<(), Error> {
 //! let mut buffer = [0u8; 8];
 //! let receiving = ep.recv(&world, &mut buffer, Rank(0), Tag(1));
 //! buffer[0] = 1;

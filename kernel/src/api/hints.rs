@@ -1,12 +1,14 @@
 //! Hints: what a program promises of a communicator (MPI 4.1 section 7.4.4, the `mpi_assert_` info
 //! keys).
 //!
-//! | hint | what is promised | what it changes |
-//! |---|---|---|
-//! | `no_any_source` | no receive or probe names any source | one that does is refused: [`Cause::NoAnySource`] |
-//! | `no_any_tag` | no receive or probe names any tag | one that does is refused: [`Cause::NoAnyTag`] |
-//! | `exact_length` | every message is as long as the buffer that it is received into | a shorter one is an error of its receive: [`Cause::NotExact`] |
-//! | `allow_overtaking` | nothing depends on the order of messages | a send need not wait in line behind others to the same rank that have no room or credit yet |
+//! - `no_any_source`: no receive or probe names any source. One that does is refused with
+//!   [`Cause::NoAnySource`].
+//! - `no_any_tag`: no receive or probe names any tag. One that does is refused with
+//!   [`Cause::NoAnyTag`].
+//! - `exact_length`: every message is as long as the buffer that it is received into. A shorter one
+//!   is an error of its receive, [`Cause::NotExact`].
+//! - `allow_overtaking`: nothing depends on the order of messages. A send need not wait in line
+//!   behind others to the same rank that have no room or credit yet.
 //!
 //! A promise is about messages of the user: collectives keep their order and lengths by themselves.
 //! Each process makes it for its own calls, so they need not be the same on all ranks;
@@ -17,7 +19,10 @@
 //! use aldis_kernel::{Comm, Endpoint, Error, Hints, hal::{Platform, Transport}};
 //!
 //! /// Blocks of a known size, whichever comes first.
-//! fn bulk<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, blocks: &Comm) -> Result<(), Error> {
+//! fn bulk<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     blocks: &Comm,
+//! ) -> Result<(), Error> {
 //!     ep.set_hints(blocks, Hints::EXACT_LENGTH | Hints::ALLOW_OVERTAKING | Hints::NO_ANY_SOURCE)?;
 //!     assert!(ep.hints(blocks)?.contains(Hints::EXACT_LENGTH));
 //!     Ok(())

@@ -4,7 +4,9 @@
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Source, TagMatch, hal::{Platform, Transport}};
-//! fn next<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<Vec<u8>, Error> {
+//! fn next<T: Transport, P: Platform>(
+//!     endpoint: &mut Endpoint<'_, T, P>,
+//! ) -> Result<Vec<u8>, Error> {
 //!     let world = endpoint.world();
 //!     let message = endpoint.mprobe(&world, Source::Any, TagMatch::Any)?;
 //!     let mut bytes = vec![0; message.status().bytes as usize];

@@ -5,7 +5,8 @@
 //!
 //! ```
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
-//! /// Rank 0 computes four blocks and sends each when it is done; rank 1 works on whatever has come.
+//! /// Rank 0 computes four blocks and sends each when it is done; rank 1 works on whatever has
+//! /// come.
 //! fn pipeline<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
 //!     let world = endpoint.world();
 //!     let mut memory = [0u8; 4 * 1024];

@@ -17,7 +17,10 @@
 //!     FAILURES.fetch_add(1, Ordering::Relaxed);
 //! }
 //!
-//! fn watch<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
+//! fn watch<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     comm: &Comm,
+//! ) -> Result<(), Error> {
 //!     let world = ep.world();
 //!     ep.set_error_policy(&world, Policy::Abort { code: 70 })?;
 //!     ep.set_error_policy(comm, Policy::Callback(count))

@@ -29,7 +29,9 @@
 //!
 //! ```compile_fail,E0506
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
-//! # fn touched<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
+//! # fn touched<T: Transport, P: Platform>(
+//! #     endpoint: &mut Endpoint<'_, T, P>,
+//! # ) -> Result<(), Error> {
 //! # let world = endpoint.world();
 //! let mut buffer = [0u8; 8];
 //! endpoint.scope(|s| {
@@ -43,7 +45,9 @@
 //!
 //! ```compile_fail,E0597
 //! # use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
-//! # fn escaped<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> Result<(), Error> {
+//! # fn escaped<T: Transport, P: Platform>(
+//! #     endpoint: &mut Endpoint<'_, T, P>,
+//! # ) -> Result<(), Error> {
 //! # let world = endpoint.world();
 //! endpoint.scope(|s| {
 //!     let mut buffer = [0u8; 8];

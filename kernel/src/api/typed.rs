@@ -105,7 +105,9 @@ pub struct Typed<'m, M = &'m [u8]> {
 /// scope of another endpoint:
 ///
 /// ```
-/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # use aldis_kernel::datatype::Basic;
+/// # use aldis_kernel::hal::{Platform, Transport};
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut};
 /// # fn apart<T: Transport, P: Platform>(
 /// #     one: &mut Endpoint<'_, T, P>,
 /// #     two: &mut Endpoint<'_, T, P>,
@@ -122,7 +124,9 @@ pub struct Typed<'m, M = &'m [u8]> {
 /// ```
 ///
 /// ```compile_fail,E0308
-/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # use aldis_kernel::datatype::Basic;
+/// # use aldis_kernel::hal::{Platform, Transport};
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut};
 /// # fn apart<T: Transport, P: Platform>(
 /// #     one: &mut Endpoint<'_, T, P>,
 /// #     two: &mut Endpoint<'_, T, P>,
@@ -132,14 +136,17 @@ pub struct Typed<'m, M = &'m [u8]> {
 /// one.scope(|outer| {
 ///     let left = outer.lend(&mut left);
 ///     let _ = outer.irecv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
-///     two.recv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?; // received into already
+///     // It is received into already.
+///     two.recv_typed(&world, TypedMut::lent(left, 8, Basic::U8), Rank(0), Tag(0))?;
 ///     Ok(())
 /// })
 /// # }
 /// ```
 ///
 /// ```compile_fail,E0521
-/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut, datatype::Basic, hal::{Platform, Transport}};
+/// # use aldis_kernel::datatype::Basic;
+/// # use aldis_kernel::hal::{Platform, Transport};
+/// # use aldis_kernel::{Endpoint, Error, Rank, Tag, TypedMut};
 /// # fn apart<T: Transport, P: Platform>(
 /// #     one: &mut Endpoint<'_, T, P>,
 /// #     two: &mut Endpoint<'_, T, P>,

@@ -6,13 +6,16 @@
 //!
 //! | file | what it holds |
 //! |---|---|
-//! | `basic`, `handle`, `signature` | basic types, names of types, sequences of basic types as a hash |
+//! | `basic`, `handle` | basic types, names of types |
+//! | `signature` | sequences of basic types as a hash |
 //! | `table` | slots with generations and reference counts; the words that types share |
-//! | `construct`, `array` | the constructors: rows, vectors, indexed types, structures; subarray and darray |
+//! | `construct` | the constructors: rows, vectors, indexed types, structures |
+//! | `array` | subarray and darray |
 //! | `compile`, `node`, `layout` | what they become: nodes to walk, and facts to ask for |
 //! | `contents`, `query` | what a type was made of; sizes, extents, type map, overlap |
 //! | `walk` | from any position of the packed stream on, run by run |
-//! | `convertor`, `transfer`, `external` | pieces of the stream; the tight loops; external32 and the other byte order |
+//! | `convertor`, `transfer` | pieces of the stream; the tight loops |
+//! | `external` | external32 and the other byte order |
 //! | `held` | what messages under way are of |
 //!
 //! # A column of a matrix
@@ -22,7 +25,8 @@
 //! # fn main() -> Result<(), aldis_kernel::hal::Cause> {
 //! let mut table = TypeTable::<8, 128>::new();
 //! let mut types = table.types();
-//! // Row-major, 3 x 4. Resized to one element, so that a count of two means two neighbouring columns.
+//! // Row-major, 3 x 4. Resized to one element, so that a count of two means two neighbouring
+//! // columns.
 //! let matrix: [[u8; 4]; 3] = [[0, 1, 2, 3], [10, 11, 12, 13], [20, 21, 22, 23]];
 //! let column = types.vector(3, 1, 4, Basic::U8)?;
 //! let column = types.resized(column, 0, 1)?;
@@ -56,7 +60,11 @@
 //! assert_eq!(types.extent(particle)?.extent, size_of::<Particle>() as i64);
 //! assert_eq!(types.size(particle)?, 1 + 8 + 12);
 //! // What two machines must agree upon is the signature, not the layout.
-//! let flat = types.structure(&[Field::new(0, Basic::U8), Field::new(1, Basic::F64), Field::array(9, 3, Basic::F32)])?;
+//! let flat = types.structure(&[
+//!     Field::new(0, Basic::U8),
+//!     Field::new(1, Basic::F64),
+//!     Field::array(9, 3, Basic::F32),
+//! ])?;
 //! assert_eq!(types.signature(particle, 5)?, types.signature(flat, 5)?);
 //! # Ok(())
 //! # }
@@ -81,7 +89,8 @@
 //!     convertor.unpack(&types, cells.as_flattened_mut().as_flattened_mut(), piece)?;
 //! }
 //! assert_eq!(convertor.remaining(), 0);
-//! assert!((1..5).all(|row| f64::from_ne_bytes(cells[row][5]) == 5.0 && f64::from_ne_bytes(cells[row][4]) == 0.0));
+//! assert!((1..5).all(|row| f64::from_ne_bytes(cells[row][5]) == 5.0));
+//! assert!((1..5).all(|row| f64::from_ne_bytes(cells[row][4]) == 0.0));
 //! # Ok(())
 //! # }
 //! ```

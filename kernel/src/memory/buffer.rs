@@ -336,7 +336,8 @@ impl<'scope> Loan<'scope> {
 ///     let left = Sample::from(outer.lend(&mut left));
 ///     two.scope(|inner| {
 ///         let right = Sample::from(inner.lend(&mut right));
-///         let mut sending = inner.isend_part(&world, left, 0..8, Rank(1), Tag(0))?; // the outer one's
+///         // `left` is lent to the outer one.
+///         let mut sending = inner.isend_part(&world, left, 0..8, Rank(1), Tag(0))?;
 ///         inner.wait_for(&mut sending)?;
 ///         Ok(())
 ///     })

@@ -6,18 +6,18 @@
 //! place:
 //!
 //! ```text
-//! pool           size                    consumers, and what bounds each
-//! envelopes      peers * envelopes       messages of each peer that are not matched      its credits
-//! blocks         peers * blocks          eager payloads among them                       its credits
-//!                + pooled                messages that the user holds                    `pooled`; Full beyond
-//! requests       OF_A_CALL               the two halves of the one blocking sendrecv     one call at a time
-//!                + OF_A_PROBE            what iprobe asks about between its calls        one an endpoint
-//!                + OF_TURNING_AWAY       an announcement in a communicator freed here    one after the other
-//!                + the program's         its nonblocking operations                      Full beyond
-//! marked         peers                   peers that something is to be said to           each once
-//! communicators  PREDEFINED              world and self
-//!                + the program's         those it makes                                  Full beyond
-//! pieces         the program's           groups that are no single stride                TooSmall beyond
+//! pool           size               consumers, and what bounds each
+//! envelopes      peers * envelopes  unmatched messages of each peer          its credits
+//! blocks         peers * blocks     eager payloads among them                its credits
+//!                + pooled           messages that the user holds             `pooled`; Full beyond
+//! requests       OF_A_CALL          the halves of the one blocking sendrecv  one call at a time
+//!                + OF_A_PROBE       the probe between calls of iprobe        one an endpoint
+//!                + OF_TURNING_AWAY  announcements in a communicator freed    one after the other
+//!                + the program's    its nonblocking operations               Full beyond
+//! marked         peers              peers that something is to be said to    each once
+//! communicators  PREDEFINED         world and self
+//!                + the program's    those it makes                           Full beyond
+//! pieces         the program's      groups that are no single stride         TooSmall beyond
 //! ```
 //!
 //! # Why no rank waits for ever

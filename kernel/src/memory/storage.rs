@@ -22,8 +22,8 @@
 //! | `blocks` | per peer: eager payloads above 24 bytes among them |
 //! | `block_bytes` | the largest eager message |
 //! | `pooled` | messages of pooled receives that the user holds at a time |
-//! | `bins` | matching bins, a power of two; as many as receives or messages wait at a time keeps matching O(1) |
-//! | `pieces` | over all communicators: pieces of groups that are no single stride; none if it is left out |
+//! | `bins` | matching bins, a power of two; O(1) with as many as receives or messages that wait |
+//! | `pieces` | of groups that are no single stride, over all communicators; none if left out |
 //!
 //! Nothing here grows with the square of the ranks: a rank's memory is [`bytes_per_peer`] times
 //! `peers`, and so on. [`sizing`](mod@crate::memory::sizing) holds the rule that every storage is

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //!   blocks in use  =  unexpected eager payloads  +  pooled receives and messages held by the user
-//!                  <= peers * blocks             +  pooled                  (credits; `pooled_in_use`)
+//!                  <= peers * blocks             +  pooled            (credits; `pooled_in_use`)
 //! ```
 
 use core::marker::PhantomData;

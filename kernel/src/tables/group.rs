@@ -3,8 +3,10 @@
 //! | form | when | memory | rank to process | process to rank |
 //! |---|---|---|---|---|
 //! | dense, strided | the processes are `first + i * stride` | none | O(1) | O(1) |
-//! | ranges | fewer strides than bitmap words | a [`Piece`] a stride | O(log pieces) | O(pieces) |
-//! | bitmap | in ascending order, and fewer words than strides | a [`Piece`] for 32 processes | O(log pieces) | O(log pieces) |
+//! | ranges | fewer strides than bitmap words | a [`Piece`] a stride | O(log n) | O(n) |
+//! | bitmap | ascending, fewer words than strides | 32 processes a piece | O(log n) | O(log n) |
+//!
+//! *n* is the number of pieces.
 //!
 //! The form is the one that takes the least memory; the caller does not choose it. The idea of
 //! several forms is Open MPI's (dense, sporadic, strided and bitmap groups: Chaarawi and Gabriel,
