@@ -17,7 +17,9 @@
 //!         block.fill(1.5);
 //!         let world = ep.world();
 //!         match world.rank() {
-//!             Rank(0) if world.size() > 1 => ep.send(&world, &block[..], Rank(1), Tag(0)).map(drop)?,
+//!             Rank(0) if world.size() > 1 => {
+//!                 ep.send(&world, &block[..], Rank(1), Tag(0)).map(drop)?
+//!             }
 //!             Rank(1) => ep.recv(&world, &mut block[..], Rank(0), Tag(0)).map(drop)?,
 //!             _ => {}
 //!         }

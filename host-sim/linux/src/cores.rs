@@ -19,10 +19,11 @@
 //!
 //! When to take which:
 //!
-//! | a program whose threads | takes |
-//! |---|---|
-//! | each talk for themselves, much or in large messages | this: an endpoint a core; every core is a rank, and a message for it reaches it without passing another |
-//! | seldom talk, or share the messages of one rank (MPI_THREAD_MULTIPLE) | [`Shared`](aldis_kernel::Shared): one endpoint, one rank, behind a spin lock |
+//! - A program whose threads each talk for themselves, much or in large messages, takes this: an
+//!   endpoint a core. Every core is a rank, and a message for it reaches it without passing
+//!   another.
+//! - A program whose threads seldom talk, or share the messages of one rank (MPI_THREAD_MULTIPLE),
+//!   takes [`Shared`](aldis_kernel::Shared): one endpoint, one rank, behind a spin lock.
 //!
 //! A message from elsewhere reaches the right core because the core is its address: over a wire
 //! each core has a transport of its own beside its rings, in a [`Composite`].

@@ -3,10 +3,10 @@
 //! | size | value | why |
 //! |---|---|---|
 //! | peers | 64 | ranks of one machine |
-//! | requests | 2^20 | sends and receives under way, over all peers; 1024 where they cannot be mapped |
+//! | requests | 2^20 | sends and receives under way; 1024 where they cannot be mapped |
 //! | communicators | 1024 | world and self included; 64 where they cannot be mapped |
 //! | envelopes | 128 a peer | arrived and unmatched; more wait at the sender |
-//! | blocks | 32 a peer, 8 KiB each | eager payloads among them; 8 KiB is the largest eager message |
+//! | blocks | 32 a peer, 8 KiB each | eager payloads among them, of at most 8 KiB |
 //! | pooled | 16 | pooled receives held at a time |
 //! | bins | 2^16 | matching stays O(1) up to about so many posted or unexpected messages |
 //! | pieces | 17408 | of groups that are no single stride: 17 a communicator; 12 bytes each |

@@ -7,7 +7,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | `abi`, `signatures` | constants, and a check of each function's parameters, from `table/*.txt` |
+//! | `abi`, `signatures` | constants, and a check of functions' parameters, from `table/*.txt` |
 //! | `unsupported` | functions that only say that they are not supported |
 //! | `fault` | the reason why a call failed |
 //! | `ffi` | the border to C: pointers become values and slices |

@@ -8,7 +8,9 @@
 //! | kind | socket of the switch | socket of the member | a frame is |
 //! |---|---|---|---|
 //! | [datagram](Kind::Datagram) | `port<k>.sock` | `member<k>.sock` | one datagram |
-//! | [serial](Kind::Serial) | `serial<k>.sock`, a stream | connects to it | in COBS, as of [`serial`](aldis_drivers::serial) |
+//! | [serial](Kind::Serial) | `serial<k>.sock`, a stream | connects to it | COBS, by [`serial`] |
+//!
+//! [`serial`]: aldis_drivers::serial
 //!
 //! `qemu-system-*` takes the member's part with `-netdev
 //! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a

@@ -9,7 +9,7 @@
 //!         | number ".."                       from that use on
 //!         | number "..+" number               from that use on, each so manieth
 //! outcome = the name of an error, such as ENOMEM       the call does not happen and fails so
-//!         | "short"                           the call is made with half of its bytes, at least one
+//!         | "short"                           the call is made with half its bytes, at least one
 //!         | "stall:" milliseconds             it sleeps before the call
 //!         | "late:" milliseconds              it sleeps after the call
 //!         | "stop"                            it stops its own process (SIGSTOP) before the call

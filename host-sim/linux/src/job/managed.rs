@@ -2,7 +2,8 @@
 //! ranks tell each other through the manager's store.
 //!
 //! ```text
-//! put  who     where it runs, its cores, what its environment asks for; rank 0 also the job's numbers
+//! put  who     where it runs, its cores, what its environment asks for;
+//!              rank 0 also the job's numbers
 //! fence        all know who shares memory with whom
 //! put  memory  the process and the descriptor of its segment
 //! fence        those of a node open each other's, under /proc

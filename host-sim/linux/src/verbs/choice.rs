@@ -86,8 +86,12 @@ impl Config {
         Self::parse(&value).ok_or(JoinError::Variable { name: VARIABLE, value })
     }
 
-    /// `DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,manager=oob|rdma_cm,patience=SECONDS,read=LATENCY:PER_KIB,
-    /// write=LATENCY:PER_KIB`, of which each can be left out. Datagrams have no manager.
+    /// Reads a line of these words, each of which can be left out. Datagrams have no manager.
+    ///
+    /// ```text
+    /// DEVICE,port=N,gid=INDEX,version=1|2,mtu=BYTES,mode=rc|ud,manager=oob|rdma_cm,
+    /// patience=SECONDS,read=LATENCY:PER_KIB,write=LATENCY:PER_KIB
+    /// ```
     pub fn parse(text: &str) -> Option<Self> {
         let (mut config, mut manager) = (Self::default(), None);
         for word in text.split(',').filter(|word| !word.is_empty()) {
