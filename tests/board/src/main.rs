@@ -6,10 +6,12 @@
 //!
 //! | architecture | board | boots by | console | leaves by |
 //! |---|---|---|---|---|
-//! | x86_64 | `q35`, `microvm` | PVH note, 32-bit entry | COM1 | isa-debug-exit at 0xf4: code 33 is success |
+//! | x86_64 | `q35`, `microvm` | PVH note, 32-bit entry | COM1 | isa-debug-exit at 0xf4 |
 //! | aarch64 | `virt,highmem=off` | ELF at EL1 | PL011 | semihosting |
 //! | riscv64 | `virt` with `-bios none` | ELF in machine mode | 16550 | test finisher |
-//! | thumbv7em | `mps2-an386`, a Cortex-M4 | vector table | CMSDK UART0; logs by defmt over semihosting | semihosting |
+//! | thumbv7em | `mps2-an386`, a Cortex-M4 | vector table | CMSDK UART0 | semihosting |
+//!
+//! From isa-debug-exit, code 33 is success. The Cortex-M4 logs by defmt over semihosting.
 //!
 //! | module | what it holds |
 //! |---|---|

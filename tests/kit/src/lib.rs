@@ -5,7 +5,7 @@
 //! | module | what it holds | used by tests of |
 //! |---|---|---|
 //! | [`datatypes`] | datatypes by their definition, and random ones | kernel, collectives |
-//! | [`hub`] | an Ethernet in memory that loses, repeats and damages frames | drivers, the crates together |
+//! | [`hub`] | Ethernet in memory: frames get lost, repeated, damaged | drivers, crates together |
 //! | [`rig`] | endpoints in one process over a wire whose every limit can be tiny | kernel |
 
 pub mod datatypes;

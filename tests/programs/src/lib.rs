@@ -7,9 +7,13 @@
 //! | program | what it does | needs of the [storage](mod@aldis_kernel::storage) |
 //! |---|---|---|
 //! | [`pingpong`] | messages there and back between pairs of ranks, timed | - |
-//! | [`heat`] | the heat equation on strips of a plate, halos by `isend` and `irecv`; its digest is that of one rank | 8 requests |
-//! | [`collectives`] | barriers, broadcasts and all-reductions of several types, lengths and algorithms; of up to 16 ranks gatherv, alltoallw and reduce_scatter | 8 requests |
-//! | [`flood`] | every rank sends rank 0 more than it has room for, and rank 0 reads late | [`flood::BURST`] + 5 requests |
+//! | [`heat`] | the heat equation on strips of a plate, halos by `isend` and `irecv` | 8 requests |
+//! | [`collectives`] | barriers, broadcasts, all-reductions; others up to 16 ranks | 8 requests |
+//! | [`flood`] | all send rank 0 more than it has room for | [`flood::BURST`] + 5 requests |
+//!
+//! The digest of `heat` on any number of ranks is that of one rank. `collectives` runs several
+//! types, lengths and algorithms; the others are gatherv, alltoallw and reduce_scatter. In `flood`
+//! rank 0 reads late.
 //!
 //! [`run`] runs one by name and ends the job: with good-bye, or with an abort that frees the ranks
 //! that wait. Its last line is the verdict, by which a launcher judges a rank that has only a

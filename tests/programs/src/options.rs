@@ -116,7 +116,8 @@ impl Options {
     /// ```
     /// use aldis_programs::{Options, Program};
     ///
-    /// let options = Options::parse("aldis.rank=1 aldis.size=2 aldis.program=heat aldis.link=serial").unwrap();
+    /// let line = "aldis.rank=1 aldis.size=2 aldis.program=heat aldis.link=serial";
+    /// let options = Options::parse(line).unwrap();
     /// assert_eq!((options.rank, options.program), (1, Program::Heat));
     /// let mistake = Options::parse("aldis.rang=1").unwrap_err();
     /// assert!(mistake.to_string().starts_with("no option is called `aldis.rang`"));

@@ -4,8 +4,10 @@
 //!
 //! | medium | latency, rate | bandwidth | consume |
 //! |---|---|---|---|
-//! | `shm` | one cache line a message | one `memcpy` out of memory that the other rank has just written | the sum of that memory, in place |
+//! | `shm` | one cache line a message | one `memcpy` of the other rank's memory | its sum, in place |
 //! | `tcp` | non-blocking socket over loopback | the same, as a stream | - |
+//!
+//! The other rank has just written that memory.
 //!
 //! `cores CORE0 CORE1` says whether the two share a physical core.
 
