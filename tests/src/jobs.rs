@@ -18,8 +18,8 @@ const WATCHDOG: Duration = Duration::from_secs(60);
 /// The time that a launcher that was asked to end may take to say what every rank was doing.
 const LAST_WORDS: Duration = Duration::from_secs(5);
 
-/// Returns a program of `aldis-linux`, built in the profile and target folder of this test: `aldis-run`
-/// or `examples/<name>`.
+/// Returns a program of `aldis-linux`, built in the profile and target folder of this test:
+/// `aldis-run` or `examples/<name>`.
 pub fn program(name: &str) -> PathBuf {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
@@ -212,7 +212,8 @@ impl Ended {
         }
     }
 
-    /// Reads a field of the report of a job that was started with `--json`: the last line of its errors.
+    /// Reads a field of the report of a job that was started with `--json`: the last line of its
+    /// errors.
     pub fn field(&self, name: &str) -> String {
         let line = self.err.lines().next_back().unwrap_or_default();
         let key = format!("\"{name}\":");

@@ -133,8 +133,8 @@ impl Framing {
         heading
     }
 
-    /// Returns the sender of the frame of this subtype to this port, or to all if `all` are meant too,
-    /// and what is behind the headers.
+    /// Returns the sender of the frame of this subtype to this port, or to all if `all` are meant
+    /// too, and what is behind the headers.
     #[inline]
     pub(crate) fn parse<'b>(
         &self,

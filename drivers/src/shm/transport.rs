@@ -86,8 +86,8 @@ impl<'m> Shm<'m> {
 
     /// Like [`new`](Self::new), but where only some of the job's ranks share memory, those of one
     /// node: `rank.first` and as many that follow it as the geometry has. Inboxes, and whose they
-    /// are, count from that; peers are ranks of the job as ever. `lanes` has an entry for every rank
-    /// up to the node's last, so that a post looks for none but its own.
+    /// are, count from that; peers are ranks of the job as ever. `lanes` has an entry for every
+    /// rank up to the node's last, so that a post looks for none but its own.
     ///
     /// # Errors
     /// [`Cause::BadRegion`] if the inbox is not that of `identity`, [`Cause::TooSmall`] for too few

@@ -168,8 +168,8 @@ impl Engine<'_> {
         takes
     }
 
-    /// Returns what a probe finds of the messages held back: it goes on from call to call until a receive
-    /// is posted or another probe made, since its answer may be old then.
+    /// Returns what a probe finds of the messages held back: it goes on from call to call until a
+    /// receive is posted or another probe made, since its answer may be old then.
     pub(crate) fn probe_held_back(
         &mut self,
         pattern: Key,
@@ -185,7 +185,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Returns where the probe stands that goes on, if it has this pattern and no peer of its was lost.
+    /// Returns where the probe stands that goes on, if it has this pattern and no peer of its was
+    /// lost.
     pub(crate) fn probe_for(&mut self, pattern: &Key) -> Option<State> {
         let probe = self.requests.get(self.probing)?;
         (probe.key == *pattern && probe.cause.is_none()).then_some(probe.state)

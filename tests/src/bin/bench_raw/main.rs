@@ -4,7 +4,7 @@
 //!
 //! | medium | latency, rate | bandwidth | consume |
 //! |---|---|---|---|
-//! | `shm` | one cache line a message | one `memcpy` of the other rank's memory | its sum, in place |
+//! | `shm` | one cache line a message | a `memcpy` of the other rank's memory | its sum, in place |
 //! | `tcp` | non-blocking socket over loopback | the same, as a stream | - |
 //!
 //! The other rank has just written that memory.
