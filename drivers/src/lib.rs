@@ -51,8 +51,8 @@
 //!
 //! # How to add a transport
 //!
-//! 1. A module here if it needs no system calls, else in `host-sim/linux`; a type that is handed its
-//!    memory or device.
+//! 1. A module here if it needs no system calls, else in `host-sim/linux`; a type that is handed
+//!    its memory or device.
 //! 2. Implement `name`, `reach`, `short`, `reserve`, `quiesce`, `poll`, `features`; leave the
 //!    defaults for the classes that [`Caps`](aldis_hal::Caps) does not declare. Fill the cost model
 //!    with measured numbers: the protocols are chosen by it.
