@@ -20,7 +20,7 @@ macro_rules! mpi {
                 let outcome = (|| -> Result<(), $crate::fault::Fault> { $body; Ok(()) })();
                 match outcome {
                     Ok(()) => $crate::abi::MPI_SUCCESS,
-                    Err(fault) => $crate::errors::raise(stringify!($name), $comm, &fault),
+                    Err(fault) => $crate::objects::errors::raise(stringify!($name), $comm, &fault),
                 }
             }
         }

@@ -5,26 +5,19 @@
 //! facade: semantics are those of `aldis-kernel` and `aldis-coll`; here are handles, C's types, and
 //! what MPI has beside communication. `docs/mpi.md` tells how to use it and what is missing.
 //!
+//! From the bottom upwards, each of those below it only:
+//!
 //! | module | what it holds |
 //! |---|---|
-//! | `abi`, `signatures` | constants, and a check of functions' parameters, from `table/*.txt` |
-//! | `unsupported` | functions that only say that they are not supported |
+//! | `abi` | the constants, from `table/constants.txt`, and the one structure |
 //! | `fault` | the reason why a call failed |
 //! | `ffi` | the border to C: pointers become values and slices |
-//! | `export` | how a function gets its two names, `MPI_X` and `PMPI_X` |
 //! | `process` | the process's endpoint, tables of objects, one thread at a time (11.6) |
-//! | `errors` | error classes, codes, strings, handlers (chapter 9) |
-//! | `environment` | starting, ending, versions, clocks, memory (chapters 9 and 11) |
-//! | `communicators`, `groups` | chapter 7 |
-//! | `from_groups` | communicators of groups without a common one (7.4.2, 7.6.2) |
-//! | `making` | communicators that are made while other things go on |
-//! | `messages`, `requests`, `status` | chapter 3; requests of the program's are of chapter 13 |
-//! | `partitioned` | chapter 4 |
-//! | `datatypes` | chapter 5 |
-//! | `collectives`, `operations` | chapter 6; collectives among neighbours are of chapter 8 |
-//! | `topologies` | chapter 8 |
-//! | `tools` | 15.3 |
-//! | `info` | chapter 10 |
+//! | `objects` | what handles stand for: communicators, groups, datatypes, operations, infos |
+//! | `requests` | what is under way: requests, waiting, buffered sends |
+//! | `calls` | the functions, by chapters |
+//! | `export` | how a function gets its two names, `MPI_X` and `PMPI_X` |
+//! | `signatures` | a check of each function's parameters, from `table/functions.txt` |
 //!
 //! # Invariants
 //!
@@ -40,35 +33,12 @@
 
 #[macro_use]
 mod export;
-mod freed_comms;
 
 mod abi;
-mod attributes;
-mod buffers;
-mod collectives;
-mod communicators;
-mod constructors;
-mod datatypes;
-mod environment;
-mod errors;
+mod calls;
 mod fault;
 mod ffi;
-mod from_groups;
-mod groups;
-mod info;
-#[cfg(target_arch = "x86_64")]
-mod long_double;
-mod making;
-mod messages;
-mod operations;
-mod packing;
-mod partitioned;
-mod predefined;
+mod objects;
 mod process;
 mod requests;
 mod signatures;
-mod status;
-mod tools;
-mod topologies;
-mod unsupported;
-mod used_types;

@@ -4,6 +4,7 @@
 pub(crate) mod engine;
 pub(crate) mod handles;
 mod owned;
+pub(crate) mod poster;
 pub(crate) mod scope;
 pub(crate) mod spare;
 pub(crate) mod threads;

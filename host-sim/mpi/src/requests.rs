@@ -14,28 +14,29 @@ use std::rc::Rc;
 use aldis_coll::Collective;
 use aldis_coll::layout::Block;
 use aldis_kernel::Request;
+pub(crate) use general::{General, complete_general, of_general};
+use waiting::drive_futures;
+pub(crate) use waiting::{find, is_alone, poll, watch, watch_all};
 
-use crate::abi::{
-    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status,
-};
+use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status};
 use crate::fault::Fault;
-use crate::ffi::{Ptr, Region};
-use crate::making::Making;
-use crate::partitioned::Bundles;
-use crate::process::handles::{Kind, Table, to_int};
+use crate::ffi::Region;
+use crate::objects::topologies::Topo;
+use crate::objects::used_types::{self, UsedTypes};
+use crate::process::handles::{Kind, Table};
 use crate::process::scope::StaticScope;
 use crate::process::spare::Spare;
 use crate::process::{Owned, engine};
-use crate::topologies::Topo;
-use crate::used_types::{self, UsedTypes};
+use crate::requests::bundles::Bundles;
+use crate::requests::futures::OperationFuture;
 
-pub(crate) mod completion;
+pub(crate) mod buffers;
+pub(crate) mod bundles;
+pub(crate) mod futures;
+
 pub(crate) mod general;
-mod waiting;
 
-use general::General;
-use waiting::{drive_makings, watch, watch_all};
-pub(crate) use waiting::{find, is_alone, poll};
+mod waiting;
 
 /// Starts a buffered send.
 pub(crate) type Step = Box<dyn FnMut() -> Result<(), Fault>>;
@@ -95,7 +96,7 @@ enum Work {
     Exchange(Box<Exchange>),
     Collective(Box<Running>),
     /// A communicator that is made, or freed.
-    Making(Making),
+    Future(OperationFuture),
     /// A send that is over as soon as it was started.
     Buffered(Step),
     General(General),
@@ -188,7 +189,7 @@ impl Operated {
                 Err(error) => Err(error.into()),
             },
             // The call that drives it says when it is over.
-            Work::Making(_) => return,
+            Work::Future(_) => return,
             Work::General(general) if !general.is_complete => return,
             Work::General(_) => Ok(Status::EMPTY),
         };
@@ -210,7 +211,7 @@ static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::n
 
 /// Requests that are makings under way.
 // SAFETY: only calls of MPI use it.
-static MAKINGS: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
+static FUTURES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 fn insert(operated: Operated) -> Result<Handle, Fault> {
     REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
@@ -264,10 +265,10 @@ pub(crate) fn of_collective(comm: Handle, running: Running) -> Result<Handle, Fa
 }
 
 /// A handle for a making, which is driven as far as it goes without waiting.
-pub(crate) fn of_making(comm: Handle, making: Making) -> Result<Handle, Fault> {
-    let handle = started(comm, Work::Making(making))?;
-    MAKINGS.borrow_mut().push(handle);
-    drive_makings();
+pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle, Fault> {
+    let handle = started(comm, Work::Future(future))?;
+    FUTURES.borrow_mut().push(handle);
+    drive_futures();
     Ok(handle)
 }
 
@@ -304,7 +305,7 @@ fn missing(handle: Handle) -> Fault {
 }
 
 /// Takes the result of a request that is over, and lets go of it unless it is persistent.
-fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
+pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
     if *handle == MPI_REQUEST_NULL {
         return (MPI_COMM_NULL, Ok(Status::EMPTY));
     }
@@ -363,7 +364,7 @@ fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
 }
 
 /// Returns true if a request takes part in waits for any or some: it is neither null nor idle.
-fn is_active(handle: Handle) -> bool {
+pub(crate) fn is_active(handle: Handle) -> bool {
     handle != MPI_REQUEST_NULL
         && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, Stage::Idle))
 }
@@ -396,7 +397,7 @@ fn settle(handle: Handle) {
 }
 
 /// The status of a request that is over, which can be waited for as before.
-fn peek(handle: Handle) -> Result<Status, Fault> {
+pub(crate) fn peek(handle: Handle) -> Result<Status, Fault> {
     settle(handle);
     let requests = REQUESTS.borrow();
     let general = match requests.get(handle) {
@@ -408,12 +409,12 @@ fn peek(handle: Handle) -> Result<Status, Fault> {
     general.query()
 }
 
-mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
-    let handle = request.get()?;
+/// Frees a request of the program's; what is under way goes on.
+pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     match (&operated.stage, &mut operated.work) {
-        (Stage::Active, Work::Collective(_) | Work::Making(_)) => {
+        (Stage::Active, Work::Collective(_) | Work::Future(_)) => {
             return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
         }
         // It is for the program to complete it.
@@ -421,11 +422,35 @@ mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
         _ => {
             let freed = requests.remove(handle);
             drop(requests);
-            if let Some(operated) = freed { let_go(operated)?; }
+            if let Some(operated) = freed {
+                let_go(operated)?;
+            }
         }
     }
-    request.set(MPI_REQUEST_NULL)?;
-} }
+    Ok(())
+}
+
+/// Cancels a message or an operation of the program's.
+pub(crate) fn cancel(handle: Handle) -> Result<(), Fault> {
+    let general = engine::with(|engine| {
+        let mut requests = REQUESTS.borrow_mut();
+        let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
+        match &mut operated.work {
+            Work::Message(message) | Work::Bundles(message, _) if matches!(operated.stage, Stage::Active) => {
+                engine.scope.cancel(message);
+            }
+            Work::General(general) => return Ok(Some(*general)),
+            _ => {}
+        }
+        Ok(None)
+    })?;
+    general.map_or(Ok(()), |general| general.cancel())
+}
+
+/// Returns the request of which `number` is the `int`.
+pub(crate) fn of_number(number: c_int) -> Handle {
+    REQUESTS.borrow().handle_of(number)
+}
 
 /// Lets go of an operation that the program does not ask for any more.
 fn let_go(operated: Operated) -> Result<(), Fault> {
@@ -452,28 +477,9 @@ fn let_go(operated: Operated) -> Result<(), Fault> {
             Ok(())
         }),
         Work::General(general) => general.free(),
-        Work::Done | Work::Collective(_) | Work::Making(_) | Work::Buffered(_) => Ok(()),
+        Work::Done | Work::Collective(_) | Work::Future(_) | Work::Buffered(_) => Ok(()),
     }
 }
-
-mpi! { fn MPI_Cancel(request: Ptr<Handle>) on MPI_COMM_SELF => {
-    let handle = request.get()?;
-    let general = engine::with(|engine| {
-        let mut requests = REQUESTS.borrow_mut();
-        let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
-        match &mut operated.work {
-            Work::Message(message) | Work::Bundles(message, _)
-                if matches!(operated.stage, Stage::Active) =>
-            {
-                engine.scope.cancel(message);
-            }
-            Work::General(general) => return Ok(Some(*general)),
-            _ => {}
-        }
-        Ok(None)
-    })?;
-    general.map_or(Ok(()), |general| general.cancel())?;
-} }
 
 /// Works with a message of the kernel's, and with the bundles that its parts go in, if they do.
 pub(crate) fn with_parts<R>(
@@ -492,7 +498,7 @@ pub(crate) fn with_parts<R>(
 }
 
 /// Starts a persistent operation.
-fn start(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn start(handle: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     if !operated.is_persistent || !matches!(operated.stage, Stage::Idle) {
@@ -512,18 +518,8 @@ fn start(handle: Handle) -> Result<(), Fault> {
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
-        Work::Done | Work::Exchange(_) | Work::Making(_) | Work::General(_) => {}
+        Work::Done | Work::Exchange(_) | Work::Future(_) | Work::General(_) => {}
     }
     operated.stage = Stage::Active;
     Ok(())
 }
-
-mpi! { fn MPI_Start(request: Ptr<Handle>) on MPI_COMM_SELF => { start(request.get()?)?; } }
-
-mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => {
-    // SAFETY: the program gives so many (MPI 5.0, 3.9).
-    unsafe { requests.array(completion::count_of(count)?) }?.iter().try_for_each(start)?;
-} }
-
-mpi! { fn MPI_Request_toint(request: Handle) -> c_int { to_int(request) } }
-mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { REQUESTS.borrow().handle_of(number) } }

@@ -4,14 +4,13 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use crate::abi::Status;
-use crate::ffi::Ptr;
 #[cfg_attr(not(test), expect(clippy::wildcard_imports, reason = "all that there are"))]
-use crate::{
+use crate::calls::{
     attributes::*, buffers::*, collectives::calls::*, collectives::neighbors::*, communicators::*,
-    constructors::arrays::*, constructors::*, datatypes::*, environment::*, errors::*, from_groups::*,
-    groups::*, info::*, messages::probes::*, messages::*, operations::*, packing::*, partitioned::*,
-    predefined::*, requests::completion::*, requests::general::*, requests::*, status::*, tools::*,
-    topologies::*, unsupported::*,
+    completion::*, constructors::arrays::*, constructors::*, datatypes::*, environment::*, errors::*,
+    from_groups::*, groups::*, info::*, messages::probes::*, messages::*, operations::*, packing::*,
+    partitioned::*, predefined::*, requests::*, status::*, tools::*, topologies::*, unsupported::*,
 };
+use crate::ffi::Ptr;
 
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));

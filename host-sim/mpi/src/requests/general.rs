@@ -12,7 +12,7 @@ use crate::ffi::{Ptr, callback};
 
 /// The functions of such a request.
 #[derive(Clone, Copy)]
-pub(super) struct General {
+pub(crate) struct General {
     query: usize,
     free: usize,
     cancel: usize,
@@ -30,6 +30,11 @@ fn checked(code: c_int, what: &str) -> Result<(), Fault> {
 }
 
 impl General {
+    /// An operation that has begun, by the query, free and cancel functions of the program.
+    pub(crate) const fn new([query, free, cancel]: [usize; 3], extra: Ptr<c_void>) -> Self {
+        Self { query, free, cancel, extra, is_complete: false, is_freed: false }
+    }
+
     /// Asks the program's query function for the status of the operation.
     pub(super) fn query(&self) -> Result<Status, Fault> {
         let mut status = Status::EMPTY;
@@ -56,13 +61,13 @@ impl General {
     }
 }
 
-mpi! { fn MPI_Grequest_start(query: usize, free: usize, cancel: usize, extra: Ptr<c_void>, request: Ptr<Handle>) on MPI_COMM_SELF => {
-    request.check_place()?;
-    let general = General { query, free, cancel, extra, is_complete: false, is_freed: false };
-    request.set(started(MPI_COMM_SELF, Work::General(general))?)?;
-} }
+/// A handle for an operation of the program's.
+pub(crate) fn of_general(general: General) -> Result<Handle, Fault> {
+    started(MPI_COMM_SELF, Work::General(general))
+}
 
-mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => {
+/// Notes that an operation of the program's is complete, and lets go of it if its handle is freed.
+pub(crate) fn complete_general(request: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(request).ok_or_else(|| missing(request))?;
     let (Stage::Active, Work::General(general)) = (&operated.stage, &mut operated.work) else {
@@ -78,4 +83,5 @@ mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => {
         drop(requests);
         general.free()?;
     }
-} }
+    Ok(())
+}

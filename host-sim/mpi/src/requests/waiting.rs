@@ -6,7 +6,7 @@ use core::task::{Context, Poll, Waker};
 use aldis_hal::{Activity, Operation, Platform};
 use aldis_linux::platform::HostPlatform;
 
-use super::{COLLECTIVES, MAKINGS, Operated, REQUESTS, Stage, Work, missing};
+use super::{COLLECTIVES, FUTURES, Operated, REQUESTS, Stage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
 use crate::fault::Fault;
 use crate::process::engine::{self, Engine};
@@ -18,22 +18,22 @@ use crate::process::threads;
 /// must drive, and there is no other thread that waits for its turn.
 #[inline]
 pub(crate) fn is_alone() -> bool {
-    !threads::are_many() && COLLECTIVES.borrow().is_empty() && MAKINGS.borrow().is_empty()
+    !threads::are_many() && COLLECTIVES.borrow().is_empty() && FUTURES.borrow().is_empty()
 }
 
 /// Drives all makings that are under way, none of which keeps a borrow of anything meanwhile.
-pub(super) fn drive_makings() {
-    let under_way = MAKINGS.borrow().clone();
+pub(super) fn drive_futures() {
+    let under_way = FUTURES.borrow().clone();
     for handle in under_way {
         let taken = match REQUESTS.borrow_mut().get_mut(handle) {
-            Some(Operated { work: work @ Work::Making(_), .. }) => core::mem::replace(work, Work::Done),
+            Some(Operated { work: work @ Work::Future(_), .. }) => core::mem::replace(work, Work::Done),
             _ => continue,
         };
-        let Work::Making(mut making) = taken else { continue };
+        let Work::Future(mut making) = taken else { continue };
         let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
             match polled {
-                Poll::Pending => operated.work = Work::Making(making),
+                Poll::Pending => operated.work = Work::Future(making),
                 Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
             }
         }
@@ -42,7 +42,7 @@ pub(super) fn drive_makings() {
     let is_active = |handle: &Handle| {
         requests.get(*handle).is_some_and(|operated| matches!(operated.stage, Stage::Active))
     };
-    MAKINGS.borrow_mut().retain(is_active);
+    FUTURES.borrow_mut().retain(is_active);
 }
 
 /// Drives all collectives that are under way.
@@ -65,7 +65,7 @@ fn is_over(requests: &mut Table<Operated>, scope: &mut StaticScope, handle: Hand
 }
 
 /// Polls, once or until `enough` holds of which requests are over.
-pub(super) fn watch(
+pub(crate) fn watch(
     handles: &[Handle],
     waits: bool,
     enough: impl Fn(&[bool]) -> bool,
@@ -82,7 +82,7 @@ pub(super) fn watch(
 
 /// Polls, once or until all requests are over; whether they are. Each is looked at until it is
 /// over, and then the next one: so what is no request is refused before.
-pub(super) fn watch_all(
+pub(crate) fn watch_all(
     mut handles: impl ExactSizeIterator<Item = Handle> + Clone,
     waits: bool,
 ) -> Result<bool, Fault> {
@@ -159,7 +159,7 @@ fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(
     let mut wait = Wait { platform: None, is_told: false };
     let (mut turns, mut idle) = (0_u32, 0_u32);
     loop {
-        drive_makings();
+        drive_futures();
         let Look { is_enough, events } = look()?;
         if is_enough || !waits {
             return Ok(());

@@ -1,0 +1,427 @@
+//! This module holds `unsafe` code: the arguments of collectives, as the program gives them.
+//!
+//! Collectives (MPI 5.0, chapter 6), blocking, nonblocking and persistent, over one group or
+//! ([`across`]) over two: what C describes is put into the shape that `aldis-coll` takes, in place
+//! where data are in one piece, else in memory of their own, and back.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_coll::Options;
+use aldis_coll::layout::Block;
+use aldis_hal::Operation;
+use aldis_kernel::datatype::Form;
+
+use crate::abi::{
+    Handle, MPI_COMM_WORLD, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_SUM, MPI_UINT64_T,
+};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, Region};
+use crate::objects::communicators::{self, rank_in};
+use crate::objects::datatypes::{self, Data, Piece};
+use crate::process::engine;
+use crate::requests::is_alone;
+
+mod across;
+mod blocks;
+mod call;
+pub(crate) mod calls;
+pub(crate) mod neighbors;
+mod operand;
+mod reductions;
+
+use blocks::{Blocks, put};
+use call::{Call, What};
+pub(crate) use operand::Operand;
+use reductions::{Reduction, reduce, reduce_at_once, reduce_scatter};
+
+fn barrier(comm: Handle) -> Result<Call, Fault> {
+    let call = Call::new(comm)?;
+    if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
+}
+
+/// Waits until all ranks of the job are at its end: a rank that still receives from any source
+/// would else be told that some have left. What fails here has another cause, which is told.
+pub(crate) fn finish() {
+    let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
+}
+
+/// The sum of what the ranks have.
+pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
+    let into = Address::of(core::ptr::from_mut(&mut own).expose_provenance());
+    let reduction = Reduction {
+        input: Address::of(MPI_IN_PLACE),
+        into,
+        count: 1,
+        datatype: MPI_UINT64_T,
+        op: MPI_SUM,
+        comm,
+    };
+    // SAFETY: the number is there until the call returns.
+    unsafe { reduce(Operation::Allreduce, reduction, None) }?.run()?;
+    Ok(own)
+}
+
+/// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a
+/// barrier does. False if it takes more.
+fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
+    let of = communicators::of(comm)?;
+    if of.is_inter() || !is_alone() {
+        return Ok(false);
+    }
+    engine::with(|engine| Ok(Options::default().barrier(engine.endpoint(), &of)?))?;
+    Ok(true)
+}
+
+/// Carries out a broadcast of data in one piece straight from the arguments. False if it takes
+/// more.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn bcast_at_once(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> Result<bool, Fault> {
+    let of = communicators::of(comm)?;
+    if of.is_inter() || !is_alone() {
+        return Ok(false);
+    }
+    let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
+    // SAFETY: the caller's promise.
+    let piece =
+        unsafe { datatypes::piece(data, count, datatype) }.map_err(|fault| data.named("buffer", fault))?;
+    let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
+    // SAFETY: the caller promised that nothing touches them until the call is over.
+    let bytes = unsafe { bytes.bytes() };
+    engine::with(|engine| Ok(Options::default().bcast(engine.endpoint(), &of, bytes, root)?))?;
+    Ok(true)
+}
+
+/// A broadcast.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn bcast(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    root: c_int,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    data.check("buffer")?;
+    if call.comm.is_inter() {
+        // SAFETY: the caller's promise.
+        return unsafe { across::bcast(call, Given { address: data, count, datatype }, root) };
+    }
+    // SAFETY: the caller's promise.
+    let (root, data) = (call.root(root)?, unsafe { Data::new(data, count, datatype) }?.there()?);
+    let bytes = match data.dense()? {
+        Some(bytes) => bytes,
+        None => {
+            let bytes = call.own(data.bytes)?;
+            match call.comm.rank() == root {
+                true => call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0)),
+                false => call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0)),
+            }
+            bytes
+        }
+    };
+    call.what = What::Bcast(bytes, root);
+    Ok(call)
+}
+
+/// A buffer as a call names it.
+#[derive(Clone, Copy)]
+struct Given {
+    address: Address,
+    count: i64,
+    datatype: Handle,
+}
+
+impl Given {
+    /// Data that are in memory.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn data(self, argument: &str) -> Result<Data, Fault> {
+        self.address.check(argument)?;
+        // SAFETY: the caller's promise.
+        unsafe { Data::new(self.address, self.count, self.datatype) }?.there()
+    }
+
+    /// The data, if they are apart from the result: `None` where the block is in its place.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn apart(self) -> Result<Option<Data>, Fault> {
+        if self.address.is_in_place() {
+            return Ok(None);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Data::new(self.address, self.count, self.datatype) }?.there().map(Some)
+    }
+}
+
+/// A gather; blocks are asked for where they are.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn gather(
+    own: Given,
+    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    root: c_int,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        // SAFETY: the caller's promise.
+        return unsafe { across::gather(call, own, blocks, root) };
+    }
+    let root = call.root(root)?;
+    let me = call.me();
+    if call.comm.rank() != root {
+        // SAFETY: the caller's promise.
+        let data = unsafe { own.data("sendbuf of a rank that is not the root") }?;
+        let bytes = call.own(data.bytes)?;
+        call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
+        // Whether the others' blocks are of this length is for the root to know: it lists them.
+        let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
+        call.what = What::Gather(bytes, list, root);
+        return Ok(call);
+    }
+    let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
+    let list = blocks.listing(&mut call);
+    let bytes = call.own(blocks.bytes())?;
+    // SAFETY: the caller's promise.
+    let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
+    blocks.check_apart(apart)?;
+    call.before(bytes, move |stream| match apart {
+        Some(data) => put(stream, &there, me, data),
+        None => there.pack(stream, |rank| rank == me),
+    });
+    call.after(bytes, move |stream| blocks.unpack(stream, |rank| rank != me || apart.is_some()));
+    call.what = What::Gather(bytes, list, root);
+    Ok(call)
+}
+
+/// A scatter.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn scatter(
+    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    own: Given,
+    root: c_int,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        // SAFETY: the caller's promise.
+        return unsafe { across::scatter(call, blocks, own, root) };
+    }
+    let root = call.root(root)?;
+    let me = call.me();
+    if call.comm.rank() != root {
+        // SAFETY: the caller's promise.
+        let data = unsafe { own.data("recvbuf of a rank that is not the root") }?;
+        let bytes = call.own(data.bytes)?;
+        let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
+        call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
+        call.what = What::Scatter(bytes, list, root);
+        return Ok(call);
+    }
+    let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
+    let list = blocks.listing(&mut call);
+    let bytes = call.own(blocks.bytes())?;
+    let Block { start, len } = list.get(me).copied().unwrap_or_default();
+    // SAFETY: the caller's promise.
+    let apart = unsafe { own.apart() }?;
+    blocks.check_apart(apart)?;
+    if let Some(data) = apart.filter(|data| len > data.bytes) {
+        return Err(Fault::new(MPI_ERR_TRUNCATE, format!("a block of {len} bytes into {}", data.bytes)));
+    }
+    call.before(bytes, move |stream| {
+        blocks.pack(stream, |_| true)?;
+        let own = stream.get(start..start + len).unwrap_or_default();
+        apart.map_or(Ok(()), |data| data.unpack_from(Form::Native, own, &mut 0))
+    });
+    call.what = What::Scatter(bytes, list, root);
+    Ok(call)
+}
+
+/// A gather for all.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn allgather(
+    own: Given,
+    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    comm: Handle,
+) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    if call.comm.is_inter() {
+        // SAFETY: the caller's promise.
+        return unsafe { across::allgather(call, own, blocks) };
+    }
+    let me = call.me();
+    let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf")?);
+    let list = blocks.list(&mut call);
+    // SAFETY: the caller's promise.
+    let (apart, there) = (unsafe { own.apart() }?, Rc::clone(&blocks));
+    let in_place = match (blocks.in_place()?, apart) {
+        (Some(bytes), Some(data)) if !data.is_apart(bytes)? => None,
+        (in_place, _) => in_place,
+    };
+    if let Some(bytes) = in_place {
+        if let Some(data) = apart {
+            call.before(bytes, move |stream| put(stream, &there, me, data));
+        }
+        call.what = What::Allgather(bytes, list);
+        return Ok(call);
+    }
+    let bytes = call.own(blocks.bytes())?;
+    call.before(bytes, move |stream| match apart {
+        Some(data) => put(stream, &there, me, data),
+        None => there.pack(stream, |rank| rank == me),
+    });
+    call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
+    call.what = What::Allgather(bytes, list);
+    Ok(call)
+}
+
+fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, Fault> {
+    let mut call = Call::new(comm)?;
+    let given = given.map(|given| given.in_memory("sendbuf")).transpose()?;
+    let taken = taken.in_memory("recvbuf")?;
+    if call.comm.is_inter() {
+        return across::alltoall(call, given, taken);
+    }
+    let taken = Rc::new(taken);
+    // In place, what is given is where the rest goes: a copy of it.
+    let given = given.map_or_else(|| (Rc::clone(&taken), true), |given| (Rc::new(given), false));
+    given.0.check_rooms(call.me(), &taken)?;
+    let (from, to) = (given.0.list(&mut call), taken.list(&mut call));
+    let input = given_of(&mut call, given)?;
+    let bytes = taken_of(&mut call, taken, |_| true)?;
+    call.what = What::Alltoall(input, from, bytes, to);
+    Ok(call)
+}
+
+/// Returns what is given of an exchange in one piece, as it stands or as a copy.
+fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<Region, Fault> {
+    if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
+        return Ok(bytes);
+    }
+    let bytes = call.own(given.bytes())?;
+    call.before(bytes, move |stream| given.pack(stream, |_| true));
+    Ok(bytes)
+}
+
+/// Returns the memory, in one piece, to which the wanted blocks of an exchange come.
+fn taken_of(
+    call: &mut Call,
+    taken: Rc<Blocks>,
+    is_wanted: impl Fn(usize) -> bool + 'static,
+) -> Result<Region, Fault> {
+    if let Some(bytes) = taken.in_place()? {
+        return Ok(bytes);
+    }
+    let bytes = call.own(taken.bytes())?;
+    call.after(bytes, move |stream| taken.unpack(stream, &is_wanted));
+    Ok(bytes)
+}
+
+/// Returns the number of ranks that data are exchanged with: those of the other group, if there is
+/// one.
+fn partners(comm: Handle) -> Result<u32, Fault> {
+    let comm = communicators::of(comm)?;
+    Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
+}
+
+/// Numbers of the program's, an `int` or more each, one a rank.
+///
+/// # Safety
+/// There are so many, unless it is null.
+unsafe fn wide<T: Copy + 'static>(
+    array: Ptr<T>,
+    ranks: u32,
+    number: impl Fn(T) -> i64,
+) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { array.array(ranks as usize) }?.iter().map(number).collect())
+}
+
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, i64::from) }
+}
+
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, |count| count) }
+}
+
+/// Such numbers.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, partners(comm)?, |place| place as i64) }
+}
+
+/// The parts that the ranks of the own group get of a result.
+///
+/// # Safety
+/// As for [`wide`].
+unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { wide(array, communicators::of(comm)?.size(), Into::into) }
+}
+
+/// Returns the data that are given, unless they are in place.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn given_even(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    comm: Handle,
+) -> Result<Option<Blocks>, Fault> {
+    if data.is_in_place() {
+        return Ok(None);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { Blocks::even(data, count, datatype, partners(comm)?) }.map(Some)
+}
+
+/// Returns the memory of the blocks that are received.
+///
+/// # Safety
+/// As for [`Data::new`].
+unsafe fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<Blocks, Fault> {
+    // SAFETY: the caller's promise.
+    unsafe { Blocks::even(into, room, kind, partners(comm)?) }
+}
+
+/// The types of blocks.
+///
+/// # Safety
+/// There is one for each partner, unless it is null.
+unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, Fault> {
+    // SAFETY: the caller's promise.
+    Ok(unsafe { of.array(partners(comm)? as usize) }?.to_vec())
+}

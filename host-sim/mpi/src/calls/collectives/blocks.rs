@@ -1,0 +1,196 @@
+//! This module holds `unsafe` code: data of the program's as a call describes them.
+//!
+//! Data of which every rank has a block, as a program describes them.
+
+use aldis_coll::layout::Block;
+use aldis_kernel::datatype::Form;
+
+use super::Call;
+use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
+use crate::fault::Fault;
+use crate::ffi::{Address, Region, too_many};
+use crate::objects::datatypes::{Data, aliased, look};
+
+/// Data of every rank, in one buffer of the program's.
+pub(super) struct Blocks {
+    pub(super) parts: Vec<Data>,
+    /// True if they are of one length on all ranks.
+    pub(super) is_even: bool,
+    address: Address,
+}
+
+impl Blocks {
+    /// A block of `count` elements for each of `size` ranks, one behind the other.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn even(
+        address: Address,
+        count: i64,
+        datatype: Handle,
+        size: u32,
+    ) -> Result<Self, Fault> {
+        let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
+        let part = |rank: u32| {
+            let start = address.shifted(stride.saturating_mul(rank.into()));
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(start, count, datatype) }
+        };
+        Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true, address })
+    }
+
+    /// Blocks as listed, in elements.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn listed(
+        address: Address,
+        counts: &[i64],
+        places: &[i64],
+        datatype: Handle,
+    ) -> Result<Self, Fault> {
+        let extent = look(datatype, |known| known.extent)?;
+        let part = |(count, place): (&i64, &i64)| {
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(address.shifted(extent.saturating_mul(*place)), *count, datatype) }
+        };
+        Ok(Self {
+            parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?,
+            is_even: false,
+            address,
+        })
+    }
+
+    /// Blocks as listed, in bytes, of datatypes of their own.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    pub(super) unsafe fn unlike(
+        address: Address,
+        counts: &[i64],
+        places: &[i64],
+        of: &[Handle],
+    ) -> Result<Self, Fault> {
+        let part = |((count, place), of): ((&i64, &i64), &Handle)| {
+            // SAFETY: the caller's promise.
+            unsafe { Data::new(address.shifted(*place), *count, *of) }
+        };
+        Ok(Self {
+            parts: counts.iter().zip(places).zip(of).map(part).collect::<Result<_, _>>()?,
+            is_even: false,
+            address,
+        })
+    }
+
+    /// A single block.
+    pub(super) fn one(address: Address, block: Data) -> Self {
+        Self { parts: vec![block], is_even: true, address }
+    }
+
+    /// Returns them as they are, unless the buffer is `MPI_IN_PLACE`, or there is no memory where
+    /// there are data.
+    pub(super) fn in_memory(self, argument: &str) -> Result<Self, Fault> {
+        self.address.check(argument)?;
+        self.parts.iter().try_for_each(|part| part.there().map(|_| ()))?;
+        Ok(self)
+    }
+
+    /// # Errors
+    /// A block has a byte of `data`, and both are in one piece.
+    pub(super) fn check_apart(&self, data: Option<Data>) -> Result<(), Fault> {
+        let Some(data) = data else { return Ok(()) };
+        for part in &self.parts {
+            if part.overlaps(&data)? {
+                return Err(aliased());
+            }
+        }
+        Ok(())
+    }
+
+    /// # Errors
+    /// Returns true if a rank gives more to itself than it has room for.
+    pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), Fault> {
+        let (given, room) = (self.own(rank)?.bytes, taken.own(rank)?.bytes);
+        if given > room { Err(too_long(given, room)) } else { Ok(()) }
+    }
+
+    pub(super) fn own(&self, rank: usize) -> Result<Data, Fault> {
+        self.parts.get(rank).copied().ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no block for this rank"))
+    }
+
+    /// The list that the collective takes of them, packed one behind the other.
+    pub(super) fn list(&self, call: &mut Call) -> &'static [Block] {
+        if self.is_even { &[] } else { self.listing(call) }
+    }
+
+    /// Like [`list`](Self::list), but lists blocks of one length too.
+    pub(super) fn listing(&self, call: &mut Call) -> &'static [Block] {
+        let mut start = 0;
+        let block = |part: &Data| {
+            let block = Block { start, len: part.bytes };
+            start += part.bytes;
+            block
+        };
+        call.own_blocks(self.parts.iter().map(block).collect())
+    }
+
+    /// Bytes of all of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// Packs those that are wanted into `stream`, where all have room.
+    pub(super) fn pack(&self, stream: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let mut start = 0;
+        for (rank, part) in self.parts.iter().enumerate() {
+            if is_wanted(rank) {
+                part.pack_into(Form::Native, stream, &mut start.clone())?;
+            }
+            start += part.bytes;
+        }
+        Ok(())
+    }
+
+    /// Puts packed blocks where the program wants them.
+    pub(super) fn unpack(&self, stream: &[u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
+        let mut start = 0;
+        for (rank, part) in self.parts.iter().enumerate() {
+            if is_wanted(rank) {
+                let own = stream.get(start..start + part.bytes).unwrap_or_default();
+                part.unpack_from(Form::Native, own, &mut 0)?;
+            }
+            start += part.bytes;
+        }
+        Ok(())
+    }
+
+    /// The program's memory, if the blocks lie there one behind the other without gaps.
+    pub(super) fn in_place(&self) -> Result<Option<Region>, Fault> {
+        let (true, Some(first)) = (self.is_even, self.parts.first()) else { return Ok(None) };
+        match first.dense()? {
+            Some(_) => {
+                let bytes = first.bytes.checked_mul(self.parts.len());
+                let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(too_many)?;
+                // SAFETY: the others are of one length with it, one behind the other.
+                unsafe { first.stretch(bytes) }.map(Some)
+            }
+            None => Ok(None),
+        }
+    }
+}
+
+#[cold]
+fn too_long(bytes: usize, room: usize) -> Fault {
+    Fault::new(MPI_ERR_TRUNCATE, format!("{bytes} bytes into a block of {room}"))
+}
+
+/// Puts `data` into its place among `blocks`, both packed.
+pub(super) fn put(stream: &mut [u8], blocks: &Blocks, rank: usize, data: Data) -> Result<(), Fault> {
+    let start: usize = blocks.parts.iter().take(rank).map(|part| part.bytes).sum();
+    let own = blocks.own(rank)?.bytes;
+    if data.bytes > own {
+        return Err(too_long(data.bytes, own));
+    }
+    let place = stream.get_mut(start..start + data.bytes).unwrap_or_default();
+    data.pack_into(Form::Native, place, &mut 0)
+}

@@ -1,0 +1,261 @@
+//! This module holds `unsafe` code: the memory of a collective is lent to the kernel, and worked on
+//! before and after.
+//!
+//! A collective on bytes, and the ways in which it is carried out.
+
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_coll::erased::Erased;
+use aldis_coll::inter::Crossing;
+use aldis_coll::layout::Block;
+use aldis_coll::{Collective, Options};
+use aldis_hal::Operation;
+use aldis_kernel::{Comm, Rank};
+use aldis_linux::HostEndpoint;
+
+use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
+use crate::fault::Fault;
+use crate::ffi::{Ptr, Region, extend_mut};
+use crate::objects::communicators::{self, rank_in};
+use crate::objects::datatypes::aliased;
+use crate::objects::topologies::Topo;
+use crate::objects::used_types::UsedTypes;
+use crate::process::engine::{self, Engine};
+use crate::process::spare::Spare;
+use crate::requests::{self, MemoryStep, Running, is_alone, run_steps};
+
+/// A collective operation on bytes.
+pub(super) enum What {
+    Barrier,
+    Bcast(Region, Rank),
+    Reduce(Erased, Region, Region),
+    Gather(Region, &'static [Block], Rank),
+    Scatter(Region, &'static [Block], Rank),
+    Allgather(Region, &'static [Block]),
+    Alltoall(Region, &'static [Block], Region, &'static [Block]),
+    NeighborAllgather(Rc<Topo>, Region, Region, &'static [Block]),
+    NeighborAlltoall(Rc<Topo>, Region, &'static [Block], Region, &'static [Block]),
+    /// Over two groups: made when it is started.
+    Across(Box<dyn FnOnce() -> Crossing<'static>>),
+}
+
+impl What {
+    /// Returns true if the kernel's blocking call takes the same way as a collective that is
+    /// started and waited for.
+    const fn is_waited(&self) -> bool {
+        match self {
+            Self::Barrier | Self::Bcast(..) => true,
+            Self::Reduce(erased, ..) => matches!(erased.operation, Operation::Reduce | Operation::Allreduce),
+            _ => false,
+        }
+    }
+
+    /// # Errors
+    /// What is given and what comes share memory.
+    fn check(&self) -> Result<(), Fault> {
+        match self {
+            Self::Alltoall(input, _, data, _)
+            | Self::NeighborAllgather(_, input, data, _)
+            | Self::NeighborAlltoall(_, input, _, data, _)
+                if input.overlaps(*data) =>
+            {
+                Err(aliased())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Carries it out by such a call.
+    fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
+        let options = Options::default();
+        match self {
+            Self::Barrier => options.barrier(endpoint, comm)?,
+            // SAFETY: nothing else touches it until the call is over.
+            Self::Bcast(data, root) => options.bcast(endpoint, comm, unsafe { data.bytes() }, root)?,
+            Self::Reduce(erased, data, scratch) => {
+                // SAFETY: as above; the scratch is memory of the call, where no data are.
+                let (data, scratch) = unsafe { (data.bytes(), scratch.bytes()) };
+                options.reduce_by(endpoint, comm, erased, data, scratch)?
+            }
+            _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+        }
+        Ok(())
+    }
+}
+
+/// A collective with what belongs to it.
+pub(super) struct Call {
+    pub(super) comm: Comm,
+    handle: Handle,
+    pub(super) what: What,
+    memory: Vec<Spare>,
+    blocks: Vec<Vec<Block>>,
+    before: Vec<MemoryStep>,
+    after: Vec<MemoryStep>,
+    types: UsedTypes,
+}
+
+impl Call {
+    pub(super) fn new(handle: Handle) -> Result<Self, Fault> {
+        let comm = communicators::of(handle)?;
+        let (memory, blocks, before, after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let types = UsedTypes::default();
+        Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after, types })
+    }
+
+    /// This call with the types that it works by, which the program may free before it is over.
+    pub(super) fn using(self, types: UsedTypes) -> Self {
+        Self { types, ..self }
+    }
+
+    /// Memory for the call, aligned as any element is. Its contents are not known.
+    pub(super) fn own(&mut self, bytes: usize) -> Result<Region, Fault> {
+        let mut spare = Spare::new(bytes)?;
+        let region = spare.region();
+        self.memory.push(spare);
+        Ok(region)
+    }
+
+    /// Adds work on memory of the collective, to be done each time before it begins.
+    pub(super) fn before(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+        self.before.push(MemoryStep { on, work: Box::new(work) });
+    }
+
+    /// Adds work on memory of the collective, to be done each time it is complete.
+    pub(super) fn after(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+        self.after.push(MemoryStep { on, work: Box::new(work) });
+    }
+
+    pub(super) fn own_blocks(&mut self, mut blocks: Vec<Block>) -> &'static [Block] {
+        // SAFETY: they are kept with what works by them, which is dropped first.
+        let lent = unsafe { extend_mut(&mut blocks) };
+        self.blocks.push(blocks);
+        lent
+    }
+
+    pub(super) fn root(&self, root: c_int) -> Result<Rank, Fault> {
+        rank_in(root, self.comm.size(), MPI_ERR_ROOT)
+    }
+
+    pub(super) fn me(&self) -> usize {
+        self.comm.rank().0 as usize
+    }
+
+    /// Carries it out. All ranks must take one way, and whether something else is under way, which
+    /// goes on meanwhile, differs between them: what is started here is [waited](Options::waited)
+    /// for, and meets what the others' blocking calls do.
+    pub(super) fn run(mut self) -> Result<(), Fault> {
+        if self.what.is_waited() && is_alone() {
+            // SAFETY: the collective has not begun.
+            unsafe { run_steps(&mut self.before) }?;
+            let Self { comm, what, .. } = self;
+            engine::with(|engine| what.wait(engine.endpoint(), &comm))?;
+            // SAFETY: it is over.
+            return unsafe { run_steps(&mut self.after) };
+        }
+        let comm = self.handle;
+        let running = self.start(Options::default().waited())?;
+        requests::wait(requests::of_collective(comm, running)?).map(|_| ())
+    }
+
+    /// Starts it.
+    fn start(mut self, options: Options) -> Result<Running, Fault> {
+        self.what.check()?;
+        // SAFETY: the collective has not begun.
+        unsafe { run_steps(&mut self.before) }?;
+        self.make(options)
+    }
+
+    /// Makes it, to be started by the request, or started as well.
+    fn make(self, options: Options) -> Result<Running, Fault> {
+        self.what.check()?;
+        let (comm, mut topology) = (self.comm, None);
+        // SAFETY: nothing else touches the memory until the collective is over: what is done before
+        // and after is done when it is not under way, and the program leaves its own alone. The
+        // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
+        // reference. `Running` keeps memory, blocks and topology, and drops them after the
+        // collective.
+        let collective: Collective<'static> = engine::with(|Engine { scope, .. }| unsafe {
+            Ok(match self.what {
+                What::Barrier => options.ibarrier(scope, &comm)?,
+                What::Bcast(data, root) => options.ibcast(scope, &comm, data.bytes(), root)?,
+                What::Reduce(erased, data, scratch) => {
+                    options.ireduce_by(scope, &comm, erased, data.bytes(), scratch.bytes())?
+                }
+                What::Gather(data, blocks, root) => match even(blocks) {
+                    true => options.igather(scope, &comm, data.bytes(), &mut [], root)?,
+                    false => options.igatherv(scope, &comm, data.bytes(), blocks, root)?,
+                },
+                What::Scatter(data, blocks, root) => match even(blocks) {
+                    true => options.iscatter(scope, &comm, data.bytes(), &mut [], root)?,
+                    false => options.iscatterv(scope, &comm, data.bytes(), blocks, root)?,
+                },
+                What::Allgather(data, blocks) => match even(blocks) {
+                    true => options.iallgather(scope, &comm, data.bytes())?,
+                    false => options.iallgatherv(scope, &comm, data.bytes(), blocks)?,
+                },
+                What::Alltoall(input, given, data, blocks) => match even(given) && even(blocks) {
+                    true => options.ialltoall(scope, &comm, input.shown(), data.bytes(), &mut [])?,
+                    false => options.ialltoallv(scope, &comm, input.shown(), given, data.bytes(), blocks)?,
+                },
+                What::Across(make) => make().by(&options).start(scope, &comm)?,
+                What::NeighborAllgather(topo, input, data, blocks) => {
+                    let around = topology.insert(topo).lasting()?;
+                    match even(blocks) {
+                        true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
+                        false => options.ineighbor_allgatherv(
+                            scope,
+                            around,
+                            input.shown(),
+                            data.bytes(),
+                            blocks,
+                        )?,
+                    }
+                }
+                What::NeighborAlltoall(topo, input, given, data, blocks) => {
+                    let around = topology.insert(topo).lasting()?;
+                    match even(given) && even(blocks) {
+                        true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
+                        false => options.ineighbor_alltoallv(
+                            scope,
+                            around,
+                            input.shown(),
+                            given,
+                            data.bytes(),
+                            blocks,
+                        )?,
+                    }
+                }
+            })
+        })?;
+        Ok(Running {
+            collective,
+            before: self.before,
+            after: self.after,
+            _memory: self.memory,
+            _blocks: self.blocks,
+            _topology: topology,
+            _types: self.types,
+            is_finished: false,
+        })
+    }
+
+    pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), Fault> {
+        let comm = self.handle;
+        let running = self.start(Options::default())?;
+        request.set(requests::of_collective(comm, running)?)
+    }
+
+    /// Makes it, for a request that can be started again and again.
+    pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), Fault> {
+        let comm = self.handle;
+        let running = self.make(Options::default().persistent())?;
+        request.set(requests::of_kept(comm, running)?)
+    }
+}
+
+/// No list stands for blocks of one length.
+const fn even(blocks: &[Block]) -> bool {
+    blocks.is_empty()
+}

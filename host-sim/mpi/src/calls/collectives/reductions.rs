@@ -1,0 +1,266 @@
+//! This module holds `unsafe` code: the operands of reductions, as the program gives them.
+//!
+//! Reductions: in the program's memory where they can be, else in memory of the library's.
+
+use core::ffi::c_int;
+
+use aldis_coll::Options;
+use aldis_coll::erased::Erased;
+use aldis_coll::inter;
+use aldis_coll::op::Kernel;
+use aldis_hal::Operation;
+use aldis_kernel::{Comm, Rank};
+
+use super::Operand;
+use super::across::{self, Where};
+use super::call::{Call, What};
+use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
+use crate::fault::Fault;
+use crate::ffi::{Address, Region};
+use crate::objects::communicators::{self, rank_in};
+use crate::objects::datatypes::Data;
+use crate::objects::operations;
+use crate::process::engine;
+use crate::process::spare::Spare;
+use crate::requests::is_alone;
+
+/// The arguments of a reduction.
+#[derive(Clone, Copy)]
+pub(super) struct Reduction {
+    pub(super) input: Address,
+    pub(super) into: Address,
+    pub(super) count: i64,
+    pub(super) datatype: Handle,
+    pub(super) op: Handle,
+    pub(super) comm: Handle,
+}
+
+impl Reduction {
+    /// The call, in memory of its own, which is read before and is not written back; and where that
+    /// is.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn call(
+        self,
+        operation: Operation,
+        root: Option<c_int>,
+    ) -> Result<(Call, Operand, Region), Fault> {
+        let Self { input, into, count, datatype, op, comm } = self;
+        let mut call = Call::new(comm)?;
+        if count < 0 {
+            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+        }
+        let kernel = operations::kernel(op, datatype)?;
+        let place = match root {
+            _ if call.comm.is_inter() => Where::across(&call, operation, root)?,
+            root => Where::Within(root.map_or(Ok(Rank(0)), |root| call.root(root))?),
+        };
+        let given = if input.is_in_place() { into } else { input };
+        let operand = Operand::new(count, datatype)?;
+        let (data, scratch) = (call.own(operand.bytes())?, call.own(operand.bytes())?);
+        if place.gives() {
+            across::no_place(&call, input)?;
+            // SAFETY: the caller's promise.
+            let given = unsafe { operand.data(given) }?;
+            call.before(data, move |memory| operand.read(&given, memory));
+        }
+        call.what = match place {
+            Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
+            Where::ToAll => across::across(move || {
+                // SAFETY: both are memory of the call, each its own, which nothing else touches
+                // while the collective is under way.
+                unsafe { inter::allreduce_by(kernel, data.bytes(), scratch.bytes()) }
+            }),
+            Where::To(root) => across::across(move || {
+                // SAFETY: as above.
+                unsafe { inter::reduce_by(kernel, data.bytes(), scratch.bytes(), root) }
+            }),
+        };
+        Ok((call, operand, data))
+    }
+
+    /// Refuses `MPI_IN_PLACE` for the result, and for what a rank gives that has none.
+    fn check(&self, operation: Operation, root: Option<c_int>) -> Result<(), Fault> {
+        let comm = communicators::of(self.comm)?;
+        let is_beside = !has_result(&comm, operation, root);
+        if operation == Operation::Reduce && is_beside {
+            return if comm.is_inter() {
+                Ok(())
+            } else {
+                self.input.check("sendbuf of a rank that is not the root")
+            };
+        }
+        // What is given lies there, where there is no result too.
+        if is_beside && !self.input.is_in_place() { Ok(()) } else { self.into.check("recvbuf") }
+    }
+
+    /// The data, if they are in one piece and aligned as elements are, of one group: put together
+    /// where the result goes, if this rank has one, else in a copy.
+    ///
+    /// # Safety
+    /// As for [`Data::new`].
+    unsafe fn piece(&self, operation: Operation, root: Option<c_int>) -> Result<Option<Piece>, Fault> {
+        let &Self { input, into, count, datatype, op, comm } = self;
+        let comm = communicators::of(comm)?;
+        if comm.is_inter() {
+            return Ok(None);
+        }
+        let me = comm.rank();
+        let root = root.map_or(Ok(me), |root| rank_in(root, comm.size(), MPI_ERR_ROOT))?;
+        let has_result = match operation {
+            Operation::Reduce => root == me,
+            Operation::Exscan => me != Rank(0),
+            _ => true,
+        };
+        let what = Erased { operation, kernel: operations::kernel(op, datatype)?, root };
+        // SAFETY: the caller's promise.
+        let dense = |address| unsafe { Data::new(address, count, datatype) }?.dense();
+        let given = if input.is_in_place() { None } else { dense(input)? };
+        let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
+        let result = if has_result { of_result()? } else { None };
+        Ok(match (given, result) {
+            (Some(given), None) if !has_result => {
+                Some(Piece { comm, what, given: Some(given), result: None })
+            }
+            (given, Some(result)) if is_aligned(result, &what.kernel) => {
+                if given.is_some_and(|given| given.overlaps(result)) {
+                    return Err(Fault::new(MPI_ERR_BUFFER, ALIASED));
+                }
+                Some(Piece { comm, what, given, result: Some(result) })
+            }
+            _ => None,
+        })
+    }
+}
+
+/// Data of a reduction in one piece. What is given and where the result goes are apart.
+struct Piece {
+    comm: Comm,
+    what: Erased,
+    /// The data that this rank gives, unless they are in place.
+    given: Option<Region>,
+    /// The memory of the result, if this rank has one.
+    result: Option<Region>,
+}
+
+impl Piece {
+    /// The call on it.
+    fn call(self, comm: Handle) -> Result<Call, Fault> {
+        let Self { what, given, result, .. } = self;
+        let mut call = Call::new(comm)?;
+        let len = given.map_or(0, Region::len);
+        let data = result.map_or_else(|| call.own(len), Ok)?;
+        if let Some(given) = given {
+            call.before(data, move |data| {
+                // SAFETY: it is apart from `data`, and the program leaves it as it is until the
+                // operation is over.
+                data.copy_from_slice(unsafe { given.shown() });
+                Ok(())
+            });
+        }
+        let scratch = call.own(data.len())?;
+        call.what = What::Reduce(what, data, scratch);
+        Ok(call)
+    }
+
+    /// Carries it out.
+    fn run(self) -> Result<(), Fault> {
+        let Self { comm, what, given, result } = self;
+        let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 })?;
+        let data = match result {
+            // SAFETY: the program leaves it alone until the call is over; what is given is apart.
+            Some(result) => unsafe { result.bytes() },
+            None => own.bytes(),
+        };
+        if let Some(given) = given {
+            // SAFETY: the program leaves it as it is until the call is over.
+            data.copy_from_slice(unsafe { given.shown() });
+        }
+        let mut scratch = Spare::new(data.len())?;
+        let options = Options::default();
+        engine::with(|engine| Ok(options.reduce_by(engine.endpoint(), &comm, what, data, scratch.bytes())?))
+    }
+}
+
+/// Returns true if elements that begin with these bytes lie as their type is aligned, which is to
+/// eight bytes at most.
+fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
+    bytes.address().address().is_multiple_of(1 << kernel.element_bytes().trailing_zeros().min(3))
+}
+
+const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
+
+/// Carries out a reduction to one or all straight from the arguments: see
+/// [`barrier_at_once`](super::barrier_at_once).
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce_at_once(
+    operation: Operation,
+    reduction: Reduction,
+    root: Option<c_int>,
+) -> Result<bool, Fault> {
+    // SAFETY: the caller's promise.
+    let piece = if is_alone() { unsafe { reduction.piece(operation, root) }? } else { None };
+    piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
+}
+
+/// Returns true if this rank has the result of a reduction.
+fn has_result(comm: &Comm, operation: Operation, root: Option<c_int>) -> bool {
+    match operation {
+        Operation::Reduce if comm.is_inter() => root == Some(MPI_ROOT),
+        Operation::Reduce => root == Some(comm.rank().0 as c_int),
+        Operation::Exscan => comm.rank() != Rank(0),
+        _ => true,
+    }
+}
+
+/// A reduction; `root` for that to one rank.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce(
+    operation: Operation,
+    reduction: Reduction,
+    root: Option<c_int>,
+) -> Result<Call, Fault> {
+    let Reduction { into, comm, .. } = reduction;
+    if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
+        return Ok(across::no_reduction(Call::new(comm)?));
+    }
+    reduction.check(operation, root)?;
+    // SAFETY: the caller's promise.
+    if let Some(piece) = unsafe { reduction.piece(operation, root) }? {
+        return piece.call(comm);
+    }
+    // SAFETY: as above.
+    let (mut call, operand, data) = unsafe { reduction.call(operation, root) }?;
+    if has_result(&call.comm, operation, root) {
+        // SAFETY: as above.
+        let into = unsafe { operand.data(into) }?;
+        call.after(data, move |memory| operand.write(memory, &into));
+    }
+    Ok(call)
+}
+
+/// A reduction of which each rank gets a part: of a reduction for all.
+///
+/// # Safety
+/// As for [`Data::new`].
+pub(super) unsafe fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
+    let Reduction { into, datatype, comm, .. } = reduction;
+    into.check("recvbuf")?;
+    let of = communicators::of(comm)?;
+    let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
+    let before: i64 = counts.iter().take(me).sum();
+    let own = Operand::new(counts.get(me).copied().unwrap_or(0), datatype)?;
+    let start = Operand::new(before, datatype)?.bytes();
+    let whole = Reduction { count: total, ..reduction };
+    // SAFETY: the caller's promise.
+    let (mut call, _, data) = unsafe { whole.call(Operation::Allreduce, None) }?;
+    // SAFETY: as above.
+    let place = unsafe { own.data(into) }?;
+    call.after(data, move |memory| own.write(memory.get(start..).unwrap_or_default(), &place));
+    Ok(call)
+}

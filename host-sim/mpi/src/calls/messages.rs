@@ -1,0 +1,547 @@
+//! This module holds `unsafe` code: data of the program's are lent to the kernel.
+//!
+//! Messages (MPI 5.0, chapter 3): sends in all modes, receives, persistent requests.
+
+use core::ffi::c_int;
+
+use aldis_kernel::{Comm, Rank, Request, Source, Tag, TagMatch, Typed};
+
+use crate::abi::{Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, Status};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr, Region};
+use crate::objects::datatypes::Data;
+use crate::objects::{communicators, used_types};
+use crate::process::engine;
+use crate::requests::{self, buffers, is_alone};
+
+mod at_once;
+pub(crate) mod probes;
+
+use at_once::{receive_started, received, send_started, sent};
+
+/// The mode of a send, which decides when it is over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Standard,
+    Synchronous,
+    Ready,
+    Buffered,
+}
+
+#[inline]
+pub(crate) fn rank(number: c_int) -> Result<Rank, Fault> {
+    match number {
+        MPI_PROC_NULL => Ok(Rank::NULL),
+        number if number >= 0 => Ok(Rank(number as u32)),
+        number => Err(no_rank(number, "send to")),
+    }
+}
+
+#[inline]
+pub(crate) fn tag(number: c_int) -> Result<Tag, Fault> {
+    match u32::try_from(number) {
+        Ok(tag) => Ok(Tag(tag)),
+        Err(_) => Err(no_tag(number)),
+    }
+}
+
+#[cold]
+fn no_rank(number: c_int, what_for: &str) -> Fault {
+    Fault::new(MPI_ERR_RANK, format!("{number} is no rank to {what_for}"))
+}
+
+#[cold]
+fn no_tag(number: c_int) -> Fault {
+    Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))
+}
+
+#[inline]
+fn source(number: c_int) -> Result<Source, Fault> {
+    match number {
+        MPI_ANY_SOURCE => Ok(Source::Any),
+        MPI_PROC_NULL => Ok(Source::Rank(Rank::NULL)),
+        number if number >= 0 => Ok(Source::Rank(Rank(number as u32))),
+        number => Err(no_rank(number, "receive from")),
+    }
+}
+
+#[inline]
+fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
+    if number == MPI_ANY_TAG { Ok(TagMatch::Any) } else { tag(number).map(TagMatch::Tag) }
+}
+
+/// A message that is to be sent.
+struct Sending {
+    handle: Handle,
+    comm: Comm,
+    data: Data,
+    to: Rank,
+    tag: Tag,
+    mode: Mode,
+}
+
+impl Sending {
+    #[inline]
+    fn new(mode: Mode, data: Data, to: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+        Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
+    }
+
+    #[inline]
+    fn typed(&self) -> Result<Typed<'static>, Fault> {
+        let typed = self.data.typed()?;
+        Ok(match self.mode {
+            Mode::Standard | Mode::Buffered => typed,
+            Mode::Synchronous => typed.synchronous(),
+            Mode::Ready => typed.ready(),
+        })
+    }
+
+    /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's
+    /// shortest way.
+    #[inline]
+    fn raw(&self) -> Result<Option<Region>, Fault> {
+        if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
+    }
+
+    /// # Errors
+    /// What is refused when it is sent.
+    fn check(&self) -> Result<(), Fault> {
+        let ranks = if self.comm.is_inter() { self.comm.remote_size() } else { self.comm.size() };
+        if self.to != Rank::NULL && self.to.0 >= ranks {
+            return Err(Fault::new(MPI_ERR_RANK, format!("rank {} of a communicator of {ranks}", self.to.0)));
+        }
+        self.data.there().map(|_| ())
+    }
+
+    /// Sends it out of a buffer.
+    fn buffer(&self) -> Result<(), Fault> {
+        let copied = |data| Self { data, mode: Mode::Standard, ..*self }.request();
+        if !buffers::send(self.handle, &self.data, copied)? {
+            engine::with(|engine| {
+                engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Sends it.
+    #[inline]
+    fn run(&self) -> Result<(), Fault> {
+        if self.mode == Mode::Buffered {
+            return self.buffer();
+        }
+        if !is_alone() {
+            return requests::wait(self.start()?).map(|_| ());
+        }
+        engine::with(|engine| {
+            engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+            Ok(())
+        })
+    }
+
+    /// Starts it.
+    fn start(&self) -> Result<Handle, Fault> {
+        if self.mode == Mode::Buffered {
+            self.buffer()?;
+            return requests::of_done(self.handle, Status::EMPTY);
+        }
+        requests::of_message(self.handle, self.request()?)
+    }
+
+    fn request(&self) -> Result<Request<'static>, Fault> {
+        engine::with(|engine| {
+            engine.reap();
+            let scope = &mut engine.scope;
+            Ok(match self.raw()? {
+                // SAFETY: whoever made the data promised that nothing writes them until the send is
+                // over.
+                Some(bytes) => scope.isend(&self.comm, unsafe { bytes.shown() }, self.to, self.tag)?,
+                None => scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?,
+            })
+        })
+    }
+
+    /// Sets it up.
+    fn keep(&self) -> Result<Handle, Fault> {
+        let request = engine::with(|engine| {
+            Ok(engine.scope.send_init_typed(&self.comm, self.typed()?, self.to, self.tag)?)
+        })?;
+        requests::of_persistent(self.handle, request)
+    }
+}
+
+/// A message that is to be received.
+struct Receiving {
+    handle: Handle,
+    comm: Comm,
+    data: Data,
+    from: Source,
+    tag: TagMatch,
+}
+
+impl Receiving {
+    #[inline]
+    fn new(data: Data, from: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+        Ok(Self {
+            handle,
+            comm: communicators::of(handle)?,
+            data,
+            from: source(from)?,
+            tag: tag_match(number)?,
+        })
+    }
+
+    #[inline]
+    fn run(&self) -> Result<Status, Fault> {
+        if !is_alone() {
+            return requests::wait(self.start()?);
+        }
+        engine::with(|engine| {
+            Ok(engine.endpoint().recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?.into())
+        })
+    }
+
+    fn start(&self) -> Result<Handle, Fault> {
+        requests::of_message(self.handle, self.request()?)
+    }
+
+    fn request(&self) -> Result<Request<'static>, Fault> {
+        engine::with(|engine| {
+            engine.reap();
+            let scope = &mut engine.scope;
+            Ok(match self.data.raw()? {
+                // SAFETY: whoever made the data promised that nothing touches them until the
+                // receive is over; the kernel keeps no reference.
+                Some(bytes) => scope.irecv(&self.comm, unsafe { bytes.bytes() }, self.from, self.tag)?,
+                None => scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
+            })
+        })
+    }
+
+    fn keep(&self) -> Result<Handle, Fault> {
+        let request = engine::with(|engine| {
+            Ok(engine.scope.recv_init_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
+        })?;
+        requests::of_persistent(self.handle, request)
+    }
+}
+
+/// The status for a program, whose error stays as it is.
+fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
+    if status.is_null() {
+        return Ok(());
+    }
+    let error = status.get()?.error;
+    status.set(Status { error, ..found })
+}
+
+/// The status of a receive that may have failed: whose message it was is told also then (MPI 5.0,
+/// 3.2.5).
+#[inline]
+fn tell_result(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
+    match result {
+        Ok(found) => tell(status, found),
+        Err(fault) => Err(tell_failed(status, fault)),
+    }
+}
+
+/// Arguments that are refused have no message, and leave the status alone.
+#[cold]
+fn tell_failed(status: Ptr<Status>, fault: Fault) -> Fault {
+    if fault.status().source != Status::EMPTY.source {
+        let told = tell(status, fault.status());
+        return told.err().unwrap_or(fault);
+    }
+    fault
+}
+
+/// Sends anything.
+///
+/// # Safety
+/// As for [`Data::new`].
+#[inline(never)]
+unsafe fn send(
+    mode: Mode,
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    to: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> Result<(), Fault> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Sending::new(mode, data, to, tag, comm)?.run()
+}
+
+/// Receives anything.
+///
+/// # Safety
+/// As for [`Data::new`].
+#[inline(never)]
+unsafe fn receive(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    from: c_int,
+    tag: c_int,
+    comm: Handle,
+) -> Result<Status, Fault> {
+    // SAFETY: the caller's promise.
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Receiving::new(data, from, tag, comm)?.run()
+}
+
+macro_rules! sends {
+    ($($mode:ident: fn $blocking:ident, fn $started:ident, fn $kept:ident;)*) => {$(
+        mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
+            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            // SAFETY: the arguments are the program's (MPI 5.0, 3.2 and 3.4).
+            unsafe {
+                if !(is_standard && sent(data, count, datatype, to, tag, comm)?) {
+                    send(Mode::$mode, data, count, datatype, to, tag, comm)?;
+                }
+            }
+        } }
+        mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.check_place()?;
+            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            // SAFETY: the arguments are the program's, which keeps the data there until this is
+            // over (MPI 5.0, 3.7).
+            let quick = if is_standard { unsafe { send_started(data, count, datatype, to, tag, comm) }? } else { None };
+            request.set(match quick {
+                Some(started) => started,
+                // SAFETY: as above.
+                None => Sending::new(Mode::$mode, unsafe { Data::new(data, count, datatype) }?, to, tag, comm)?.start()?,
+            })?;
+        } }
+        mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+            request.check_place()?;
+            // SAFETY: the arguments are the program's, which keeps the data there until the request
+            // is freed (MPI 5.0, 3.9).
+            let data = unsafe { Data::new(data, count, datatype) }?;
+            request.set(Sending::new(Mode::$mode, data, to, tag, comm)?.keep()?)?;
+        } }
+    )*};
+}
+
+sends! {
+    Standard: fn MPI_Send_c, fn MPI_Isend_c, fn MPI_Send_init_c;
+    Synchronous: fn MPI_Ssend_c, fn MPI_Issend_c, fn MPI_Ssend_init_c;
+    Ready: fn MPI_Rsend_c, fn MPI_Irsend_c, fn MPI_Rsend_init_c;
+}
+
+mpi! { fn MPI_Send(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Send_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Isend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Isend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Send_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Send_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Ssend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Ssend_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Issend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Issend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Ssend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ssend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Rsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Rsend_c(buf, count.into(), datatype, dest, tag, comm) }
+mpi! { fn MPI_Irsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Irsend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+mpi! { fn MPI_Rsend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Rsend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+
+mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.4).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    Sending::new(Mode::Buffered, data, to, tag, comm)?.run()?;
+} }
+
+mpi! { fn MPI_Bsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle,
+) as MPI_Bsend_c(buf, count.into(), datatype, dest, tag, comm) }
+
+mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    request.set(Sending::new(Mode::Buffered, data, to, tag, comm)?.start()?)?;
+} }
+
+mpi! { fn MPI_Ibsend(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Ibsend_c(buf, count.into(), datatype, dest, tag, comm, request) }
+
+mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is
+    // freed (MPI 5.0, 3.9).
+    let make = || Sending::new(Mode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
+    request.check_place()?;
+    let (sending, types) = used_types::of(make)?;
+    sending.check()?;
+    let send = move || {
+        // They belong to what works by them.
+        let _types = &types;
+        sending.run()
+    };
+    request.set(requests::of_buffered(comm, Box::new(send))?)?;
+} }
+
+mpi! { fn MPI_Bsend_init(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Bsend_init_c(buf, count.into(), datatype, dest, tag, comm, request) }
+
+mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    // SAFETY: the arguments are the program's (MPI 5.0, 3.2).
+    let found = unsafe {
+        match received(data, count, datatype, from, tag, comm) {
+            Ok(None) => receive(data, count, datatype, from, tag, comm),
+            Ok(Some(found)) => Ok(found),
+            Err(fault) => Err(fault),
+        }
+    };
+    tell_result(status, found)?;
+} }
+
+mpi! { fn MPI_Recv(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    status: Ptr<Status>,
+) as MPI_Recv_c(buf, count.into(), datatype, source, tag, comm, status) }
+
+mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let quick = unsafe { receive_started(data, count, datatype, from, tag, comm) }?;
+    request.set(match quick {
+        Some(started) => started,
+        // SAFETY: as above.
+        None => Receiving::new(unsafe { Data::new(data, count, datatype) }?, from, tag, comm)?.start()?,
+    })?;
+} }
+
+mpi! { fn MPI_Irecv(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    request: Ptr<Handle>,
+) as MPI_Irecv_c(buf, count.into(), datatype, source, tag, comm, request) }
+
+mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's, which keeps the data there until the request is
+    // freed (MPI 5.0, 3.9).
+    let data = unsafe { Data::new(data, count, datatype) }?;
+    request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
+} }
+
+mpi! { fn MPI_Recv_init(
+    buf: Address, count: c_int, datatype: Handle, source: c_int, tag: c_int, comm: Handle,
+    request: Ptr<Handle>,
+) as MPI_Recv_init_c(buf, count.into(), datatype, source, tag, comm, request) }
+
+/// Starts a send and waits for a receive, then for the send.
+fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
+    sending.check()?;
+    let received = receiving.request()?;
+    let giving = match sending.start() {
+        Ok(giving) => giving,
+        Err(fault) => return Err(give_up(received, fault)),
+    };
+    let taking = requests::of_message(receiving.handle, received)?;
+    let found = requests::wait(taking);
+    requests::wait(giving).and(found)
+}
+
+/// Takes back a receive that no call completes, as the send beside it cannot be started.
+#[cold]
+fn give_up(mut received: Request<'static>, fault: Fault) -> Fault {
+    let given_up = engine::with(|engine| {
+        engine.scope.cancel(&mut received);
+        engine.freed.push(received);
+        Ok(())
+    });
+    given_up.err().unwrap_or(fault)
+}
+
+/// Starts both, of which the send may be out of `memory`.
+fn start_both(sending: &Sending, receiving: &Receiving, memory: Vec<u8>) -> Result<Handle, Fault> {
+    sending.check()?;
+    let received = receiving.request()?;
+    let sent = match sending.request() {
+        Ok(sent) => sent,
+        Err(fault) => return Err(give_up(received, fault)),
+    };
+    requests::of_exchange(sending.handle, [sent, received], memory)
+}
+
+mpi! { fn MPI_Sendrecv_c(
+    data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
+) on comm => {
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
+    let receiving = Receiving::new(into, from, from_tag, comm)?;
+    tell_result(status, exchange(&sending, &receiving))?;
+} }
+
+mpi! { fn MPI_Sendrecv(
+    data: Address, count: c_int, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: c_int, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>,
+) as MPI_Sendrecv_c(data, count.into(), datatype, to, tag, into, room.into(), kind, from, from_tag, comm, status) }
+
+mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let place = unsafe { Data::new(data, count, datatype) }?;
+    let (_memory, copy) = place.copied()?;
+    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
+    tell_result(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?))?;
+} }
+
+mpi! { fn MPI_Sendrecv_replace(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int,
+    comm: Handle, status: Ptr<Status>,
+) as MPI_Sendrecv_replace_c(buf, count.into(), datatype, dest, sendtag, source, recvtag, comm, status) }
+
+mpi! { fn MPI_Isendrecv_c(
+    data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int,
+    into: Address, room: i64, kind: Handle, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>,
+) on comm => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
+    let receiving = Receiving::new(into, from, from_tag, comm)?;
+    request.set(start_both(&sending, &receiving, Vec::new())?)?;
+} }
+
+mpi! { fn MPI_Isendrecv(
+    sendbuf: Address, sendcount: c_int, sendtype: Handle, dest: c_int, sendtag: c_int, recvbuf: Address,
+    recvcount: c_int, recvtype: Handle, source: c_int, recvtag: c_int, comm: Handle, request: Ptr<Handle>,
+) as MPI_Isendrecv_c(sendbuf, sendcount.into(), sendtype, dest, sendtag, recvbuf, recvcount.into(), recvtype, source, recvtag, comm, request) }
+
+mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let place = unsafe { Data::new(data, count, datatype) }?;
+    let (memory, copy) = place.copied()?;
+    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
+    request.set(start_both(&sending, &Receiving::new(place, from, from_tag, comm)?, memory)?)?;
+} }
+
+mpi! { fn MPI_Isendrecv_replace(
+    buf: Address, count: c_int, datatype: Handle, dest: c_int, sendtag: c_int, source: c_int, recvtag: c_int,
+    comm: Handle, request: Ptr<Handle>,
+) as MPI_Isendrecv_replace_c(buf, count.into(), datatype, dest, sendtag, source, recvtag, comm, request) }

@@ -1,0 +1,166 @@
+//! This module holds `unsafe` code: data of the program's are lent to the kernel.
+//!
+//! Messages of data in one piece, which most are: straight from a call's arguments to the kernel.
+
+use core::ffi::c_int;
+
+use aldis_kernel::{Comm, Request, Typed, TypedMut};
+
+use super::{rank, source, tag, tag_match};
+use crate::abi::{Handle, Status};
+use crate::fault::Fault;
+use crate::ffi::Address;
+use crate::objects::communicators;
+use crate::objects::datatypes::{self, Piece};
+use crate::process::engine;
+use crate::process::scope::StaticScope;
+use crate::requests::{self, is_alone};
+
+/// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
+/// arguments: what a [`Sending`](super::Sending) writes down takes longer than a short message is
+/// under way. False if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+#[inline(always)]
+pub(super) unsafe fn sent(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    to: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<bool, Fault> {
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
+        return Ok(false);
+    };
+    let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
+    engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        match piece {
+            // SAFETY: the caller promised that nothing writes them until the send is over.
+            Piece::Bytes(bytes) => endpoint.send(&comm, unsafe { bytes.shown() }, to, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory: &[u8] = unsafe { memory.shown() };
+                endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
+            }
+        };
+        Ok(true)
+    })
+}
+
+/// Receives in the same way; `None` if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+#[inline(always)]
+pub(super) unsafe fn received(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    from: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<Option<Status>, Fault> {
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
+        return Ok(None);
+    };
+    let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
+    engine::with(|engine| {
+        let endpoint = engine.endpoint();
+        let found = match piece {
+            // SAFETY: the caller promised that nothing touches them until the receive is over.
+            Piece::Bytes(bytes) => endpoint.recv(&comm, unsafe { bytes.bytes() }, from, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory = unsafe { memory.bytes() };
+                endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
+            }
+        };
+        Ok(Some(found.into()))
+    })
+}
+
+/// Starts a send, or a receive, of data in one piece, in the same way; `None` if it takes more.
+///
+/// # Safety
+/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+#[inline(always)]
+unsafe fn started(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    handle: Handle,
+    start: impl FnOnce(&mut StaticScope, &Comm, Piece) -> Result<Request<'static>, Fault>,
+) -> Result<Option<Handle>, Fault> {
+    // SAFETY: the caller's promise.
+    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }? else { return Ok(None) };
+    let comm = communicators::of(handle)?;
+    let request = engine::with(|engine| {
+        engine.reap();
+        start(&mut engine.scope, &comm, piece)
+    })?;
+    requests::of_message(handle, request).map(Some)
+}
+
+/// Starts such a send.
+///
+/// # Safety
+/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+#[inline(always)]
+pub(super) unsafe fn send_started(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    to: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<Option<Handle>, Fault> {
+    let (to, tag) = (rank(to)?, tag(number)?);
+    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
+        Ok(match piece {
+            // SAFETY: the caller promised that nothing writes them until the send is over.
+            Piece::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory: &'static [u8] = unsafe { memory.shown() };
+                scope.isend_typed(comm, Typed::new(memory, count, datatype), to, tag)?
+            }
+        })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { started(data, count, datatype, comm, start) }
+}
+
+/// Starts such a receive.
+///
+/// # Safety
+/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+#[inline(always)]
+pub(super) unsafe fn receive_started(
+    data: Address,
+    count: i64,
+    datatype: Handle,
+    from: c_int,
+    number: c_int,
+    comm: Handle,
+) -> Result<Option<Handle>, Fault> {
+    let (from, tag) = (source(from)?, tag_match(number)?);
+    let start = |scope: &mut StaticScope, comm: &Comm, piece| {
+        Ok(match piece {
+            // SAFETY: the caller promised that nothing touches them until the receive is over; the
+            // kernel keeps no reference.
+            Piece::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
+            Piece::Elements(memory, count, datatype) => {
+                // SAFETY: as above.
+                let memory = unsafe { memory.bytes() };
+                scope.irecv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?
+            }
+        })
+    };
+    // SAFETY: the caller's promise.
+    unsafe { started(data, count, datatype, comm, start) }
+}

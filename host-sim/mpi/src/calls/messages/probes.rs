@@ -1,0 +1,145 @@
+//! This module holds `unsafe` code: data of the program's are lent to the kernel; state of the
+//! process.
+//!
+//! Probes (MPI 5.0, 3.8), and receives of the messages that they have matched.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+
+use aldis_kernel::{Matched, Rank, Request};
+
+use super::{source, tag_match, tell, tell_result};
+use crate::abi::{
+    Handle, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL,
+    MPI_PROC_NULL, Status,
+};
+use crate::fault::Fault;
+use crate::ffi::{Address, Ptr};
+use crate::objects::communicators;
+use crate::objects::datatypes::Data;
+use crate::process::handles::{Kind, Table, to_int};
+use crate::process::scope::StaticScope;
+use crate::process::{Owned, engine};
+use crate::requests::{self, is_alone};
+
+mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    let found = match is_alone() {
+        true => engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?,
+        false => requests::find(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?,
+    };
+    tell(status, found.into())?;
+} }
+
+mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    requests::poll()?;
+    let found = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
+    flag.set(found.is_some().into())?;
+    found.map_or(Ok(()), |found| tell(status, found.into()))?;
+} }
+
+/// Messages that a probe has matched.
+// SAFETY: only calls of MPI use it.
+static MATCHED: Owned<RefCell<Table<(Handle, Matched)>>> =
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Message))) };
+
+fn keep_matched(
+    comm: Handle,
+    matched: Matched,
+    message: Ptr<Handle>,
+    status: Ptr<Status>,
+) -> Result<(), Fault> {
+    tell(status, matched.status().into())?;
+    if matched.status().source == Rank::NULL {
+        return message.set(MPI_MESSAGE_NO_PROC);
+    }
+    let kept = MATCHED.borrow_mut().insert((comm, matched));
+    message.set(kept.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many matched messages"))?)
+}
+
+fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault> {
+    let handle = message.get()?;
+    if handle == MPI_MESSAGE_NO_PROC {
+        message.set(MPI_MESSAGE_NULL)?;
+        return Ok(None);
+    }
+    let taken = MATCHED.borrow_mut().remove(handle);
+    let taken = taken.ok_or_else(|| Fault::handle(MPI_ERR_REQUEST, "matched message", handle))?;
+    message.set(MPI_MESSAGE_NULL)?;
+    Ok(Some(taken))
+}
+
+mpi! { fn MPI_Mprobe(from: c_int, tag: c_int, comm: Handle, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    message.check_place()?;
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    let matched = match is_alone() {
+        true => engine::with(|engine| Ok(engine.endpoint().mprobe(&of, from, tag)?))?,
+        false => requests::find(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?,
+    };
+    keep_matched(comm, matched, message, status)?;
+} }
+
+mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, message: Ptr<Handle>, status: Ptr<Status>) on comm => {
+    flag.check_place()?;
+    message.check_place()?;
+    let (of, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(tag)?);
+    requests::poll()?;
+    let matched = engine::with(|engine| Ok(engine.endpoint().improbe(&of, from, tag)?))?;
+    flag.set(matched.is_some().into())?;
+    matched.map_or(Ok(()), |matched| keep_matched(comm, matched, message, status))?;
+} }
+
+/// Returns the status of a receive from `MPI_PROC_NULL`.
+fn from_nobody() -> Status {
+    Status { source: MPI_PROC_NULL, ..Status::EMPTY }
+}
+
+/// Receives a message that was taken out.
+fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
+    Ok(match data.raw()? {
+        // SAFETY: as of `Receiving::request`.
+        Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
+        None => scope.imrecv_typed(matched, data.typed_mut()?)?,
+    })
+}
+
+mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
+    let found = match take_matched(message)? {
+        None => Ok(from_nobody()),
+        Some((comm, matched)) => {
+            let request = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
+            requests::wait(requests::of_message(comm, request)?)
+        }
+    };
+    tell_result(status, found)?;
+} }
+
+mpi! { fn MPI_Mrecv(
+    buf: Address, count: c_int, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>,
+) as MPI_Mrecv_c(buf, count.into(), datatype, message, status) }
+
+mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>) on MPI_COMM_SELF => {
+    request.check_place()?;
+    // SAFETY: the arguments are the program's, which keeps the data there until this is over
+    // (MPI 5.0, 3.7).
+    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
+    let handle = match take_matched(message)? {
+        None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
+        Some((comm, matched)) => {
+            let started = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
+            requests::of_message(comm, started)?
+        }
+    };
+    request.set(handle)?;
+} }
+
+mpi! { fn MPI_Imrecv(
+    buf: Address, count: c_int, datatype: Handle, message: Ptr<Handle>, request: Ptr<Handle>,
+) as MPI_Imrecv_c(buf, count.into(), datatype, message, request) }
+
+mpi! { fn MPI_Message_toint(message: Handle) -> c_int { to_int(message) } }
+mpi! { fn MPI_Message_fromint(number: c_int) -> Handle { MATCHED.borrow().handle_of(number) } }

@@ -1,0 +1,16 @@
+//! The objects that a program has handles of, and what they keep.
+
+pub(crate) mod attributes;
+pub(crate) mod communicators;
+pub(crate) mod contents;
+pub(crate) mod datatypes;
+pub(crate) mod errors;
+pub(crate) mod freed_comms;
+pub(crate) mod groups;
+pub(crate) mod info;
+#[cfg(target_arch = "x86_64")]
+mod long_double;
+pub(crate) mod operations;
+pub(crate) mod predefined;
+pub(crate) mod topologies;
+pub(crate) mod used_types;

@@ -1,0 +1,192 @@
+//! This module holds `unsafe` code: state of the process.
+//!
+//! Communicators (MPI 5.0, chapter 7): handles for the kernel's, with their error handlers, names,
+//! attributes and hints.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use std::rc::Rc;
+
+use aldis_kernel::{Comm, Rank};
+
+use crate::abi::{
+    Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM, MPI_ERR_NO_MEM, MPI_ERR_TOPOLOGY,
+    MPI_ERRORS_ARE_FATAL,
+};
+use crate::fault::Fault;
+use crate::objects::attributes::{self, Attributes, ObjectKind};
+use crate::objects::freed_comms;
+use crate::objects::info::Info;
+use crate::objects::topologies::Topo;
+use crate::process::Owned;
+use crate::process::handles::{Kind, Table};
+
+/// A communicator of the program's.
+#[derive(Debug)]
+pub(crate) struct Communicator {
+    pub(crate) comm: Comm,
+    handler: Handle,
+    /// The program has given it the handler.
+    is_handler_given: bool,
+    pub(crate) name: String,
+    pub(crate) attributes: Attributes,
+    pub(crate) info: Info,
+    /// The kernel's communicator is the topology's, if there is one.
+    pub(crate) topology: Option<Rc<Topo>>,
+}
+
+impl Communicator {
+    fn new(comm: Comm, handler: Handle, name: &str) -> Self {
+        let (attributes, info) = (Attributes::new(), Info::new());
+        let is_handler_given = false;
+        Self { comm, handler, is_handler_given, name: name.to_owned(), attributes, info, topology: None }
+    }
+}
+
+/// World and self, and those that were made.
+struct Communicators {
+    roots: [Option<Communicator>; 2],
+    made: Table<Communicator>,
+}
+
+// SAFETY: only calls of MPI use it.
+static COMMS: Owned<RefCell<Communicators>> =
+    unsafe { Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) })) };
+
+impl Communicators {
+    #[inline]
+    fn get(&self, handle: Handle) -> Option<&Communicator> {
+        match handle {
+            MPI_COMM_WORLD => self.roots[0].as_ref(),
+            MPI_COMM_SELF => self.roots[1].as_ref(),
+            handle => self.made.get(handle),
+        }
+    }
+
+    fn get_mut(&mut self, handle: Handle) -> Option<&mut Communicator> {
+        match handle {
+            MPI_COMM_WORLD => self.roots[0].as_mut(),
+            MPI_COMM_SELF => self.roots[1].as_mut(),
+            handle => self.made.get_mut(handle),
+        }
+    }
+}
+
+/// Makes world and self known.
+pub(crate) fn start([world, itself]: [Comm; 2]) {
+    COMMS.borrow_mut().roots = [
+        Some(Communicator::new(world, MPI_ERRORS_ARE_FATAL, "MPI_COMM_WORLD")),
+        Some(Communicator::new(itself, MPI_ERRORS_ARE_FATAL, "MPI_COMM_SELF")),
+    ];
+}
+
+/// The program ends: the attributes of self are deleted first (MPI 5.0, 11.2.4).
+pub(crate) fn finish() -> Result<(), Fault> {
+    let attributes = change(MPI_COMM_SELF, |own| core::mem::take(&mut own.attributes))?;
+    attributes::deleted(ObjectKind::Comm, MPI_COMM_SELF, &attributes)
+}
+
+/// Ranks of the job.
+pub(crate) fn world_size() -> c_int {
+    COMMS.borrow().roots[0].as_ref().map_or(0, |world| world.comm.size() as c_int)
+}
+
+/// The error handler of a communicator, which may have been freed while something uses it.
+pub(crate) fn known_handler(handle: Handle) -> Option<Handle> {
+    COMMS.borrow().get(handle).map(|data| data.handler).or_else(|| freed_comms::handler_of(handle))
+}
+
+/// The error handler of a communicator; before there are any, the one that all begin with.
+pub(crate) fn handler_of(handle: Handle) -> Handle {
+    known_handler(handle).unwrap_or(MPI_ERRORS_ARE_FATAL)
+}
+
+pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> {
+    change(handle, |data| (data.handler, data.is_handler_given) = (handler, true))
+}
+
+/// The communicator whose error handler is called for an error on this one. Errors of no
+/// communicator are those of `MPI_COMM_SELF` (MPI 5.0, 9.3); they were those of `MPI_COMM_WORLD`
+/// before MPI 4, and a program that has given a handler to `MPI_COMM_WORLD` alone means it.
+pub(crate) fn judge_of(handle: Handle) -> Handle {
+    let comms = COMMS.borrow();
+    let is_given = |handle| comms.get(handle).is_some_and(|data| data.is_handler_given);
+    if handle == MPI_COMM_SELF && !is_given(MPI_COMM_SELF) && is_given(MPI_COMM_WORLD) {
+        return MPI_COMM_WORLD;
+    }
+    handle
+}
+
+#[cold]
+fn missing(handle: Handle) -> Fault {
+    match handle {
+        MPI_COMM_NULL => Fault::new(MPI_ERR_COMM, "MPI_COMM_NULL where a communicator belongs"),
+        MPI_COMM_WORLD | MPI_COMM_SELF => Fault::new(MPI_ERR_COMM, "called before MPI_Init"),
+        handle => Fault::handle(MPI_ERR_COMM, "communicator", handle),
+    }
+}
+
+/// The kernel's communicator.
+#[inline]
+pub(crate) fn of(handle: Handle) -> Result<Comm, Fault> {
+    COMMS.borrow().get(handle).map(|data| data.comm).ok_or_else(|| missing(handle))
+}
+
+pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
+    of(handle).map(|_| ())
+}
+
+/// Works with what is kept with a communicator.
+pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> R) -> Result<R, Fault> {
+    COMMS.borrow_mut().get_mut(handle).map(work).ok_or_else(|| missing(handle))
+}
+
+/// A handle for a communicator that was made of `parent`, whose error handler it has.
+pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, Fault> {
+    let data = Communicator::new(comm, handler_of(parent), "");
+    COMMS.borrow_mut().made.insert(data).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators"))
+}
+
+/// A handle for a communicator that was made of no other one.
+pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, Fault> {
+    let made = insert(comm, MPI_COMM_SELF)?;
+    change(made, |data| (data.handler, data.info) = (handler, info))?;
+    Ok(made)
+}
+
+/// A handle for a communicator with a topology.
+pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: Topo) -> Result<Handle, Fault> {
+    let made = insert(comm, parent)?;
+    change(made, |data| data.topology = Some(Rc::new(topology)))?;
+    Ok(made)
+}
+
+/// The topology of a communicator.
+pub(crate) fn topology(handle: Handle) -> Result<Rc<Topo>, Fault> {
+    let none = || Fault::new(MPI_ERR_TOPOLOGY, "a communicator without a topology");
+    change(handle, |data| data.topology.clone())?.ok_or_else(none)
+}
+
+pub(crate) fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
+    comm.map_or(Ok(MPI_COMM_NULL), |comm| insert(comm, parent))
+}
+
+/// A rank of a communicator of so many.
+pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, Fault> {
+    match u32::try_from(number) {
+        Ok(rank) if rank < size => Ok(Rank(rank)),
+        _ => Err(Fault::new(class, format!("rank {number} of a communicator of {size}"))),
+    }
+}
+
+/// The handle of which `number` is the `int`.
+pub(crate) fn of_number(number: c_int) -> Handle {
+    COMMS.borrow().made.handle_of(number)
+}
+
+/// Takes a communicator's handle away, and leaves the communicator to what uses it.
+pub(crate) fn remove(own: Handle) -> Result<(), Fault> {
+    let freed = COMMS.borrow_mut().made.remove(own).ok_or_else(|| missing(own))?;
+    freed_comms::add(own, freed.comm, freed.handler);
+    Ok(())
+}

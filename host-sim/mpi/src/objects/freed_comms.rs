@@ -1,0 +1,57 @@
+//! This module holds `unsafe` code: state of the process.
+//!
+//! Communicators that the program has freed and that something still uses (MPI 5.0, 7.4.3): their
+//! handles are gone at once, they themselves when the last operation on them is. Freeing is local:
+//! no rank waits for another one. A rank offers the slot of a communicator to a new one only when
+//! nothing here, and no other rank's reading of what this one wrote, needs it any more; so it is
+//! looked at again before each making of a communicator, and not before.
+
+use core::cell::RefCell;
+use std::collections::HashSet;
+
+use aldis_kernel::Comm;
+
+use crate::abi::Handle;
+use crate::fault::Fault;
+use crate::process::{Owned, engine};
+
+/// A communicator without a handle.
+struct Freed {
+    /// The handle that it had, by which requests know it.
+    handle: Handle,
+    comm: Comm,
+    /// Its error handler, which is called for errors of the operations that are left.
+    handler: Handle,
+}
+
+// SAFETY: only calls of MPI use it.
+static FREED: Owned<RefCell<Vec<Freed>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
+
+/// Takes a communicator whose handle is gone.
+pub(crate) fn add(handle: Handle, comm: Comm, handler: Handle) {
+    FREED.borrow_mut().push(Freed { handle, comm, handler });
+}
+
+/// The error handler of a freed communicator.
+pub(crate) fn handler_of(handle: Handle) -> Option<Handle> {
+    FREED.borrow().iter().find(|freed| freed.handle == handle).map(|freed| freed.handler)
+}
+
+/// Gives back the slots of those that nothing needs any more; `used` are the handles that requests
+/// have.
+pub(crate) fn release(used: impl FnOnce() -> HashSet<Handle>) {
+    if FREED.borrow().is_empty() {
+        return;
+    }
+    let used = used();
+    FREED
+        .borrow_mut()
+        .retain(|freed| used.contains(&freed.handle) || !is_released(&freed.comm).unwrap_or(false));
+}
+
+fn is_released(comm: &Comm) -> Result<bool, Fault> {
+    engine::with(|engine| {
+        engine.reap();
+        Ok(engine.endpoint().release(comm)?)
+    })
+}

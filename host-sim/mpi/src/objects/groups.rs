@@ -1,0 +1,75 @@
+//! This module holds `unsafe` code: state of the process.
+//!
+//! Groups (MPI 5.0, 7.3): processes by their numbers in the job; what is made of them is the
+//! kernel's.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+
+use aldis_hal::PeerId;
+use aldis_kernel::{Comparison, Group, Piece};
+
+use crate::abi::{
+    Handle, MPI_CONGRUENT, MPI_ERR_GROUP, MPI_ERR_NO_MEM, MPI_GROUP_EMPTY, MPI_IDENT, MPI_SIMILAR,
+    MPI_UNEQUAL,
+};
+use crate::fault::Fault;
+use crate::process::Owned;
+use crate::process::handles::{Kind, Table};
+
+pub(crate) type Processes = Vec<PeerId>;
+
+// SAFETY: only calls of MPI use it.
+static GROUPS: Owned<RefCell<Table<Processes>>> =
+    unsafe { Owned::new(RefCell::new(Table::new(Kind::Group))) };
+
+/// Memory that a group is put together in.
+pub(crate) fn pieces(processes: usize) -> Vec<Piece> {
+    vec![Piece::NONE; processes]
+}
+
+/// A new group.
+pub(crate) fn insert(processes: Processes) -> Result<Handle, Fault> {
+    if processes.is_empty() {
+        return Ok(MPI_GROUP_EMPTY);
+    }
+    GROUPS.borrow_mut().insert(processes).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many groups"))
+}
+
+/// The processes of a group.
+pub(crate) fn processes(group: Handle) -> Result<Processes, Fault> {
+    if group == MPI_GROUP_EMPTY {
+        return Ok(Processes::new());
+    }
+    GROUPS.borrow().get(group).cloned().ok_or_else(|| Fault::handle(MPI_ERR_GROUP, "group", group))
+}
+
+/// Works with a group.
+pub(crate) fn with<R>(group: Handle, work: impl FnOnce(&Group<'_>) -> Result<R, Fault>) -> Result<R, Fault> {
+    let processes = processes(group)?;
+    work(&Group::of(&processes, &mut pieces(processes.len()))?)
+}
+
+/// Returns MPI's constant for a comparison.
+pub(crate) const fn name_of(comparison: Comparison) -> c_int {
+    match comparison {
+        Comparison::Identical => MPI_IDENT,
+        Comparison::Congruent => MPI_CONGRUENT,
+        Comparison::Similar => MPI_SIMILAR,
+        Comparison::Unequal => MPI_UNEQUAL,
+    }
+}
+
+/// The handle of which `number` is the `int`.
+pub(crate) fn of_number(number: c_int) -> Handle {
+    GROUPS.borrow().handle_of(number)
+}
+
+/// Frees a group's handle.
+pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+    if handle == MPI_GROUP_EMPTY {
+        return Ok(());
+    }
+    let freed = GROUPS.borrow_mut().remove(handle);
+    freed.map(|_| ()).ok_or_else(|| Fault::handle(MPI_ERR_GROUP, "group", handle))
+}

@@ -1,0 +1,205 @@
+//! This module holds `unsafe` code: functions of the program's are called; state of the process.
+//!
+//! Operations of reductions (MPI 5.0, 6.9): the predefined ones are `aldis-coll`'s, those of the
+//! program are called.
+
+use core::cell::RefCell;
+use core::ffi::c_int;
+use core::num::NonZeroU32;
+
+use aldis_coll::op::{
+    And, BitAnd, BitOr, BitXor, Bool, Complex, DoubleInt, FloatInt, Function, Kernel, LongInt, Max, MaxLoc,
+    Min, MinLoc, Or, Product, ShortInt, Sum, TwoInt, Xor,
+};
+use aldis_coll::schedule::Order;
+
+use crate::abi::{
+    Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_ARG, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_LAND, MPI_LOR,
+    MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_PROD, MPI_REPLACE, MPI_SUM,
+};
+use crate::fault::Fault;
+use crate::ffi::callback;
+use crate::objects::datatypes::{look, uncommitted};
+use crate::objects::predefined::Element;
+use crate::objects::used_types;
+use crate::process::Owned;
+use crate::process::handles::{Kind, Table};
+
+/// An operation of the program's.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Own {
+    pub(crate) function: usize,
+    pub(crate) commutes: bool,
+    /// Its count is an `MPI_Count`.
+    pub(crate) is_large: bool,
+}
+
+// SAFETY: only calls of MPI use it.
+static OPS: Owned<RefCell<Table<Own>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Op))) };
+
+/// The list that tells calls of the program's functions apart: operation, datatype, bytes of an
+/// element. They stay for as long as the process, since a reduction under way may use them.
+// SAFETY: only calls of MPI use it.
+static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
+
+/// Calls a function of the program's.
+const CALL: Function = |token, into, from, order| {
+    let call = CALLS.borrow().get(token).copied();
+    let Some((own, datatype, bytes)) = call else { return Err(aldis_hal::Cause::Stale) };
+    let count = into.len().checked_div(bytes).unwrap_or(0) as i64;
+    // It combines its first argument with its second one into that. The function may ask about the
+    // datatype, which the program may have freed since the reduction began.
+    used_types::working(|| {
+        if order == Order::FromFirst || own.commutes {
+            // SAFETY: the program gave it as such a function, or null.
+            unsafe { callback::reduce(own.function, own.is_large, from, into, count, datatype) };
+        } else {
+            let mut right = from.to_vec();
+            // SAFETY: as above.
+            unsafe { callback::reduce(own.function, own.is_large, into, &mut right, count, datatype) };
+            into.copy_from_slice(&right);
+        }
+    });
+    Ok(())
+};
+
+/// The operation on elements of a datatype.
+pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, Fault> {
+    let own = OPS.borrow().get(op).copied();
+    match own {
+        Some(own) => call(own, datatype),
+        None => {
+            let (element, bytes) = look(datatype, |known| (known.element, known.extent))?;
+            let found = match op {
+                MPI_REPLACE | MPI_NO_OP => moved(op, bytes),
+                _ => element.and_then(|element| predefined(op, element)),
+            };
+            found.ok_or_else(|| refused(op, datatype))
+        }
+    }
+}
+
+fn refused(op: Handle, datatype: Handle) -> Fault {
+    let name = NAMES.iter().find(|(known, _)| *known == op).map(|(_, name)| *name);
+    let is_committed = look(datatype, |known| known.is_committed).unwrap_or(true);
+    match name {
+        Some(_) if !is_committed => uncommitted(),
+        Some(name) => {
+            Fault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
+        }
+        None => Fault::handle(MPI_ERR_OP, "operation", op),
+    }
+}
+
+fn call(own: Own, datatype: Handle) -> Result<Kernel, Fault> {
+    let bytes = look(datatype, |known| known.extent)?;
+    let empty = || Fault::new(MPI_ERR_OP, "an operation on elements without bytes");
+    let bytes = u32::try_from(bytes).ok().and_then(NonZeroU32::new).ok_or_else(empty)?;
+    let wanted = (own, datatype, bytes.get() as usize);
+    let mut calls = CALLS.borrow_mut();
+    let token = calls.iter().position(|known| *known == wanted).unwrap_or_else(|| {
+        calls.push(wanted);
+        calls.len() - 1
+    });
+    Ok(Kernel::of_function(CALL, token, bytes, own.commutes))
+}
+
+/// Returns the kernel's form of an operation that moves elements and looks at none.
+fn moved(op: Handle, bytes: i64) -> Option<Kernel> {
+    const REPLACE: Function = |_, into, from, order| {
+        if order == Order::IntoFirst {
+            into.copy_from_slice(from);
+        }
+        Ok(())
+    };
+    const KEEP: Function = |_, into, from, order| {
+        if order == Order::FromFirst {
+            into.copy_from_slice(from);
+        }
+        Ok(())
+    };
+    let bytes = NonZeroU32::new(u32::try_from(bytes).ok()?)?;
+    Some(Kernel::of_function(if op == MPI_REPLACE { REPLACE } else { KEEP }, 0, bytes, false))
+}
+
+/// A table of operations and elements.
+macro_rules! kernels {
+    ($op:expr, $element:expr; $($name:ident $operation:ident: $($kind:ident $rust:ty),*;)*) => {
+        match ($op, $element) {
+            $($(($name, Element::$kind) => Some(Kernel::of::<$operation, $rust>()),)*)*
+            _ => None,
+        }
+    };
+}
+
+/// The reduction of a predefined operation on elements of a type, if they go together (MPI 5.0,
+/// 6.9.2).
+fn predefined(op: Handle, element: Element) -> Option<Kernel> {
+    #[cfg(target_arch = "x86_64")]
+    match element {
+        Element::Long | Element::ComplexLong => {
+            return crate::objects::long_double::kernel(op, element == Element::ComplexLong);
+        }
+        Element::LongDoubleInt => return crate::objects::long_double::located(op),
+        _ => {}
+    }
+    kernels! { op, element;
+        MPI_SUM Sum: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;
+        MPI_PROD Product: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64, Complex32 Complex<f32>, Complex64 Complex<f64>;
+        MPI_MIN Min: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+        MPI_MAX Max: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, F32 f32, F64 f64;
+        MPI_LAND And: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_LOR Or: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_LXOR Xor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Bool Bool, Logical32 i32;
+        MPI_BAND BitAnd: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_BOR BitOr: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_BXOR BitXor: I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64, Byte u8;
+        MPI_MINLOC MinLoc: FloatInt FloatInt, DoubleInt DoubleInt, LongInt LongInt, TwoInt TwoInt, ShortInt ShortInt;
+        MPI_MAXLOC MaxLoc: FloatInt FloatInt, DoubleInt DoubleInt, LongInt LongInt, TwoInt TwoInt, ShortInt ShortInt;
+    }
+}
+
+const NAMES: [(Handle, &str); 14] = [
+    (MPI_SUM, "MPI_SUM"),
+    (MPI_MIN, "MPI_MIN"),
+    (MPI_MAX, "MPI_MAX"),
+    (MPI_PROD, "MPI_PROD"),
+    (MPI_BAND, "MPI_BAND"),
+    (MPI_BOR, "MPI_BOR"),
+    (MPI_BXOR, "MPI_BXOR"),
+    (MPI_LAND, "MPI_LAND"),
+    (MPI_LOR, "MPI_LOR"),
+    (MPI_LXOR, "MPI_LXOR"),
+    (MPI_MINLOC, "MPI_MINLOC"),
+    (MPI_MAXLOC, "MPI_MAXLOC"),
+    (MPI_REPLACE, "MPI_REPLACE"),
+    (MPI_NO_OP, "MPI_NO_OP"),
+];
+
+/// The handle of which `number` is the `int`.
+pub(crate) fn of_number(number: c_int) -> Handle {
+    OPS.borrow().handle_of(number)
+}
+
+/// A handle for an operation of the program's.
+pub(crate) fn insert(own: Own) -> Result<Handle, Fault> {
+    if own.function == 0 {
+        return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
+    }
+    OPS.borrow_mut().insert(own).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many operations"))
+}
+
+/// Frees the handle of an operation of the program's.
+pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+    let freed = OPS.borrow_mut().remove(handle);
+    freed.map(|_| ()).ok_or_else(|| Fault::handle(MPI_ERR_OP, "operation that can be freed", handle))
+}
+
+/// Returns true if an operation commutes.
+pub(crate) fn commutes(op: Handle) -> Result<bool, Fault> {
+    match OPS.borrow().get(op) {
+        Some(own) => Ok(own.commutes),
+        None if NAMES.iter().any(|(known, _)| *known == op) => Ok(!matches!(op, MPI_REPLACE | MPI_NO_OP)),
+        None => Err(Fault::handle(MPI_ERR_OP, "operation", op)),
+    }
+}

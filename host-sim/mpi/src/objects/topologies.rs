@@ -1,0 +1,155 @@
+//! This module holds `unsafe` code: topologies in memory that is kept beside them.
+//!
+//! Virtual topologies of communicators: grids, graphs and distributed graphs, which are
+//! `aldis-coll`'s.
+
+use std::rc::Rc;
+
+use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topology};
+use aldis_coll::neighbor::{Line, Neighbourhood};
+use aldis_kernel::{Comm, Error, Rank};
+
+use crate::abi::MPI_ERR_TOPOLOGY;
+use crate::fault::Fault;
+use crate::ffi::{extend, extend_mut};
+use crate::process::poster::Poster;
+
+/// The lists that a topology is made of.
+#[derive(Clone, Debug)]
+pub(crate) enum Lists {
+    Grid(Vec<Dimension>),
+    Graph { index: Vec<u32>, edges: Vec<u32> },
+    Distributed { sources: Vec<Neighbour>, destinations: Vec<Neighbour>, is_weighted: bool },
+}
+
+/// The topology in the memory of its lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    Grid(Grid<'static>),
+    Graph(Graph<'static>),
+    Distributed(DistributedGraph<'static>),
+}
+
+/// The topology of a communicator. It is shared with operations under way, as a communicator may be
+/// freed before they are over.
+#[derive(Debug)]
+pub(crate) struct Topo {
+    around: Result<Neighbourhood<'static>, Error>,
+    pub(crate) shape: Shape,
+    /// The memory of the two above: dropped after them.
+    _lines: Vec<Line>,
+    lists: Lists,
+}
+
+impl Topo {
+    /// A new communicator of so many of the ranks of `parent` as have a place; none for the others.
+    /// Collective.
+    pub(crate) async fn create(
+        poster: &mut Poster,
+        parent: &Comm,
+        mut lists: Lists,
+    ) -> Result<Option<(Comm, Self)>, Fault> {
+        let shape = match &mut lists {
+            Lists::Grid(dimensions) => {
+                // SAFETY: the lists stay here until they move beside what is made of them, which is
+                // dropped first.
+                let dimensions = unsafe { extend_mut(dimensions) };
+                Grid::icreate(poster, parent, dimensions).await?.map(Shape::Grid)
+            }
+            Lists::Graph { index, edges } => {
+                // SAFETY: as above.
+                let (index, edges) = unsafe { (extend_mut(index), extend_mut(edges)) };
+                Graph::icreate(poster, parent, index, edges).await?.map(Shape::Graph)
+            }
+            Lists::Distributed { sources, destinations, .. } => {
+                // SAFETY: as above.
+                let (from, to) = unsafe { (extend_mut(sources), extend_mut(destinations)) };
+                let made = DistributedGraph::icreate_adjacent(poster, parent, from, to).await?;
+                Some(Shape::Distributed(made))
+            }
+        };
+        Ok(shape.map(|shape| Self::new(shape, lists)))
+    }
+
+    pub(crate) fn new(shape: Shape, lists: Lists) -> (Comm, Self) {
+        let (sources, destinations) = shape.neighbours();
+        let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
+        // SAFETY: they move beside what is made of them, which is dropped first.
+        let memory = unsafe { extend_mut(&mut lines) };
+        let around = match &shape {
+            Shape::Grid(grid) => Neighbourhood::new(grid, memory),
+            Shape::Graph(graph) => Neighbourhood::new(graph, memory),
+            Shape::Distributed(graph) => Neighbourhood::new(graph, memory),
+        };
+        (*shape.comm(), Self { around, shape, _lines: lines, lists })
+    }
+
+    /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
+    pub(crate) async fn duplicate(&self, poster: &mut Poster, comm: &Comm) -> Result<(Comm, Self), Fault> {
+        let made = Self::create(poster, comm, self.lists.clone()).await?;
+        made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
+    }
+
+    /// The neighbours with which this rank exchanges.
+    pub(crate) fn around(&self) -> Result<&Neighbourhood<'static>, Fault> {
+        self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
+    }
+
+    /// The neighbourhood of this rank for an operation.
+    ///
+    /// # Safety
+    /// The operation holds this topology until it is over.
+    pub(crate) unsafe fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
+        // SAFETY: it is counted, so it does not move, and the operation holds a count.
+        self.around().map(|around| unsafe { extend(around) })
+    }
+
+    pub(crate) fn grid(&self) -> Result<&Grid<'_>, Fault> {
+        match &self.shape {
+            Shape::Grid(grid) => Ok(grid),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
+        }
+    }
+
+    pub(crate) fn graph(&self) -> Result<&Graph<'_>, Fault> {
+        match &self.shape {
+            Shape::Graph(graph) => Ok(graph),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
+        }
+    }
+
+    pub(crate) fn distributed(&self) -> Result<(&DistributedGraph<'_>, bool), Fault> {
+        match (&self.shape, &self.lists) {
+            (Shape::Distributed(graph), Lists::Distributed { is_weighted, .. }) => Ok((graph, *is_weighted)),
+            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
+        }
+    }
+
+    /// Returns, for each source and each destination, whether it is a rank and not `MPI_PROC_NULL`.
+    pub(crate) fn presence(&self) -> (Vec<bool>, Vec<bool>) {
+        let (sources, destinations) = self.shape.neighbours();
+        let there = |ranks: Vec<Rank>| ranks.into_iter().map(|rank| rank != Rank::NULL).collect();
+        (there(sources), there(destinations))
+    }
+}
+
+impl Shape {
+    fn comm(&self) -> &Comm {
+        match self {
+            Self::Grid(grid) => Topology::comm(grid),
+            Self::Graph(graph) => graph.comm(),
+            Self::Distributed(graph) => graph.comm(),
+        }
+    }
+
+    fn neighbours(&self) -> (Vec<Rank>, Vec<Rank>) {
+        fn of<G: Topology>(topology: &G) -> (Vec<Rank>, Vec<Rank>) {
+            (topology.sources().collect(), topology.destinations().collect())
+        }
+        match self {
+            Self::Grid(grid) => of(grid),
+            Self::Graph(graph) => of(graph),
+            Self::Distributed(graph) => of(graph),
+        }
+    }
+}
