@@ -4,7 +4,9 @@ use core::fmt;
 
 use aldis_hal::copy::copy;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
-use aldis_hal::{Again, Caps, Cause, Cost, Features, Instant, Limits, PeerId, Post, Refusal};
+use aldis_hal::{
+    Again, Caps, Cause, Cost, Extras, Features, Instant, Limits, PeerId, Post, Refusal, RemoteMemory,
+};
 
 /// Bytes before each message: its length, padded so that messages start 8-byte aligned.
 const HEAD_BYTES: usize = 8;
@@ -199,6 +201,10 @@ impl<'m> Transport for Loopback<'m> {
         self.caps.features
     }
 }
+
+impl Extras for Loopback<'_> {}
+
+impl RemoteMemory for Loopback<'_> {}
 
 impl Loopback<'_> {
     /// Gives the sink what is there.

@@ -29,12 +29,6 @@ bitflags! {
         /// Some memory of the peer's is mapped here and can be read one-sided, and some of this
         /// side's is mapped there.
         const MAPPABLE = 1 << 11;
-        /// The transport matches tags itself.
-        const HARDWARE_TAGS = 1 << 12;
-        /// A post can reach several peers.
-        const MULTICAST = 1 << 13;
-        /// A sleeping poller can be woken by an arrival.
-        const WAKE_UP = 1 << 14;
         /// `poll` needs a fresh `now` at every call (retransmission or keep-alive timers). Without
         /// it a cached instant is good enough, and the idle loop saves the clock read.
         const TIMED = 1 << 15;

@@ -7,7 +7,8 @@
 //!
 //! | module | what it fixes |
 //! |---|---|
-//! | [`transport`] | how messages and one-sided operations are posted, delivered and quiesced |
+//! | [`transport`] | how messages are posted, delivered and quiesced; the ten calls of a transport |
+//! | [`remote_memory`] | the optional part for memory of peers: register, put, get, atomics |
 //! | [`lines`] | memory through which ranks of one node carry out collectives |
 //! | [`post`] | the four outcomes of a post: done, queued, again, never |
 //! | [`caps`] | what a transport can do, its limits and its cost |
@@ -37,6 +38,7 @@ pub mod mmio;
 pub mod nic;
 pub mod platform;
 pub mod post;
+pub mod remote_memory;
 pub mod time;
 pub mod transport;
 
@@ -47,5 +49,6 @@ pub use lines::Lines;
 pub use nic::Nic;
 pub use platform::{Activity, Operation, Platform};
 pub use post::{Again, Post, Refusal};
+pub use remote_memory::RemoteMemory;
 pub use time::Instant;
-pub use transport::{Partial, Sink, Slot, Transport};
+pub use transport::{Extras, Partial, Sink, Slot, Transport};

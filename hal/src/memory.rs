@@ -27,7 +27,7 @@ bitflags! {
 defmt_bits!(Access);
 
 /// A stretch of this process's memory, by address. Holding one grants nothing: what gives it to a
-/// transport to be read or written, [`register`](crate::Transport::register), is unsafe.
+/// transport to be read or written, [`register`](crate::RemoteMemory::register), is unsafe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Memory {
     /// First byte.
@@ -83,21 +83,4 @@ impl<'a> Mapped<'a> {
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
-}
-
-/// Memory that a device reads and writes by bus address.
-///
-/// # Implementation safety
-///
-/// The memory from `start` for `len` bytes must be valid for reads and writes as long as the value
-/// lives, must not be reachable by any other owner, and must stand at `bus_address` for the device.
-pub unsafe trait DmaMemory {
-    /// Returns the memory as the processor sees it.
-    fn memory(&self) -> Memory;
-    /// Returns the address at which the device sees it.
-    fn bus_address(&self) -> u64;
-    /// Makes the processor's writes visible to the device. Nothing to do on coherent machines.
-    fn flush(&self, _offset: usize, _len: usize) {}
-    /// Makes the device's writes visible to the processor. Nothing to do on coherent machines.
-    fn invalidate(&self, _offset: usize, _len: usize) {}
 }

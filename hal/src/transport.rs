@@ -1,5 +1,4 @@
-//! `Transport`: the one contract between the kernel and the drivers. It declares an `unsafe`
-//! function and holds no other.
+//! `Transport`: the one contract between the kernel and the drivers.
 //!
 //! It is the useful union of Open MPI's BTL and UCX's UCT. The kernel owns requests, matching and
 //! protocols; a transport moves bytes to a peer and says what became of them.
@@ -21,8 +20,8 @@ use crate::caps::{Caps, Features};
 use crate::cause::Cause;
 use crate::id::{Epoch, PeerId, RegionId, Token};
 use crate::lines::Lines;
-use crate::memory::{Access, Gather, Mapped, Memory};
 use crate::post::{Post, Refusal};
+use crate::remote_memory::RemoteMemory;
 use crate::time::Instant;
 
 /// Memory of the transport that was reserved for one message.
@@ -89,31 +88,7 @@ pub enum Quiesce {
     Post(Token),
 }
 
-/// A place in a peer's registered memory.
-#[derive(Clone, Copy, Debug)]
-pub struct Remote<'a> {
-    /// The key that the peer packed for its region.
-    pub key: &'a [u8],
-    /// Offset into the region, in bytes.
-    pub offset: u64,
-}
-
-/// A one-sided read-modify-write on an aligned little-endian 64-bit word of a peer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Atomic {
-    /// Adds and fetches the old value.
-    FetchAdd(u64),
-    /// Stores `swap` if the word equals `compare`; fetches the old value.
-    CompareSwap {
-        /// The value expected.
-        compare: u64,
-        /// The value to store.
-        swap: u64,
-    },
-}
-
-/// A transport's answer for one peer, for [`Transport::survey`].
+/// A transport's answer for one peer, for [`Extras::survey`].
 #[derive(Clone, Copy, Debug)]
 pub struct Route<'a> {
     /// The transport's name.
@@ -127,22 +102,22 @@ pub struct Route<'a> {
 
 /// A way to move bytes to peers. See the [module](self) for the rules.
 ///
-/// The active-message classes `short` and `reserve` are required; everything else has a default
-/// that answers `Never(Unsupported)`, which must agree with the [`Features`] that the transport
-/// declares.
-pub trait Transport {
+/// Seven calls are required; `introduce`, `expect` and `is_idle` have defaults for a transport
+/// whose peers are fixed, which notices deaths by itself and keeps nothing back. That is all of a
+/// transport that carries messages. Its author says by two empty impls that the optional parts are
+/// not there:
+///
+/// ```text
+/// impl Extras for Pipe {}
+/// impl RemoteMemory for Pipe {}
+/// ```
+///
+/// What the defaults answer is known at compile time, so nothing of the optional parts is linked.
+pub trait Transport: Extras + RemoteMemory {
     /// A reserved message slot.
     type Slot<'a>: Slot
     where
         Self: 'a;
-
-    /// True if it ever touches registered memory: gathers from it, places messages in it, reads and
-    /// writes it one-sided. For a transport that never does the kernel has no code for that.
-    const DIRECT: bool = false;
-
-    /// True if [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
-    /// this is false.
-    const HAS_LINES: bool = false;
 
     /// A short name for tables and errors: `self`, `shm`, `tcp`.
     fn name(&self) -> &'static str;
@@ -153,11 +128,8 @@ pub trait Transport {
     /// Why this transport cannot reach it.
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause>;
 
-    /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred
-    /// one first.
-    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None });
-    }
+    /// The union of features over all peers; decides whether the idle loop must read the clock.
+    fn features(&self) -> Features;
 
     /// The kernel has learned who `peer` is from its card: this life of it, at this address (in the
     /// transport's own form), is the one to talk to from now on. What belonged to another life is
@@ -174,15 +146,6 @@ pub trait Transport {
     /// deaths are noticed anyway.
     fn expect(&mut self, _peer: PeerId) {}
 
-    /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no
-    /// poll comes before that.
-    fn cork(&mut self) {}
-
-    /// Sends what has waited since [`cork`](Self::cork). If there is `more` to come, and a poll
-    /// before anything can come of it, what is not the first to its peer since the last poll may
-    /// wait for the next one, or for the next post.
-    fn uncork(&mut self, _more: bool) {}
-
     /// Sends `header` and `payload` as one message, copied before the call returns. Never answers
     /// `Queued`.
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post;
@@ -192,98 +155,6 @@ pub trait Transport {
     /// # Errors
     /// [`Refusal::Again`] when there is no room now, [`Refusal::Never`] when there never can be.
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Self::Slot<'_>, Refusal>;
-
-    /// Sends `header` (copied) and a gather list of registered memory as one message; completed by
-    /// `token`.
-    fn zcopy(&mut self, _peer: PeerId, _header: &[u8], _gather: &[Gather], _token: Token) -> Post {
-        Post::Never(Cause::Unsupported)
-    }
-
-    /// Writes registered local memory to a peer's registered memory.
-    fn put(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
-        Post::Never(Cause::Unsupported)
-    }
-
-    /// Reads a peer's registered memory into registered local memory, at most
-    /// [`Limits::direct_bytes_max`] bytes of it. Answered by `Never(Stale)`, or completed so, if
-    /// the region is not the peer's to show any more: what has been read until then may be
-    /// anything. Any other failure means that it cannot be read in this way.
-    ///
-    /// [`Limits::direct_bytes_max`]: crate::Limits::direct_bytes_max
-    fn get(&mut self, _peer: PeerId, _local: Gather, _remote: Remote<'_>, _token: Token) -> Post {
-        Post::Never(Cause::Unsupported)
-    }
-
-    /// The `len` bytes from `remote` of a peer's registered memory where they are mapped here, as
-    /// long as the region is the peer's to show. Asked again after they have been read, it says
-    /// whether they were that all the while: if it answers [`Cause::Stale`], what has been read may
-    /// be anything.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] as above; anything else means that they are not mapped.
-    fn mapped(&self, _peer: PeerId, _remote: Remote<'_>, _len: u64) -> Result<Mapped<'_>, Cause> {
-        Err(Cause::Unsupported)
-    }
-
-    /// Returns true if `peer` has this memory of ours mapped, so that it reads there without a
-    /// call.
-    fn is_mapped(&self, _peer: PeerId, _memory: Memory) -> bool {
-        false
-    }
-
-    /// Updates a word of a peer and fetches its old value into registered local memory of 8 bytes.
-    fn atomic(
-        &mut self,
-        _peer: PeerId,
-        _op: Atomic,
-        _local: Gather,
-        _remote: Remote<'_>,
-        _token: Token,
-    ) -> Post {
-        Post::Never(Cause::Unsupported)
-    }
-
-    /// Registers memory for zero-copy or one-sided use between this process and `peer`. Explicit:
-    /// there is no hidden cache.
-    ///
-    /// # Errors
-    /// The table of regions is full, or the transport registers nothing.
-    ///
-    /// # Safety
-    /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the
-    /// transport's end - the memory is there, valid for what `access` allows; this process writes
-    /// nothing of it; and it reads nothing of what `access` allows to be written. Whoever can call
-    /// this transport can have it do all that `access` allows, for the calls that name a region are
-    /// safe: so it is in no hands that are not to do that, also not by being exchanged for another
-    /// one.
-    unsafe fn register(
-        &mut self,
-        _peer: PeerId,
-        _memory: Memory,
-        _access: Access,
-    ) -> Result<RegionId, Cause> {
-        Err(Cause::Unsupported)
-    }
-
-    /// Takes a region back, in bounded local time and without the peers' help. The transport no
-    /// longer touches it when this returns, and no peer reads anything of it that it takes for what
-    /// it asked for. Whatever was queued on it is over without a completion, or with one by
-    /// [`Cause::Cancelled`]. It does not panic: the implementer of [`register`](Self::register)
-    /// promises that, since the memory is let go of next.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] if the region was taken back before.
-    fn deregister(&mut self, _region: RegionId) -> Result<(), Cause> {
-        Err(Cause::Stale)
-    }
-
-    /// Writes the key that lets peers reach `region` into `key` and returns its length.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a region taken back, [`Cause::TooBig`] when `key` is too short.
-    fn pack_key(&self, _region: RegionId, _key: &mut [u8]) -> Result<usize, Cause> {
-        Err(Cause::Unsupported)
-    }
 
     /// Ends, in bounded local time and without the peer's help, every use of the named memory: when
     /// this returns the transport touches it no more. Completions of what was cut off are still
@@ -297,6 +168,39 @@ pub trait Transport {
     /// few microseconds old unless the transport declares [`Features::TIMED`].
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32;
 
+    /// Returns true if everything that was posted has arrived, as far as this side can know, and
+    /// nothing is due in return. A transport that repeats what is lost must be polled until then;
+    /// what it still holds when polling ends is lost.
+    fn is_idle(&self) -> bool {
+        true
+    }
+}
+
+/// What makes a transport faster or tells more of it, without changing what it does. Optional: each
+/// call has a default, and most transports have an empty impl.
+pub trait Extras {
+    /// True if [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
+    /// this is false.
+    const HAS_LINES: bool = false;
+
+    /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred
+    /// one first.
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>))
+    where
+        Self: Transport,
+    {
+        visit(Route { transport: self.name(), caps: self.reach(peer), remark: None });
+    }
+
+    /// Lets what is posted from here on wait for [`uncork`](Self::uncork), to leave together: no
+    /// poll comes before that.
+    fn cork(&mut self) {}
+
+    /// Sends what has waited since [`cork`](Self::cork). If there is `more` to come, and a poll
+    /// before anything can come of it, what is not the first to its peer since the last poll may
+    /// wait for the next one, or for the next post.
+    fn uncork(&mut self, _more: bool) {}
+
     /// Returns true if a poll may find a message of `peer`: a look that takes nothing and costs
     /// next to nothing, for a caller that waits for that message. True where only a poll can tell.
     /// What it does not see - other peers, room for what waits to be sent, a loss - is found by
@@ -306,18 +210,8 @@ pub trait Transport {
         true
     }
 
-    /// Returns true if everything that was posted has arrived, as far as this side can know, and
-    /// nothing is due in return. A transport that repeats what is lost must be polled until then;
-    /// what it still holds when polling ends is lost.
-    fn is_idle(&self) -> bool {
-        true
-    }
-
     /// The control slots of this rank, for collectives among ranks that share memory.
     fn lines(&mut self) -> Option<&mut dyn Lines> {
         None
     }
-
-    /// The union of features over all peers; decides whether the idle loop must read the clock.
-    fn features(&self) -> Features;
 }

@@ -6,9 +6,11 @@
 
 use aldis_hal::caps::Features;
 use aldis_hal::memory::{Access, Gather, Mapped, Memory};
-use aldis_hal::transport::{Atomic, Quiesce, Remote, Route};
+use aldis_hal::remote_memory::{AtomicUpdate, RemoteAddress};
+use aldis_hal::transport::{Quiesce, Route};
 use aldis_hal::{
-    Caps, Cause, Epoch, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+    Caps, Cause, Epoch, Extras, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink,
+    Slot, Token, Transport,
 };
 
 /// `A` for the peers it reaches, `B` for the others.
@@ -103,9 +105,6 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     where
         Self: 'a;
 
-    const DIRECT: bool = A::DIRECT || B::DIRECT;
-    const HAS_LINES: bool = A::HAS_LINES || B::HAS_LINES;
-
     fn name(&self) -> &'static str {
         "composite"
     }
@@ -113,11 +112,6 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
     #[inline]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         self.first.reach(peer).or_else(|_| self.second.reach(peer))
-    }
-
-    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        self.first.survey(peer, &mut visit);
-        self.second.survey(peer, &mut visit);
     }
 
     /// Introduces the peer to both, as the address may be either's; the answer is that of the one
@@ -135,18 +129,6 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         } else {
             self.second.expect(peer);
         }
-    }
-
-    #[inline]
-    fn cork(&mut self) {
-        self.first.cork();
-        self.second.cork();
-    }
-
-    #[inline]
-    fn uncork(&mut self, more: bool) {
-        self.first.uncork(more);
-        self.second.uncork(more);
     }
 
     #[inline(always)]
@@ -167,6 +149,72 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        match what {
+            Quiesce::Peer(peer) if self.takes_first(peer) => self.first.quiesce(what),
+            Quiesce::Peer(_) => self.second.quiesce(what),
+            Quiesce::Region(region) => match untagged(region) {
+                (false, region) => self.first.quiesce(Quiesce::Region(region)),
+                (true, region) => self.second.quiesce(Quiesce::Region(region)),
+            },
+            Quiesce::Post(_) => self.first.quiesce(what).or_else(|_| self.second.quiesce(what)),
+        }
+    }
+
+    #[inline(always)]
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        // The first leaves the second at least half of the budget; an odd event is for each in
+        // turn.
+        self.turn = !self.turn;
+        let share = if self.turn { budget.div_ceil(2) } else { budget / 2 };
+        let handled = self.first.poll(share, now, sink);
+        handled + self.second.poll(budget - handled, now, sink)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.first.is_idle() && self.second.is_idle()
+    }
+
+    #[inline]
+    fn features(&self) -> Features {
+        self.first.features() | self.second.features()
+    }
+}
+
+impl<A: Transport, B: Transport> Extras for Composite<A, B> {
+    const HAS_LINES: bool = A::HAS_LINES || B::HAS_LINES;
+
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
+        self.first.survey(peer, &mut visit);
+        self.second.survey(peer, &mut visit);
+    }
+
+    #[inline]
+    fn cork(&mut self) {
+        self.first.cork();
+        self.second.cork();
+    }
+
+    #[inline]
+    fn uncork(&mut self, more: bool) {
+        self.first.uncork(more);
+        self.second.uncork(more);
+    }
+
+    #[inline]
+    fn has_news(&self, peer: PeerId) -> bool {
+        if self.takes_first(peer) { self.first.has_news(peer) } else { self.second.has_news(peer) }
+    }
+
+    #[inline]
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        if A::HAS_LINES { self.first.lines() } else { self.second.lines() }
+    }
+}
+
+impl<A: Transport, B: Transport> RemoteMemory for Composite<A, B> {
+    const HAS_REMOTE_MEMORY: bool = A::HAS_REMOTE_MEMORY || B::HAS_REMOTE_MEMORY;
+
     fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
         let mut own = [Gather { region: RegionId(Handle::default()), offset: 0, len: 0 }; GATHER_MAX];
         let Some(list) = own.get_mut(..gather.len()) else {
@@ -185,7 +233,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+    fn put(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
         match self.localize(peer, local) {
             Ok(local) if self.takes_first(peer) => self.first.put(peer, local, remote, token),
             Ok(local) => self.second.put(peer, local, remote, token),
@@ -193,7 +241,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+    fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
         match self.localize(peer, local) {
             Ok(local) if self.takes_first(peer) => self.first.get(peer, local, remote, token),
             Ok(local) => self.second.get(peer, local, remote, token),
@@ -201,7 +249,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn mapped(&self, peer: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+    fn mapped(&self, peer: PeerId, remote: RemoteAddress<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
         if self.takes_first(peer) {
             self.first.mapped(peer, remote, len)
         } else {
@@ -217,10 +265,12 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
         }
     }
 
-    fn atomic(&mut self, peer: PeerId, op: Atomic, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        match self.localize(peer, local) {
-            Ok(local) if self.takes_first(peer) => self.first.atomic(peer, op, local, remote, token),
-            Ok(local) => self.second.atomic(peer, op, local, remote, token),
+    fn atomic(&mut self, peer: PeerId, update: AtomicUpdate<'_>, token: Token) -> Post {
+        let local = self.localize(peer, update.fetched);
+        let update = |fetched| AtomicUpdate { fetched, ..update };
+        match local {
+            Ok(local) if self.takes_first(peer) => self.first.atomic(peer, update(local), token),
+            Ok(local) => self.second.atomic(peer, update(local), token),
             Err(cause) => Post::Never(cause),
         }
     }
@@ -248,46 +298,5 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
             (false, region) => self.first.pack_key(region, key),
             (true, region) => self.second.pack_key(region, key),
         }
-    }
-
-    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
-        match what {
-            Quiesce::Peer(peer) if self.takes_first(peer) => self.first.quiesce(what),
-            Quiesce::Peer(_) => self.second.quiesce(what),
-            Quiesce::Region(region) => match untagged(region) {
-                (false, region) => self.first.quiesce(Quiesce::Region(region)),
-                (true, region) => self.second.quiesce(Quiesce::Region(region)),
-            },
-            Quiesce::Post(_) => self.first.quiesce(what).or_else(|_| self.second.quiesce(what)),
-        }
-    }
-
-    #[inline(always)]
-    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        // The first leaves the second at least half of the budget; an odd event is for each in
-        // turn.
-        self.turn = !self.turn;
-        let share = if self.turn { budget.div_ceil(2) } else { budget / 2 };
-        let handled = self.first.poll(share, now, sink);
-        handled + self.second.poll(budget - handled, now, sink)
-    }
-
-    #[inline]
-    fn has_news(&self, peer: PeerId) -> bool {
-        if self.takes_first(peer) { self.first.has_news(peer) } else { self.second.has_news(peer) }
-    }
-
-    fn is_idle(&self) -> bool {
-        self.first.is_idle() && self.second.is_idle()
-    }
-
-    #[inline]
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        if A::HAS_LINES { self.first.lines() } else { self.second.lines() }
-    }
-
-    #[inline]
-    fn features(&self) -> Features {
-        self.first.features() | self.second.features()
     }
 }

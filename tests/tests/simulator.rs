@@ -3,7 +3,9 @@
 #![allow(missing_docs)]
 
 use aldis_kernel::hal::transport::Quiesce;
-use aldis_kernel::hal::{Caps, Cause, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Transport};
+use aldis_kernel::hal::{
+    Caps, Cause, Extras, Features, Instant, PeerId, Post, Refusal, RemoteMemory, Sink, Slot, Transport,
+};
 use aldis_kernel::{Rank, Source, Tag};
 use aldis_sim::workloads::{WORKLOADS, Workload, mixed};
 use aldis_sim::{
@@ -216,6 +218,10 @@ impl<'a> Transport for Planted<'a> {
         self.inner.poll(budget, now, sink)
     }
 }
+
+impl Extras for Planted<'_> {}
+
+impl RemoteMemory for Planted<'_> {}
 
 #[test]
 fn what_is_planted_is_found() {

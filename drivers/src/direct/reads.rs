@@ -4,7 +4,7 @@
 //! what is shown here.
 
 use aldis_hal::memory::{Access, Gather};
-use aldis_hal::transport::Remote;
+use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 
 use super::regions::{Slot, reader};
@@ -311,7 +311,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         &mut self,
         peer: PeerId,
         local: Gather,
-        remote: Remote<'_>,
+        remote: RemoteAddress<'_>,
         token: Token,
     ) -> Result<Read, Cause> {
         let (Named { entry, generation }, from) = self.find(peer, remote, local.len as u64)?;
@@ -331,7 +331,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     pub(super) fn find(
         &self,
         peer: PeerId,
-        Remote { key, offset }: Remote<'_>,
+        RemoteAddress { key, offset }: RemoteAddress<'_>,
         len: u64,
     ) -> Result<(Named, u64), Cause> {
         let Some((&entry, rest)) = key.split_first_chunk() else { return Err(Cause::BadRegion) };

@@ -13,9 +13,11 @@ use proptest::prelude::*;
 
 use super::*;
 use aldis_hal::memory::{Access, Gather, Memory};
-use aldis_hal::transport::{Quiesce, Remote};
+use aldis_hal::remote_memory::RemoteAddress;
+use aldis_hal::transport::Quiesce;
 use aldis_hal::{
-    Caps, Cost, Features, Handle, Instant, Post, Refusal, RegionId, Sink, Slot, Token, Transport,
+    Caps, Cost, Extras, Features, Handle, Instant, Post, Refusal, RegionId, RemoteMemory, Sink, Slot, Token,
+    Transport,
 };
 
 /// The transport inside: it reaches every peer and carries nothing.
@@ -54,6 +56,10 @@ impl Transport for Nothing {
         Features::empty()
     }
 }
+
+impl Extras for Nothing {}
+
+impl RemoteMemory for Nothing {}
 
 /// The knowledge that both engines have of each other's threads.
 #[derive(Default)]
@@ -215,7 +221,7 @@ fn start_as(
     assert_eq!(owner.pack_key(shown, &mut key), Ok(8));
     let region = register(reader, ranks[0], into, Access::LOCAL_WRITE).unwrap();
     let local = Gather { region, offset: 0, len: into.len() };
-    let post = reader.get(ranks[0], local, Remote { key: &key, offset: 0 }, TOKEN);
+    let post = reader.get(ranks[0], local, RemoteAddress { key: &key, offset: 0 }, TOKEN);
     ([shown, region], post)
 }
 
@@ -327,7 +333,7 @@ fn what_was_not_shown_is_not_read() {
     let mut key = [0; 16];
     owner.pack_key(shown, &mut key).unwrap();
     let mut get = |key: &[u8], offset, len| {
-        reader.get(PeerId(0), Gather { region, offset: 0, len }, Remote { key, offset }, TOKEN)
+        reader.get(PeerId(0), Gather { region, offset: 0, len }, RemoteAddress { key, offset }, TOKEN)
     };
     assert_eq!(get(&key, 1, 100), Post::Never(Cause::BadRegion), "past the end");
     assert_eq!(get(&key, u64::MAX, 100), Post::Never(Cause::BadRegion), "an offset that wraps");
@@ -356,7 +362,7 @@ fn what_is_shown_ends_with_the_transport() {
     owner.pack_key(shown, &mut key).unwrap();
     drop(owner);
     let local = Gather { region, offset: 0, len: 100 };
-    let post = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN);
+    let post = reader.get(PeerId(0), local, RemoteAddress { key: &key, offset: 0 }, TOKEN);
     assert_eq!((post, into), (Post::Never(Cause::Stale), vec![0; 100]));
 }
 
@@ -459,7 +465,7 @@ fn an_owner_that_was_stopped_writes_nothing_to_a_later_read() {
         let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
         let piece = |reader: &mut End, index: usize| {
             let local = Gather { region, offset: index * PIECE, len: PIECE };
-            let remote = Remote { key: &key, offset: (index * PIECE) as u64 };
+            let remote = RemoteAddress { key: &key, offset: (index * PIECE) as u64 };
             assert_eq!(reader.get(PeerId(0), local, remote, TOKEN), Post::Queued);
         };
         let end = |reader: &mut End| (0..100_000).find_map(|_| poll(reader).pop());
@@ -537,7 +543,8 @@ fn two_threads_share_many_reads() {
         into.fill(round as u8);
         let region = register(&mut reader, PeerId(0), &into, Access::LOCAL_WRITE).unwrap();
         let local = Gather { region, offset: 0, len: data.len() };
-        let mut done = reader.get(PeerId(0), local, Remote { key: &key, offset: 0 }, TOKEN) == Post::Done;
+        let mut done =
+            reader.get(PeerId(0), local, RemoteAddress { key: &key, offset: 0 }, TOKEN) == Post::Done;
         let cut_off = round % 3 == 0;
         let mut polls = 0;
         while !(done || cut_off && polls > round % 7) {

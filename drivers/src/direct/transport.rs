@@ -4,10 +4,11 @@
 use core::fmt;
 
 use aldis_hal::memory::{Access, Gather, Mapped, Memory};
-use aldis_hal::transport::{Quiesce, Remote, Route};
+use aldis_hal::remote_memory::RemoteAddress;
+use aldis_hal::transport::{Quiesce, Route};
 use aldis_hal::{
-    Caps, Cause, Cost, Epoch, Features, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, Resource,
-    Sink, Token, Transport,
+    Caps, Cause, Cost, Epoch, Extras, Features, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId,
+    RemoteMemory, Resource, Sink, Token, Transport,
 };
 
 use super::CopyEngine;
@@ -147,10 +148,6 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
     where
         Self: 'a;
 
-    const DIRECT: bool = true;
-
-    const HAS_LINES: bool = T::HAS_LINES;
-
     fn name(&self) -> &'static str {
         self.inner.name()
     }
@@ -160,11 +157,6 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         let inner = self.inner.reach(peer)?;
         let Some([mapped, any]) = self.caps.as_ref().filter(|_| self.reads(peer)) else { return Ok(inner) };
         Ok(if self.engine.reads_all(peer) { any } else { mapped })
-    }
-
-    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
-        let remark = self.engine.remark(peer);
-        visit(Route { transport: self.name(), caps: self.reach(peer), remark });
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
@@ -185,7 +177,76 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         self.inner.reserve(peer, len)
     }
 
-    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
+        match what {
+            Quiesce::Region(region) => self.deregister(region),
+            Quiesce::Post(token) => {
+                let is_it = |slot: &Slot| slot.read.state != State::Idle && slot.read.token == token;
+                let index = self.slots.0.iter().position(is_it).ok_or(Cause::Stale)?;
+                self.cut_off(index);
+                Ok(())
+            }
+            Quiesce::Peer(peer) => {
+                for index in 0..REGIONS {
+                    if self.slots.0.get(index).is_some_and(|slot| slot.is_live() && slot.peer == peer) {
+                        self.cut_off(index);
+                    }
+                }
+                self.inner.quiesce(what)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
+        let mut events = 0;
+        if (self.reading | self.shown) != 0 && budget > 0 {
+            events = self.copy(sink);
+        }
+        events + self.inner.poll(budget - events, now, sink)
+    }
+
+    fn is_idle(&self) -> bool {
+        self.inner.is_idle()
+    }
+
+    fn features(&self) -> Features {
+        self.inner.features() | self.caps.map_or(Features::empty(), |[_, any]| any.features)
+    }
+}
+
+impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
+    const HAS_LINES: bool = T::HAS_LINES;
+
+    fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
+        let remark = self.engine.remark(peer);
+        visit(Route { transport: self.name(), caps: self.reach(peer), remark });
+    }
+
+    #[inline]
+    fn cork(&mut self) {
+        self.inner.cork();
+    }
+
+    #[inline]
+    fn uncork(&mut self, more: bool) {
+        self.inner.uncork(more);
+    }
+
+    #[inline]
+    fn has_news(&self, peer: PeerId) -> bool {
+        self.inner.has_news(peer)
+    }
+
+    fn lines(&mut self) -> Option<&mut dyn Lines> {
+        self.inner.lines()
+    }
+}
+
+impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
+    const HAS_REMOTE_MEMORY: bool = true;
+
+    fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
         let read = match self.plan(peer, local, remote, token) {
             Ok(read) => read,
             Err(cause) => return Post::Never(cause),
@@ -207,7 +268,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         }
     }
 
-    fn mapped(&self, peer: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+    fn mapped(&self, peer: PeerId, remote: RemoteAddress<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
         let (_, from) = self.find(peer, remote, len)?;
         let len = usize::try_from(len).map_err(|_| Cause::Unsupported)?;
         self.engine.mapped(peer, from, len).ok_or(Cause::Unsupported)
@@ -264,52 +325,6 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         };
         *key = (u64::from(handle.generation) << 32 | u64::from(handle.slot)).to_le_bytes();
         Ok(key.len())
-    }
-
-    fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
-        match what {
-            Quiesce::Region(region) => self.deregister(region),
-            Quiesce::Post(token) => {
-                let is_it = |slot: &Slot| slot.read.state != State::Idle && slot.read.token == token;
-                let index = self.slots.0.iter().position(is_it).ok_or(Cause::Stale)?;
-                self.cut_off(index);
-                Ok(())
-            }
-            Quiesce::Peer(peer) => {
-                for index in 0..REGIONS {
-                    if self.slots.0.get(index).is_some_and(|slot| slot.is_live() && slot.peer == peer) {
-                        self.cut_off(index);
-                    }
-                }
-                self.inner.quiesce(what)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
-        let mut events = 0;
-        if (self.reading | self.shown) != 0 && budget > 0 {
-            events = self.copy(sink);
-        }
-        events + self.inner.poll(budget - events, now, sink)
-    }
-
-    #[inline]
-    fn has_news(&self, peer: PeerId) -> bool {
-        self.inner.has_news(peer)
-    }
-
-    fn is_idle(&self) -> bool {
-        self.inner.is_idle()
-    }
-
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        self.inner.lines()
-    }
-
-    fn features(&self) -> Features {
-        self.inner.features() | self.caps.map_or(Features::empty(), |[_, any]| any.features)
     }
 }
 

@@ -5,7 +5,9 @@ use core::fmt;
 use aldis_hal::copy::copy;
 use aldis_hal::nic::RxFrame;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
-use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, Nic, PeerId, Post, Refusal};
+use aldis_hal::{
+    Caps, Cause, Epoch, Extras, Features, Instant, Limits, Nic, PeerId, Post, Refusal, RemoteMemory,
+};
 use aldis_protocols::connect::MESSAGE_BYTES_MAX;
 
 use super::engine::Engine;
@@ -189,6 +191,10 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         self.engine.caps.features
     }
 }
+
+impl<N: Nic> Extras for Ethernet<'_, N> {}
+
+impl<N: Nic> RemoteMemory for Ethernet<'_, N> {}
 
 impl<N> fmt::Debug for Ethernet<'_, N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,8 @@ use core::slice;
 use aldis_hal::cause::Malformed;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{
-    Again, Caps, Cause, Cost, Features, Instant, Limits, Lines, PeerId, Post, Refusal, Resource,
+    Again, Caps, Cause, Cost, Extras, Features, Instant, Limits, Lines, PeerId, Post, Refusal, RemoteMemory,
+    Resource,
 };
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
@@ -274,8 +275,6 @@ impl Transport for Shm<'_> {
     where
         Self: 'a;
 
-    const HAS_LINES: bool = Geometry::SETS_MAX > 0;
-
     fn name(&self) -> &'static str {
         "shm"
     }
@@ -385,19 +384,25 @@ impl Transport for Shm<'_> {
         budget - left
     }
 
+    fn features(&self) -> Features {
+        self.caps.features
+    }
+}
+
+impl Extras for Shm<'_> {
+    const HAS_LINES: bool = Geometry::SETS_MAX > 0;
+
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there())
-    }
-
-    fn features(&self) -> Features {
-        self.caps.features
     }
 
     fn lines(&mut self) -> Option<&mut dyn Lines> {
         if Self::HAS_LINES && self.inbox.geometry.sets > 0 { Some(self) } else { None }
     }
 }
+
+impl RemoteMemory for Shm<'_> {}
 
 impl fmt::Debug for Shm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -4,7 +4,8 @@ use core::fmt;
 
 use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
-    Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal, Sink, Slot, Transport,
+    Caps, Cause, Epoch, Extras, Features, Instant, Limits, PeerId, Post, Refusal, RemoteMemory, Sink, Slot,
+    Transport,
 };
 
 use super::config::Network;
@@ -140,6 +141,10 @@ impl<'a> Transport for Messages<'a> {
         events
     }
 }
+
+impl Extras for Messages<'_> {}
+
+impl RemoteMemory for Messages<'_> {}
 
 impl fmt::Debug for Messages<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,7 +7,8 @@ use aldis_drivers::Loopback;
 use aldis_drivers::ethernet::{Counters, Ethernet};
 use aldis_kernel::hal::transport::{Quiesce, Route};
 use aldis_kernel::hal::{
-    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, Sink, Slot, Token, Transport,
+    Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RemoteMemory, Sink, Slot, Token,
+    Transport,
 };
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
@@ -163,10 +164,6 @@ impl<'a> Transport for SimTransport<'a> {
         on!(&self.wire, end => end.reach(peer))
     }
 
-    fn survey(&self, peer: PeerId, visit: impl FnMut(Route<'_>)) {
-        on!(&self.wire, end => end.survey(peer, visit));
-    }
-
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         on!(&mut self.wire, end => end.introduce(peer, epoch, address))?;
         if peer.index() < self.cpu.world.borrow().nodes.len() {
@@ -210,6 +207,14 @@ impl<'a> Transport for SimTransport<'a> {
         events
     }
 }
+
+impl Extras for SimTransport<'_> {
+    fn survey(&self, peer: PeerId, visit: impl FnMut(Route<'_>)) {
+        on!(&self.wire, end => end.survey(peer, visit));
+    }
+}
+
+impl RemoteMemory for SimTransport<'_> {}
 
 impl fmt::Debug for SimTransport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,8 @@
 
 use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
-    Caps, Cause, Epoch, Features, Handle, Instant, PeerId, Post, Refusal, Sink, Slot, Transport,
+    Caps, Cause, Epoch, Extras, Features, Handle, Instant, PeerId, Post, Refusal, RemoteMemory, Sink, Slot,
+    Transport,
 };
 use aldis_kernel::protocols::header::{Body, Finish, Header, Kind, Label, Packet, finish};
 use aldis_kernel::{Planted, plant};
@@ -100,6 +101,10 @@ impl<T: Transport> Transport for Late<T> {
         self.0.poll(budget, now, sink)
     }
 }
+
+impl<T> Extras for Late<T> {}
+
+impl<T> RemoteMemory for Late<T> {}
 
 /// A run whose size and wiring are drawn from its seed as well.
 fn run(seed: u64) -> Report {

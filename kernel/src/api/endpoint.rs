@@ -163,7 +163,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.transport.introduce(peer, card.epoch(), &card.address)?;
         let caps = self.transport.reach(peer)?;
         let mut thresholds = Thresholds::new(caps, &card.room)?;
-        if LENDS && T::DIRECT {
+        if LENDS && T::HAS_REMOTE_MEMORY {
             thresholds = thresholds.with_direct(caps);
         }
         self.engine.forget(peer);
@@ -239,8 +239,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// The transport, for what stands below it: a device's other traffic, discovery, peers to
     /// attach. Posting to it past the endpoint breaks the order of messages.
     ///
-    /// For transports that are lent no memory. One that is ([`DIRECT`](Transport::DIRECT)) could be
-    /// exchanged for another's while it has some, and outlive it: this does not compile for it, and
+    /// For transports that are lent no memory. One that is
+    /// ([`HAS_REMOTE_MEMORY`](aldis_hal::RemoteMemory::HAS_REMOTE_MEMORY)) could be exchanged for
+    /// another's while it has some, and outlive it: this does not compile for it, and
     /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any.
     ///
     /// ```compile_fail,E0133
@@ -253,7 +254,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// # }
     /// ```
     pub const fn transport_mut(&mut self) -> &mut T {
-        const { assert!(!T::DIRECT, "this transport may have memory of the user's: `try_transport_mut`") }
+        const {
+            assert!(
+                !T::HAS_REMOTE_MEMORY,
+                "this transport may have memory of the user's: `try_transport_mut`"
+            )
+        }
         &mut self.transport
     }
 

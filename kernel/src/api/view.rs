@@ -17,7 +17,7 @@ use core::sync::atomic::{Ordering, compiler_fence};
 
 use aldis_hal::copy::copy_raw;
 use aldis_hal::memory::Mapped;
-use aldis_hal::transport::Remote;
+use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::header::MemoryKey;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
@@ -59,7 +59,8 @@ struct Borrowed {
 impl Borrowed {
     /// Returns the place of the message, while it is the peer's to show.
     fn find<'t, T: Transport>(&self, transport: &'t T) -> Result<Mapped<'t>, Cause> {
-        let found = transport.mapped(self.peer, Remote { key: &self.key, offset: 0 }, self.status.bytes);
+        let found =
+            transport.mapped(self.peer, RemoteAddress { key: &self.key, offset: 0 }, self.status.bytes);
         found.map_err(|_| Cause::Withdrawn)
     }
 

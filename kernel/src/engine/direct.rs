@@ -2,14 +2,15 @@
 //! gathered from, or filled.
 //!
 //! One rule makes it sound. A request whose memory the transport may touch has a *region* of it,
-//! and the region is taken back ([`Transport::deregister`]) before the memory is let go: when the
-//! request is over, before its owner can learn of it ([`State::Closing`]), and when its owner lets
-//! go of it, at once. All that is for transports that are [`DIRECT`](Transport::DIRECT); for any
-//! other, nothing of it is compiled.
+//! and the region is taken back ([`deregister`](aldis_hal::RemoteMemory::deregister)) before the
+//! memory is let go: when the request is over, before its owner can learn of it
+//! ([`State::Closing`]), and when its owner lets go of it, at once. All that is for transports that
+//! [touch such memory](aldis_hal::RemoteMemory::HAS_REMOTE_MEMORY); for any other, nothing of it is
+//! compiled.
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::memory::{Access, Gather};
-use aldis_hal::transport::Remote;
+use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Caps, Cause, Features, Handle, PeerId, Post, Refusal, RegionId, Token, Transport};
 use aldis_protocols::LENDS;
 use aldis_protocols::header::{
@@ -30,7 +31,7 @@ mod write;
 
 /// Returns true if there is code for memory in the transport's hands.
 pub(crate) const fn lends<T: Transport>() -> bool {
-    LENDS && T::DIRECT
+    LENDS && T::HAS_REMOTE_MEMORY
 }
 
 /// Regions.
@@ -277,7 +278,7 @@ impl Engine<'_> {
             return self.ask_instead(index);
         };
         let local = Gather { region, offset: place, len: len as usize };
-        let post = transport.get(id, local, Remote { key: &key, offset }, Token(own));
+        let post = transport.get(id, local, RemoteAddress { key: &key, offset }, Token(own));
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let Machine::Read(reader) = &mut request.machine else { return Turn::Idle };
         match post {

@@ -13,7 +13,8 @@ use std::rc::Rc;
 use aldis_hal::caps::Features;
 use aldis_hal::transport::Quiesce;
 use aldis_hal::{
-    Again, Caps, Cause, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, Sink, Slot, Transport,
+    Again, Caps, Cause, Epoch, Extras, Instant, Limits, PeerId, Platform, Post, Refusal, RemoteMemory, Sink,
+    Slot, Transport,
 };
 use aldis_kernel::{Comm, Config, Endpoint, Rank, Scope, Source, Storage, Tag, storage_type};
 use aldis_protocols::credit::Limits as Credits;
@@ -128,6 +129,10 @@ impl Transport for End {
         handled
     }
 }
+
+impl Extras for End {}
+
+impl RemoteMemory for End {}
 
 /// A clock that moves by a microsecond with each idle poll.
 #[derive(Clone, Default)]

@@ -7,10 +7,11 @@ use std::rc::Rc;
 
 use aldis_kernel::hal::caps::Features;
 use aldis_kernel::hal::memory::{Access, Gather, Mapped, Memory as Shared};
-use aldis_kernel::hal::transport::{Quiesce, Remote};
+use aldis_kernel::hal::remote_memory::RemoteAddress;
+use aldis_kernel::hal::transport::Quiesce;
 use aldis_kernel::hal::{
-    Activity, Again, Caps, Cause, Cost, Epoch, Instant, Limits, PeerId, Platform, Post, Refusal, RegionId,
-    Sink, Slot, Token, Transport,
+    Activity, Again, Caps, Cause, Cost, Epoch, Extras, Instant, Limits, PeerId, Platform, Post, Refusal,
+    RegionId, RemoteMemory, Sink, Slot, Token, Transport,
 };
 use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
 
@@ -88,8 +89,6 @@ impl Wire {
 impl Transport for Wire {
     type Slot<'a> = WireSlot<'a>;
 
-    const DIRECT: bool = true;
-
     fn name(&self) -> &'static str {
         "wire"
     }
@@ -123,47 +122,6 @@ impl Transport for Wire {
     fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
         Ok(())
     }
-    unsafe fn register(&mut self, _: PeerId, memory: Shared, access: Access) -> Result<RegionId, Cause> {
-        self.direct.register(memory, access)
-    }
-    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
-        self.direct.deregister(region)
-    }
-    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
-        self.direct.pack_key(region, key)
-    }
-    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        match self.dead.get() == Some(peer.0) {
-            true => Post::Never(Cause::PeerDead),
-            false => self.direct.put(local, remote.key, remote.offset, token),
-        }
-    }
-
-    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        match self.dead.get() == Some(peer.0) {
-            true => Post::Never(Cause::PeerDead),
-            false => self.direct.get(local, remote.key, remote.offset, token),
-        }
-    }
-    fn mapped(&self, _: PeerId, remote: Remote<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
-        self.direct.mapped(remote.key, remote.offset, len)
-    }
-    fn is_mapped(&self, _: PeerId, _: Shared) -> bool {
-        self.direct.powers.maps
-    }
-    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
-        if let Err(refusal) = self.take(peer) {
-            return refusal.into();
-        }
-        let &[piece] = gather else { return Post::Never(Cause::Unsupported) };
-        match self.direct.gather(peer.index(), header, piece, token) {
-            Some(message) => {
-                self.queues[self.me][peer.index()].borrow_mut().push_back(message);
-                Post::Done
-            }
-            None => Post::Queued,
-        }
-    }
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         self.told = now;
         if let Some(peer) = self.dead.get() {
@@ -193,6 +151,53 @@ impl Transport for Wire {
             }
         }
         handled
+    }
+}
+
+impl Extras for Wire {}
+
+impl RemoteMemory for Wire {
+    const HAS_REMOTE_MEMORY: bool = true;
+    unsafe fn register(&mut self, _: PeerId, memory: Shared, access: Access) -> Result<RegionId, Cause> {
+        self.direct.register(memory, access)
+    }
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.direct.deregister(region)
+    }
+    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.direct.pack_key(region, key)
+    }
+    fn put(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
+        match self.dead.get() == Some(peer.0) {
+            true => Post::Never(Cause::PeerDead),
+            false => self.direct.put(local, remote.key, remote.offset, token),
+        }
+    }
+
+    fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
+        match self.dead.get() == Some(peer.0) {
+            true => Post::Never(Cause::PeerDead),
+            false => self.direct.get(local, remote.key, remote.offset, token),
+        }
+    }
+    fn mapped(&self, _: PeerId, remote: RemoteAddress<'_>, len: u64) -> Result<Mapped<'_>, Cause> {
+        self.direct.mapped(remote.key, remote.offset, len)
+    }
+    fn is_mapped(&self, _: PeerId, _: Shared) -> bool {
+        self.direct.powers.maps
+    }
+    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        if let Err(refusal) = self.take(peer) {
+            return refusal.into();
+        }
+        let &[piece] = gather else { return Post::Never(Cause::Unsupported) };
+        match self.direct.gather(peer.index(), header, piece, token) {
+            Some(message) => {
+                self.queues[self.me][peer.index()].borrow_mut().push_back(message);
+                Post::Done
+            }
+            None => Post::Queued,
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::transport::{Quiesce, Sink, Slot};
 use aldis_hal::{
-    Activity, Caps, Cause, Cost, Epoch, Features, Instant, PeerId, Platform, Post, Refusal, Transport,
+    Activity, Caps, Cause, Cost, Epoch, Extras, Features, Instant, PeerId, Platform, Post, Refusal,
+    RemoteMemory, Transport,
 };
 use aldis_kernel::{Composite, Config, Endpoint, Scope, Storage, storage_type};
 
@@ -214,14 +215,6 @@ impl<'m> Transport for Fragile<'m> {
         self.fuse.burn();
         self.inside.expect(peer);
     }
-    fn cork(&mut self) {
-        self.fuse.burn();
-        self.inside.cork();
-    }
-    fn uncork(&mut self, more: bool) {
-        self.fuse.burn();
-        self.inside.uncork(more);
-    }
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         assert!(!self.breaks.get(), "in the transport");
         self.fuse.burn();
@@ -244,10 +237,6 @@ impl<'m> Transport for Fragile<'m> {
         self.fuse.burn();
         events
     }
-    fn has_news(&self, peer: PeerId) -> bool {
-        self.fuse.burn();
-        self.inside.has_news(peer)
-    }
     fn is_idle(&self) -> bool {
         self.fuse.burn();
         self.inside.is_idle()
@@ -256,6 +245,23 @@ impl<'m> Transport for Fragile<'m> {
         self.inside.features()
     }
 }
+
+impl Extras for Fragile<'_> {
+    fn cork(&mut self) {
+        self.fuse.burn();
+        self.inside.cork();
+    }
+    fn uncork(&mut self, more: bool) {
+        self.fuse.burn();
+        self.inside.uncork(more);
+    }
+    fn has_news(&self, peer: PeerId) -> bool {
+        self.fuse.burn();
+        self.inside.has_news(peer)
+    }
+}
+
+impl RemoteMemory for Fragile<'_> {}
 
 /// A platform whose rest panics while it is told to, and whose every call may be that of a fuse.
 #[derive(Clone)]

@@ -5,7 +5,9 @@ use std::vec;
 use std::vec::Vec;
 
 use aldis_hal::transport::{Quiesce, Slot, Transport};
-use aldis_hal::{Again, Cause, Cost, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token};
+use aldis_hal::{
+    Again, Cause, Cost, Extras, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token,
+};
 
 use super::{Log, SMALL, World, identity, lanes, memory, region};
 use crate::shm::{Geometry, NodeRank, Shm, format};

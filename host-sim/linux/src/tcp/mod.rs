@@ -10,7 +10,7 @@
 //! # What a message costs
 //!
 //! A message is one call to send and one to receive. A small one is put together with its head and
-//! sent at once; what the kernel posts [together](aldis_hal::Transport::cork) leaves by one call. A
+//! sent at once; what the kernel posts [together](aldis_hal::Extras::cork) leaves by one call. A
 //! long one goes from where it lies: lent memory is looked at for as long as the socket has not
 //! taken all of it. It is read straight to where it belongs, if the sink
 //! [says](aldis_hal::Sink::land) where that is, and the head of what follows by the same call.

@@ -55,7 +55,7 @@ impl Engine {
         Post::Done
     }
 
-    /// See [`Transport::zcopy`](aldis_hal::Transport::zcopy).
+    /// See [`RemoteMemory::zcopy`](aldis_hal::RemoteMemory::zcopy).
     pub(super) fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
         let [piece] = gather else { return Post::Never(Cause::Unsupported) };
         let length = header.len() + piece.len;
@@ -90,7 +90,7 @@ impl Engine {
         Ok(())
     }
 
-    /// See [`Transport::uncork`](aldis_hal::Transport::uncork).
+    /// See [`Extras::uncork`](aldis_hal::Extras::uncork).
     #[inline]
     pub(super) fn uncork(&mut self, more: bool) {
         self.corked = false;

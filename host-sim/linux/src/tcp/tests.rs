@@ -11,7 +11,7 @@ mod tls;
 use core::time::Duration;
 use std::time::Instant as Clock;
 
-use aldis_hal::{Cause, Epoch, Instant, Partial, PeerId, Post, Sink, Token, Transport};
+use aldis_hal::{Cause, Epoch, Extras, Instant, Partial, PeerId, Post, RemoteMemory, Sink, Token, Transport};
 
 use super::{Config, Family, Interfaces, JobKey, Tcp};
 

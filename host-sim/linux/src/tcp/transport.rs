@@ -4,7 +4,8 @@
 use aldis_hal::memory::{Access, Gather, Memory};
 use aldis_hal::transport::{Quiesce, Slot};
 use aldis_hal::{
-    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, RegionId, Sink, Token, Transport,
+    Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink,
+    Token, Transport,
 };
 
 use super::Tcp;
@@ -37,8 +38,6 @@ impl Transport for Tcp {
         = TcpSlot<'a>
     where
         Self: 'a;
-
-    const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
         "tcp"
@@ -77,41 +76,6 @@ impl Transport for Tcp {
         Ok(TcpSlot { engine, peer, slot, length: len })
     }
 
-    #[inline]
-    fn cork(&mut self) {
-        if let Some(engine) = &mut self.engine {
-            engine.corked = true;
-        }
-    }
-
-    #[inline]
-    fn uncork(&mut self, more: bool) {
-        if let Some(engine) = &mut self.engine {
-            engine.uncork(more);
-        }
-    }
-
-    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
-        match &mut self.engine {
-            Some(engine) => engine.zcopy(peer, header, gather, token),
-            None => Post::Never(Cause::Unreachable),
-        }
-    }
-
-    /// Memory can be sent from, and nothing else.
-    unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
-        match &mut self.engine {
-            // SAFETY: the same promises, of the caller's.
-            Some(engine) if access == Access::LOCAL_READ => unsafe { engine.regions.register(peer, memory) },
-            _ => Err(Cause::Unsupported),
-        }
-    }
-
-    /// Deregisters a region: what waits to be sent of it goes out without a meaning.
-    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
-        self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
-    }
-
     /// Letting go of a peer drops its connections, and what was under way with them.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match (what, &mut self.engine) {
@@ -135,5 +99,46 @@ impl Transport for Tcp {
     #[inline]
     fn features(&self) -> Features {
         self.engine.as_ref().map_or(Features::empty(), |engine| engine.caps.features)
+    }
+}
+
+impl Extras for Tcp {
+    #[inline]
+    fn cork(&mut self) {
+        if let Some(engine) = &mut self.engine {
+            engine.corked = true;
+        }
+    }
+
+    #[inline]
+    fn uncork(&mut self, more: bool) {
+        if let Some(engine) = &mut self.engine {
+            engine.uncork(more);
+        }
+    }
+}
+
+impl RemoteMemory for Tcp {
+    const HAS_REMOTE_MEMORY: bool = true;
+
+    fn zcopy(&mut self, peer: PeerId, header: &[u8], gather: &[Gather], token: Token) -> Post {
+        match &mut self.engine {
+            Some(engine) => engine.zcopy(peer, header, gather, token),
+            None => Post::Never(Cause::Unreachable),
+        }
+    }
+
+    /// Memory can be sent from, and nothing else.
+    unsafe fn register(&mut self, peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        match &mut self.engine {
+            // SAFETY: the same promises, of the caller's.
+            Some(engine) if access == Access::LOCAL_READ => unsafe { engine.regions.register(peer, memory) },
+            _ => Err(Cause::Unsupported),
+        }
+    }
+
+    /// Deregisters a region: what waits to be sent of it goes out without a meaning.
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.engine.as_mut().ok_or(Cause::Stale)?.deregister(region)
     }
 }

@@ -3,9 +3,11 @@
 
 use aldis_drivers::ethernet::EthernetSlot;
 use aldis_hal::memory::{Access, Gather, Memory};
-use aldis_hal::transport::{Atomic, Quiesce, Remote, Slot};
+use aldis_hal::remote_memory::{AtomicUpdate, RemoteAddress};
+use aldis_hal::transport::{Quiesce, Slot};
 use aldis_hal::{
-    Caps, Cause, Epoch, Features, Instant, PeerId, Post, Refusal, RegionId, Sink, Token, Transport,
+    Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink,
+    Token, Transport,
 };
 
 use super::address::Address;
@@ -60,7 +62,14 @@ impl Verbs {
         }
     }
 
-    fn act(&mut self, peer: PeerId, act: Act, local: Gather, remote: Remote<'_>, token: Token) -> Post {
+    fn act(
+        &mut self,
+        peer: PeerId,
+        act: Act,
+        local: Gather,
+        remote: RemoteAddress<'_>,
+        token: Token,
+    ) -> Post {
         let unsupported = Post::Never(Cause::Unsupported);
         self.engine_mut().map_or(unsupported, |engine| engine.act(peer, act, local, remote, token))
     }
@@ -71,8 +80,6 @@ impl Transport for Verbs {
         = VerbsSlot<'a>
     where
         Self: 'a;
-
-    const DIRECT: bool = true;
 
     fn name(&self) -> &'static str {
         match self.0 {
@@ -131,37 +138,6 @@ impl Transport for Verbs {
         }
     }
 
-    /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device
-    /// refused it.
-    fn get(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        self.act(peer, Act::Read, local, remote, token)
-    }
-
-    /// A completion means that the bytes can be seen there.
-    fn put(&mut self, peer: PeerId, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        self.act(peer, Act::Write, local, remote, token)
-    }
-
-    fn atomic(&mut self, peer: PeerId, op: Atomic, local: Gather, remote: Remote<'_>, token: Token) -> Post {
-        self.act(peer, Act::Update(op), local, remote, token)
-    }
-
-    /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked,
-    /// and how much may be.
-    unsafe fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
-        let engine = self.engine_mut().ok_or(Cause::Unsupported)?;
-        // SAFETY: the same promises, of the caller's.
-        unsafe { engine.register(memory, access) }
-    }
-
-    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
-        self.engine_mut().ok_or(Cause::Stale)?.deregister(region)
-    }
-
-    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
-        self.engine().ok_or(Cause::Stale)?.pack_key(region, key)
-    }
-
     /// Letting go of a peer destroys its queue pairs; letting go of a region or a post, the one
     /// that all reads, writes and atomics of that peer are on.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
@@ -196,5 +172,43 @@ impl Transport for Verbs {
             Way::Connected(engine) => engine.features(),
             Way::Datagrams(wire) => wire.seen().features(),
         }
+    }
+}
+
+impl Extras for Verbs {}
+
+impl RemoteMemory for Verbs {
+    const HAS_REMOTE_MEMORY: bool = true;
+
+    /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device
+    /// refused it.
+    fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
+        self.act(peer, Act::Read, local, remote, token)
+    }
+
+    /// A completion means that the bytes can be seen there.
+    fn put(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
+        self.act(peer, Act::Write, local, remote, token)
+    }
+
+    fn atomic(&mut self, peer: PeerId, update: AtomicUpdate<'_>, token: Token) -> Post {
+        let AtomicUpdate { op, word, fetched } = update;
+        self.act(peer, Act::Update(op), fetched, word, token)
+    }
+
+    /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked,
+    /// and how much may be.
+    unsafe fn register(&mut self, _peer: PeerId, memory: Memory, access: Access) -> Result<RegionId, Cause> {
+        let engine = self.engine_mut().ok_or(Cause::Unsupported)?;
+        // SAFETY: the same promises, of the caller's.
+        unsafe { engine.register(memory, access) }
+    }
+
+    fn deregister(&mut self, region: RegionId) -> Result<(), Cause> {
+        self.engine_mut().ok_or(Cause::Stale)?.deregister(region)
+    }
+
+    fn pack_key(&self, region: RegionId, key: &mut [u8]) -> Result<usize, Cause> {
+        self.engine().ok_or(Cause::Stale)?.pack_key(region, key)
     }
 }

@@ -3,7 +3,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::memory::{Access, Gather};
-use aldis_hal::transport::Remote;
+use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Features, Handle, PeerId, Post, Token, Transport};
 use aldis_protocols::header::{Finish, Kind, MemoryKey, exposed};
 use aldis_protocols::rendezvous::{Receiver, Writer, WriterStep};
@@ -98,7 +98,7 @@ impl Engine<'_> {
             return Turn::Sent;
         };
         let local = Gather { region, offset: place, len: len as usize };
-        let post = transport.put(id, local, Remote { key: &key, offset }, Token(own));
+        let post = transport.put(id, local, RemoteAddress { key: &key, offset }, Token(own));
         let Some(Machine::Write(writer)) = self.requests.at(index).map(|request| &mut request.machine) else {
             return Turn::Idle;
         };

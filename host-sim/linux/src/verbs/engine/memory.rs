@@ -6,7 +6,7 @@
 use std::rc::Rc;
 
 use aldis_hal::memory::{Access, Gather, Memory};
-use aldis_hal::transport::Remote;
+use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
 use aldis_sys::Errno;
 
@@ -20,7 +20,7 @@ const WORD_BYTES: usize = 8;
 
 impl Engine {
     /// # Safety
-    /// As of [`register`](aldis_hal::Transport::register).
+    /// As of [`register`](aldis_hal::RemoteMemory::register).
     pub(in super::super) unsafe fn register(
         &mut self,
         memory: Memory,
@@ -76,7 +76,7 @@ impl Engine {
         peer: PeerId,
         act: Act,
         local: Gather,
-        remote: Remote<'_>,
+        remote: RemoteAddress<'_>,
         token: Token,
     ) -> Post {
         if local.len == 0 && !matches!(act, Act::Update(_)) {
@@ -93,7 +93,7 @@ impl Engine {
         peer: PeerId,
         act: Act,
         local: Gather,
-        remote: Remote<'_>,
+        remote: RemoteAddress<'_>,
         token: Token,
     ) -> Result<(), Refusal> {
         let caps = self.reach(peer).map_err(Refusal::Never)?;

@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use aldis_hal::Token;
-use aldis_hal::transport::Atomic;
+use aldis_hal::remote_memory::Atomic;
 use ibverbs_sys as ffi;
 
 use super::completions::{Completions, Done, Ending};

@@ -35,7 +35,7 @@ impl Region {
     /// Registers memory.
     ///
     /// # Safety
-    /// As of [`register`](aldis_hal::Transport::register), until this is dropped.
+    /// As of [`register`](aldis_hal::RemoteMemory::register), until this is dropped.
     pub(in crate::verbs) unsafe fn new(
         domain: &Rc<Domain>,
         memory: Memory,

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Instant as Clock;
 
 use aldis_hal::memory::{Access, Gather};
-use aldis_hal::transport::Remote;
-use aldis_hal::{Cause, Handle, PeerId, Post, Token, Transport};
+use aldis_hal::remote_memory::RemoteAddress;
+use aldis_hal::{Cause, Handle, PeerId, Post, RemoteMemory, Token, Transport};
 use aldis_linux::verbs::{Manager, Mode, Verbs, VerbsError};
 
 use super::memory::{Buffer, register};
@@ -35,7 +35,7 @@ fn held() -> String {
 fn read(ranks: &mut [Rank], local: Gather, key: &[u8], number: u32) {
     let token = Token(Handle { slot: number, generation: 1 });
     until(ranks, "read", |ranks| {
-        match ranks[0].verbs.get(PeerId(1), local, Remote { key, offset: 0 }, token) {
+        match ranks[0].verbs.get(PeerId(1), local, RemoteAddress { key, offset: 0 }, token) {
             Post::Queued => true,
             Post::Again(_) => false,
             other => panic!("{other:?}"),
@@ -69,7 +69,7 @@ fn a_peer_that_dies_while_it_is_read() {
     let cut = (2..6).map(|number| (number, Err(Cause::Cancelled)));
     assert_eq!(log.completed, [(1, Ok(()))].into_iter().chain(cut).collect::<Vec<_>>());
     let token = Token(Handle { slot: 9, generation: 1 });
-    let late = verbs.get(PeerId(1), local, Remote { key: &key, offset: 0 }, token);
+    let late = verbs.get(PeerId(1), local, RemoteAddress { key: &key, offset: 0 }, token);
     assert_eq!(late, Post::Never(Cause::PeerDead));
     assert_eq!(verbs.deregister(region), Ok(()));
     drop(ranks);

@@ -3,8 +3,9 @@
 use core::ptr::NonNull;
 
 use aldis_hal::memory::{Access, Gather, Memory};
-use aldis_hal::transport::{Atomic, Quiesce, Remote};
-use aldis_hal::{Again, Cause, Features, Handle, PeerId, Post, RegionId, Token, Transport};
+use aldis_hal::remote_memory::{Atomic, AtomicUpdate, RemoteAddress};
+use aldis_hal::transport::Quiesce;
+use aldis_hal::{Again, Cause, Features, Handle, PeerId, Post, RegionId, RemoteMemory, Token, Transport};
 use aldis_linux::verbs::{Verbs, VerbsError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, seteuid};
@@ -56,11 +57,14 @@ fn token(slot: u32) -> Token {
 
 /// Tries once, as rank 0, to do it with memory of rank 1.
 fn attempt(rank: &mut Rank, act: Act, local: Gather, key: &[u8], offset: u64, number: u32) -> Post {
-    let remote = Remote { key, offset };
+    let remote = RemoteAddress { key, offset };
     match act {
         Act::Get => rank.verbs.get(PeerId(1), local, remote, token(number)),
         Act::Put => rank.verbs.put(PeerId(1), local, remote, token(number)),
-        Act::Update(atomic) => rank.verbs.atomic(PeerId(1), atomic, local, remote, token(number)),
+        Act::Update(atomic) => {
+            let update = AtomicUpdate { op: atomic, word: remote, fetched: local };
+            rank.verbs.atomic(PeerId(1), update, token(number))
+        }
     }
 }
 
@@ -225,7 +229,7 @@ fn both_sides_read_from_each_other() {
         for (me, rank) in ranks.iter_mut().enumerate() {
             while posted[me] < READS {
                 let local = Gather { region: registered[2 + me].0, offset: 100 * posted[me], len: 100 };
-                let remote = Remote { key: &registered[1 - me].1, offset: 100 * posted[me] as u64 };
+                let remote = RemoteAddress { key: &registered[1 - me].1, offset: 100 * posted[me] as u64 };
                 match rank.verbs.get(PeerId(1 - me as u32), local, remote, token(posted[me] as u32)) {
                     Post::Queued => posted[me] += 1,
                     Post::Again(_) => break,
