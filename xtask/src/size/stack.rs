@@ -64,7 +64,8 @@ fn node(image: &Image, start: u32, function: &Function) -> Node {
 
 /// Returns true if a function is `Endpoint::poll`, of whatever transport and platform.
 fn is_poll(name: &str) -> bool {
-    name.contains("aldis_kernel::endpoint::Endpoint") && name.ends_with("::poll")
+    let is_endpoint = name.contains("aldis_kernel::") && name.contains("endpoint::Endpoint<");
+    is_endpoint && name.ends_with("::poll")
 }
 
 /// The function that an address stands in.
