@@ -6,7 +6,7 @@
 //! between batches: a group that is not being measured costs nothing. `go WORKLOAD TURNS BYTES
 //! EACH` starts a batch of so many turns on every rank; rank 0 answers with the nanoseconds they
 //! took. The end of the stream ends the process. `xtask/peers/bench.c` is the same over MPI, and
-//! `xtask/src/bench/workload.rs` says what is asked of whom.
+//! `tests/lab/src/bench/workload.rs` says what is asked of whom.
 
 use core::str::FromStr;
 use core::time::Duration;

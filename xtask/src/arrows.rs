@@ -2,10 +2,9 @@
 //! Dependencies of every kind count, also those of tests and build scripts; but tests of every
 //! crate may use the code that tests share.
 
+use aldis_shell::steps::Outcome;
+use aldis_shell::workspace::{Package, Workspace};
 use anyhow::{Result, bail};
-
-use crate::steps::Outcome;
-use crate::workspace::{Package, Workspace};
 
 /// A crate and the crates of the house that it may use.
 type Floor = (&'static str, &'static [&'static str]);
@@ -74,8 +73,10 @@ const HOUSE: &[Floor] = &[
     ("aldis-board", ALL),
     ("aldis-models", &["aldis-hal"]),
     ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-linux"]),
+    ("aldis-shell", &[]),
     // The names of the calls, and the grammar of plans.
-    ("xtask", &["aldis-sys"]),
+    ("aldis-lab", &["aldis-sys", "aldis-shell"]),
+    ("xtask", &["aldis-shell", "aldis-lab"]),
 ];
 
 /// Fails with every arrow that the design does not have.
@@ -111,7 +112,7 @@ fn wrong_arrows(package: &Package) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workspace::Dependency;
+    use aldis_shell::workspace::Dependency;
 
     fn package(name: &str, uses: &[&str]) -> Package {
         let dependencies = uses.iter().map(|name| Dependency { name: (*name).into(), kind: None }).collect();

@@ -11,6 +11,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Instant;
 
+use aldis_shell::steps::Outcome;
+use aldis_shell::table::Table;
+use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::{limit, shell};
 use anyhow::{Result, bail};
 use clap::Args;
 use serde_json::json;
@@ -18,10 +22,7 @@ use serde_json::json;
 use self::change::ChangeSet;
 use self::clock::TaskTimes;
 use self::plan::{CheckTask, TaskKind};
-use crate::steps::Outcome;
-use crate::table::Table;
-use crate::workspace::{self, Workspace};
-use crate::{arrows, fences, limit, shell};
+use crate::{arrows, fences};
 
 /// Seconds within which there is a verdict.
 const SECONDS: f64 = 60.0;

@@ -5,11 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aldis_shell::steps::Outcome;
+use aldis_shell::workspace::checkout;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-
-use crate::steps::Outcome;
-use crate::workspace::checkout;
 
 mod calls;
 mod items;
@@ -34,7 +33,7 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 17] = [
+const FOLDERS: [&str; 19] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -48,8 +47,10 @@ const FOLDERS: [&str; 17] = [
     "tests/src",
     "tests/board/src",
     "tests/firmware/src",
+    "tests/lab/src",
     "tests/models/src",
     "tests/programs/src",
+    "tests/shell/src",
     "tests/trials/src",
     "xtask/src",
 ];

@@ -3,13 +3,12 @@
 
 use std::process::Command;
 
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::toolchain::{self, Finder, Found, Toolchain};
+use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 use clap::Args;
-
-use crate::shell;
-use crate::steps::Outcome;
-use crate::toolchain::{self, Finder, Found, Toolchain};
-use crate::workspace::Workspace;
 
 /// The crates that run without an operating system.
 pub(crate) const CRATES: [&str; 5] =

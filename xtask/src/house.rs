@@ -6,16 +6,16 @@ mod source;
 
 use std::fs;
 
+use aldis_shell::baselines::{Cost, Gate};
+use aldis_shell::steps::Outcome;
+use aldis_shell::table::Table;
+use aldis_shell::workspace::{checkout, git};
 use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 
 use self::circles::Depth;
 use self::source::{SourceCounts, SourceFile};
-use crate::baselines::{Cost, Gate};
-use crate::steps::Outcome;
-use crate::table::Table;
-use crate::workspace::{checkout, git};
 
 const GATE: Gate = Gate { section: "house", tolerance: 0.0, command: "cargo xtask house" };
 

@@ -3,12 +3,11 @@
 
 use std::fs;
 
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-
-use crate::shell;
-use crate::steps::Outcome;
-use crate::workspace::{self, Workspace};
 
 /// The part of `deny.toml` that is checked here.
 #[derive(Deserialize)]

@@ -4,15 +4,14 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aldis_shell::baselines::{Cost, Gate};
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::table::Table;
+use aldis_shell::toolchain::{Finder, Found, Toolchain};
+use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use clap::Args;
-
-use crate::baselines::{Cost, Gate};
-use crate::shell;
-use crate::steps::Outcome;
-use crate::table::Table;
-use crate::toolchain::{Finder, Found, Toolchain};
-use crate::workspace::Workspace;
 
 mod contents;
 mod elsewhere;

@@ -7,20 +7,19 @@ use std::env;
 use std::path::PathBuf;
 use std::thread;
 
+use aldis_lab::{bench, conformance, endian, faults, fuzz, miri, mpi, qemu, sanitizers, sim, storm, verbs};
+use aldis_shell::steps::{Outcome, Run, Verdict};
+use aldis_shell::table::Table;
+use aldis_shell::wild::Wild;
+use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::{compiles, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 
-use crate::aside::Aside;
+use crate::background::Background;
 use crate::firmware;
-use crate::steps::{Outcome, Run, Verdict};
-use crate::table::Table;
-use crate::wild::Wild;
-use crate::workspace::{self, Workspace};
-use crate::{
-    arrows, bench, compiles, conformance, endian, faults, fences, fuzz, house, licences, miri, mpi, qemu,
-    sanitizers, shell, sim, size, storm, verbs,
-};
+use crate::{arrows, fences, house, licences, size};
 
 /// Runs everything that proves the project and says plainly what it skipped and how to enable it.
 ///
@@ -75,11 +74,11 @@ enum When {
     Slow,
     /// So too, and beside the others: it has no deadlines that a busy machine could miss, and no
     /// folder of theirs.
-    Aside,
+    Background,
 }
 
 const STEPS: [Step; 28] = {
-    use When::{Always, Aside, Slow};
+    use When::{Always, Background, Slow};
     const fn step(name: &'static str, when: When, work: fn(&Workspace) -> Result<Outcome>) -> Step {
         Step { name, when, work, full: None }
     }
@@ -101,14 +100,14 @@ const STEPS: [Step; 28] = {
         Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
         step("rsmpi", Slow, |_| mpi::examples()),
         step("endian", Slow, endian::step),
-        step("loom", Aside, loom),
-        Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Aside, sanitizers::step) },
-        step("miri", Aside, miri::step),
-        step("fuzz", Aside, |_| fuzz::step()),
-        step("firmware", Aside, firmware::step),
-        step("size", Aside, size::check),
-        step("instructions", Aside, |_| bench::hold_instructions()),
-        step("images", Aside, qemu::images),
+        step("loom", Background, loom),
+        Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Background, sanitizers::step) },
+        step("miri", Background, miri::step),
+        step("fuzz", Background, |_| fuzz::step()),
+        step("firmware", Background, firmware::step),
+        step("size", Background, size::check),
+        step("instructions", Background, |_| bench::hold_instructions()),
+        step("images", Background, qemu::images),
         // Emulators do not share the machine.
         step("qemu", Slow, |_| qemu::step()),
         step("verbs", Slow, |_| verbs::step()),
@@ -139,18 +138,18 @@ impl Test {
             }
             return self.judge(&run);
         }
-        let beside = STEPS.iter().filter(|step| step.when == When::Aside).map(|step| step.name);
-        let mut aside = if self.skip_slow {
+        let beside = STEPS.iter().filter(|step| step.when == When::Background).map(|step| step.name);
+        let mut background = if self.skip_slow {
             None
         } else {
-            Some(Aside::start(&workspace.target, &beside.collect::<Vec<_>>(), self.full)?)
+            Some(Background::start(&workspace.target, &beside.collect::<Vec<_>>(), self.full)?)
         };
         for step in &STEPS {
-            match (step.when, &mut aside) {
+            match (step.when, &mut background) {
                 (When::Always, _) | (When::Slow, Some(_)) => {
                     run.step(step.name, || self.work(step)(&workspace));
                 }
-                (When::Aside, Some(aside)) => aside.join(step.name, &mut run)?,
+                (When::Background, Some(background)) => background.join(step.name, &mut run)?,
                 (_, None) => run.step(step.name, skipped_as_slow),
             }
         }

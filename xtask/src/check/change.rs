@@ -4,9 +4,8 @@ use core::fmt;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use aldis_shell::workspace::{Workspace, checkout, git};
 use anyhow::{Context, Result, bail};
-
-use crate::workspace::{Workspace, checkout, git};
 
 /// The files that have changed, and their packages.
 #[derive(Debug, Default)]

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
+use aldis_shell::artifact::{Artifact, ArtifactTarget};
+use aldis_shell::shell;
+use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 
 use super::cargo;
 use super::change::ChangeSet;
-use crate::artifact::{Artifact, ArtifactTarget};
 use crate::firmware;
-use crate::shell;
-use crate::workspace::Workspace;
 
 /// A task.
 pub(super) struct CheckTask {

@@ -5,10 +5,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aldis_shell::workspace::checkout;
 use anyhow::{Context, Result, bail};
 
 use super::tokens::{Token, tokens};
-use crate::workspace::checkout;
 
 /// Folders in which no call may pass by.
 const FENCED: [&str; 4] =

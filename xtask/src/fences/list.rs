@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use aldis_shell::workspace::checkout;
 use anyhow::{Context, Result, bail};
 
 use super::items::{Item, items};
 use crate::test;
-use crate::workspace::checkout;
 
 /// The path of the list.
 const LIST: &str = "docs/unsafe.md";

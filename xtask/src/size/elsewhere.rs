@@ -2,12 +2,12 @@
 
 use std::fs;
 
+use aldis_shell::table::Table;
+use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result};
 
 use super::image::Outline;
 use super::{Built, PACKAGE, build};
-use crate::table::Table;
-use crate::workspace::Workspace;
 
 /// A target of 64 bits.
 pub(super) const WIDE: &str = "riscv64gc-unknown-none-elf";

@@ -1,0 +1,91 @@
+//! Instructions of calls by the C interface of MPI, as a program in C makes them that is built and
+//! linked as users do.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use aldis_shell::shell;
+use aldis_shell::workspace::{Workspace, checkout};
+use anyhow::{Context, Result};
+
+use super::{Count, Interface, collected};
+use crate::mpi::install;
+
+/// Calls that `host-sim/mpi/programs/instructions.c` has counted.
+const COUNTED: u32 = 512;
+
+/// Seconds that a run may take.
+const LIMIT: &str = "300";
+
+/// The calls that are counted, and the program's name for each.
+const CALLS: [(&str, &str); 8] = [
+    ("MPI_Send", "send"),
+    ("MPI_Isend", "isend"),
+    ("MPI_Recv, the message in the ring", "recv"),
+    ("MPI_Irecv", "irecv"),
+    ("MPI_Wait that takes the message in", "wait"),
+    ("MPI_Bcast, the root", "bcast_root"),
+    ("MPI_Bcast, another rank", "bcast"),
+    ("MPI_Allreduce, the last rank", "allreduce"),
+];
+
+/// The types, and the program's names for them.
+const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("MPI_DOUBLE", "double")];
+
+/// The instructions of each call with 8 bytes of each type. Characters are summed as other
+/// libraries do it, beyond the standard.
+pub(super) fn counts() -> Result<Vec<Count>> {
+    let program = Program::build()?;
+    let rows = CALLS.into_iter().flat_map(|call| TYPES.map(|datatype| (call, datatype)));
+    rows.map(|((call, called), (datatype, typed))| {
+        let each = program.count(called, typed)? as f64 / f64::from(COUNTED);
+        Ok(Count { interface: Interface::C, call, datatype, receive: None, each })
+    })
+    .collect()
+}
+
+/// The program, what starts it, and its folder.
+struct Program {
+    launcher: PathBuf,
+    program: PathBuf,
+    folder: PathBuf,
+}
+
+impl Program {
+    /// Builds the interface as it is installed, and the program with its compiler.
+    fn build() -> Result<Self> {
+        let target = Workspace::members()?.target;
+        let (prefix, folder) = (target.join("mpi"), target.join("bench/instructions"));
+        eprintln!("building the interface of MPI");
+        install(&target, &prefix, "release")?;
+        std::fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
+        let (launcher, program) = (prefix.join("bin/aldis-mpiexec"), folder.join("instructions"));
+        let mut compiler = Command::new(prefix.join("bin/aldis-mpicc"));
+        compiler.args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]).arg(&program);
+        compiler.arg(checkout().join("host-sim/mpi/programs/instructions.c"));
+        shell::output(&mut compiler)?;
+        Ok(Self { launcher, program, folder })
+    }
+
+    /// Instructions of all counted calls. Both ranks are run by callgrind: one of them makes none
+    /// that are counted.
+    fn count(&self, call: &str, datatype: &str) -> Result<u64> {
+        let turns = self.folder.join(format!("turns-{}", std::process::id()));
+        std::fs::create_dir_all(&turns).with_context(|| format!("creating {}", turns.display()))?;
+        let counted = collected(&mut self.command(call, datatype, &turns));
+        // The pipes of a run that was cut off hold turns of its own.
+        let _ = std::fs::remove_dir_all(&turns);
+        counted
+    }
+
+    fn command(&self, call: &str, datatype: &str, turns: &Path) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command
+            .args(["-n", "2", "-timeout", LIMIT, "--transport", "shm", "valgrind", "--tool=callgrind"])
+            .args(["--callgrind-out-file=/dev/null", "--collect-atstart=no", "--toggle-collect=measured"])
+            .arg(&self.program)
+            .args([call, datatype])
+            .arg(turns);
+        command
+    }
+}

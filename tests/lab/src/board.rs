@@ -1,0 +1,137 @@
+//! `cargo xtask board`: the images of `tests/board`.
+
+use std::path::{Path, PathBuf};
+
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::toolchain::{self, Finder, Found, Toolchain};
+use aldis_shell::workspace::Workspace;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+const PACKAGE: &str = "aldis-board";
+
+/// An architecture that there are images for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, ValueEnum)]
+pub(crate) enum Arch {
+    #[value(name = "x86_64")]
+    X86_64,
+    Aarch64,
+    Riscv64,
+    #[value(name = "cortex-m")]
+    CortexM,
+}
+
+impl Arch {
+    /// The target that its image is built for.
+    pub(crate) const fn target(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64-unknown-none",
+            Self::Aarch64 => "aarch64-unknown-none",
+            Self::Riscv64 => "riscv64gc-unknown-none-elf",
+            Self::CortexM => "thumbv7em-none-eabihf",
+        }
+    }
+
+    /// Returns true if its image logs by defmt.
+    const fn has_defmt(self) -> bool {
+        matches!(self, Self::CortexM)
+    }
+}
+
+/// Builds the firmware images that run the rank programs on emulated boards, and says where they
+/// are.
+#[derive(Args)]
+pub struct Board {
+    /// For these architectures only
+    #[arg(value_enum)]
+    archs: Vec<Arch>,
+}
+
+impl Board {
+    pub(crate) fn run(self) -> Result<()> {
+        let workspace = Workspace::members()?;
+        let archs = if self.archs.is_empty() { Arch::value_variants().to_vec() } else { self.archs };
+        for image in build(&workspace, &archs)? {
+            println!("{}", image.display());
+        }
+        Ok(())
+    }
+}
+
+/// Builds the images for these architectures, those of one compiler at once; where they are, in
+/// that order.
+///
+/// # Errors
+/// What is missing to build one, and what brings that; or what the compiler says.
+pub(crate) fn build(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<PathBuf>> {
+    let mut built = Vec::new();
+    for tools in tools(workspace, archs)? {
+        match tools {
+            Tools::Found(toolchain, linker) => built.push((*toolchain, linker)),
+            Tools::Missing { why, enable } => bail!("{why}: {enable}"),
+        }
+    }
+    // What one of the targets of a run of cargo asks of a package, all of them get: the targets
+    // with defmt are built apart.
+    for has_defmt in [false, true] {
+        let some = archs.iter().zip(&built).filter(|(arch, _)| arch.has_defmt() == has_defmt);
+        let some: Vec<(&Toolchain, &Path)> =
+            some.map(|(_, (toolchain, linker))| (toolchain, linker.as_path())).collect();
+        link(&some)?;
+    }
+    Ok(built.iter().map(|(toolchain, _)| toolchain.artifacts().join(PACKAGE)).collect())
+}
+
+/// Builds images that have the same features.
+fn link(images: &[(&Toolchain, &Path)]) -> Result<()> {
+    let toolchains: Vec<&Toolchain> = images.iter().map(|(toolchain, _)| *toolchain).collect();
+    for (first, others) in toolchain::groups(&toolchains) {
+        let mut build = first.cargo_for(&others, "build");
+        for (toolchain, linker) in images {
+            eprintln!("  {PACKAGE} for {}: {toolchain}", toolchain.triple());
+            build.env(toolchain.variable("LINKER"), linker);
+        }
+        // What the kernel logs is at the level of debugging.
+        shell::run(build.args(["-p", PACKAGE]).env("DEFMT_LOG", "debug"))?;
+    }
+    Ok(())
+}
+
+/// The toolchain and linker that an image is built with.
+enum Tools {
+    Found(Box<Toolchain>, PathBuf),
+    Missing { why: String, enable: String },
+}
+
+fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
+    let targets: Vec<&str> = archs.iter().map(|arch| arch.target()).collect();
+    let found = Finder::new(workspace)?.find_all(&targets)?;
+    Ok(targets.iter().zip(found).map(|(target, found)| Tools::of(target, found)).collect())
+}
+
+impl Tools {
+    fn of(target: &str, found: Found) -> Self {
+        let missing = |why: String, enable: String| Self::Missing { why, enable };
+        let toolchain = match found {
+            Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+            Found::Toolchain(_) => {
+                let why = format!("only a hosted core for {target}");
+                return missing(why, format!("rustup target add {target}"));
+            }
+            Found::Missing { enable } => return missing(format!("no core for {target}"), enable),
+        };
+        match toolchain.linker() {
+            Some(linker) => Self::Found(toolchain, linker),
+            None => missing("no linker for ELF".into(), "apt-get install lld".into()),
+        }
+    }
+}
+
+/// Returns what is missing to build the images for these architectures, if anything is.
+pub(crate) fn missing(workspace: &Workspace, archs: &[Arch]) -> Result<Option<Outcome>> {
+    Ok(tools(workspace, archs)?.into_iter().find_map(|tools| match tools {
+        Tools::Found(..) => None,
+        Tools::Missing { why, enable } => Some(Outcome::Skipped { why, enable }),
+    }))
+}

@@ -1,0 +1,227 @@
+//! `cargo xtask conformance`: what MPI says of every call, over every transport and in the
+//! simulator.
+
+use std::process::Command;
+use std::time::Instant;
+
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::table::Table;
+use aldis_shell::wild::Wild;
+use aldis_shell::workspace::{self, Workspace};
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use serde::Deserialize;
+
+use crate::verbs;
+
+/// Seeds of a campaign.
+const SEEDS: u64 = 1000;
+/// Seeds of the step of `cargo xtask test`: a minute on two cores.
+const STEP_SEEDS: u64 = 300;
+/// Wild seeds of it, beside those.
+const STEP_WILD_SEEDS: u64 = 60;
+/// The arguments by which cargo is to build the programs: the suite, and what it starts for jobs of
+/// processes.
+pub(crate) const PROGRAMS: [&str; 8] =
+    ["-p", "aldis-tests", "--bin", "conformance", "-p", "aldis-run", "--bin", "aldis-run"];
+/// The packages of those programs.
+pub(crate) const PACKAGES: [&str; 2] = ["aldis-tests", "aldis-run"];
+/// The argument that the suite takes for every case and every medium.
+const ALL: &str = "all";
+
+/// Runs the conformance suite: small rank programs by chapter of MPI 4.1, each over every transport
+/// and combination of transports there is, and in the simulator under faults.
+///
+/// SEEDS are shared out among the media: half of them to each wire of the simulator, a few to those
+/// where threads of this machine take part. A medium that is named gets them all. What fails is
+/// told with the command that repeats it.
+#[derive(Args)]
+pub struct Conformance {
+    /// Tell which cases and media there are, and run nothing
+    #[arg(long)]
+    list: bool,
+    /// Only this case
+    #[arg(long, value_name = "NAME", default_value = ALL)]
+    case: String,
+    /// Only over this medium
+    #[arg(long, value_name = "NAME", default_value = ALL)]
+    medium: String,
+    /// Seeds of each case
+    #[arg(long, default_value_t = SEEDS)]
+    seeds: u64,
+    /// The first seed
+    #[arg(long, value_name = "S", default_value_t = 0)]
+    from: u64,
+    /// Print one JSON object a line instead of the tables
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of the list of cases.
+#[derive(Deserialize)]
+struct Case {
+    case: String,
+    section: String,
+    ranks: u32,
+}
+
+/// A line of the list of media.
+#[derive(Deserialize)]
+struct Medium {
+    medium: String,
+    about: String,
+}
+
+/// A line of what it runs.
+#[derive(Deserialize)]
+struct Went {
+    case: String,
+    medium: String,
+    runs: u64,
+    seconds: f64,
+    failure: Option<String>,
+}
+
+impl Conformance {
+    pub(crate) fn run(self) -> Result<()> {
+        let program = build()?;
+        if self.list {
+            return self.list(&program);
+        }
+        let went = self.campaign(&program)?;
+        if self.json {
+            return judge(&went);
+        }
+        println!("{}", table(&cases(&program)?, &media(&program)?, &went));
+        judge(&went)
+    }
+
+    fn list(&self, program: &str) -> Result<()> {
+        if self.json {
+            shell::run(Command::new(program).arg("cases"))?;
+            return shell::run(Command::new(program).arg("media"));
+        }
+        let mut table = Table::new(["section", "ranks", "case"]);
+        for Case { case, section, ranks } in cases(program)? {
+            table.row([section, ranks.to_string(), case]);
+        }
+        println!("{table}");
+        let mut table = Table::new(["medium", "what it is"]);
+        for Medium { medium, about } in media(program)? {
+            table.row([medium, about]);
+        }
+        println!("{table}");
+        Ok(())
+    }
+
+    fn campaign(&self, program: &str) -> Result<Vec<Went>> {
+        let mut command = Command::new(program);
+        command.args(["run", &self.from.to_string(), &self.seeds.to_string(), &self.case, &self.medium]);
+        // The panics of cases that fail are told with the failures.
+        let (_, text) = shell::capture(command.env("RUST_BACKTRACE", "0"))?;
+        if self.json {
+            print!("{text}");
+        }
+        let went: Vec<Went> = lines(&text)?;
+        if went.is_empty() {
+            bail!("no such case or medium; `cargo xtask conformance --list` tells which there are");
+        }
+        Ok(went)
+    }
+}
+
+fn cases(program: &str) -> Result<Vec<Case>> {
+    lines(&shell::output(Command::new(program).arg("cases"))?)
+}
+
+fn media(program: &str) -> Result<Vec<Medium>> {
+    lines(&shell::output(Command::new(program).arg("media"))?)
+}
+
+fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>> {
+    text.lines().map(serde_json::from_str).collect::<Result<_, _>>().context("what `conformance` says")
+}
+
+/// Cases by media: how many runs of each were good.
+fn table(cases: &[Case], media: &[Medium], went: &[Went]) -> Table {
+    let media = media.iter().map(|medium| medium.medium.as_str());
+    let media: Vec<&str> = media.filter(|medium| went.iter().any(|went| went.medium == *medium)).collect();
+    let mut table = Table::from_head(["section", "case"].into_iter().chain(media.iter().copied()));
+    for Case { case, section, .. } in cases {
+        let of = |medium: &&str| went.iter().find(|went| went.case == *case && went.medium == **medium);
+        if media.iter().all(|medium| of(medium).is_none()) {
+            continue;
+        }
+        let cell = |went: &Went| match &went.failure {
+            Some(_) => "FAILED".to_owned(),
+            None if went.runs == 0 => "-".to_owned(),
+            None => went.runs.to_string(),
+        };
+        let cells = media.iter().map(|medium| of(medium).map_or("-".to_owned(), cell));
+        table.push([section.clone(), case.clone()].into_iter().chain(cells));
+    }
+    table
+}
+
+fn judge(went: &[Went]) -> Result<()> {
+    let failures: Vec<&String> = went.iter().filter_map(|went| went.failure.as_ref()).collect();
+    failures.iter().for_each(|failure| eprintln!("{failure}\n"));
+    let (lines, runs) = (went.len(), went.iter().map(|went| went.runs).sum::<u64>());
+    if !failures.is_empty() {
+        bail!("verdict: {} of {lines} cases and media have a run that fails", failures.len());
+    }
+    println!("verdict: all {runs} runs are good");
+    Ok(())
+}
+
+fn build() -> Result<String> {
+    eprintln!("building conformance in release");
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--locked", "--quiet"]).args(PROGRAMS);
+    shell::run(cargo.args(verbs::features(&PACKAGES)))?;
+    let program = Workspace::members()?.target.join("release").join("conformance");
+    Ok(program.display().to_string())
+}
+
+/// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild
+/// ones](Wild).
+pub fn step() -> Result<Outcome> {
+    let program = build()?;
+    let (start, wild) = (Instant::now(), Wild::of("conformance"));
+    eprintln!("{STEP_WILD_SEEDS} {wild}");
+    let mut went = Vec::new();
+    for (from, seeds) in [(0, STEP_SEEDS), (wild.from, STEP_WILD_SEEDS)] {
+        let suite =
+            Conformance { list: false, case: ALL.into(), medium: ALL.into(), seeds, from, json: false };
+        went.extend(suite.campaign(&program)?);
+    }
+    let took = start.elapsed().as_secs_f64();
+    judge(&went)?;
+    let (runs, work) = went.iter().fold((0, 0.0), |sum, went| (sum.0 + went.runs, sum.1 + went.seconds));
+    let cases = cases(&program)?.len();
+    Ok(Outcome::Passed(format!("{cases} cases, {runs} runs in {took:.1} s ({work:.0} s of work); {wild}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CASES: &str = r#"{"case":"a","section":"3.4","ranks":2}
+{"case":"b","section":"3.5","ranks":1}"#;
+    const MEDIA: &str = r#"{"medium":"loopback","about":"alone"}
+{"medium":"shm","about":"threads"}"#;
+    const WENT: &str = r#"{"case":"a","medium":"loopback","runs":0,"seconds":0.0,"failure":null}
+{"case":"a","medium":"shm","runs":7,"seconds":0.5,"failure":null}
+{"case":"b","medium":"shm","runs":1,"seconds":0.5,"failure":"b FAILED over shm"}"#;
+
+    #[test]
+    fn a_line_for_each_case_and_a_column_for_each_medium() {
+        let went: Vec<Went> = lines(WENT).unwrap();
+        let text = table(&lines(CASES).unwrap(), &lines(MEDIA).unwrap(), &went).to_string();
+        let found: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(found.contains(&vec!["3.4", "a", "-", "7"]), "{text}");
+        assert!(found.contains(&vec!["3.5", "b", "-", "FAILED"]), "{text}");
+        assert!(judge(&went).is_err() && judge(&went[..2]).is_ok());
+    }
+}

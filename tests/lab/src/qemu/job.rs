@@ -1,0 +1,265 @@
+//! A job from the switch's start to the last verdict.
+
+use core::time::Duration;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::time::Instant;
+
+use aldis_shell::children::{Child, Folder, lines_of};
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::cli::{Faults, Framing, Link};
+use super::defmt::Decoded;
+use super::machine::{self, Arch, Place};
+use super::programs::Programs;
+use super::rank::Rank;
+use super::report::Report;
+
+/// Once a rank has failed, how long the others may take to say what they think of it.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// The time that the switch may take to begin, and to tell its figures at the end.
+const SWITCH_LIMIT: Duration = Duration::from_secs(10);
+/// The time that a process whose output has ended may take to end itself.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+/// The wire between the ranks.
+#[derive(Clone, Default)]
+pub(super) struct Wire {
+    pub(super) faults: Faults,
+    pub(super) pcap: Option<PathBuf>,
+}
+
+/// A job as it is asked for.
+#[derive(Clone)]
+pub(super) struct Job {
+    pub(super) name: String,
+    /// The architecture that each rank runs on.
+    pub(super) members: Vec<Arch>,
+    pub(super) link: Link,
+    pub(super) framing: Framing,
+    pub(super) program: String,
+    pub(super) count: Option<u32>,
+    pub(super) wire: Wire,
+    pub(super) deadline: Duration,
+    /// True if what the ranks say goes to standard error.
+    pub(super) quiet: bool,
+    /// True if it goes nowhere.
+    pub(super) silent: bool,
+}
+
+/// An event of a rank.
+enum Event {
+    Said(usize, Vec<u8>),
+    /// The end of one of its two streams.
+    Silent(usize),
+}
+
+impl Job {
+    /// Builds all, plays the job, compares it with the same of Linux processes, and tells what came
+    /// of it.
+    pub(super) fn show(&self, json: bool) -> Result<()> {
+        if let Some(why) = self.members.iter().find_map(|arch| arch.refuses(self.link)) {
+            bail!("{why}");
+        }
+        let everybody: Vec<Arch> = self.members.iter().copied().chain([Arch::Host]).collect();
+        eprintln!("building what the ranks run");
+        let programs = Programs::build(&everybody)?;
+        let mut report = self.play(&programs)?;
+        report.compare_with_host(&programs)?;
+        println!("{}", if json { report.json() } else { report.table() });
+        report.judge()?;
+        if !json {
+            println!("verdict: {}", report.praise());
+        }
+        Ok(())
+    }
+
+    /// This job as one of Linux processes on a good wire: what others are compared with.
+    pub(super) fn of_the_host(&self) -> Self {
+        Self {
+            name: "the host's own".into(),
+            members: vec![Arch::Host; self.members.len()],
+            link: Link::VirtioNet,
+            wire: Wire::default(),
+            silent: true,
+            ..self.clone()
+        }
+    }
+
+    /// Plays the job. Fails if it cannot be started; what the ranks do is for the report.
+    pub(super) fn play(&self, programs: &Programs) -> Result<Report> {
+        let folder = Folder::new()?;
+        let start = Instant::now();
+        let mut switch = self.switch(programs, &folder)?;
+        let (sender, events) = mpsc::channel();
+        let mut children = Vec::new();
+        for (rank, arch) in self.members.iter().enumerate() {
+            let words = self.words(rank, *arch);
+            let program = programs.of(*arch);
+            let place = Place { folder: folder.path(), rank, link: self.link, words: &words, program };
+            let mut child = Child::start(&machine::command(*arch, &place))?;
+            for (number, stream) in child.streams().enumerate() {
+                // The emulator's errors, among which a microcontroller's image logs.
+                let stream = match (*arch, number) {
+                    (Arch::CortexM, 1) => Box::new(Decoded::of_image(program, stream)?),
+                    _ => stream,
+                };
+                listen(rank, stream, sender.clone());
+            }
+            children.push(child);
+        }
+        drop(sender);
+        let ranks = self.watch(&mut children, &events, start);
+        drop(children);
+        let wire = switch.as_mut().map(Switch::end).transpose()?;
+        Ok(Report { job: self.clone(), ranks, wire, seconds: start.elapsed().as_secs_f64(), reference: None })
+    }
+
+    /// The command line of a rank.
+    fn words(&self, rank: usize, arch: Arch) -> String {
+        let link = match (arch, self.link) {
+            (Arch::Host, _) => "nic",
+            _ if self.members.len() == 1 => "loopback",
+            (_, Link::VirtioNet) => "virtio-net",
+            (_, Link::Ivshmem) => "ivshmem",
+            (_, Link::Serial) => "serial",
+        };
+        let framing = if self.framing == Framing::Udp { "udp" } else { "ethernet" };
+        let (size, program, ms) = (self.members.len(), &self.program, self.deadline.as_millis());
+        let mut words = format!(
+            "aldis.rank={rank} aldis.size={size} aldis.program={program} aldis.link={link} aldis.job=a1d15 aldis.framing={framing} aldis.deadline_ms={ms}"
+        );
+        if let Some(count) = self.count {
+            words.push_str(&format!(" aldis.count={count}"));
+        }
+        words
+    }
+
+    /// Starts the switch, where the link has one, and waits until it is ready.
+    fn switch(&self, programs: &Programs, folder: &Folder) -> Result<Option<Switch>> {
+        if self.link == Link::Ivshmem {
+            return Ok(None);
+        }
+        let mut command = Command::new(&programs.switch);
+        command.arg(folder.path()).args(["--until-eof", "--json"]);
+        let is_serial = |arch: &Arch| self.link == Link::Serial && *arch != Arch::Host;
+        let ports = |serial: bool| {
+            let members = self.members.iter().enumerate().filter(|(_, arch)| is_serial(arch) == serial);
+            let list: String = members.map(|(rank, _)| format!("{rank},")).collect();
+            if list.is_empty() { "0".into() } else { list }
+        };
+        command.args(["--datagram", &ports(false)]);
+        if self.link == Link::Serial {
+            command.args(["--serial", &ports(true)]);
+        }
+        let faults = &self.wire.faults;
+        for (name, percent) in faults.rates() {
+            command.args([name, &percent.to_string()]);
+        }
+        command.args(["--seed", &faults.seed.to_string()]);
+        if let Some(pcap) = &self.wire.pcap {
+            command.arg("--pcap").arg(std::path::absolute(pcap)?);
+        }
+        Switch::start(&command).map(Some)
+    }
+
+    /// Reads the ranks' output until all have ended, one has failed and the others have had their
+    /// say, or time is up.
+    fn watch(&self, children: &mut [Child], events: &Receiver<Event>, start: Instant) -> Vec<Rank> {
+        let mut ranks: Vec<Rank> =
+            self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();
+        let mut streams = vec![2_u8; ranks.len()];
+        let mut until = start + self.deadline;
+        // Once no child is left that could print something, this ends too.
+        while let Some(event) = next(events, until) {
+            let (number, bytes) = match event {
+                Event::Said(number, bytes) => (number, bytes),
+                Event::Silent(number) => {
+                    streams[number] -= 1;
+                    (number, if streams[number] == 0 { b"\n".to_vec() } else { Vec::new() })
+                }
+            };
+            let rank = &mut ranks[number];
+            let label = rank.label();
+            rank.hear(&bytes).iter().filter(|line| !line.is_empty()).for_each(|line| self.say(&label, line));
+            if streams[number] == 0 && rank.ended.is_none() {
+                let status = children[number].wait(Instant::now() + END_LIMIT);
+                rank.ended = status.map(|status| (status, start.elapsed()));
+                if rank.fault().is_some() {
+                    until = until.min(Instant::now() + LAST_WORDS);
+                }
+            }
+        }
+        ranks
+    }
+
+    fn say(&self, label: &str, line: &str) {
+        if self.silent {
+            return;
+        }
+        if self.quiet {
+            eprintln!("{label} {line}");
+        } else {
+            println!("{label} {line}");
+        }
+    }
+}
+
+fn next(events: &Receiver<Event>, until: Instant) -> Option<Event> {
+    events.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
+}
+
+/// Passes on what a stream says, until it ends: a thread that ends with the rank.
+fn listen(rank: usize, stream: Box<dyn Read + Send>, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        // Line by line: a rank's two streams are told as one.
+        let (mut stream, mut line) = (BufReader::new(stream), Vec::new());
+        while let Ok(1..) = stream.read_until(b'\n', &mut line) {
+            if events.send(Event::Said(rank, core::mem::take(&mut line))).is_err() {
+                return;
+            }
+        }
+        let _ = events.send(Event::Silent(rank));
+    });
+}
+
+/// The switch between the ranks.
+struct Switch {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+impl Switch {
+    fn start(command: &Command) -> Result<Self> {
+        let mut child = Child::start(command)?;
+        let mut streams = child.streams().map(lines_of);
+        let (Some(lines), Some(errors)) = (streams.next(), streams.next()) else {
+            bail!("the switch has no output");
+        };
+        drop(streams);
+        let mut switch = Self { child, lines, errors };
+        let first = switch.line().context("the switch did not start")?;
+        if first != "ready" {
+            bail!("the switch began with {first:?}");
+        }
+        Ok(switch)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        self.lines.recv_timeout(SWITCH_LIMIT).map_err(|_| {
+            let said: Vec<String> = self.errors.try_iter().collect();
+            anyhow::anyhow!("it said nothing within {} s {}", SWITCH_LIMIT.as_secs(), said.join(" "))
+        })
+    }
+
+    /// Ends it and returns its figures.
+    fn end(&mut self) -> Result<Value> {
+        self.child.end_input();
+        let figures = self.line().context("the switch's figures")?;
+        serde_json::from_str(&figures).context("the switch's figures")
+    }
+}

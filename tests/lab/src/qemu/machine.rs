@@ -1,0 +1,239 @@
+//! The emulated machines: which emulator, which board, and how a link is plugged in.
+
+use std::path::Path;
+use std::process::Command;
+
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use clap::ValueEnum;
+
+use super::cli::Link;
+use crate::board;
+
+/// The architecture that a rank runs on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum Arch {
+    /// A PC (q35), booted by PVH
+    #[value(name = "x86_64")]
+    X86_64,
+    /// The `virt` board, the architecture of DPUs
+    Aarch64,
+    /// The `virt` board, without firmware below
+    Riscv64,
+    /// A microcontroller: Cortex-M4 on the MPS2 board (AN386)
+    CortexM,
+    /// A Linux process of this machine
+    Host,
+}
+
+/// An emulator and the Debian package that brings it.
+type Emulator = (&'static str, &'static str);
+
+impl Arch {
+    /// Returns the name that the user types.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::X86_64 => "x86_64",
+            Self::Aarch64 => "aarch64",
+            Self::Riscv64 => "riscv64",
+            Self::CortexM => "cortex-m",
+            Self::Host => "host",
+        }
+    }
+
+    pub(super) fn names() -> String {
+        Self::value_variants().iter().map(|arch| arch.name()).collect::<Vec<_>>().join(", ")
+    }
+
+    const fn emulator(self) -> Option<Emulator> {
+        match self {
+            Self::X86_64 => Some(("qemu-system-x86_64", "qemu-system-x86")),
+            Self::Aarch64 => Some(("qemu-system-aarch64", "qemu-system-arm")),
+            Self::CortexM => Some(("qemu-system-arm", "qemu-system-arm")),
+            Self::Riscv64 => Some(("qemu-system-riscv64", "qemu-system-misc")),
+            Self::Host => None,
+        }
+    }
+
+    /// The image that a rank of this kind runs, if it is no process.
+    pub(super) const fn image(self) -> Option<board::Arch> {
+        match self {
+            Self::X86_64 => Some(board::Arch::X86_64),
+            Self::Aarch64 => Some(board::Arch::Aarch64),
+            Self::Riscv64 => Some(board::Arch::Riscv64),
+            Self::CortexM => Some(board::Arch::CortexM),
+            Self::Host => None,
+        }
+    }
+
+    /// The emulator, if it is not installed here.
+    pub(crate) fn missing(self) -> Option<Outcome> {
+        let (program, package) = self.emulator()?;
+        (!shell::has(program)).then(|| Outcome::Skipped {
+            why: format!("no {program}"),
+            enable: format!("apt-get install {package}"),
+        })
+    }
+
+    /// The reason why a rank of this kind cannot stand on such a link, if it cannot.
+    pub(super) const fn refuses(self, link: Link) -> Option<&'static str> {
+        match (self, link) {
+            (Self::CortexM, Link::VirtioNet | Link::Ivshmem) => {
+                Some("the microcontroller has a serial line only: --link serial")
+            }
+            (Self::Host, Link::Ivshmem) => {
+                Some("Linux processes stand on the switch, which --link ivshmem does not have")
+            }
+            _ => None,
+        }
+    }
+
+    /// The code with which a good run ends. The PC's debug exit gives 2 x + 1 for x, so that zero,
+    /// which a triple fault gives, is never good.
+    pub(super) const fn good_code(self) -> i32 {
+        if matches!(self, Self::X86_64) { 33 } else { 0 }
+    }
+}
+
+/// The place and the command line with which a rank starts.
+#[derive(Debug)]
+pub(super) struct Place<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) rank: usize,
+    pub(super) link: Link,
+    /// The rank's own command line.
+    pub(super) words: &'a str,
+    /// The program that it runs: an image, or the host's program.
+    pub(super) program: &'a Path,
+}
+
+/// The command that starts a rank.
+pub(super) fn command(arch: Arch, place: &Place<'_>) -> Command {
+    let Some((emulator, _)) = arch.emulator() else {
+        let mut host = Command::new(place.program);
+        host.arg(place.folder).args(place.words.split(' '));
+        return host;
+    };
+    let mut qemu = self::emulator(emulator);
+    board(&mut qemu, arch);
+    qemu.arg("-kernel").arg(place.program);
+    match arch {
+        // The machine has no kernel command line: semihosting carries the words, each as an
+        // argument.
+        Arch::CortexM => {
+            let words: String = place.words.split(' ').map(|word| format!(",arg={word}")).collect();
+            qemu.args(["-semihosting-config", &format!("enable=on,target=native,arg=aldis{words}")]);
+        }
+        Arch::Aarch64 => {
+            qemu.args(["-semihosting-config", "enable=on,target=native", "-append", place.words]);
+        }
+        _ => {
+            qemu.args(["-append", place.words]);
+        }
+    }
+    plug(&mut qemu, arch, place);
+    qemu
+}
+
+/// An emulator without anything to look at, which ends when its machine would start again.
+pub(crate) fn emulator(program: &str) -> Command {
+    let mut qemu = Command::new(program);
+    qemu.args(["-accel", "tcg", "-display", "none", "-no-reboot", "-monitor", "none"]);
+    qemu
+}
+
+/// Board, memory and console.
+fn board(qemu: &mut Command, arch: Arch) {
+    match arch {
+        Arch::X86_64 => {
+            qemu.args(["-nodefaults", "-no-user-config", "-M", "q35", "-cpu", "max", "-m", "64"]);
+            qemu.args(["-device", "isa-debug-exit,iobase=0xf4,iosize=4"]);
+        }
+        Arch::Aarch64 => {
+            qemu.args(["-nodefaults", "-M", "virt,highmem=off", "-cpu", "cortex-a72", "-m", "64"]);
+        }
+        Arch::Riscv64 => {
+            qemu.args(["-nodefaults", "-M", "virt", "-bios", "none", "-m", "64"]);
+        }
+        Arch::CortexM => {
+            qemu.args(["-M", "mps2-an386", "-cpu", "cortex-m4"]);
+        }
+        Arch::Host => {}
+    }
+    // A second processor that could be plugged in makes atomic operations atomic to other processes
+    // too.
+    if arch != Arch::CortexM {
+        qemu.args(["-smp", "1,maxcpus=2"]);
+    }
+    qemu.args(["-serial", "stdio"]);
+}
+
+fn plug(qemu: &mut Command, arch: Arch, place: &Place<'_>) {
+    let Place { folder, rank, .. } = place;
+    let folder = folder.display();
+    match place.link {
+        Link::VirtioNet => {
+            let device = if arch == Arch::X86_64 { "virtio-net-pci,romfile=" } else { "virtio-net-device" };
+            let mac = mac(*rank);
+            qemu.args(["-device", &format!("{device},netdev=net,mac={mac}")]);
+            let netdev = format!(
+                "dgram,id=net,local.type=unix,local.path={folder}/member{rank}.sock,remote.type=unix,remote.path={folder}/port{rank}.sock"
+            );
+            qemu.args(["-netdev", &netdev]);
+        }
+        Link::Ivshmem => {
+            qemu.args([
+                "-object",
+                &format!("memory-backend-file,id=shared,share=on,size=16M,mem-path={folder}/memory"),
+            ]);
+            qemu.args(["-device", "ivshmem-plain,memdev=shared"]);
+        }
+        Link::Serial => {
+            qemu.args(["-chardev", &format!("socket,id=link,path={folder}/serial{rank}.sock")]);
+            match arch {
+                // These boards have the console's line alone: the second is a card.
+                Arch::Aarch64 | Arch::Riscv64 => qemu.args(["-device", "pci-serial,chardev=link"]),
+                _ => qemu.args(["-serial", "chardev:link"]),
+            };
+        }
+    }
+}
+
+/// The address of a rank's card.
+pub(crate) fn mac(rank: usize) -> String {
+    format!("02:a1:d1:00:{:02x}:{:02x}", (rank >> 8) & 0xFF, rank & 0xFF)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(arch: Arch, link: Link) -> String {
+        let words = "aldis.rank=1 aldis.size=2";
+        let place = Place { folder: Path::new("/d"), rank: 1, link, words, program: Path::new("/p") };
+        shell::spell(&command(arch, &place))
+    }
+
+    #[test]
+    fn a_host_rank_gets_the_folder_and_the_words() {
+        assert_eq!(line(Arch::Host, Link::VirtioNet), "p /d aldis.rank=1 aldis.size=2");
+    }
+
+    #[test]
+    fn memory_that_is_shared_is_shared_atomically() {
+        for arch in [Arch::X86_64, Arch::Aarch64, Arch::Riscv64] {
+            let line = line(arch, Link::Ivshmem);
+            assert!(line.contains("-smp 1,maxcpus=2") && line.contains("mem-path=/d/memory"), "{line}");
+        }
+    }
+
+    #[test]
+    fn links_are_plugged_into_the_switch() {
+        let x86_64 = line(Arch::X86_64, Link::VirtioNet);
+        assert!(x86_64.contains("virtio-net-pci,romfile=,netdev=net,mac=02:a1:d1:00:00:01"), "{x86_64}");
+        assert!(x86_64.contains("remote.path=/d/port1.sock") && x86_64.contains("-nodefaults"), "{x86_64}");
+        let cortex_m = line(Arch::CortexM, Link::Serial);
+        assert!(cortex_m.ends_with("-serial chardev:link"), "{cortex_m}");
+        assert!(cortex_m.contains("arg=aldis,arg=aldis.rank=1,arg=aldis.size=2"), "{cortex_m}");
+    }
+}

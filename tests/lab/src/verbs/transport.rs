@@ -1,0 +1,261 @@
+//! The transport over verbs in a guest: its own tests, the conformance suite, collectives, and its
+//! figures.
+
+use core::time::Duration;
+use std::path::{Path, PathBuf};
+use std::thread;
+
+use aldis_shell::artifact::Artifact;
+use aldis_shell::shell;
+use aldis_shell::steps::Outcome;
+use aldis_shell::workspace;
+use anyhow::{Context, Result, anyhow, bail};
+use serde_json::Value;
+
+use super::console::Ran;
+use super::guest::{Clock, address};
+use super::pingpong::{self, Figure};
+use super::session::{self, Session};
+
+/// The files by which the libraries' headers are found.
+const HEADERS: [&str; 2] = ["/usr/include/infiniband/verbs.h", "/usr/include/rdma/rdma_cma.h"];
+/// The command that installs what builds the transport.
+const PACKAGES: &str = "apt-get install libibverbs-dev librdmacm-dev libclang-dev";
+/// The tests that need a device; the others need that there is none.
+const MODULE: &str = "rxe::";
+
+/// The feature with which there is a transport over verbs.
+pub const FEATURE: &str = "verbs";
+
+/// Returns true if what the transport needs to build is here.
+pub fn can_build() -> bool {
+    HEADERS.iter().all(|header| Path::new(header).exists())
+}
+
+/// The time that each guest of the tests may take: many times what they need alone.
+pub(super) const LIMIT: Duration = Duration::from_secs(600);
+
+/// Returns the arguments of cargo with which programs of these packages have the transport, where
+/// it can be built: steps that do so share what they build.
+pub(crate) fn features(packages: &[&str]) -> Vec<String> {
+    let features = packages.iter().filter(|_| can_build()).map(|package| format!("{package}/{FEATURE}"));
+    features.flat_map(|feature| ["--features".into(), feature]).collect()
+}
+
+/// The variable that chooses the maker of connections; without it, ranks make them.
+const MANAGED: &str = "ALDIS_VERBS=manager=rdma_cm";
+
+/// Ranks of the job of processes that does every allreduce.
+const RANKS: u32 = 4;
+
+/// Bytes that are reduced at most: so many that they are read from where they lie, and a few
+/// datagrams.
+const LONG: u32 = 256 << 10;
+const SHORT: u32 = 8 << 10;
+
+/// The findings of the tests.
+#[derive(Debug)]
+pub(super) struct Findings {
+    /// Tests of the transport that are good, with each manager of connections.
+    pub(super) tests: usize,
+    /// Runs of the conformance suite that are.
+    pub(super) runs: u64,
+    pub(super) figures: Vec<Figure>,
+}
+
+/// A step of `cargo xtask test`.
+pub fn step() -> Result<Outcome> {
+    if let Some(missing) = session::missing() {
+        return Ok(missing);
+    }
+    if !can_build() {
+        return Ok(Outcome::Skipped {
+            why: "no libibverbs and librdmacm to build with".into(),
+            enable: PACKAGES.into(),
+        });
+    }
+    let Findings { tests, runs, figures } = examine(LIMIT, false)?;
+    let short = pingpong::short(&figures).context("nothing was measured")?;
+    Ok(Outcome::Passed(format!(
+        "{tests} tests, {runs} runs of the suite; 8 bytes in {short:.2} times what ibv_rc_pingpong takes"
+    )))
+}
+
+/// Builds all of it and runs it in one guest, and then in two. Beside the one runs another, whose
+/// clock counts its instructions: what else the machine does is not in its figures.
+pub(super) fn examine(limit: Duration, loud: bool) -> Result<Findings> {
+    let programs = build()?;
+    // Once, for all of them.
+    session::packages()?;
+    let (tested, measured) = thread::scope(|scope| {
+        let measuring = scope.spawn(|| figures(&programs, limit, loud));
+        (in_one_guest(&programs, limit, loud), measuring.join())
+    });
+    let (tests, runs) = tested?;
+    let mut figures = measured.map_err(|_| anyhow!("what measures has panicked"))??;
+    let (more, across) = in_two_guests(&programs, limit, loud)?;
+    figures.extend(across);
+    Ok(Findings { tests, runs: runs + more, figures })
+}
+
+/// Every allreduce of up to so many bytes, by as many processes as the launcher's words say.
+fn allreduce(words: &str, most: u32, limit: Duration) -> String {
+    let limit = limit.as_secs();
+    format!("aldis-run -n {RANKS} {words} --timeout {limit} allreduce --max-bytes {most} --calls 2")
+}
+
+/// Returns the number of tests and of runs of the suite that were good.
+fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(usize, u64)> {
+    let names = programs.iter().filter_map(|path| path.file_name()?.to_str());
+    let tests = names
+        .into_iter()
+        .find(|name| name.starts_with("verbs-"))
+        .context("cargo has named no test program")?;
+    let all_tests = format!("{tests} {MODULE} --test-threads=1 --nocapture");
+    let suite = |seed, medium| format!("conformance run {seed} 1 all {medium}");
+    let commands = vec![
+        all_tests.clone(),
+        // The first seed has long messages read, the second has them written.
+        suite(0, "verbs"),
+        suite(0, "datagrams"),
+        format!("{MANAGED} {}", suite(1, "verbs")),
+        allreduce("--transport verbs", LONG, limit),
+        format!("ALDIS_VERBS=mode=ud {}", allreduce("--transport verbs", SHORT, limit)),
+        // These leave a device of another name.
+        format!("{MANAGED} {all_tests}"),
+    ];
+    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let session = Session { programs, commands: vec![commands], clock, limit, loud };
+    let guests = session.play().context("the transport in a guest")?;
+    let ran = guests.first().map_or(&[][..], Vec::as_slice);
+    let [tests, connected, datagrams, managed, .., managed_tests] = ran else { bail!("not all was run") };
+    let good = |ran: &Ran| passed(&ran.text()).with_context(|| format!("no count of tests:\n{}", ran.text()));
+    let suites = [connected, datagrams, managed].into_iter().map(runs).sum::<Result<u64>>()?;
+    Ok((good(tests)? + good(managed_tests)?, suites))
+}
+
+/// Returns the figures of two ranks of one guest, beside the stack itself.
+fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+    let (programs, clock) = (programs.to_vec(), Clock::Instructions);
+    let commands = vec![pingpong::in_one_guest(false, limit)];
+    let guests =
+        Session { programs, commands, clock, limit, loud }.play().context("the figures of a guest")?;
+    pingpong::of_one_guest(guests.first().map_or(&[], Vec::as_slice))
+}
+
+/// Ranks of two guests, half of them in each: how many runs of the suite were good, and the
+/// figures.
+fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u64, Vec<Figure>)> {
+    let other = address(1);
+    let across =
+        |each: u32| format!(" --host localhost:{each},{other}:{each} --ssh rsh --agent /usr/bin/aldis-run");
+    let suite = |ranks: u32, transport| {
+        let (words, limit) = (across(ranks / 2), limit.as_secs());
+        format!(
+            "aldis-run -n {ranks}{words} --transport {transport} --output plain --timeout {limit} conformance rank all 0"
+        )
+    };
+    let [mut first, mut second] = pingpong::in_two_guests();
+    let bases = first.len();
+    first.push(pingpong::ranks(&across(1), limit));
+    let managed = format!("verbs --env {MANAGED}");
+    first.extend(
+        [(2, "verbs"), (4, "verbs"), (4, "shm-verbs"), (4, &managed)].map(|(ranks, by)| suite(ranks, by)),
+    );
+    first.push(allreduce(&format!("{} --transport shm-verbs", across(RANKS / 2)), LONG, limit));
+    // The other guest serves until this one is through.
+    first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
+    second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());
+    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let session = Session { programs, commands: vec![first, second], clock, limit, loud };
+    let guests = session.play().context("the transport between two guests")?;
+    let [first, second] = guests.as_slice() else { bail!("not all guests were run") };
+    let suites = first.get(bases + 1..bases + 5).unwrap_or_default();
+    let runs = suites.iter().map(runs).sum::<Result<u64>>()?;
+    let figures = pingpong::of_two_guests(second.get(..bases).unwrap_or_default(), first.get(bases))?;
+    Ok((runs, figures))
+}
+
+fn need_library() -> Result<()> {
+    if !can_build() {
+        bail!("the transport needs libibverbs and librdmacm to build; to enable: {PACKAGES}");
+    }
+    Ok(())
+}
+
+/// Builds it as it is used, and its tests. Where the programs are.
+fn build() -> Result<Vec<PathBuf>> {
+    need_library()?;
+    eprintln!("building the transport, its tests, the conformance suite and the examples in release");
+    let mut cargo = workspace::cargo();
+    cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
+    cargo.args(["-p", "aldis-linux", "-p", "aldis-run", "-p", "aldis-tests"]).args(features(&[
+        "aldis-linux",
+        "aldis-run",
+        "aldis-tests",
+    ]));
+    cargo.args([
+        "--bin",
+        "aldis-run",
+        "--bin",
+        "conformance",
+        "--example",
+        "pingpong",
+        "--example",
+        "allreduce",
+    ]);
+    cargo.args(["--test", "verbs"]);
+    let text =
+        shell::output(&mut cargo).with_context(|| format!("what is missing may come with {PACKAGES}"))?;
+    let wanted = ["verbs", "aldis-run", "conformance", "pingpong", "allreduce"];
+    Ok(text.lines().filter_map(|line| executable(line, &wanted)).collect())
+}
+
+/// Returns the number of runs of the suite that were good: one JSON object a line. It has ended
+/// with an error if one was not.
+fn runs(ran: &Ran) -> Result<u64> {
+    let objects = ran.lines.iter().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let runs = objects.filter_map(|object| object["runs"].as_u64()).sum();
+    if runs == 0 {
+        bail!("the conformance suite has run nothing:\n{}", ran.text());
+    }
+    Ok(runs)
+}
+
+/// Returns the number of tests that passed, as their harness says in the end. None is no number.
+fn passed(said: &str) -> Option<usize> {
+    let line = said.lines().rev().find_map(|line| line.strip_prefix("test result: ok. "))?;
+    line.split(' ').next()?.parse().ok().filter(|count| *count > 0)
+}
+
+/// A program of these names, if a line of what cargo says has built it.
+fn executable(line: &str, wanted: &[&str]) -> Option<PathBuf> {
+    let Artifact { target, executable, .. } = Artifact::parse(line)?;
+    executable.filter(|_| wanted.contains(&target.name.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tests_and_runs_are_counted() {
+        let said = "test rxe::a ... ok\n\ntest result: ok. 9 passed; 0 failed; 0 ignored";
+        assert_eq!(passed(said), Some(9));
+        assert_eq!(passed("test result: ok. 0 passed; 0 failed"), None);
+        assert_eq!(passed("test result: FAILED. 1 passed; 8 failed"), None);
+        let line = |runs| format!(r#"{{"case":"a","medium":"verbs","runs":{runs},"failure":null}}"#);
+        let ran = |lines| Ran { lines, code: Some(0) };
+        assert_eq!(runs(&ran(vec![line(1), "x".into(), line(2)])).unwrap(), 3);
+        assert!(runs(&ran(vec![line(0)])).is_err());
+    }
+
+    #[test]
+    fn programs_are_found_among_what_cargo_says() {
+        let line = r#"{"target":{"name":"verbs"},"executable":"/t/verbs-1"}"#;
+        assert_eq!(executable(line, &["pingpong", "verbs"]), Some("/t/verbs-1".into()));
+        assert_eq!(executable(line, &["pingpong"]), None);
+        assert_eq!(executable(r#"{"target":{"name":"verbs"},"executable":null}"#, &["verbs"]), None);
+        assert_eq!(executable(r#"{"reason":"build-finished","success":true}"#, &["verbs"]), None);
+    }
+}

@@ -1,0 +1,348 @@
+//! The source of a bare-metal target's `libcore` and of a foreign Linux target's `libstd`, and the
+//! way cargo is made to build with it.
+//!
+//! For each target, in this order:
+//!
+//! 1. `ALDIS_RUSTC_<TARGET>` (upper case, `-` as `_`) names a rustc that has the target's core;
+//! 2. `rustc` in the search path has it (`rustup target add`);
+//! 3. a core that was built before from 4's source by the very same compiler, kept in the target
+//!    folder;
+//! 4. any rustc that comes with the library's source and its vendored dependencies (Debian's
+//!    `rustc-web` with `rust-web-src`): core is built from it, once;
+//! 5. for `x86_64-unknown-none` alone, the core of a hosted x86_64 target: other calling
+//!    conditions, the same code;
+//! 6. none: the target is skipped, with a line that says how to enable it.
+//!
+//! Nothing is ever downloaded. Wherever it comes from, the firmware sees a sysroot that holds core
+//! and compiler_builtins *alone*: a crate of the build that named `alloc` or `std` could not be
+//! compiled.
+
+use core::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::provision::Lock;
+use crate::shell;
+use crate::workspace::{self, Workspace};
+
+mod provider;
+
+use provider::{Library, Provider};
+
+/// A target that can be built.
+#[derive(Debug)]
+pub struct Toolchain {
+    /// The triple that cargo is given as `--target`.
+    triple: String,
+    origin: Origin,
+    provider: Provider,
+    /// The rustc that shows the target core alone.
+    wrapper: PathBuf,
+    /// The folder that cargo builds to: one folder a compiler, so that they do not undo each
+    /// other's work.
+    build: PathBuf,
+}
+
+/// The origin of the target's core.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Origin {
+    Override,
+    Installed,
+    Cached,
+    Provisioned,
+    Hosted,
+}
+
+/// The answer to "how can this target be built here?".
+#[derive(Debug)]
+pub enum Found {
+    /// By this one.
+    Toolchain(Box<Toolchain>),
+    /// Not at all; how to change that.
+    Missing {
+        /// The command that brings it.
+        enable: String,
+    },
+}
+
+/// The compilers in which a target's core is searched, and the folder that it is built to.
+#[derive(Debug)]
+pub struct Finder {
+    target_folder: PathBuf,
+    in_path: Option<Provider>,
+    with_source: Vec<Provider>,
+}
+
+impl Finder {
+    /// Looks for compilers.
+    pub fn new(workspace: &Workspace) -> Result<Self> {
+        let oldest = workspace.rust_version()?;
+        Ok(Self {
+            target_folder: workspace.target.clone(),
+            in_path: Provider::in_path(),
+            with_source: Provider::with_source(oldest),
+        })
+    }
+
+    /// Finds or provisions the target's core and prepares the sysroot that shows nothing else.
+    pub fn find(&self, target: &str) -> Result<Found> {
+        self.one(Library::Core, target)
+    }
+
+    /// Like [`find`](Self::find) for several targets: what has to be built for them is built at
+    /// once.
+    pub fn find_all(&self, targets: &[&str]) -> Result<Vec<Found>> {
+        self.all(Library::Core, targets)
+    }
+
+    /// Finds or provisions the whole library of a target with an operating system: rustup's, or
+    /// built from source.
+    pub fn find_hosted(&self, target: &str) -> Result<Found> {
+        self.one(Library::Std, target)
+    }
+
+    fn one(&self, library: Library, target: &str) -> Result<Found> {
+        self.all(library, &[target])?.pop().context("an answer for each target")
+    }
+
+    fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<Found>> {
+        // Steps that run beside each other want the same targets, so all that is made here is made
+        // under one lock.
+        let purpose = format!("preparing {library:?} for {}", targets.join(", "));
+        let lock = Lock::take(&self.target_folder.join("sysroots"), &purpose)?;
+        let given = targets.iter().map(|target| self.given(library, target)).collect::<Result<Vec<_>>>()?;
+        let without = targets.iter().zip(&given).filter(|(_, given)| given.is_none());
+        let without: Vec<&str> = without.map(|(target, _)| *target).collect();
+        let built = self.provision(library, &without, &lock)?;
+        let each = targets.iter().zip(given);
+        each.map(|(target, given)| match given {
+            Some((provider, origin, found)) => self.prepare(provider, target, origin, (library, &found)),
+            None => self.answer(library, target, &built),
+        })
+        .collect()
+    }
+
+    /// Returns the library of a target that was not given one, once the targets `built` have got
+    /// theirs.
+    fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<Found> {
+        if let Some(provider) = self.with_source.first() {
+            let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
+            let found = self.built(provider, target);
+            return self.prepare(provider.clone(), target, origin, (library, &found));
+        }
+        let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
+        if let (Some(provider), Library::Core, "x86_64-unknown-none") = (hosted, library, target)
+            && let Some(core) = provider.library_of(library, &provider.host)
+        {
+            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (library, &core));
+        }
+        let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
+        Ok(Found::Missing { enable })
+    }
+
+    /// A library that need not be built: that of the compiler that a variable names, or of the one
+    /// in the search path.
+    fn given(&self, library: Library, target: &str) -> Result<Option<(Provider, Origin, PathBuf)>> {
+        let variable = format!("ALDIS_RUSTC_{}", capitals(target));
+        if let (Library::Core, Some(rustc)) = (library, std::env::var_os(&variable)) {
+            let provider = Provider::probe(Path::new(&rustc)).with_context(|| variable.clone())?;
+            let Some(core) = provider.library_of(library, target) else {
+                bail!("{variable} has no core for {target}")
+            };
+            return Ok(Some((provider, Origin::Override, core)));
+        }
+        let in_path = self.in_path.as_ref();
+        Ok(in_path.and_then(|one| Some((one.clone(), Origin::Installed, one.library_of(library, target)?))))
+    }
+
+    /// Builds the library for those of these targets for which that is still to be done, if there
+    /// is source; which they are.
+    fn provision<'t>(&self, library: Library, targets: &[&'t str], lock: &Lock) -> Result<Vec<&'t str>> {
+        let Some(provider) = self.with_source.first() else { return Ok(Vec::new()) };
+        let has_none = |target: &&str| !provider.has_built(&self.built(provider, target));
+        let lacking: Vec<&str> = targets.iter().copied().filter(has_none).collect();
+        if !lacking.is_empty() {
+            provider.build(library, &lacking, &self.folder("sysroots", provider), lock)?;
+        }
+        for target in &lacking {
+            // What was built with the library that stood there before is of no use with this one.
+            let _ = fs::remove_dir_all(self.folder("firmware", provider).join(target));
+        }
+        Ok(lacking)
+    }
+
+    /// Returns the folder in which the library built from source for a target is kept.
+    fn built(&self, provider: &Provider, target: &str) -> PathBuf {
+        self.folder("sysroots", provider).join(target)
+    }
+
+    fn folder(&self, kind: &str, provider: &Provider) -> PathBuf {
+        self.target_folder.join(kind).join(provider.slug())
+    }
+
+    /// Lays out the sysroot with that library alone and the rustc that uses it.
+    fn prepare(
+        &self,
+        provider: Provider,
+        triple: &str,
+        origin: Origin,
+        (library, built): (Library, &Path),
+    ) -> Result<Found> {
+        let sysroot = self.folder("bare", &provider).join(triple);
+        let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
+        link_alone(&provider::files(library, built)?, &libraries)?;
+        // One for all targets, so that cargo can build for several at once.
+        let bare = self.folder("bare", &provider);
+        let wrapper = bare.join("rustc");
+        write_wrapper(&wrapper, &provider.rustc, &bare)?;
+        let build = self.folder("firmware", &provider);
+        Ok(Found::Toolchain(Box::new(Toolchain { triple: triple.into(), origin, provider, wrapper, build })))
+    }
+}
+
+/// Makes a folder hold links to these files and nothing else. What stands as it should is not
+/// touched: another process may be building with it.
+fn link_alone(files: &[PathBuf], folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder)?;
+    let is_there = |link: &Path| {
+        files.iter().any(|file| {
+            file.file_name() == link.file_name() && fs::read_link(link).is_ok_and(|to| to == *file)
+        })
+    };
+    for entry in fs::read_dir(folder)? {
+        let link = entry?.path();
+        if !is_there(&link) {
+            fs::remove_file(link)?;
+        }
+    }
+    for file in files {
+        let link = folder.join(file.file_name().unwrap_or_default());
+        if fs::symlink_metadata(&link).is_err() {
+            std::os::unix::fs::symlink(file, &link).with_context(|| format!("linking {}", link.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Units for a target see its sysroot in the folder `bare`, with core alone; build scripts and
+/// macros, which cargo compiles without `--target`, see all that the compiler brings.
+fn write_wrapper(wrapper: &Path, rustc: &Path, bare: &Path) -> Result<()> {
+    let (rustc, bare) = (rustc.display(), bare.display());
+    let script = format!(
+        r#"#!/bin/sh
+target= before=
+for word; do
+  [ "$before" = --target ] && target=$word
+  case "$word" in --target=*) target=${{word#--target=}} ;; esac
+  before=$word
+done
+[ -z "$target" ] || exec "{rustc}" --sysroot="{bare}/$target" "$@"
+exec "{rustc}" "$@"
+"#
+    );
+    // An unchanged script keeps its time stamp, and with it what cargo has built.
+    if fs::read_to_string(wrapper).is_ok_and(|old| old == script) {
+        return Ok(());
+    }
+    // Moved into place when it is whole: another process may be executing the old one.
+    let part = wrapper.with_extension("part");
+    fs::write(&part, script)?;
+    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(&part, executable)
+        .and_then(|()| fs::rename(&part, wrapper))
+        .with_context(|| format!("making {} executable", wrapper.display()))
+}
+
+/// A target as it stands in the names of variables.
+fn capitals(target: &str) -> String {
+    target.to_uppercase().replace('-', "_")
+}
+
+/// Toolchains in groups of those that cargo can build for at once: the first of each, and the
+/// others.
+pub fn groups<'t>(toolchains: &[&'t Toolchain]) -> Vec<(&'t Toolchain, Vec<&'t Toolchain>)> {
+    let mut groups: Vec<(&Toolchain, Vec<&Toolchain>)> = Vec::new();
+    for toolchain in toolchains {
+        match groups.iter_mut().find(|(first, _)| first.wrapper == toolchain.wrapper) {
+            Some((_, others)) => others.push(toolchain),
+            None => groups.push((toolchain, Vec::new())),
+        }
+    }
+    groups
+}
+
+impl Toolchain {
+    /// The target.
+    pub fn triple(&self) -> &str {
+        &self.triple
+    }
+
+    /// The variable by which cargo is told the target's `LINKER` or `RUNNER`.
+    pub fn variable(&self, what: &str) -> String {
+        format!("CARGO_TARGET_{}_{what}", capitals(&self.triple))
+    }
+
+    /// A cargo command that builds for this target with this compiler.
+    pub fn cargo(&self, subcommand: &str) -> Command {
+        self.cargo_with(subcommand, "firmware")
+    }
+
+    /// Returns a cargo command that builds for this target and for others of its [group](groups).
+    pub fn cargo_for(&self, others: &[&Self], subcommand: &str) -> Command {
+        let mut command = self.cargo(subcommand);
+        for other in others {
+            command.args(["--target", &other.triple]);
+        }
+        command
+    }
+
+    /// [`cargo`](Self::cargo) with another profile.
+    pub fn cargo_with(&self, subcommand: &str, profile: &str) -> Command {
+        let mut command = workspace::cargo();
+        command
+            .arg(subcommand)
+            .args(["--quiet", "--locked", "--profile", profile, "--target", &self.triple])
+            .env("RUSTC", &self.wrapper)
+            .env("CARGO_TARGET_DIR", &self.build)
+            .env_remove("RUSTC_WRAPPER");
+        command
+    }
+
+    /// Returns true if the target has no operating system; the hosted core's has one by name.
+    pub fn is_bare(&self) -> bool {
+        self.origin != Origin::Hosted
+    }
+
+    /// Returns the folder into which cargo puts the artifacts of the profile `firmware`.
+    pub fn artifacts(&self) -> PathBuf {
+        self.artifacts_of("firmware")
+    }
+
+    /// Returns the folder into which cargo puts the artifacts of another profile, by the name of
+    /// its folder.
+    pub fn artifacts_of(&self, folder: &str) -> PathBuf {
+        self.build.join(&self.triple).join(folder)
+    }
+
+    /// A linker for ELF: the compiler's own lld or the system's.
+    pub fn linker(&self) -> Option<PathBuf> {
+        let own = self.provider.sysroot.join("lib/rustlib").join(&self.provider.host).join("bin/rust-lld");
+        if own.is_file() { Some(own) } else { shell::all_in_path("ld.lld").into_iter().next() }
+    }
+}
+
+impl fmt::Display for Toolchain {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let release = &self.provider.release;
+        match self.origin {
+            Origin::Override => write!(f, "rustc {release} by override"),
+            Origin::Installed => write!(f, "rustc {release}, target installed"),
+            Origin::Cached => write!(f, "rustc {release}, library built before"),
+            Origin::Provisioned => write!(f, "rustc {release}, library built now"),
+            Origin::Hosted => write!(f, "rustc {release}, hosted core of {}", self.triple),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The workspace as cargo sees it: where it stands, where it builds to, its packages and what they
+//! use.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use crate::{compiles, shell};
+
+/// The output of `cargo metadata`.
+#[derive(Debug, Deserialize)]
+pub struct Workspace {
+    /// The folder that it builds to.
+    #[serde(rename = "target_directory")]
+    pub target: PathBuf,
+    /// All packages, those of the registry too unless loaded with [`Workspace::members`].
+    pub packages: Vec<Package>,
+}
+
+/// A package of the workspace or of the registry.
+#[derive(Debug, Default, Deserialize)]
+pub struct Package {
+    /// The name.
+    pub name: String,
+    /// The version.
+    pub version: String,
+    /// The path of its `Cargo.toml`.
+    pub manifest_path: PathBuf,
+    /// The licence, as an SPDX expression.
+    pub license: Option<String>,
+    /// The lowest version of Rust that it promises to build with.
+    pub rust_version: Option<String>,
+    /// The features, and what each turns on.
+    pub features: std::collections::BTreeMap<String, Vec<String>>,
+    /// The dependencies of all kinds.
+    pub dependencies: Vec<Dependency>,
+}
+
+impl Package {
+    /// Returns the folder in which it stands.
+    pub fn folder(&self) -> &Path {
+        self.manifest_path.parent().unwrap_or(checkout())
+    }
+}
+
+/// A dependency as a package declares it.
+#[derive(Debug, Deserialize)]
+pub struct Dependency {
+    /// The name.
+    pub name: String,
+    /// `dev` or `build`; `None` for a dependency of the package itself.
+    pub kind: Option<String>,
+}
+
+impl Dependency {
+    /// Returns true if tests and examples alone use it.
+    pub fn is_dev(&self) -> bool {
+        self.kind.as_deref() == Some("dev")
+    }
+}
+
+impl Workspace {
+    /// The members alone; needs no network.
+    pub fn members() -> Result<Self> {
+        Self::load(&["--no-deps"])
+    }
+
+    /// The members and everything that they are built from.
+    pub fn with_dependencies() -> Result<Self> {
+        Self::load(&["--locked"])
+    }
+
+    fn load(flags: &[&str]) -> Result<Self> {
+        let mut command = cargo();
+        command.args(["metadata", "--format-version", "1"]).args(flags).current_dir(checkout());
+        let text = shell::output(&mut command)?;
+        let mut workspace: Self = serde_json::from_str(&text).context("reading cargo metadata")?;
+        if flags.contains(&"--no-deps") {
+            workspace.packages.sort_by(|a, b| a.name.cmp(&b.name));
+        }
+        Ok(workspace)
+    }
+
+    /// The lowest Rust version that the workspace promises to build with, as (major, minor).
+    pub fn rust_version(&self) -> Result<(u32, u32)> {
+        let Some(text) = self.packages.iter().find_map(|package| package.rust_version.as_deref()) else {
+            bail!("no package states its rust-version");
+        };
+        parse_version(text).with_context(|| format!("rust-version {text:?}"))
+    }
+}
+
+/// `1.95` or `1.95.0` as (major, minor).
+pub fn parse_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.');
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+}
+
+/// The name of this machine's target.
+pub fn host() -> Result<String> {
+    let said = shell::output(Command::new("rustc").arg("-vV"))?;
+    let host = said.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("rustc does not tell its host")?.to_owned())
+}
+
+/// The checkout that this xtask was built from.
+pub fn checkout() -> &'static Path {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).unwrap_or(own)
+}
+
+/// Asks git about the checkout.
+pub fn git(arguments: &[&str]) -> Result<String> {
+    shell::output(Command::new("git").current_dir(checkout()).args(arguments))
+}
+
+/// The cargo that started xtask, so that `cargo +toolchain xtask` stays with its toolchain.
+pub fn cargo() -> Command {
+    let program = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
+    let mut command = Command::new(program);
+    command.current_dir(checkout());
+    compiles::note(&mut command);
+    command
+}
+
+/// The build of `aldis-run` and of the examples, to `target/debug`. Of the whole workspace, so that
+/// it is what the tests were built with, with calls of the system that can be made to fail.
+pub fn examples() -> Command {
+    let mut cargo = cargo();
+    cargo.args(["build", "--locked", "--quiet", "--workspace", "--bin", "aldis-run", "--examples"]);
+    cargo
+}
