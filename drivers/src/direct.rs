@@ -5,9 +5,9 @@
 //! one-sided reads to it.
 //!
 //! [`Direct`] carries no message itself; those are the inner transport's. It registers memory, and
-//! moves the bytes of [`get`](aldis_hal::RemoteMemory::get) by a [`CopyEngine`]: on Linux the system
-//! copies between processes, or the processor does out of memory of the peer that is mapped here;
-//! on a card a DMA engine does.
+//! moves the bytes of [`get`](aldis_hal::RemoteMemory::get) by a [`CopyEngine`]: on Linux the
+//! system copies between processes, or the processor does out of memory of the peer that is mapped
+//! here; on a card a DMA engine does.
 //!
 //! # The table
 //!
@@ -19,8 +19,8 @@
 //! void. So the owner never waits for its readers.
 //!
 //! Memory that is mapped here can also be lent to the user where it is
-//! ([`mapped`](aldis_hal::RemoteMemory::mapped)), under the same rule: the owner does not wait for who
-//! reads there either, and who reads asks afterwards what it was worth.
+//! ([`mapped`](aldis_hal::RemoteMemory::mapped)), under the same rule: the owner does not wait for
+//! who reads there either, and who reads asks afterwards what it was worth.
 //!
 //! # Two that copy one message
 //!

@@ -51,19 +51,11 @@
 //!
 //! # How to add a transport
 //!
-//! 1. A module here if it needs no system calls, else in `host-sim/linux`; a type that is handed
-//!    its memory or device.
-//! 2. Implement `name`, `reach`, `short`, `reserve`, `quiesce`, `poll`, `features`; leave the
-//!    defaults for the classes that [`Caps`](aldis_hal::Caps) does not declare. Fill the cost model
-//!    with measured numbers: the protocols are chosen by it.
-//! 3. Keep four promises: a post answered `Again` changed nothing, and `ready` follows; a dropped
-//!    slot has taken nothing; messages are delivered from `poll` only, 8-byte aligned where the
-//!    memory is the driver's to choose; after `quiesce` the memory is not touched.
-//! 4. Check every value that comes from the other side; end the peer with `lost` once if it cannot
-//!    be.
-//! 5. Test it like its neighbours: against a model queue with random interleavings, with a full
-//!    ring, a budget of one, two greedy peers, and hostile values; with loom if it shares memory.
-//! 6. Name it in the composite transport where the endpoint is assembled.
+//! `docs/adding-a-transport.md` is the guide, [`loopback`] its example. What every driver keeps: a
+//! post answered `Again` changed nothing, and `ready` follows; a dropped slot has taken nothing;
+//! messages are delivered from `poll` only, 8-byte aligned where the memory is the driver's to
+//! choose; after `quiesce` the memory is not touched; every value that comes from the other side is
+//! checked, and a peer that sends what cannot be is `lost` once.
 #![no_std]
 #![deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing)]
 #![cfg_attr(loom, allow(dead_code, missing_docs))]

@@ -7,7 +7,7 @@
 //!
 //! | module | what it fixes |
 //! |---|---|
-//! | [`transport`] | how messages are posted, delivered and quiesced; the ten calls of a transport |
+//! | [`transport`] | ten calls by which messages are posted, delivered and quiesced |
 //! | [`remote_memory`] | the optional part for memory of peers: register, put, get, atomics |
 //! | [`lines`] | memory through which ranks of one node carry out collectives |
 //! | [`post`] | the four outcomes of a post: done, queued, again, never |

@@ -44,12 +44,12 @@ pub struct AtomicUpdate<'a> {
     pub op: Atomic,
     /// The word.
     pub word: RemoteAddress<'a>,
-    /// Where its old value goes: 8 bytes of registered local memory.
+    /// The memory for its old value: 8 bytes, registered here.
     pub fetched: Gather,
 }
 
-/// One-sided access to registered memory: the optional part of a
-/// [`Transport`](crate::Transport) that reaches memory of peers, or sends from the user's.
+/// Access to registered memory: the optional part of a [`Transport`](crate::Transport) that reaches
+/// memory of peers, or sends from the user's.
 ///
 /// Every call has a default for a transport that does not do that: it answers `Never(Unsupported)`
 /// and registers nothing. Which calls are implemented must agree with the

@@ -176,8 +176,8 @@ pub trait Transport: Extras + RemoteMemory {
     }
 }
 
-/// What makes a transport faster or tells more of it, without changing what it does. Optional: each
-/// call has a default, and most transports have an empty impl.
+/// Calls that make a transport faster or tell more of it, without changing what it does. Optional:
+/// each has a default, and most transports have an empty impl.
 pub trait Extras {
     /// True if [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
     /// this is false.

@@ -52,7 +52,7 @@ unsafe impl Send for Cores<'_> {}
 /// The shape of a [`Cores`].
 #[derive(Clone, Copy, Debug)]
 pub struct CoresSetup {
-    /// How each inbox is divided.
+    /// The division of each inbox.
     pub geometry: Geometry,
     /// The boot id of all cores: they boot together.
     pub epoch: Epoch,

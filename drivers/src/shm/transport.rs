@@ -181,7 +181,7 @@ fn too_big(len: usize, max: u32) -> Cause {
     Cause::TooBig { len: len as u64, max: u64::from(max) }
 }
 
-/// What is taken from one lane in one poll.
+/// The messages that one poll takes from one lane.
 #[derive(Clone, Copy)]
 struct Burst {
     from: PeerId,
