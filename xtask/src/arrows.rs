@@ -2,8 +2,9 @@
 //! Dependencies of every kind count, also those of tests and build scripts; but tests of every
 //! crate may use the code that tests share.
 
+use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
-use aldis_shell::workspace::{Package, Workspace};
+use aldis_shell::workspace::{Package, Workspace, cargo};
 use anyhow::{Result, bail};
 
 /// A crate and the crates of the house that it may use.
@@ -79,7 +80,18 @@ const HOUSE: &[Floor] = &[
     ("xtask", &["aldis-shell", "aldis-lab"]),
 ];
 
-/// Fails with every arrow that the design does not have.
+/// A crate, and packages of the registry that nothing in it may lead to.
+type Apart = (&'static str, &'static [&'static str]);
+
+/// What draws, shows progress, reads command lines or runs coroutines is for tools: a program that
+/// links a rank or the C interface has none of it.
+const OF_TOOLS: &[&str] = &["clap", "plotters", "indicatif", "corosensei"];
+
+/// The crates that programs link, without what is for tools.
+const APART: &[Apart] = &[("aldis-linux", OF_TOOLS), ("aldis-mpi", OF_TOOLS)];
+
+/// Fails with every arrow that the design does not have, and every package that is to be kept apart
+/// from a crate and is not.
 pub(crate) fn check() -> Result<Outcome> {
     let workspace = Workspace::members()?;
     let wrong: Vec<String> = workspace.packages.iter().flat_map(wrong_arrows).collect();
@@ -87,7 +99,32 @@ pub(crate) fn check() -> Result<Outcome> {
         bail!("{}", wrong.join("; "));
     }
     let arrows = workspace.packages.iter().flat_map(own).count();
-    Ok(Outcome::Passed(format!("{} crates, {arrows} arrows, all downwards", workspace.packages.len())))
+    for (name, without) in APART {
+        let linked = linked(&tree(name)?, without);
+        if !linked.is_empty() {
+            bail!("{name} leads to {}; `cargo tree -p {name} -e normal` shows how", linked.join(", "));
+        }
+    }
+    let apart: Vec<&str> = APART.iter().map(|(name, _)| *name).collect();
+    Ok(Outcome::Passed(format!(
+        "{} crates, {arrows} arrows, all downwards; {} without {}",
+        workspace.packages.len(),
+        apart.join(" and "),
+        OF_TOOLS.join(", ")
+    )))
+}
+
+/// The packages that a package is built from, one a line, as cargo tells them.
+fn tree(name: &str) -> Result<String> {
+    let mut tree = cargo();
+    tree.args(["tree", "--locked", "-p", name, "-e", "normal", "--prefix", "none", "--no-dedupe"]);
+    shell::output(&mut tree)
+}
+
+/// Those of `without` that a tree names.
+fn linked<'a>(tree: &str, without: &[&'a str]) -> Vec<&'a str> {
+    let names: Vec<&str> = tree.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    without.iter().copied().filter(|name| names.contains(name)).collect()
 }
 
 /// The crates of the house that a package uses, each once.
@@ -140,6 +177,13 @@ mod tests {
         );
         kernel.dependencies[0].kind = Some("dev".into());
         assert_eq!(wrong_arrows(&kernel), [""; 0]);
+    }
+
+    #[test]
+    fn a_package_that_is_to_be_apart_is_named() {
+        let tree = "aldis-mpi v0.1.0 (/x)\naldis-linux v0.1.0\nclap v4.6.1\nclap_builder v4.6.0\n";
+        assert_eq!(linked(tree, OF_TOOLS), ["clap"]);
+        assert_eq!(linked("aldis-mpi v0.1.0\nclap_lex v1.0.0\n", OF_TOOLS), [""; 0]);
     }
 
     #[test]
