@@ -5,11 +5,7 @@ use core::fmt::Write;
 use std::path::PathBuf;
 use std::{env, fs};
 
-#[path = "table/read.rs"]
-#[expect(dead_code, reason = "a part of it is for xtask")]
-mod table;
-
-use table::Function;
+use aldis_mpi_table::{self as table, Function};
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo tells where the crate is"));

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 type Floor = (&'static str, &'static [&'static str]);
 
 /// The five crates without an operating system, the programs that run on them, what tests share,
-/// and the host's three.
+/// and the host's.
 const ALL: &[&str] = &[
     "aldis-hal",
     "aldis-protocols",
@@ -24,7 +24,9 @@ const ALL: &[&str] = &[
     "aldis-linux",
     "aldis-run",
     "aldis-sim",
+    "aldis-mpi-table",
     "aldis-mpi",
+    "aldis-mpi-tools",
 ];
 
 /// The code that tests share: tests of every crate may use it, also of those that it uses itself.
@@ -66,7 +68,12 @@ const HOUSE: &[Floor] = &[
             "aldis-linux",
         ],
     ),
-    ("aldis-mpi", &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-linux"]),
+    ("aldis-mpi-table", &[]),
+    (
+        "aldis-mpi",
+        &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-linux", "aldis-mpi-table"],
+    ),
+    ("aldis-mpi-tools", &["aldis-sys", "aldis-linux"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),
@@ -75,8 +82,8 @@ const HOUSE: &[Floor] = &[
     ("aldis-models", &["aldis-hal"]),
     ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-linux"]),
     ("aldis-shell", &[]),
-    // The names of the calls, and the grammar of plans.
-    ("aldis-lab", &["aldis-sys", "aldis-shell"]),
+    // The names of the calls, the grammar of plans, and the functions of MPI.
+    ("aldis-lab", &["aldis-sys", "aldis-mpi-table", "aldis-shell"]),
     ("xtask", &["aldis-shell", "aldis-lab"]),
 ];
 

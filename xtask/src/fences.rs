@@ -33,7 +33,7 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 19] = [
+const FOLDERS: [&str; 21] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -44,6 +44,8 @@ const FOLDERS: [&str; 19] = [
     "host-sim/sim/src",
     "host-sim/sys/src",
     "host-sim/mpi/src",
+    "host-sim/mpi/table/src",
+    "host-sim/mpi/tools/src",
     "tests/src",
     "tests/board/src",
     "tests/firmware/src",

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 /// A folder that is removed with all in it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct ScratchFolder(PathBuf);
 
-impl Folder {
+impl ScratchFolder {
     pub(crate) fn new() -> Self {
         let name = format!("aldis-nic-{}-{:x}", std::process::id(), crate::entropy::distinct());
         let path = std::env::temp_dir().join(name);
@@ -19,7 +19,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -8,9 +8,9 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 
 /// A folder that is removed with all in it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Folder(PathBuf);
+pub(crate) struct ScratchFolder(PathBuf);
 
-impl Folder {
+impl ScratchFolder {
     pub(crate) fn new() -> Self {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("aldis-card-{}-{number}", std::process::id()));
@@ -23,7 +23,7 @@ impl Folder {
     }
 }
 
-impl Drop for Folder {
+impl Drop for ScratchFolder {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -10,8 +10,6 @@ mod modules;
 mod programs;
 mod rsmpi;
 mod status;
-#[path = "../../../host-sim/mpi/table/read.rs"]
-mod table;
 mod test;
 
 pub(crate) use install::install;

@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 
-use super::table::{Function, State};
+use aldis_mpi_table::{Function, State};
 
 mod numbers;
 

@@ -5,8 +5,8 @@ use std::fs;
 
 use anyhow::{Result, anyhow};
 
-use super::table::{Function, functions, rows};
 use super::{folder, put};
+use aldis_mpi_table::{Function, functions, rows};
 
 /// The text in front of the constants.
 const HEAD: &str = "\

@@ -47,7 +47,19 @@ pub(super) const fn profile(debug: bool) -> &'static str {
 /// What cargo says; a folder that cannot be written.
 pub(crate) fn install(target: &Path, prefix: &Path, profile: &str) -> Result<()> {
     let mut build = cargo();
-    build.args(["build", "--locked", "-q", "--profile", profile, "-p", "aldis-mpi", "-p", "aldis-run"]);
+    build.args([
+        "build",
+        "--locked",
+        "-q",
+        "--profile",
+        profile,
+        "-p",
+        "aldis-mpi",
+        "-p",
+        "aldis-mpi-tools",
+        "-p",
+        "aldis-run",
+    ]);
     build.arg("--lib").args(PROGRAMS.iter().flat_map(|program| ["--bin", program]));
     shell::run(build.current_dir(checkout()))?;
     let built = target.join(if profile == "dev" { "debug" } else { profile });

@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use aldis_mpi_table::functions;
 use aldis_shell::shell;
 use anyhow::{Context, Result, anyhow, bail};
 
-use super::table::functions;
 use super::{folder, garbage};
 
 /// Seconds that a program may take.

@@ -3,10 +3,10 @@
 use core::fmt::Write;
 use std::fs;
 
+use aldis_mpi_table::{State, functions};
 use aldis_shell::workspace::checkout;
 use anyhow::{Context, Result, anyhow};
 
-use super::table::{State, functions};
 use super::{folder, put};
 
 /// The table stands between these.

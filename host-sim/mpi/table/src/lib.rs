@@ -1,24 +1,27 @@
-//! The tables of functions and constants as text, read: for the build script, and for `cargo xtask
-//! mpi`, which writes `mpi.h`.
+//! # aldis-mpi-table: the tables of the C interface, read
+//!
+//! The functions and constants of MPI 5.0 stand in text beside this crate. The build script of
+//! `aldis-mpi` reads them, and `cargo xtask mpi`, which writes `mpi.h`.
+#![forbid(unsafe_code)]
 
 /// A function of the interface.
 #[derive(Debug)]
-pub(crate) struct Function<'t> {
+pub struct Function<'t> {
     /// Without `MPI_`.
-    pub(crate) name: &'t str,
+    pub name: &'t str,
     /// The extent of its use, `T0` to `T5`.
-    pub(crate) tier: &'t str,
+    pub tier: &'t str,
     /// The code that carries it out.
-    pub(crate) state: State,
+    pub state: State,
     /// In order; a type of C and a name each, `...` for the rest.
-    pub(crate) parameters: Vec<&'t str>,
+    pub parameters: Vec<&'t str>,
     /// A type of C.
-    pub(crate) returns: &'t str,
+    pub returns: &'t str,
 }
 
 /// The code that carries a function out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum State {
+pub enum State {
     /// A function of its own.
     Written,
     /// No code: the function is not supported.
@@ -26,7 +29,7 @@ pub(crate) enum State {
 }
 
 /// The rows of a table: cells of each line that is no comment.
-pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
+pub fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
 }
 
@@ -34,7 +37,7 @@ pub(crate) fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
 ///
 /// # Errors
 /// Which row is not as the table says.
-pub(crate) fn functions(text: &str) -> Result<Vec<Function<'_>>, String> {
+pub fn functions(text: &str) -> Result<Vec<Function<'_>>, String> {
     rows(text).map(|row| function(&row).ok_or(format!("not a function: {row:?}"))).collect()
 }
 

@@ -2,9 +2,6 @@
 
 use std::process::ExitCode;
 
-#[path = "../wrapper.rs"]
-mod wrapper;
-
 fn main() -> ExitCode {
-    wrapper::run("aldis-mpicc", "ALDIS_MPICC", "cc")
+    aldis_mpi_tools::run("aldis-mpicc", "ALDIS_MPICC", "cc")
 }

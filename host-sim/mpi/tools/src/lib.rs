@@ -1,5 +1,9 @@
+//! # aldis-mpi-tools: compilers and launcher for programs of MPI
+//!
 //! The compiler wrappers `aldis-mpicc` and `aldis-mpicxx`: a compiler with the options that
-//! programs of MPI need.
+//! programs of MPI need. Beside them stands `aldis-mpiexec`, the launcher in the form of the
+//! standard. They link no library of MPI.
+#![forbid(unsafe_code)]
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -19,7 +23,7 @@ fn prefix() -> Option<PathBuf> {
 ///
 /// `-show` prints the command instead. Options that link stand last, behind the objects that need
 /// them.
-pub(crate) fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
+pub fn run(name: &str, variable: &str, usual: &str) -> ExitCode {
     let Some(prefix) = prefix() else {
         eprintln!("{name}: cannot tell where it is installed");
         return ExitCode::FAILURE;

@@ -2,9 +2,6 @@
 
 use std::process::ExitCode;
 
-#[path = "../wrapper.rs"]
-mod wrapper;
-
 fn main() -> ExitCode {
-    wrapper::run("aldis-mpicxx", "ALDIS_MPICXX", "c++")
+    aldis_mpi_tools::run("aldis-mpicxx", "ALDIS_MPICXX", "c++")
 }
