@@ -14,16 +14,16 @@ use std::rc::Rc;
 use aldis_coll::Collective;
 use aldis_coll::layout::Block;
 use aldis_kernel::Request;
-pub(crate) use general::{General, complete_general, of_general};
+pub(crate) use general::{GeneralizedRequest, complete_generalized, of_generalized};
 use waiting::drive_futures;
 pub(crate) use waiting::{find, is_alone, poll, watch, watch_all};
 
 use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status};
 use crate::fault::Fault;
 use crate::ffi::Region;
-use crate::objects::topologies::Topo;
+use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::{self, UsedTypes};
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::scope::StaticScope;
 use crate::process::spare::Spare;
 use crate::process::{Owned, engine};
@@ -39,7 +39,7 @@ pub(crate) mod general;
 mod waiting;
 
 /// Starts a buffered send.
-pub(crate) type Step = Box<dyn FnMut() -> Result<(), Fault>>;
+pub(crate) type BufferedSend = Box<dyn FnMut() -> Result<(), Fault>>;
 
 /// Works on memory of a collective.
 type MemoryWork = Box<dyn FnMut(&mut [u8]) -> Result<(), Fault>>;
@@ -67,7 +67,7 @@ pub(crate) struct Running {
     pub(crate) after: Vec<MemoryStep>,
     pub(crate) _memory: Vec<Spare>,
     pub(crate) _blocks: Vec<Vec<Block>>,
-    pub(crate) _topology: Option<Rc<Topo>>,
+    pub(crate) _topology: Option<Rc<CommTopology>>,
     pub(crate) _types: UsedTypes,
     /// True once what is left to do when it is over has been done.
     pub(crate) is_finished: bool,
@@ -93,28 +93,28 @@ enum Work {
     Message(Request<'static>),
     /// A message in more parts than the kernel has: they go in bundles.
     Bundles(Request<'static>, Box<Bundles>),
-    Exchange(Box<Exchange>),
+    SendReceive(Box<SendReceive>),
     Collective(Box<Running>),
     /// A communicator that is made, or freed.
     Future(OperationFuture),
     /// A send that is over as soon as it was started.
-    Buffered(Step),
-    General(General),
+    Buffered(BufferedSend),
+    GeneralizedRequest(GeneralizedRequest),
 }
 
 /// A send out of memory of the library, and a receive, whose status is that of both.
-struct Exchange {
-    parts: [Part; 2],
+struct SendReceive {
+    parts: [ExchangePart; 2],
     memory: Vec<u8>,
 }
 
 /// A message of an exchange: its result once it is over.
-enum Part {
+enum ExchangePart {
     Under(Request<'static>),
     Over(Result<Status, Fault>),
 }
 
-impl Part {
+impl ExchangePart {
     /// Returns true if the message is over.
     fn advance(&mut self, scope: &mut StaticScope) -> bool {
         if let Self::Under(request) = self {
@@ -136,14 +136,14 @@ impl Part {
 }
 
 /// The stage of an operation.
-enum Stage {
+enum RequestStage {
     Active,
     /// A persistent one that has not been started.
     Idle,
     Over(Result<Status, Fault>),
 }
 
-impl Stage {
+impl RequestStage {
     /// Returns the operation's result; the empty status if it is not over.
     fn result(self) -> Result<Status, Fault> {
         match self {
@@ -154,17 +154,17 @@ impl Stage {
 }
 
 /// An operation under way, or one that can be started.
-struct Operated {
+struct RequestEntry {
     comm: Handle,
-    stage: Stage,
+    stage: RequestStage,
     work: Work,
     is_persistent: bool,
 }
 
-impl Operated {
+impl RequestEntry {
     /// Goes on as far as it can without waiting.
     fn advance(&mut self, scope: &mut StaticScope) {
-        if !matches!(self.stage, Stage::Active) {
+        if !matches!(self.stage, RequestStage::Active) {
             return;
         }
         let over = match &mut self.work {
@@ -174,7 +174,7 @@ impl Operated {
                 Ok(Some(status)) => Ok(status.into()),
                 Err(error) => Err(error.into()),
             },
-            Work::Exchange(exchange) => {
+            Work::SendReceive(exchange) => {
                 let [sent, received] = &mut exchange.parts;
                 if !(sent.advance(scope) & received.advance(scope)) {
                     return;
@@ -190,41 +190,41 @@ impl Operated {
             },
             // The call that drives it says when it is over.
             Work::Future(_) => return,
-            Work::General(general) if !general.is_complete => return,
-            Work::General(_) => Ok(Status::EMPTY),
+            Work::GeneralizedRequest(general) if !general.is_complete => return,
+            Work::GeneralizedRequest(_) => Ok(Status::EMPTY),
         };
-        self.stage = Stage::Over(over);
+        self.stage = RequestStage::Over(over);
     }
 
     const fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over(..) | Stage::Idle)
+        matches!(self.stage, RequestStage::Over(..) | RequestStage::Idle)
     }
 }
 
 // SAFETY: only calls of MPI use it.
-static REQUESTS: Owned<RefCell<Table<Operated>>> =
-    unsafe { Owned::new(RefCell::new(Table::new(Kind::Request))) };
+static REQUESTS: Owned<RefCell<HandleTable<RequestEntry>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Request))) };
 
 /// Requests that are collectives under way.
 // SAFETY: only calls of MPI use it.
 static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-/// Requests that are makings under way.
+/// Requests that are futures under way.
 // SAFETY: only calls of MPI use it.
 static FUTURES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-fn insert(operated: Operated) -> Result<Handle, Fault> {
+fn insert(operated: RequestEntry) -> Result<Handle, Fault> {
     REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
 }
 
 /// A handle for an operation under way.
 fn started(comm: Handle, work: Work) -> Result<Handle, Fault> {
-    insert(Operated { comm, stage: Stage::Active, work, is_persistent: false })
+    insert(RequestEntry { comm, stage: RequestStage::Active, work, is_persistent: false })
 }
 
 /// A handle for one that can be started again and again.
 fn kept(comm: Handle, work: Work) -> Result<Handle, Fault> {
-    insert(Operated { comm, stage: Stage::Idle, work, is_persistent: true })
+    insert(RequestEntry { comm, stage: RequestStage::Idle, work, is_persistent: true })
 }
 
 /// A handle for a message under way.
@@ -243,7 +243,7 @@ pub(crate) fn of_bundles(comm: Handle, request: Request<'static>, bundles: Bundl
 }
 
 /// A handle for a send that can be started again and again, and is over at once.
-pub(crate) fn of_buffered(comm: Handle, send: Step) -> Result<Handle, Fault> {
+pub(crate) fn of_buffered(comm: Handle, send: BufferedSend) -> Result<Handle, Fault> {
     kept(comm, Work::Buffered(send))
 }
 
@@ -253,8 +253,8 @@ pub(crate) fn of_exchange(
     messages: [Request<'static>; 2],
     memory: Vec<u8>,
 ) -> Result<Handle, Fault> {
-    let parts = messages.map(Part::Under);
-    started(comm, Work::Exchange(Box::new(Exchange { parts, memory })))
+    let parts = messages.map(ExchangePart::Under);
+    started(comm, Work::SendReceive(Box::new(SendReceive { parts, memory })))
 }
 
 /// A handle for a collective under way.
@@ -264,7 +264,7 @@ pub(crate) fn of_collective(comm: Handle, running: Running) -> Result<Handle, Fa
     Ok(handle)
 }
 
-/// A handle for a making, which is driven as far as it goes without waiting.
+/// A handle for a future, which is driven as far as it goes without waiting.
 pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle, Fault> {
     let handle = started(comm, Work::Future(future))?;
     FUTURES.borrow_mut().push(handle);
@@ -279,8 +279,8 @@ pub(crate) fn of_kept(comm: Handle, running: Running) -> Result<Handle, Fault> {
 
 /// A handle for what is over already.
 pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, Fault> {
-    let stage = Stage::Over(Ok(status));
-    insert(Operated { comm, stage, work: Work::Done, is_persistent: false })
+    let stage = RequestStage::Over(Ok(status));
+    insert(RequestEntry { comm, stage, work: Work::Done, is_persistent: false })
 }
 
 /// The communicators of all requests, active or not: what these can do is done on them.
@@ -317,13 +317,13 @@ pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
         return take_kept(own);
     }
     *handle = MPI_REQUEST_NULL;
-    let Some(Operated { comm, stage, mut work, .. }) = requests.remove(own) else {
+    let Some(RequestEntry { comm, stage, mut work, .. }) = requests.remove(own) else {
         return (MPI_COMM_NULL, Err(missing(own)));
     };
     drop(requests);
     let result = stage.result();
     match work {
-        Work::Collective(_) | Work::General(_) => {
+        Work::Collective(_) | Work::GeneralizedRequest(_) => {
             (comm, result.and_then(|status| finished(&mut work, status)))
         }
         _ => (comm, result),
@@ -335,7 +335,7 @@ pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
 fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(handle) else { return (MPI_COMM_NULL, Err(missing(handle))) };
-    let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, Stage::Idle));
+    let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, RequestStage::Idle));
     drop(requests);
     (comm, stage.result().and_then(|status| finish_in_place(handle, status)))
 }
@@ -358,7 +358,7 @@ fn finish_in_place(handle: Handle, status: Status) -> Result<Status, Fault> {
 fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
     match work {
         Work::Collective(running) => running.finish().map(|()| status),
-        Work::General(general) => general.finish(),
+        Work::GeneralizedRequest(general) => general.finish(),
         _ => Ok(status),
     }
 }
@@ -366,12 +366,12 @@ fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
 /// Returns true if a request takes part in waits for any or some: it is neither null nor idle.
 pub(crate) fn is_active(handle: Handle) -> bool {
     handle != MPI_REQUEST_NULL
-        && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, Stage::Idle))
+        && REQUESTS.borrow().get(handle).is_none_or(|operated| !matches!(operated.stage, RequestStage::Idle))
 }
 
 /// Returns true if an operation was started whose result has not been taken.
 pub(crate) fn is_under_way(handle: Handle) -> bool {
-    REQUESTS.borrow().get(handle).is_some_and(|operated| !matches!(operated.stage, Stage::Idle))
+    REQUESTS.borrow().get(handle).is_some_and(|operated| !matches!(operated.stage, RequestStage::Idle))
 }
 
 /// Waits for one request, and takes its result.
@@ -383,8 +383,8 @@ pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
 /// Does what is left of a collective that is over: the program that is told so may look at its
 /// result.
 fn settle(handle: Handle) {
-    let is_due = |operated: &Operated| {
-        matches!((&operated.stage, &operated.work), (Stage::Over(Ok(_)), Work::Collective(_)))
+    let is_due = |operated: &RequestEntry| {
+        matches!((&operated.stage, &operated.work), (RequestStage::Over(Ok(_)), Work::Collective(_)))
     };
     if !REQUESTS.borrow().get(handle).is_some_and(is_due) {
         return;
@@ -392,7 +392,7 @@ fn settle(handle: Handle) {
     if let Err(fault) = finish_in_place(handle, Status::EMPTY)
         && let Some(operated) = REQUESTS.borrow_mut().get_mut(handle)
     {
-        operated.stage = Stage::Over(Err(fault));
+        operated.stage = RequestStage::Over(Err(fault));
     }
 }
 
@@ -401,8 +401,12 @@ pub(crate) fn peek(handle: Handle) -> Result<Status, Fault> {
     settle(handle);
     let requests = REQUESTS.borrow();
     let general = match requests.get(handle) {
-        Some(Operated { stage: Stage::Over(Ok(_)), work: Work::General(general), .. }) => *general,
-        Some(Operated { stage: Stage::Over(Ok(status)), .. }) => return Ok(*status),
+        Some(RequestEntry {
+            stage: RequestStage::Over(Ok(_)),
+            work: Work::GeneralizedRequest(general),
+            ..
+        }) => *general,
+        Some(RequestEntry { stage: RequestStage::Over(Ok(status)), .. }) => return Ok(*status),
         _ => return Ok(Status::EMPTY),
     };
     drop(requests);
@@ -414,11 +418,13 @@ pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     match (&operated.stage, &mut operated.work) {
-        (Stage::Active, Work::Collective(_) | Work::Future(_)) => {
+        (RequestStage::Active, Work::Collective(_) | Work::Future(_)) => {
             return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
         }
         // It is for the program to complete it.
-        (Stage::Active, Work::General(general)) if !general.is_complete => general.is_freed = true,
+        (RequestStage::Active, Work::GeneralizedRequest(general)) if !general.is_complete => {
+            general.is_freed = true
+        }
         _ => {
             let freed = requests.remove(handle);
             drop(requests);
@@ -436,10 +442,12 @@ pub(crate) fn cancel(handle: Handle) -> Result<(), Fault> {
         let mut requests = REQUESTS.borrow_mut();
         let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
         match &mut operated.work {
-            Work::Message(message) | Work::Bundles(message, _) if matches!(operated.stage, Stage::Active) => {
+            Work::Message(message) | Work::Bundles(message, _)
+                if matches!(operated.stage, RequestStage::Active) =>
+            {
                 engine.scope.cancel(message);
             }
-            Work::General(general) => return Ok(Some(*general)),
+            Work::GeneralizedRequest(general) => return Ok(Some(*general)),
             _ => {}
         }
         Ok(None)
@@ -453,11 +461,11 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// Lets go of an operation that the program does not ask for any more.
-fn let_go(operated: Operated) -> Result<(), Fault> {
+fn let_go(operated: RequestEntry) -> Result<(), Fault> {
     match operated.work {
         Work::Message(message) | Work::Bundles(message, _) => engine::with(|engine| {
             match operated.stage {
-                Stage::Active => engine.freed.push(message),
+                RequestStage::Active => engine.freed.push(message),
                 // A persistent one that is not under way is freed at once.
                 _ => engine.scope.detach(message),
             }
@@ -465,18 +473,18 @@ fn let_go(operated: Operated) -> Result<(), Fault> {
             Ok(())
         }),
         // Its memory stays until it is over.
-        Work::Exchange(exchange) => engine::with(|engine| {
-            let Exchange { parts, memory } = *exchange;
+        Work::SendReceive(exchange) => engine::with(|engine| {
+            let SendReceive { parts, memory } = *exchange;
             let messages = parts.into_iter().filter_map(|part| match part {
-                Part::Under(message) => Some(message),
-                Part::Over(_) => None,
+                ExchangePart::Under(message) => Some(message),
+                ExchangePart::Over(_) => None,
             });
             engine.freed.extend(messages);
             engine.memory_of_freed.push(memory);
             engine.reap();
             Ok(())
         }),
-        Work::General(general) => general.free(),
+        Work::GeneralizedRequest(general) => general.free(),
         Work::Done | Work::Collective(_) | Work::Future(_) | Work::Buffered(_) => Ok(()),
     }
 }
@@ -501,7 +509,7 @@ pub(crate) fn with_parts<R>(
 pub(crate) fn start(handle: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
-    if !operated.is_persistent || !matches!(operated.stage, Stage::Idle) {
+    if !operated.is_persistent || !matches!(operated.stage, RequestStage::Idle) {
         return Err(Fault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
     }
     match &mut operated.work {
@@ -518,8 +526,8 @@ pub(crate) fn start(handle: Handle) -> Result<(), Fault> {
             engine::with(|engine| Ok(running.collective.start(&mut engine.scope)?))?;
             COLLECTIVES.borrow_mut().push(handle);
         }
-        Work::Done | Work::Exchange(_) | Work::Future(_) | Work::General(_) => {}
+        Work::Done | Work::SendReceive(_) | Work::Future(_) | Work::GeneralizedRequest(_) => {}
     }
-    operated.stage = Stage::Active;
+    operated.stage = RequestStage::Active;
     Ok(())
 }

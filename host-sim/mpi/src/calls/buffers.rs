@@ -14,7 +14,7 @@ use crate::objects::datatypes::small;
 use crate::process::engine;
 use crate::process::poster::poster;
 use crate::requests::buffers::{
-    Buffer, OF_COMMUNICATORS, PROCESS, detach_of, flush_of, is_automatic, is_flushed, sent,
+    AttachedBuffer, OF_COMMUNICATORS, PROCESS, detach_of, flush_of, is_automatic, is_flushed, sent,
 };
 use crate::requests::{self, futures};
 
@@ -37,7 +37,7 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
         return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
     }
     let place = if is_automatic { None } else { Some((buffer, size)) };
-    all.insert(comm, Buffer::new(place));
+    all.insert(comm, AttachedBuffer::new(place));
 } }
 
 mpi! { fn MPI_Comm_attach_buffer(
@@ -88,7 +88,7 @@ fn check_none(attached: Option<(Address, i64)>) -> Result<(), Fault> {
 mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
     if buffer.address() == MPI_BUFFER_AUTOMATIC {
         engine::with(|engine| check_none(engine.attached))?;
-        OF_COMMUNICATORS.borrow_mut().insert(PROCESS, Buffer::new(None));
+        OF_COMMUNICATORS.borrow_mut().insert(PROCESS, AttachedBuffer::new(None));
         return Ok(());
     }
     let len = usize::try_from(size).map_err(|_| no_buffer(size))?;

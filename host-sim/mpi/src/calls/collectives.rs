@@ -33,7 +33,7 @@ mod reductions;
 use blocks::{Blocks, put};
 use call::{Call, What};
 pub(crate) use operand::Operand;
-use reductions::{Reduction, reduce, reduce_at_once, reduce_scatter};
+use reductions::{Reduction, reduce, reduce_scatter, try_reduce};
 
 fn barrier(comm: Handle) -> Result<Call, Fault> {
     let call = Call::new(comm)?;
@@ -64,7 +64,7 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
 
 /// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a
 /// barrier does. False if it takes more.
-fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
+fn try_barrier(comm: Handle) -> Result<bool, Fault> {
     let of = communicators::of(comm)?;
     if of.is_inter() || !is_alone() {
         return Ok(false);
@@ -78,7 +78,7 @@ fn barrier_at_once(comm: Handle) -> Result<bool, Fault> {
 ///
 /// # Safety
 /// As for [`Data::new`].
-unsafe fn bcast_at_once(
+unsafe fn try_bcast(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -302,17 +302,18 @@ fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, 
     }
     let taken = Rc::new(taken);
     // In place, what is given is where the rest goes: a copy of it.
-    let given = given.map_or_else(|| (Rc::clone(&taken), true), |given| (Rc::new(given), false));
-    given.0.check_rooms(call.me(), &taken)?;
-    let (from, to) = (given.0.list(&mut call), taken.list(&mut call));
-    let input = given_of(&mut call, given)?;
+    let is_copied = given.is_none();
+    let given = given.map_or_else(|| Rc::clone(&taken), Rc::new);
+    given.check_rooms(call.me(), &taken)?;
+    let (from, to) = (given.list(&mut call), taken.list(&mut call));
+    let input = given_of(&mut call, given, is_copied)?;
     let bytes = taken_of(&mut call, taken, |_| true)?;
     call.what = What::Alltoall(input, from, bytes, to);
     Ok(call)
 }
 
 /// Returns what is given of an exchange in one piece, as it stands or as a copy.
-fn given_of(call: &mut Call, (given, is_copied): (Rc<Blocks>, bool)) -> Result<Region, Fault> {
+fn given_of(call: &mut Call, given: Rc<Blocks>, is_copied: bool) -> Result<Region, Fault> {
     if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
         return Ok(bytes);
     }

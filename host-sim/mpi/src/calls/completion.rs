@@ -8,6 +8,7 @@ use core::ffi::c_int;
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
 use crate::fault::Fault;
 use crate::ffi::{Array, Ptr};
+use crate::objects::errors;
 use crate::requests::{is_active, peek, take, watch, watch_all};
 
 /// Takes the result of a request for the program: its status, and a failure for the error handler
@@ -25,16 +26,16 @@ fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Resu
     }
     match result {
         Ok(_) => Ok(MPI_SUCCESS),
-        Err(fault) => Ok(crate::objects::errors::raise(function, comm, &fault)),
+        Err(fault) => Ok(errors::raise(function, comm, &fault)),
     }
 }
 
-/// Takes the results of several requests for the program: all failures are told by their statuses.
+/// Takes the results of several requests for the program: their statuses say which have failed.
 fn finish_several(
     function: &str,
     handles: Array<'_, Handle>,
     which: impl Iterator<Item = usize>,
-    mut tell: impl FnMut(usize, Status),
+    mut write: impl FnMut(usize, Status),
 ) -> c_int {
     let mut failed = None;
     for index in which {
@@ -42,24 +43,22 @@ fn finish_several(
         let (comm, result) = take(&mut handle);
         handles.set(index, handle);
         match result {
-            Ok(status) => tell(index, Status { error: MPI_SUCCESS, ..status }),
+            Ok(status) => write(index, Status { error: MPI_SUCCESS, ..status }),
             Err(fault) => {
-                tell(index, Status { error: crate::objects::errors::code_of(&fault), ..fault.status() });
+                write(index, Status { error: errors::code_of(&fault), ..fault.status() });
                 failed = failed.or(Some((comm, fault)));
             }
         }
     }
     match failed {
         None => MPI_SUCCESS,
-        Some((comm, fault)) => {
-            crate::objects::errors::raise(function, comm, &Fault::new(MPI_ERR_IN_STATUS, fault.text()))
-        }
+        Some((comm, fault)) => errors::raise(function, comm, &Fault::new(MPI_ERR_IN_STATUS, fault.text())),
     }
 }
 
 /// The code of a call whose result is one, or of the fault that refuses it.
-fn told(function: &str, outcome: Result<c_int, Fault>) -> c_int {
-    outcome.unwrap_or_else(|fault| crate::objects::errors::raise(function, MPI_COMM_SELF, &fault))
+fn code_of_call(function: &str, outcome: Result<c_int, Fault>) -> c_int {
+    outcome.unwrap_or_else(|fault| errors::raise(function, MPI_COMM_SELF, &fault))
 }
 
 pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
@@ -67,14 +66,14 @@ pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
 }
 
 mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
-    told("MPI_Wait", request.get().and_then(|handle| {
+    code_of_call("MPI_Wait", request.get().and_then(|handle| {
         watch_all(core::iter::once(handle), true)?;
         finish_one("MPI_Wait", request, status)
     }))
 } }
 
 mpi! { fn MPI_Test(request: Ptr<Handle>, flag: Ptr<c_int>, status: Ptr<Status>) -> c_int {
-    told("MPI_Test", request.get().and_then(|handle| {
+    code_of_call("MPI_Test", request.get().and_then(|handle| {
         let is_over = watch_all(core::iter::once(handle), false)?;
         flag.set(is_over.into())?;
         if is_over { finish_one("MPI_Test", request, status) } else { Ok(MPI_SUCCESS) }
@@ -92,7 +91,7 @@ unsafe fn all(
     statuses: Ptr<Status>,
     flag: Option<Ptr<c_int>>,
 ) -> c_int {
-    told(
+    code_of_call(
         function,
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
@@ -133,7 +132,7 @@ unsafe fn any(
     flag: Option<Ptr<c_int>>,
     status: Ptr<Status>,
 ) -> c_int {
-    told(
+    code_of_call(
         function,
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
@@ -181,7 +180,7 @@ unsafe fn some(
     statuses: Ptr<Status>,
     waits: bool,
 ) -> c_int {
-    told(
+    code_of_call(
         function,
         count_of(count).and_then(|count| {
             // SAFETY: the caller's promise.
@@ -199,10 +198,10 @@ unsafe fn some(
             found.set(done.len() as c_int)?;
             indices.fill(done.iter().map(|index| *index as c_int));
             // SAFETY: as above.
-            let told = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(done.len()) }? };
+            let into = if statuses.is_null() { Array::NONE } else { unsafe { statuses.array(done.len()) }? };
             let mut next = 0;
             Ok(finish_several(function, handles, done.into_iter(), |_, status| {
-                told.set(next, status);
+                into.set(next, status);
                 next += 1;
             }))
         }),

@@ -16,7 +16,7 @@ use crate::abi::{
 use crate::fault::Fault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::{self, ObjectKind};
-use crate::objects::contents::{Contents, Part};
+use crate::objects::contents::{TypeContents, TypePart};
 use crate::objects::datatypes::{Type, change, insert, is_named, look};
 use crate::process::engine;
 
@@ -24,14 +24,14 @@ pub(crate) mod arrays;
 
 /// Arguments of a constructor: those that are an `int` or address in one variant, and a count in
 /// the other.
-struct Arguments {
+struct ConstructorArguments {
     is_large: bool,
-    contents: Contents,
+    contents: TypeContents,
 }
 
-impl Arguments {
+impl ConstructorArguments {
     fn new(combiner: c_int, is_large: bool) -> Self {
-        Self { is_large, contents: Contents { combiner, ..Contents::default() } }
+        Self { is_large, contents: TypeContents { combiner, ..TypeContents::default() } }
     }
 
     /// Integers in both variants.
@@ -72,8 +72,8 @@ impl Arguments {
         for &handle in of {
             datatypes.push(look(handle, |known| known.datatype)?);
             contents.types.push(match is_named(handle) {
-                true => Part::Named(handle),
-                false => Part::Made(Box::new(Type { users: 0, ..look(handle, Type::clone)? })),
+                true => TypePart::Named(handle),
+                false => TypePart::Made(Box::new(Type { users: 0, ..look(handle, Type::clone)? })),
             });
         }
         let new = engine::with(|engine| {
@@ -127,9 +127,11 @@ fn first(parts: &[Datatype]) -> Result<Datatype, Cause> {
 
 fn contiguous(is_large: bool, count: i64, of: Handle, made: Ptr<Handle>) -> Result<(), Fault> {
     let number = natural(count)?;
-    Arguments::new(MPI_COMBINER_CONTIGUOUS, is_large)
-        .integers([count])
-        .make(&[of], made, |types, parts| types.contiguous(number, first(parts)?))
+    ConstructorArguments::new(MPI_COMBINER_CONTIGUOUS, is_large).integers([count]).make(
+        &[of],
+        made,
+        |types, parts| types.contiguous(number, first(parts)?),
+    )
 }
 
 fn vector(
@@ -139,7 +141,7 @@ fn vector(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let (number, each) = (natural(count)?, natural(length)?);
-    Arguments::new(MPI_COMBINER_VECTOR, is_large).integers([count, length, stride]).make(
+    ConstructorArguments::new(MPI_COMBINER_VECTOR, is_large).integers([count, length, stride]).make(
         &[of],
         made,
         |types, parts| types.vector(number, each, stride, first(parts)?),
@@ -153,11 +155,10 @@ fn hvector(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let (number, each) = (natural(count)?, natural(length)?);
-    Arguments::new(MPI_COMBINER_HVECTOR, is_large).integers([count, length]).addresses([stride]).make(
-        &[of],
-        made,
-        |types, parts| types.hvector(number, each, stride, first(parts)?),
-    )
+    ConstructorArguments::new(MPI_COMBINER_HVECTOR, is_large)
+        .integers([count, length])
+        .addresses([stride])
+        .make(&[of], made, |types, parts| types.hvector(number, each, stride, first(parts)?))
 }
 
 fn indexed(
@@ -168,7 +169,7 @@ fn indexed(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let blocks = blocks(lengths, places)?;
-    Arguments::new(MPI_COMBINER_INDEXED, is_large)
+    ConstructorArguments::new(MPI_COMBINER_INDEXED, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).chain(places).copied())
         .make(&[of], made, |types, parts| types.indexed(&blocks, first(parts)?))
 }
@@ -181,7 +182,7 @@ fn hindexed(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let blocks = blocks(lengths, places)?;
-    Arguments::new(MPI_COMBINER_HINDEXED, is_large)
+    ConstructorArguments::new(MPI_COMBINER_HINDEXED, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).copied())
         .addresses(places.iter().copied())
         .make(&[of], made, |types, parts| types.hindexed(&blocks, first(parts)?))
@@ -195,7 +196,7 @@ fn indexed_block(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let each = natural(length)?;
-    Arguments::new(MPI_COMBINER_INDEXED_BLOCK, is_large)
+    ConstructorArguments::new(MPI_COMBINER_INDEXED_BLOCK, is_large)
         .integers([places.len() as i64, length].iter().chain(places).copied())
         .make(&[of], made, |types, parts| types.indexed_block(each, places, first(parts)?))
 }
@@ -208,7 +209,7 @@ fn hindexed_block(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let each = natural(length)?;
-    Arguments::new(MPI_COMBINER_HINDEXED_BLOCK, is_large)
+    ConstructorArguments::new(MPI_COMBINER_HINDEXED_BLOCK, is_large)
         .integers([places.len() as i64, length])
         .addresses(places.iter().copied())
         .make(&[of], made, |types, parts| types.hindexed_block(each, places, first(parts)?))
@@ -222,7 +223,7 @@ fn structure(
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let blocks = blocks(lengths, places)?;
-    Arguments::new(MPI_COMBINER_STRUCT, is_large)
+    ConstructorArguments::new(MPI_COMBINER_STRUCT, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).copied())
         .addresses(places.iter().copied())
         .make(of, made, |types, parts| {
@@ -241,7 +242,7 @@ fn resized(
     of: Handle,
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
-    Arguments::new(MPI_COMBINER_RESIZED, is_large).addresses([lower_bound, extent]).make(
+    ConstructorArguments::new(MPI_COMBINER_RESIZED, is_large).addresses([lower_bound, extent]).make(
         &[of],
         made,
         |types, parts| types.resized(first(parts)?, lower_bound, extent),
@@ -341,7 +342,7 @@ mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
     let (given, is_committed) = look(of, |known| (known.attributes.clone(), known.is_committed))?;
     let copies = attributes::copied(ObjectKind::Datatype, of, &given)?;
     let element = look(of, |known| known.element)?;
-    Arguments::new(MPI_COMBINER_DUP, false).make(&[of], made, |types, parts| types.duplicate(first(parts)?))?;
+    ConstructorArguments::new(MPI_COMBINER_DUP, false).make(&[of], made, |types, parts| types.duplicate(first(parts)?))?;
     change(made.get()?, |new| {
         (new.attributes, new.element) = (copies, element);
         new.set_committed(is_committed);
@@ -352,7 +353,7 @@ mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
 fn envelope(datatype: Handle) -> Result<([usize; 4], c_int), Fault> {
     look(datatype, |known| match &known.contents {
         None => ([0; 4], MPI_COMBINER_NAMED),
-        Some(Contents { combiner, integers, addresses, counts, types }) => {
+        Some(TypeContents { combiner, integers, addresses, counts, types }) => {
             ([integers.len(), addresses.len(), counts.len(), types.len()], *combiner)
         }
     })
@@ -378,7 +379,7 @@ mpi! { fn MPI_Type_get_envelope(datatype: Handle, integers: Ptr<c_int>, addresse
 } }
 
 /// The program's arrays for the contents of a type, with their lengths.
-struct Room {
+struct ContentsRoom {
     integers: (i64, Ptr<c_int>),
     addresses: (i64, Ptr<isize>),
     counts: (i64, Ptr<i64>),
@@ -389,10 +390,10 @@ struct Room {
 ///
 /// # Safety
 /// There is as much room as is said, unless it is null.
-unsafe fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
+unsafe fn write_contents(datatype: Handle, room: &ContentsRoom) -> Result<(), Fault> {
     let (own, contents) = look(datatype, |known| (known.datatype, known.contents.clone()))?;
     let named = || Fault::new(MPI_ERR_TYPE, "a predefined datatype has no contents");
-    let Contents { integers, addresses, counts, types, .. } = contents.ok_or_else(named)?;
+    let TypeContents { integers, addresses, counts, types, .. } = contents.ok_or_else(named)?;
     let needed = [integers.len(), addresses.len(), counts.len(), types.len()];
     let given = [room.integers.0, room.addresses.0, room.counts.0, room.types.0];
     if needed.iter().zip(given).any(|(needed, given)| (*needed as i64) > given) {
@@ -412,8 +413,8 @@ unsafe fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
     to_counts.fill(counts);
     for (index, part) in types.into_iter().enumerate() {
         let handle = match part {
-            Part::Named(handle) => handle,
-            Part::Made(known) => {
+            TypePart::Named(handle) => handle,
+            TypePart::Made(known) => {
                 let datatype = engine::with(|engine| Ok(engine.types()?.component(own, index)?))?;
                 insert(Type { datatype, ..*known })?
             }
@@ -424,23 +425,23 @@ unsafe fn tell_contents(datatype: Handle, room: &Room) -> Result<(), Fault> {
 }
 
 mpi! { fn MPI_Type_get_contents_c(datatype: Handle, integers: i64, addresses: i64, counts: i64, types: i64, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_counts: Ptr<i64>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
-    let room = Room {
+    let room = ContentsRoom {
         integers: (integers, to_integers),
         addresses: (addresses, to_addresses),
         counts: (counts, to_counts),
         types: (types, to_types),
     };
     // SAFETY: the program gives that much room (MPI 5.0, 5.1.13).
-    unsafe { tell_contents(datatype, &room) }?;
+    unsafe { write_contents(datatype, &room) }?;
 } }
 
 mpi! { fn MPI_Type_get_contents(datatype: Handle, integers: c_int, addresses: c_int, types: c_int, to_integers: Ptr<c_int>, to_addresses: Ptr<isize>, to_types: Ptr<Handle>) on MPI_COMM_SELF => {
-    let room = Room {
+    let room = ContentsRoom {
         integers: (integers.into(), to_integers),
         addresses: (addresses.into(), to_addresses),
         counts: (0, Ptr::NULL),
         types: (types.into(), to_types),
     };
     // SAFETY: the program gives that much room (MPI 5.0, 5.1.13).
-    unsafe { tell_contents(datatype, &room) }?;
+    unsafe { write_contents(datatype, &room) }?;
 } }

@@ -17,7 +17,7 @@ use crate::calls::collectives;
 use crate::fault::Fault;
 use crate::ffi::{Address, Ptr, allocation};
 use crate::objects::{communicators, datatypes, info};
-use crate::process::engine::{self, Phase};
+use crate::process::engine::{self, ProcessPhase};
 use crate::process::{Owned, threads};
 use crate::requests::buffers;
 
@@ -56,11 +56,11 @@ mpi! { fn MPI_Finalize() on MPI_COMM_SELF => {
 } }
 
 mpi! { fn MPI_Initialized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
-    flag.set((engine::phase() != Phase::Before).into())?;
+    flag.set((engine::phase() != ProcessPhase::Before).into())?;
 } }
 
 mpi! { fn MPI_Finalized(flag: Ptr<c_int>) on MPI_COMM_SELF => {
-    flag.set((engine::phase() == Phase::After).into())?;
+    flag.set((engine::phase() == ProcessPhase::After).into())?;
 } }
 
 mpi! { fn MPI_Query_thread(provided: Ptr<c_int>) on MPI_COMM_SELF => { provided.set(LEVEL.get())?; } }

@@ -10,8 +10,8 @@ use crate::fault::Fault;
 use crate::ffi::Ptr;
 use crate::objects::communicators;
 use crate::objects::errors::{
-    ADDED, TEXT_CLASSES, check_handler, class_of_code, count_handles, handle, insert_handler, kept_text,
-    last_used_code, of_number, raise,
+    ADDED, TEXT_CLASSES, abort_if_fatal, call_handler, check_handler, class_of_code, count_handles,
+    insert_handler, kept_text, last_used_code, of_number, raise,
 };
 use crate::process::handles::to_int;
 
@@ -185,7 +185,8 @@ mpi! {
 mpi! { fn MPI_Comm_call_errhandler(comm: Handle, code: c_int) -> c_int {
     if let Err(fault) = communicators::check(comm) { return raise("MPI_Comm_call_errhandler", comm, &fault); }
     let handler = communicators::handler_of(comm);
-    handle("MPI_Comm_call_errhandler", (comm, handler), code, &text_of_code(code));
+    abort_if_fatal("MPI_Comm_call_errhandler", handler, code, &text_of_code(code));
+    call_handler(comm, handler, code);
     MPI_SUCCESS
 } }
 

@@ -74,12 +74,12 @@ fn from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle) 
 }
 
 /// A group of the two of an intercommunicator: its processes, and the one that leads it.
-struct Side {
+struct GroupSide {
     processes: Vec<PeerId>,
     leader: Rank,
 }
 
-impl Side {
+impl GroupSide {
     fn new(processes: Vec<PeerId>, leader: c_int) -> Result<Self, Fault> {
         let leader = rank_in(leader, processes.len() as u32, MPI_ERR_RANK)?;
         Ok(Self { processes, leader })
@@ -87,7 +87,7 @@ impl Side {
 }
 
 /// Makes an intercommunicator of two groups, by way of a communicator of the local one.
-fn from_groups(sides: [Side; 2], name: &str) -> Result<Comm, Fault> {
+fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, Fault> {
     let [local, remote] = sides;
     let tags = [tag_of_name(name), tag_of_name(&format!("{name} between groups"))];
     let leader = remote.processes.get(remote.leader.0 as usize).copied().unwrap_or(PeerId(0));
@@ -106,7 +106,7 @@ fn from_groups(sides: [Side; 2], name: &str) -> Result<Comm, Fault> {
 fn ended(function: &str, handler: Handle, result: Result<(), Fault>) -> c_int {
     match (result, errors::check_handler(handler)) {
         (Ok(()), _) => MPI_SUCCESS,
-        (Err(fault), Ok(handler)) => errors::raise_to(function, (MPI_COMM_SELF, handler), &fault),
+        (Err(fault), Ok(handler)) => errors::raise_to(function, MPI_COMM_SELF, handler, &fault),
         (Err(fault), Err(_)) => errors::raise(function, MPI_COMM_SELF, &fault),
     }
 }
@@ -124,8 +124,8 @@ mpi! { fn MPI_Intercomm_create_from_groups(local: Handle, leader: c_int, remote:
     let make = || {
         new.set(MPI_COMM_NULL)?;
         let (handler, hints) = (errors::check_handler(handler)?, info::of_communicator(hints)?);
-        let local = Side::new(own_group(local)?, leader)?;
-        let remote = Side::new(groups::processes(remote)?, remote_leader)?;
+        let local = GroupSide::new(own_group(local)?, leader)?;
+        let remote = GroupSide::new(groups::processes(remote)?, remote_leader)?;
         let made = from_groups([local, remote], &name.text()?)?;
         new.set(communicators::insert_alone(made, handler, hints)?)
     };

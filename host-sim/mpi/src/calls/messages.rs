@@ -14,14 +14,14 @@ use crate::objects::{communicators, used_types};
 use crate::process::engine;
 use crate::requests::{self, buffers, is_alone};
 
-mod at_once;
+mod fast_path;
 pub(crate) mod probes;
 
-use at_once::{receive_started, received, send_started, sent};
+use fast_path::{try_receive, try_send, try_start_receive, try_start_send};
 
 /// The mode of a send, which decides when it is over.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum SendMode {
     Standard,
     Synchronous,
     Ready,
@@ -71,18 +71,18 @@ fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
 }
 
 /// A message that is to be sent.
-struct Sending {
+struct OutgoingMessage {
     handle: Handle,
     comm: Comm,
     data: Data,
     to: Rank,
     tag: Tag,
-    mode: Mode,
+    mode: SendMode,
 }
 
-impl Sending {
+impl OutgoingMessage {
     #[inline]
-    fn new(mode: Mode, data: Data, to: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+    fn new(mode: SendMode, data: Data, to: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
         Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
     }
 
@@ -90,9 +90,9 @@ impl Sending {
     fn typed(&self) -> Result<Typed<'static>, Fault> {
         let typed = self.data.typed()?;
         Ok(match self.mode {
-            Mode::Standard | Mode::Buffered => typed,
-            Mode::Synchronous => typed.synchronous(),
-            Mode::Ready => typed.ready(),
+            SendMode::Standard | SendMode::Buffered => typed,
+            SendMode::Synchronous => typed.synchronous(),
+            SendMode::Ready => typed.ready(),
         })
     }
 
@@ -100,7 +100,7 @@ impl Sending {
     /// shortest way.
     #[inline]
     fn raw(&self) -> Result<Option<Region>, Fault> {
-        if self.mode == Mode::Standard { self.data.raw() } else { Ok(None) }
+        if self.mode == SendMode::Standard { self.data.raw() } else { Ok(None) }
     }
 
     /// # Errors
@@ -115,7 +115,7 @@ impl Sending {
 
     /// Sends it out of a buffer.
     fn buffer(&self) -> Result<(), Fault> {
-        let copied = |data| Self { data, mode: Mode::Standard, ..*self }.request();
+        let copied = |data| Self { data, mode: SendMode::Standard, ..*self }.request();
         if !buffers::send(self.handle, &self.data, copied)? {
             engine::with(|engine| {
                 engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
@@ -128,7 +128,7 @@ impl Sending {
     /// Sends it.
     #[inline]
     fn run(&self) -> Result<(), Fault> {
-        if self.mode == Mode::Buffered {
+        if self.mode == SendMode::Buffered {
             return self.buffer();
         }
         if !is_alone() {
@@ -142,7 +142,7 @@ impl Sending {
 
     /// Starts it.
     fn start(&self) -> Result<Handle, Fault> {
-        if self.mode == Mode::Buffered {
+        if self.mode == SendMode::Buffered {
             self.buffer()?;
             return requests::of_done(self.handle, Status::EMPTY);
         }
@@ -172,7 +172,7 @@ impl Sending {
 }
 
 /// A message that is to be received.
-struct Receiving {
+struct IncomingMessage {
     handle: Handle,
     comm: Comm,
     data: Data,
@@ -180,7 +180,7 @@ struct Receiving {
     tag: TagMatch,
 }
 
-impl Receiving {
+impl IncomingMessage {
     #[inline]
     fn new(data: Data, from: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
         Ok(Self {
@@ -228,7 +228,7 @@ impl Receiving {
 }
 
 /// The status for a program, whose error stays as it is.
-fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
+fn write_status(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
     if status.is_null() {
         return Ok(());
     }
@@ -239,18 +239,18 @@ fn tell(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
 /// The status of a receive that may have failed: whose message it was is told also then (MPI 5.0,
 /// 3.2.5).
 #[inline]
-fn tell_result(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
+fn write_status_of(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
     match result {
-        Ok(found) => tell(status, found),
-        Err(fault) => Err(tell_failed(status, fault)),
+        Ok(found) => write_status(status, found),
+        Err(fault) => Err(write_status_of_failed(status, fault)),
     }
 }
 
 /// Arguments that are refused have no message, and leave the status alone.
 #[cold]
-fn tell_failed(status: Ptr<Status>, fault: Fault) -> Fault {
+fn write_status_of_failed(status: Ptr<Status>, fault: Fault) -> Fault {
     if fault.status().source != Status::EMPTY.source {
-        let told = tell(status, fault.status());
+        let told = write_status(status, fault.status());
         return told.err().unwrap_or(fault);
     }
     fault
@@ -262,7 +262,7 @@ fn tell_failed(status: Ptr<Status>, fault: Fault) -> Fault {
 /// As for [`Data::new`].
 #[inline(never)]
 unsafe fn send(
-    mode: Mode,
+    mode: SendMode,
     data: Address,
     count: i64,
     datatype: Handle,
@@ -272,7 +272,7 @@ unsafe fn send(
 ) -> Result<(), Fault> {
     // SAFETY: the caller's promise.
     let data = unsafe { Data::new(data, count, datatype) }?;
-    Sending::new(mode, data, to, tag, comm)?.run()
+    OutgoingMessage::new(mode, data, to, tag, comm)?.run()
 }
 
 /// Receives anything.
@@ -290,30 +290,30 @@ unsafe fn receive(
 ) -> Result<Status, Fault> {
     // SAFETY: the caller's promise.
     let data = unsafe { Data::new(data, count, datatype) }?;
-    Receiving::new(data, from, tag, comm)?.run()
+    IncomingMessage::new(data, from, tag, comm)?.run()
 }
 
 macro_rules! sends {
     ($($mode:ident: fn $blocking:ident, fn $started:ident, fn $kept:ident;)*) => {$(
         mpi! { fn $blocking(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
-            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            let is_standard = matches!(SendMode::$mode, SendMode::Standard);
             // SAFETY: the arguments are the program's (MPI 5.0, 3.2 and 3.4).
             unsafe {
-                if !(is_standard && sent(data, count, datatype, to, tag, comm)?) {
-                    send(Mode::$mode, data, count, datatype, to, tag, comm)?;
+                if !(is_standard && try_send(data, count, datatype, to, tag, comm)?) {
+                    send(SendMode::$mode, data, count, datatype, to, tag, comm)?;
                 }
             }
         } }
         mpi! { fn $started(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.check_place()?;
-            let is_standard = matches!(Mode::$mode, Mode::Standard);
+            let is_standard = matches!(SendMode::$mode, SendMode::Standard);
             // SAFETY: the arguments are the program's, which keeps the data there until this is
             // over (MPI 5.0, 3.7).
-            let quick = if is_standard { unsafe { send_started(data, count, datatype, to, tag, comm) }? } else { None };
+            let quick = if is_standard { unsafe { try_start_send(data, count, datatype, to, tag, comm) }? } else { None };
             request.set(match quick {
                 Some(started) => started,
                 // SAFETY: as above.
-                None => Sending::new(Mode::$mode, unsafe { Data::new(data, count, datatype) }?, to, tag, comm)?.start()?,
+                None => OutgoingMessage::new(SendMode::$mode, unsafe { Data::new(data, count, datatype) }?, to, tag, comm)?.start()?,
             })?;
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
@@ -321,7 +321,7 @@ macro_rules! sends {
             // SAFETY: the arguments are the program's, which keeps the data there until the request
             // is freed (MPI 5.0, 3.9).
             let data = unsafe { Data::new(data, count, datatype) }?;
-            request.set(Sending::new(Mode::$mode, data, to, tag, comm)?.keep()?)?;
+            request.set(OutgoingMessage::new(SendMode::$mode, data, to, tag, comm)?.keep()?)?;
         } }
     )*};
 }
@@ -363,7 +363,7 @@ mpi! { fn MPI_Rsend_init(
 mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.4).
     let data = unsafe { Data::new(data, count, datatype) }?;
-    Sending::new(Mode::Buffered, data, to, tag, comm)?.run()?;
+    OutgoingMessage::new(SendMode::Buffered, data, to, tag, comm)?.run()?;
 } }
 
 mpi! { fn MPI_Bsend(
@@ -374,7 +374,7 @@ mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, t
     request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?;
-    request.set(Sending::new(Mode::Buffered, data, to, tag, comm)?.start()?)?;
+    request.set(OutgoingMessage::new(SendMode::Buffered, data, to, tag, comm)?.start()?)?;
 } }
 
 mpi! { fn MPI_Ibsend(
@@ -384,7 +384,7 @@ mpi! { fn MPI_Ibsend(
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
     // freed (MPI 5.0, 3.9).
-    let make = || Sending::new(Mode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
+    let make = || OutgoingMessage::new(SendMode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
     request.check_place()?;
     let (sending, types) = used_types::of(make)?;
     sending.check()?;
@@ -403,13 +403,13 @@ mpi! { fn MPI_Bsend_init(
 mpi! { fn MPI_Recv_c(data: Address, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.2).
     let found = unsafe {
-        match received(data, count, datatype, from, tag, comm) {
+        match try_receive(data, count, datatype, from, tag, comm) {
             Ok(None) => receive(data, count, datatype, from, tag, comm),
             Ok(Some(found)) => Ok(found),
             Err(fault) => Err(fault),
         }
     };
-    tell_result(status, found)?;
+    write_status_of(status, found)?;
 } }
 
 mpi! { fn MPI_Recv(
@@ -421,11 +421,11 @@ mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, 
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let quick = unsafe { receive_started(data, count, datatype, from, tag, comm) }?;
+    let quick = unsafe { try_start_receive(data, count, datatype, from, tag, comm) }?;
     request.set(match quick {
         Some(started) => started,
         // SAFETY: as above.
-        None => Receiving::new(unsafe { Data::new(data, count, datatype) }?, from, tag, comm)?.start()?,
+        None => IncomingMessage::new(unsafe { Data::new(data, count, datatype) }?, from, tag, comm)?.start()?,
     })?;
 } }
 
@@ -439,7 +439,7 @@ mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_i
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
     // freed (MPI 5.0, 3.9).
     let data = unsafe { Data::new(data, count, datatype) }?;
-    request.set(Receiving::new(data, from, tag, comm)?.keep()?)?;
+    request.set(IncomingMessage::new(data, from, tag, comm)?.keep()?)?;
 } }
 
 mpi! { fn MPI_Recv_init(
@@ -448,7 +448,7 @@ mpi! { fn MPI_Recv_init(
 ) as MPI_Recv_init_c(buf, count.into(), datatype, source, tag, comm, request) }
 
 /// Starts a send and waits for a receive, then for the send.
-fn exchange(sending: &Sending, receiving: &Receiving) -> Result<Status, Fault> {
+fn exchange(sending: &OutgoingMessage, receiving: &IncomingMessage) -> Result<Status, Fault> {
     sending.check()?;
     let received = receiving.request()?;
     let giving = match sending.start() {
@@ -472,7 +472,11 @@ fn give_up(mut received: Request<'static>, fault: Fault) -> Fault {
 }
 
 /// Starts both, of which the send may be out of `memory`.
-fn start_both(sending: &Sending, receiving: &Receiving, memory: Vec<u8>) -> Result<Handle, Fault> {
+fn start_both(
+    sending: &OutgoingMessage,
+    receiving: &IncomingMessage,
+    memory: Vec<u8>,
+) -> Result<Handle, Fault> {
     sending.check()?;
     let received = receiving.request()?;
     let sent = match sending.request() {
@@ -489,9 +493,9 @@ mpi! { fn MPI_Sendrecv_c(
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
-    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
-    let receiving = Receiving::new(into, from, from_tag, comm)?;
-    tell_result(status, exchange(&sending, &receiving))?;
+    let sending = OutgoingMessage::new(SendMode::Standard, data, to, tag, comm)?;
+    let receiving = IncomingMessage::new(into, from, from_tag, comm)?;
+    write_status_of(status, exchange(&sending, &receiving))?;
 } }
 
 mpi! { fn MPI_Sendrecv(
@@ -504,8 +508,8 @@ mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to
     // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (_memory, copy) = place.copied()?;
-    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
-    tell_result(status, exchange(&sending, &Receiving::new(place, from, from_tag, comm)?))?;
+    let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;
+    write_status_of(status, exchange(&sending, &IncomingMessage::new(place, from, from_tag, comm)?))?;
 } }
 
 mpi! { fn MPI_Sendrecv_replace(
@@ -521,8 +525,8 @@ mpi! { fn MPI_Isendrecv_c(
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
     let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
-    let sending = Sending::new(Mode::Standard, data, to, tag, comm)?;
-    let receiving = Receiving::new(into, from, from_tag, comm)?;
+    let sending = OutgoingMessage::new(SendMode::Standard, data, to, tag, comm)?;
+    let receiving = IncomingMessage::new(into, from, from_tag, comm)?;
     request.set(start_both(&sending, &receiving, Vec::new())?)?;
 } }
 
@@ -537,8 +541,8 @@ mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, t
     // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
     let (memory, copy) = place.copied()?;
-    let sending = Sending::new(Mode::Standard, copy, to, tag, comm)?;
-    request.set(start_both(&sending, &Receiving::new(place, from, from_tag, comm)?, memory)?)?;
+    let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;
+    request.set(start_both(&sending, &IncomingMessage::new(place, from, from_tag, comm)?, memory)?)?;
 } }
 
 mpi! { fn MPI_Isendrecv_replace(

@@ -10,16 +10,16 @@ use crate::abi::{Handle, MPI_COMM_SELF, MPI_OP_NULL};
 use crate::calls::collectives::Operand;
 use crate::ffi::{Address, Ptr};
 use crate::objects::datatypes::aliased;
-use crate::objects::operations::{Own, commutes, free, insert, kernel, of_number};
+use crate::objects::operations::{UserOperation, commutes, free, insert, kernel, of_number};
 use crate::process::handles::to_int;
 use crate::process::spare::Spare;
 
 mpi! { fn MPI_Op_create(function: usize, commutes: c_int, op: Ptr<Handle>) on MPI_COMM_SELF => {
-    op.set(insert(Own { function, commutes: commutes != 0, is_large: false })?)?;
+    op.set(insert(UserOperation { function, commutes: commutes != 0, is_large: false })?)?;
 } }
 
 mpi! { fn MPI_Op_create_c(function: usize, commutes: c_int, op: Ptr<Handle>) on MPI_COMM_SELF => {
-    op.set(insert(Own { function, commutes: commutes != 0, is_large: true })?)?;
+    op.set(insert(UserOperation { function, commutes: commutes != 0, is_large: true })?)?;
 } }
 
 mpi! { fn MPI_Op_free(op: Ptr<Handle>) on MPI_COMM_SELF => {

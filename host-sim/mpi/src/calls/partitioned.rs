@@ -21,7 +21,7 @@ use crate::requests;
 use crate::requests::bundles::Bundles;
 
 /// A message in so many parts.
-struct Parts {
+struct PartitionedMessage {
     address: Address,
     partitions: c_int,
     count: i64,
@@ -29,7 +29,7 @@ struct Parts {
     comm: Handle,
 }
 
-impl Parts {
+impl PartitionedMessage {
     /// Sets it up.
     ///
     /// # Safety
@@ -73,7 +73,7 @@ mpi! { fn MPI_Psend_init_c(address: Address, partitions: c_int, count: i64, data
     info::check(info)?;
     request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
-    request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(to, tag, true) }?)?;
+    request.set(unsafe { PartitionedMessage { address, partitions, count, datatype, comm }.keep(to, tag, true) }?)?;
 } }
 
 mpi! { fn MPI_Psend_init(address: Address, partitions: c_int, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Psend_init_c(address, partitions, count, datatype, to, tag, comm, info, request) }
@@ -82,7 +82,7 @@ mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, data
     info::check(info)?;
     request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 4.2).
-    request.set(unsafe { Parts { address, partitions, count, datatype, comm }.keep(from, tag, false) }?)?;
+    request.set(unsafe { PartitionedMessage { address, partitions, count, datatype, comm }.keep(from, tag, false) }?)?;
 } }
 
 mpi! { fn MPI_Precv_init(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Precv_init_c(address, partitions, count, datatype, from, tag, comm, info, request) }

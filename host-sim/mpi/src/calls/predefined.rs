@@ -6,7 +6,7 @@ use crate::abi::{self, Handle};
 use crate::fault::Fault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::Attributes;
-use crate::objects::contents::Contents;
+use crate::objects::contents::TypeContents;
 use crate::objects::datatypes::{self, Type};
 use crate::objects::predefined::{ASKED_FOR, AskedFor};
 
@@ -57,7 +57,7 @@ fn by_precision(
     let (_, base) = found.ok_or_else(none)?;
     let numbers = if combiner == abi::MPI_COMBINER_F90_INTEGER { &asked[..1] } else { &asked[..] };
     let base = datatypes::look(*base, Type::clone)?;
-    let contents = Some(Contents::asked_for(combiner, numbers));
+    let contents = Some(TypeContents::asked_for(combiner, numbers));
     let handle =
         datatypes::insert(Type { name: String::new(), attributes: Attributes::new(), contents, ..base })?;
     ASKED_FOR.borrow_mut().push(AskedFor { combiner, asked, handle });

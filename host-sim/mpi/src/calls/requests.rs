@@ -9,7 +9,7 @@ use super::completion::count_of;
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_REQUEST_NULL};
 use crate::ffi::Ptr;
 use crate::process::handles::to_int;
-use crate::requests::{self, General, start};
+use crate::requests::{self, GeneralizedRequest, start};
 
 mpi! { fn MPI_Request_free(request: Ptr<Handle>) on MPI_COMM_SELF => {
     requests::free(request.get()?)?;
@@ -27,10 +27,10 @@ mpi! { fn MPI_Startall(count: c_int, requests: Ptr<Handle>) on MPI_COMM_SELF => 
 
 mpi! { fn MPI_Grequest_start(query: usize, free: usize, cancel: usize, extra: Ptr<c_void>, request: Ptr<Handle>) on MPI_COMM_SELF => {
     request.check_place()?;
-    request.set(requests::of_general(General::new([query, free, cancel], extra))?)?;
+    request.set(requests::of_generalized(GeneralizedRequest::new([query, free, cancel], extra))?)?;
 } }
 
-mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => { requests::complete_general(request)?; } }
+mpi! { fn MPI_Grequest_complete(request: Handle) on MPI_COMM_SELF => { requests::complete_generalized(request)?; } }
 
 mpi! { fn MPI_Request_toint(request: Handle) -> c_int { to_int(request) } }
 mpi! { fn MPI_Request_fromint(number: c_int) -> Handle { requests::of_number(number) } }

@@ -20,7 +20,7 @@ use crate::fault::Fault;
 use crate::ffi::{Ptr, extend_mut};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::info;
-use crate::objects::topologies::{Lists, Shape, Topo};
+use crate::objects::topologies::{CommTopology, TopologyLists, TopologyShape};
 
 /// A number of things, which a program may give as a negative one.
 fn natural(number: c_int, what: &str) -> Result<u32, Fault> {
@@ -70,9 +70,9 @@ fn number(rank: Rank) -> c_int {
     if rank == Rank::NULL { MPI_PROC_NULL } else { rank.0.cast_signed() }
 }
 
-fn create(parent: Handle, lists: Lists, new: Ptr<Handle>) -> Result<(), Fault> {
+fn create(parent: Handle, lists: TopologyLists, new: Ptr<Handle>) -> Result<(), Fault> {
     new.check_place()?;
-    let created = made(parent, async move |poster, comm| Topo::create(poster, &comm, lists).await)?;
+    let created = made(parent, async move |poster, comm| CommTopology::create(poster, &comm, lists).await)?;
     new.set(match created {
         Some((comm, topology)) => communicators::insert_with(comm, parent, topology)?,
         None => MPI_COMM_NULL,
@@ -82,9 +82,9 @@ fn create(parent: Handle, lists: Lists, new: Ptr<Handle>) -> Result<(), Fault> {
 mpi! { fn MPI_Topo_test(comm: Handle, kind: Ptr<c_int>) on comm => {
     communicators::check(comm)?;
     kind.set(match communicators::topology(comm).as_deref().map(|topology| &topology.shape) {
-        Ok(Shape::Grid(_)) => MPI_CART,
-        Ok(Shape::Graph(_)) => MPI_GRAPH,
-        Ok(Shape::Distributed(_)) => MPI_DIST_GRAPH,
+        Ok(TopologyShape::Grid(_)) => MPI_CART,
+        Ok(TopologyShape::Graph(_)) => MPI_GRAPH,
+        Ok(TopologyShape::Distributed(_)) => MPI_DIST_GRAPH,
         Err(_) => MPI_UNDEFINED,
     })?;
 } }
@@ -110,7 +110,7 @@ mpi! { fn MPI_Cart_create(parent: Handle, count: c_int, dims: Ptr<c_int>, period
     made.set(MPI_COMM_NULL)?;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.1).
     let dimensions = unsafe { dimensions(count, dims, periods) }?;
-    create(parent, Lists::Grid(dimensions), made)?;
+    create(parent, TopologyLists::Grid(dimensions), made)?;
 } }
 
 mpi! { fn MPI_Cart_map(comm: Handle, count: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
@@ -185,7 +185,7 @@ mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on co
         let mut scratch = vec![Choice::NONE; comm.size() as usize];
         Ok(topology.grid()?.isub(poster, &keep, memory, &mut scratch).await?)
     })?;
-    let (part, new_topology) = Topo::new(Shape::Grid(part), Lists::Grid(kept));
+    let (part, new_topology) = CommTopology::new(TopologyShape::Grid(part), TopologyLists::Grid(kept));
     new.set(communicators::insert_with(part, comm, new_topology)?)?;
 } }
 
@@ -210,7 +210,7 @@ mpi! { fn MPI_Graph_create(parent: Handle, nodes: c_int, index: Ptr<c_int>, edge
     made.set(MPI_COMM_NULL)?;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.3).
     let (index, edges) = unsafe { graph_lists(nodes, index, edges) }?;
-    create(parent, Lists::Graph { index, edges }, made)?;
+    create(parent, TopologyLists::Graph { index, edges }, made)?;
 } }
 
 mpi! { fn MPI_Graph_map(comm: Handle, nodes: c_int, index: Ptr<c_int>, edges: Ptr<c_int>, rank: Ptr<c_int>) on comm => {
@@ -286,7 +286,7 @@ mpi! { fn MPI_Dist_graph_create_adjacent(
     let sources = unsafe { neighbours(indegree, sources, source_weights) }?;
     // SAFETY: as above.
     let destinations = unsafe { neighbours(outdegree, destinations, destination_weights) }?;
-    create(parent, Lists::Distributed { sources, destinations, is_weighted }, made)?;
+    create(parent, TopologyLists::Distributed { sources, destinations, is_weighted }, made)?;
 } }
 
 /// The edges that this rank tells of: so many for each of the sources, one list behind the other.
@@ -339,7 +339,7 @@ mpi! { fn MPI_Dist_graph_create(
         aldis_coll::comm::ifree(poster, *graph.comm()).await?;
         Ok(lists)
     })?;
-    create(parent, Lists::Distributed { sources, destinations, is_weighted }, new)?;
+    create(parent, TopologyLists::Distributed { sources, destinations, is_weighted }, new)?;
 } }
 
 mpi! { fn MPI_Dist_graph_neighbors_count(comm: Handle, indegree: Ptr<c_int>, outdegree: Ptr<c_int>, weighted: Ptr<c_int>) on comm => {
@@ -354,7 +354,7 @@ mpi! { fn MPI_Dist_graph_neighbors_count(comm: Handle, indegree: Ptr<c_int>, out
 ///
 /// # Safety
 /// There is, unless it is null.
-unsafe fn tell_neighbours(
+unsafe fn write_neighbours(
     list: &[Neighbour],
     room: c_int,
     ranks: Ptr<c_int>,
@@ -373,9 +373,9 @@ mpi! { fn MPI_Dist_graph_neighbors(
 ) on comm => {
     let topology = communicators::topology(comm)?;
     let (graph, is_weighted) = topology.distributed()?;
-    let told = |weights: Ptr<c_int>| Some(weights).filter(|weights| is_weighted && weights.address() != MPI_UNWEIGHTED);
+    let weights_of = |weights: Ptr<c_int>| Some(weights).filter(|weights| is_weighted && weights.address() != MPI_UNWEIGHTED);
     // SAFETY: the program says how much room there is.
-    unsafe { tell_neighbours(graph.sources(), in_room, sources, told(source_weights)) }?;
+    unsafe { write_neighbours(graph.sources(), in_room, sources, weights_of(source_weights)) }?;
     // SAFETY: the program says how much room there is.
-    unsafe { tell_neighbours(graph.destinations(), out_room, destinations, told(destination_weights)) }?;
+    unsafe { write_neighbours(graph.destinations(), out_room, destinations, weights_of(destination_weights)) }?;
 } }

@@ -17,9 +17,9 @@ use crate::fault::Fault;
 use crate::objects::attributes::{self, Attributes, ObjectKind};
 use crate::objects::freed_comms;
 use crate::objects::info::Info;
-use crate::objects::topologies::Topo;
+use crate::objects::topologies::CommTopology;
 use crate::process::Owned;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 
 /// A communicator of the program's.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct Communicator {
     pub(crate) attributes: Attributes,
     pub(crate) info: Info,
     /// The kernel's communicator is the topology's, if there is one.
-    pub(crate) topology: Option<Rc<Topo>>,
+    pub(crate) topology: Option<Rc<CommTopology>>,
 }
 
 impl Communicator {
@@ -46,12 +46,13 @@ impl Communicator {
 /// World and self, and those that were made.
 struct Communicators {
     roots: [Option<Communicator>; 2],
-    made: Table<Communicator>,
+    made: HandleTable<Communicator>,
 }
 
 // SAFETY: only calls of MPI use it.
-static COMMS: Owned<RefCell<Communicators>> =
-    unsafe { Owned::new(RefCell::new(Communicators { roots: [None, None], made: Table::new(Kind::Comm) })) };
+static COMMS: Owned<RefCell<Communicators>> = unsafe {
+    Owned::new(RefCell::new(Communicators { roots: [None, None], made: HandleTable::new(HandleKind::Comm) }))
+};
 
 impl Communicators {
     #[inline]
@@ -155,14 +156,14 @@ pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Ha
 }
 
 /// A handle for a communicator with a topology.
-pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: Topo) -> Result<Handle, Fault> {
+pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: CommTopology) -> Result<Handle, Fault> {
     let made = insert(comm, parent)?;
     change(made, |data| data.topology = Some(Rc::new(topology)))?;
     Ok(made)
 }
 
 /// The topology of a communicator.
-pub(crate) fn topology(handle: Handle) -> Result<Rc<Topo>, Fault> {
+pub(crate) fn topology(handle: Handle) -> Result<Rc<CommTopology>, Fault> {
     let none = || Fault::new(MPI_ERR_TOPOLOGY, "a communicator without a topology");
     change(handle, |data| data.topology.clone())?.ok_or_else(none)
 }

@@ -17,10 +17,10 @@ use crate::abi::{
 use crate::fault::Fault;
 use crate::ffi::{Address, Region, too_many};
 use crate::objects::attributes::{self, Attributes, ObjectKind};
-use crate::objects::contents::Contents;
-use crate::objects::predefined::{self, Element};
+use crate::objects::contents::TypeContents;
+use crate::objects::predefined::{self, ReductionElement};
 use crate::objects::used_types;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::{Owned, engine, spare};
 
 /// A datatype, with what is asked for often.
@@ -41,13 +41,13 @@ pub(crate) struct Type {
     pub(crate) true_lower_bound: i64,
     pub(crate) true_extent: i64,
     /// The element that a predefined operation takes it for.
-    pub(crate) element: Option<Element>,
+    pub(crate) element: Option<ReductionElement>,
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
     /// Operations under way that use it.
     pub(crate) users: u32,
     /// The constructor and arguments of the type; `None` if it is predefined.
-    pub(crate) contents: Option<Contents>,
+    pub(crate) contents: Option<TypeContents>,
 }
 
 impl Type {
@@ -55,7 +55,7 @@ impl Type {
     pub(crate) fn new(
         types: &Types<'_>,
         datatype: Datatype,
-        contents: Option<Contents>,
+        contents: Option<TypeContents>,
     ) -> Result<Self, Fault> {
         let (bounds, data) = (types.extent(datatype)?, types.true_extent(datatype)?);
         let committed = types.commit(datatype)?;
@@ -92,7 +92,8 @@ impl Type {
 }
 
 // SAFETY: only calls of MPI use it.
-static TYPES: Owned<RefCell<Table<Type>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Datatype))) };
+static TYPES: Owned<RefCell<HandleTable<Type>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Datatype))) };
 
 /// The predefined types, by handle from the first on.
 // SAFETY: only calls of MPI use it.

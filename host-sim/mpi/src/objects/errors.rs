@@ -17,19 +17,19 @@ use crate::abi::{
 use crate::fault::Fault;
 use crate::ffi::callback;
 use crate::objects::communicators;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 use crate::process::{Owned, engine};
 
 /// Classes of the standard: six bits of a code.
 pub(crate) const TEXT_CLASSES: c_int = 63;
 
 /// Texts of errors that the program may still ask for.
-struct Kept {
+struct KeptTexts {
     texts: Vec<String>,
     next: usize,
 }
 
-impl Kept {
+impl KeptTexts {
     const COUNT: usize = 255;
 
     fn keep(&mut self, class: c_int, text: &str) -> c_int {
@@ -44,7 +44,8 @@ impl Kept {
 }
 
 // SAFETY: only calls of MPI use it.
-static KEPT: Owned<RefCell<Kept>> = unsafe { Owned::new(RefCell::new(Kept { texts: Vec::new(), next: 0 })) };
+static KEPT: Owned<RefCell<KeptTexts>> =
+    unsafe { Owned::new(RefCell::new(KeptTexts { texts: Vec::new(), next: 0 })) };
 
 /// Classes and codes of the program: what class each is of, and what it says.
 // SAFETY: only calls of MPI use it.
@@ -60,8 +61,8 @@ struct Handler {
 }
 
 // SAFETY: only calls of MPI use it.
-static HANDLERS: Owned<RefCell<Table<Handler>>> =
-    unsafe { Owned::new(RefCell::new(Table::new(Kind::Errhandler))) };
+static HANDLERS: Owned<RefCell<HandleTable<Handler>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Errhandler))) };
 
 /// The code of a fault for the program; its text is kept for `MPI_Error_string`.
 pub(crate) fn code_of(fault: &Fault) -> c_int {
@@ -81,39 +82,41 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
     let is_freed = fault.class() == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
     let comm = communicators::judge_of(if is_known { comm } else { MPI_COMM_SELF });
-    raise_to(function, (comm, communicators::handler_of(comm)), fault)
+    raise_to(function, comm, communicators::handler_of(comm), fault)
 }
 
-/// Gives a fault of `function` to an error handler, which is told that it came on a communicator;
-/// the code that the function returns.
+/// Gives a fault of `function` on a communicator to an error handler; the code that the function
+/// returns.
 #[cold]
-pub(crate) fn raise_to(function: &str, (comm, handler): (Handle, Handle), fault: &Fault) -> c_int {
-    let is_fatal = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT);
-    if is_fatal && fault.is_consequence() {
+pub(crate) fn raise_to(function: &str, comm: Handle, handler: Handle, fault: &Fault) -> c_int {
+    if is_fatal(handler) && fault.is_consequence() {
         engine::follow(fault.class(), &format!("{function}: {}", fault.text()))
     }
     let code = code_of(fault);
-    handle(function, (comm, handler), code, fault.text());
+    abort_if_fatal(function, handler, code, fault.text());
+    call_handler(comm, handler, code);
     code
 }
 
-/// Gives an error code of `function` to an error handler, which is told that it came on a
-/// communicator.
-pub(crate) fn handle(function: &str, (comm, handler): (Handle, Handle), code: c_int, text: &str) {
-    match handler {
-        MPI_ERRORS_RETURN => {}
-        MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT => {
-            // Whichever variant was called, it is the one of large counts that says so.
-            let function = function.strip_suffix("_c").unwrap_or(function);
-            engine::abort(class_of_code(code), &format!("{function}: {text}"))
-        }
-        handler => {
-            let known = HANDLERS.borrow().get(handler).copied();
-            if let Some(known) = known {
-                // SAFETY: the program gave it as such a function, or null.
-                unsafe { callback::on_error(known.function, comm, code) };
-            }
-        }
+const fn is_fatal(handler: Handle) -> bool {
+    matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT)
+}
+
+/// Ends the job by an error of `function`, if the handler is one that does.
+pub(crate) fn abort_if_fatal(function: &str, handler: Handle, code: c_int, text: &str) {
+    if is_fatal(handler) {
+        // Whichever variant was called, it is the one of large counts that says so.
+        let function = function.strip_suffix("_c").unwrap_or(function);
+        engine::abort(class_of_code(code), &format!("{function}: {text}"))
+    }
+}
+
+/// Calls an error handler of the program's, if it is one, with an error on a communicator.
+pub(crate) fn call_handler(comm: Handle, handler: Handle, code: c_int) {
+    let known = HANDLERS.borrow().get(handler).copied();
+    if let Some(known) = known {
+        // SAFETY: the program gave it as such a function, or null.
+        unsafe { callback::on_error(known.function, comm, code) };
     }
 }
 

@@ -15,13 +15,13 @@ use crate::abi::{
 };
 use crate::fault::Fault;
 use crate::process::Owned;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 
 pub(crate) type Processes = Vec<PeerId>;
 
 // SAFETY: only calls of MPI use it.
-static GROUPS: Owned<RefCell<Table<Processes>>> =
-    unsafe { Owned::new(RefCell::new(Table::new(Kind::Group))) };
+static GROUPS: Owned<RefCell<HandleTable<Processes>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Group))) };
 
 /// Memory that a group is put together in.
 pub(crate) fn pieces(processes: usize) -> Vec<Piece> {

@@ -8,13 +8,14 @@ use core::ffi::c_int;
 use crate::abi::{Handle, MPI_ERR_INFO, MPI_ERR_NO_MEM, MPI_INFO_ENV, MPI_INFO_NULL};
 use crate::fault::Fault;
 use crate::process::Owned;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 
 /// Keys and values.
 pub(crate) type Info = Vec<(String, String)>;
 
 // SAFETY: only calls of MPI use it.
-static INFOS: Owned<RefCell<Table<Info>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Info))) };
+static INFOS: Owned<RefCell<HandleTable<Info>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Info))) };
 
 /// Returns what is known about the start of the program (MPI 5.0, 11.6).
 pub(crate) fn environment() -> Info {

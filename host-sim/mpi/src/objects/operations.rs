@@ -20,14 +20,14 @@ use crate::abi::{
 use crate::fault::Fault;
 use crate::ffi::callback;
 use crate::objects::datatypes::{look, uncommitted};
-use crate::objects::predefined::Element;
+use crate::objects::predefined::ReductionElement;
 use crate::objects::used_types;
 use crate::process::Owned;
-use crate::process::handles::{Kind, Table};
+use crate::process::handles::{HandleKind, HandleTable};
 
 /// An operation of the program's.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Own {
+pub(crate) struct UserOperation {
     pub(crate) function: usize,
     pub(crate) commutes: bool,
     /// Its count is an `MPI_Count`.
@@ -35,12 +35,14 @@ pub(crate) struct Own {
 }
 
 // SAFETY: only calls of MPI use it.
-static OPS: Owned<RefCell<Table<Own>>> = unsafe { Owned::new(RefCell::new(Table::new(Kind::Op))) };
+static OPS: Owned<RefCell<HandleTable<UserOperation>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Op))) };
 
 /// The list that tells calls of the program's functions apart: operation, datatype, bytes of an
 /// element. They stay for as long as the process, since a reduction under way may use them.
 // SAFETY: only calls of MPI use it.
-static CALLS: Owned<RefCell<Vec<(Own, Handle, usize)>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
+static CALLS: Owned<RefCell<Vec<(UserOperation, Handle, usize)>>> =
+    unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Calls a function of the program's.
 const CALL: Function = |token, into, from, order| {
@@ -91,7 +93,7 @@ fn refused(op: Handle, datatype: Handle) -> Fault {
     }
 }
 
-fn call(own: Own, datatype: Handle) -> Result<Kernel, Fault> {
+fn call(own: UserOperation, datatype: Handle) -> Result<Kernel, Fault> {
     let bytes = look(datatype, |known| known.extent)?;
     let empty = || Fault::new(MPI_ERR_OP, "an operation on elements without bytes");
     let bytes = u32::try_from(bytes).ok().and_then(NonZeroU32::new).ok_or_else(empty)?;
@@ -126,7 +128,7 @@ fn moved(op: Handle, bytes: i64) -> Option<Kernel> {
 macro_rules! kernels {
     ($op:expr, $element:expr; $($name:ident $operation:ident: $($kind:ident $rust:ty),*;)*) => {
         match ($op, $element) {
-            $($(($name, Element::$kind) => Some(Kernel::of::<$operation, $rust>()),)*)*
+            $($(($name, ReductionElement::$kind) => Some(Kernel::of::<$operation, $rust>()),)*)*
             _ => None,
         }
     };
@@ -134,13 +136,13 @@ macro_rules! kernels {
 
 /// The reduction of a predefined operation on elements of a type, if they go together (MPI 5.0,
 /// 6.9.2).
-fn predefined(op: Handle, element: Element) -> Option<Kernel> {
+fn predefined(op: Handle, element: ReductionElement) -> Option<Kernel> {
     #[cfg(target_arch = "x86_64")]
     match element {
-        Element::Long | Element::ComplexLong => {
-            return crate::objects::long_double::kernel(op, element == Element::ComplexLong);
+        ReductionElement::Long | ReductionElement::ComplexLong => {
+            return crate::objects::long_double::kernel(op, element == ReductionElement::ComplexLong);
         }
-        Element::LongDoubleInt => return crate::objects::long_double::located(op),
+        ReductionElement::LongDoubleInt => return crate::objects::long_double::located(op),
         _ => {}
     }
     kernels! { op, element;
@@ -182,7 +184,7 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// A handle for an operation of the program's.
-pub(crate) fn insert(own: Own) -> Result<Handle, Fault> {
+pub(crate) fn insert(own: UserOperation) -> Result<Handle, Fault> {
     if own.function == 0 {
         return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
     }

@@ -14,7 +14,7 @@ use crate::process::Owned;
 
 /// The type that an operation takes an element for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Element {
+pub(crate) enum ReductionElement {
     I8,
     I16,
     I32,
@@ -44,7 +44,7 @@ pub(crate) enum Element {
 
 /// The construction of a predefined type.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form {
+pub(crate) enum PredefinedForm {
     Basic(Basic),
     /// So many in a row.
     Row(u64, Basic),
@@ -52,7 +52,7 @@ pub(crate) enum Form {
     Pair(u64, Basic, usize, i64),
 }
 
-impl Form {
+impl PredefinedForm {
     pub(crate) fn make(self, types: &mut Types<'_>) -> Result<Datatype, Cause> {
         match self {
             Self::Basic(basic) => Ok(basic.into()),
@@ -67,35 +67,40 @@ impl Form {
 }
 
 /// A predefined type.
-pub(crate) struct Named {
+pub(crate) struct PredefinedType {
     pub(crate) handle: Handle,
     pub(crate) name: &'static str,
-    pub(crate) form: Form,
-    pub(crate) element: Option<Element>,
+    pub(crate) form: PredefinedForm,
+    pub(crate) element: Option<ReductionElement>,
 }
 
-const LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 });
+const LONG: PredefinedForm =
+    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::I64 } else { Basic::I32 });
 
-const UNSIGNED_LONG: Form = Form::Basic(if size_of::<c_long>() == 8 { Basic::U64 } else { Basic::U32 });
+const UNSIGNED_LONG: PredefinedForm =
+    PredefinedForm::Basic(if size_of::<c_long>() == 8 { Basic::U64 } else { Basic::U32 });
 
 /// A `char` counts as the number that it is in C. MPI has no reductions of it (5.0, 6.9.2), but
 /// programs do, and MPICH and Open MPI let them.
-const CHAR: Element = if core::ffi::c_char::MIN == 0 { Element::U8 } else { Element::I8 };
+const CHAR: ReductionElement =
+    if core::ffi::c_char::MIN == 0 { ReductionElement::U8 } else { ReductionElement::I8 };
 
-const SIGNED: Element = if size_of::<c_long>() == 8 { Element::I64 } else { Element::I32 };
+const SIGNED: ReductionElement =
+    if size_of::<c_long>() == 8 { ReductionElement::I64 } else { ReductionElement::I32 };
 
-const UNSIGNED: Element = if size_of::<c_long>() == 8 { Element::U64 } else { Element::U32 };
+const UNSIGNED: ReductionElement =
+    if size_of::<c_long>() == 8 { ReductionElement::U64 } else { ReductionElement::U32 };
 
 macro_rules! named {
     ($($name:ident $form:expr, $element:expr;)*) => {
-        [$(Named { handle: abi::$name, name: stringify!($name), form: $form, element: $element }),*]
+        [$(PredefinedType { handle: abi::$name, name: stringify!($name), form: $form, element: $element }),*]
     };
 }
 
 /// All of them.
-pub(crate) fn all() -> impl Iterator<Item = Named> {
-    use Element as E;
-    use Form::{Basic as One, Pair, Row};
+pub(crate) fn all() -> impl Iterator<Item = PredefinedType> {
+    use PredefinedForm::{Basic as One, Pair, Row};
+    use ReductionElement as E;
     let numbers = named! {
         MPI_AINT One(Basic::Isize), Some(SIGNED);
         MPI_COUNT One(Basic::I64), Some(E::I64);

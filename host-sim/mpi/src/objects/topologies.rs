@@ -11,12 +11,12 @@ use aldis_kernel::{Comm, Error, Rank};
 
 use crate::abi::MPI_ERR_TOPOLOGY;
 use crate::fault::Fault;
-use crate::ffi::{extend, extend_mut};
+use crate::ffi::{self, extend_mut};
 use crate::process::poster::Poster;
 
 /// The lists that a topology is made of.
 #[derive(Clone, Debug)]
-pub(crate) enum Lists {
+pub(crate) enum TopologyLists {
     Grid(Vec<Dimension>),
     Graph { index: Vec<u32>, edges: Vec<u32> },
     Distributed { sources: Vec<Neighbour>, destinations: Vec<Neighbour>, is_weighted: bool },
@@ -24,7 +24,7 @@ pub(crate) enum Lists {
 
 /// The topology in the memory of its lists.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Shape {
+pub(crate) enum TopologyShape {
     Grid(Grid<'static>),
     Graph(Graph<'static>),
     Distributed(DistributedGraph<'static>),
@@ -33,55 +33,55 @@ pub(crate) enum Shape {
 /// The topology of a communicator. It is shared with operations under way, as a communicator may be
 /// freed before they are over.
 #[derive(Debug)]
-pub(crate) struct Topo {
-    around: Result<Neighbourhood<'static>, Error>,
-    pub(crate) shape: Shape,
+pub(crate) struct CommTopology {
+    neighbourhood: Result<Neighbourhood<'static>, Error>,
+    pub(crate) shape: TopologyShape,
     /// The memory of the two above: dropped after them.
     _lines: Vec<Line>,
-    lists: Lists,
+    lists: TopologyLists,
 }
 
-impl Topo {
+impl CommTopology {
     /// A new communicator of so many of the ranks of `parent` as have a place; none for the others.
     /// Collective.
     pub(crate) async fn create(
         poster: &mut Poster,
         parent: &Comm,
-        mut lists: Lists,
+        mut lists: TopologyLists,
     ) -> Result<Option<(Comm, Self)>, Fault> {
         let shape = match &mut lists {
-            Lists::Grid(dimensions) => {
+            TopologyLists::Grid(dimensions) => {
                 // SAFETY: the lists stay here until they move beside what is made of them, which is
                 // dropped first.
                 let dimensions = unsafe { extend_mut(dimensions) };
-                Grid::icreate(poster, parent, dimensions).await?.map(Shape::Grid)
+                Grid::icreate(poster, parent, dimensions).await?.map(TopologyShape::Grid)
             }
-            Lists::Graph { index, edges } => {
+            TopologyLists::Graph { index, edges } => {
                 // SAFETY: as above.
                 let (index, edges) = unsafe { (extend_mut(index), extend_mut(edges)) };
-                Graph::icreate(poster, parent, index, edges).await?.map(Shape::Graph)
+                Graph::icreate(poster, parent, index, edges).await?.map(TopologyShape::Graph)
             }
-            Lists::Distributed { sources, destinations, .. } => {
+            TopologyLists::Distributed { sources, destinations, .. } => {
                 // SAFETY: as above.
                 let (from, to) = unsafe { (extend_mut(sources), extend_mut(destinations)) };
                 let made = DistributedGraph::icreate_adjacent(poster, parent, from, to).await?;
-                Some(Shape::Distributed(made))
+                Some(TopologyShape::Distributed(made))
             }
         };
         Ok(shape.map(|shape| Self::new(shape, lists)))
     }
 
-    pub(crate) fn new(shape: Shape, lists: Lists) -> (Comm, Self) {
+    pub(crate) fn new(shape: TopologyShape, lists: TopologyLists) -> (Comm, Self) {
         let (sources, destinations) = shape.neighbours();
         let mut lines = vec![Line::NONE; sources.len() + destinations.len()];
         // SAFETY: they move beside what is made of them, which is dropped first.
         let memory = unsafe { extend_mut(&mut lines) };
-        let around = match &shape {
-            Shape::Grid(grid) => Neighbourhood::new(grid, memory),
-            Shape::Graph(graph) => Neighbourhood::new(graph, memory),
-            Shape::Distributed(graph) => Neighbourhood::new(graph, memory),
+        let neighbourhood = match &shape {
+            TopologyShape::Grid(grid) => Neighbourhood::new(grid, memory),
+            TopologyShape::Graph(graph) => Neighbourhood::new(graph, memory),
+            TopologyShape::Distributed(graph) => Neighbourhood::new(graph, memory),
         };
-        (*shape.comm(), Self { around, shape, _lines: lines, lists })
+        (*shape.comm(), Self { neighbourhood, shape, _lines: lines, lists })
     }
 
     /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
@@ -91,36 +91,38 @@ impl Topo {
     }
 
     /// The neighbours with which this rank exchanges.
-    pub(crate) fn around(&self) -> Result<&Neighbourhood<'static>, Fault> {
-        self.around.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
+    pub(crate) fn neighbourhood(&self) -> Result<&Neighbourhood<'static>, Fault> {
+        self.neighbourhood.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }
 
     /// The neighbourhood of this rank for an operation.
     ///
     /// # Safety
     /// The operation holds this topology until it is over.
-    pub(crate) unsafe fn lasting(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
+    pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
         // SAFETY: it is counted, so it does not move, and the operation holds a count.
-        self.around().map(|around| unsafe { extend(around) })
+        self.neighbourhood().map(|neighbourhood| unsafe { ffi::extend(neighbourhood) })
     }
 
     pub(crate) fn grid(&self) -> Result<&Grid<'_>, Fault> {
         match &self.shape {
-            Shape::Grid(grid) => Ok(grid),
+            TopologyShape::Grid(grid) => Ok(grid),
             _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
         }
     }
 
     pub(crate) fn graph(&self) -> Result<&Graph<'_>, Fault> {
         match &self.shape {
-            Shape::Graph(graph) => Ok(graph),
+            TopologyShape::Graph(graph) => Ok(graph),
             _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
         }
     }
 
     pub(crate) fn distributed(&self) -> Result<(&DistributedGraph<'_>, bool), Fault> {
         match (&self.shape, &self.lists) {
-            (Shape::Distributed(graph), Lists::Distributed { is_weighted, .. }) => Ok((graph, *is_weighted)),
+            (TopologyShape::Distributed(graph), TopologyLists::Distributed { is_weighted, .. }) => {
+                Ok((graph, *is_weighted))
+            }
             _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
         }
     }
@@ -133,7 +135,7 @@ impl Topo {
     }
 }
 
-impl Shape {
+impl TopologyShape {
     fn comm(&self) -> &Comm {
         match self {
             Self::Grid(grid) => Topology::comm(grid),

@@ -25,10 +25,10 @@ use crate::ffi::Address;
 use crate::process::Owned;
 use crate::process::scope::{self, StaticScope};
 
-type Large = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 8192, 16, 1 << 16, 69632);
+type LargeStorage = aldis_kernel::storage_type!(64, 1 << 20, 4096, 128, 32, 8192, 16, 1 << 16, 69632);
 
 /// For where address space is short.
-type Small = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
+type SmallStorage = aldis_kernel::storage_type!(64, 4096, 1024, 128, 32, 8192, 16, 1024, 17408);
 
 /// Memory for derived datatypes, and for the words that describe them.
 fn datatypes() -> Types<'static> {
@@ -51,7 +51,7 @@ pub(crate) struct Engine {
 /// The phase of this process: before, within or after MPI, or ended by an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Phase {
+pub(crate) enum ProcessPhase {
     Before,
     Running,
     After,
@@ -62,23 +62,23 @@ pub(crate) enum Phase {
 // SAFETY: only calls of MPI use it.
 static ENGINE: Owned<OnceCell<RefCell<Engine>>> = unsafe { Owned::new(OnceCell::new()) };
 
-/// A [`Phase`], for which threads may ask at any time.
-static PHASE: AtomicU8 = AtomicU8::new(Phase::Before as u8);
+/// A [`ProcessPhase`], for which threads may ask at any time.
+static PHASE: AtomicU8 = AtomicU8::new(ProcessPhase::Before as u8);
 
 /// Returns the phase of this process.
-pub(crate) fn phase() -> Phase {
+pub(crate) fn phase() -> ProcessPhase {
     phase_of(PHASE.load(Ordering::Relaxed))
 }
 
-const fn phase_of(number: u8) -> Phase {
-    const RUNNING: u8 = Phase::Running as u8;
-    const AFTER: u8 = Phase::After as u8;
-    const ABORTING: u8 = Phase::Aborting as u8;
+const fn phase_of(number: u8) -> ProcessPhase {
+    const RUNNING: u8 = ProcessPhase::Running as u8;
+    const AFTER: u8 = ProcessPhase::After as u8;
+    const ABORTING: u8 = ProcessPhase::Aborting as u8;
     match number {
-        RUNNING => Phase::Running,
-        AFTER => Phase::After,
-        ABORTING => Phase::Aborting,
-        _ => Phase::Before,
+        RUNNING => ProcessPhase::Running,
+        AFTER => ProcessPhase::After,
+        ABORTING => ProcessPhase::Aborting,
+        _ => ProcessPhase::Before,
     }
 }
 
@@ -86,7 +86,7 @@ const fn phase_of(number: u8) -> Phase {
 #[inline]
 pub(crate) fn cell() -> Result<&'static RefCell<Engine>, Fault> {
     match (phase(), ENGINE.get()) {
-        (Phase::After, _) => Err(untimely(AFTER)),
+        (ProcessPhase::After, _) => Err(untimely(AFTER)),
         (_, Some(engine)) => Ok(engine),
         (_, None) => Err(untimely(BEFORE)),
     }
@@ -146,11 +146,13 @@ impl Engine {
 /// Becomes a rank: world and self of the job.
 pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     match phase() {
-        Phase::Before => {}
-        Phase::Running | Phase::Aborting => return Err(Fault::new(MPI_ERR_OTHER, "called a second time")),
-        Phase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
+        ProcessPhase::Before => {}
+        ProcessPhase::Running | ProcessPhase::Aborting => {
+            return Err(Fault::new(MPI_ERR_OTHER, "called a second time"));
+        }
+        ProcessPhase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
     }
-    let joined = lazy::either::<Large, Small>().and_then(Job::join);
+    let joined = lazy::either::<LargeStorage, SmallStorage>().and_then(Job::join);
     let (job, mut endpoint) = joined.unwrap_or_else(|error| {
         // There is no handler yet that could be asked.
         eprintln!("MPI_Init: {error}");
@@ -165,7 +167,7 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     if ENGINE.set(RefCell::new(engine)).is_err() {
         return Err(Fault::new(MPI_ERR_INTERN, "there is an engine"));
     }
-    PHASE.store(Phase::Running as u8, Ordering::Relaxed);
+    PHASE.store(ProcessPhase::Running as u8, Ordering::Relaxed);
     Ok(comms)
 }
 
@@ -195,7 +197,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
             None => Ok(()),
         }
     })?;
-    PHASE.store(Phase::After as u8, Ordering::Relaxed);
+    PHASE.store(ProcessPhase::After as u8, Ordering::Relaxed);
     Ok(())
 }
 
@@ -210,7 +212,7 @@ pub(crate) fn follow(code: c_int, text: &str) -> ! {
 }
 
 fn end(code: c_int, text: &str, last_word: impl FnOnce(Job, &mut HostEndpoint, &str)) -> ! {
-    if PHASE.swap(Phase::Aborting as u8, Ordering::Relaxed) != Phase::Aborting as u8 {
+    if PHASE.swap(ProcessPhase::Aborting as u8, Ordering::Relaxed) != ProcessPhase::Aborting as u8 {
         let told = ENGINE.get().is_some_and(|engine| {
             let Ok(mut engine) = engine.try_borrow_mut() else { return false };
             let Some(job) = engine.job.take() else { return false };

@@ -24,7 +24,7 @@ pub(crate) const fn to_int(handle: Handle) -> c_int {
 /// The kind of object that a table holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub(crate) enum HandleKind {
     Comm = 1,
     Group,
     Datatype,
@@ -37,14 +37,14 @@ pub(crate) enum Kind {
 
 /// Objects of a kind.
 #[derive(Debug)]
-pub(crate) struct Table<T> {
-    kind: Kind,
+pub(crate) struct HandleTable<T> {
+    kind: HandleKind,
     slots: Vec<(u32, Option<T>)>,
     free: Vec<u32>,
 }
 
-impl<T> Table<T> {
-    pub(crate) const fn new(kind: Kind) -> Self {
+impl<T> HandleTable<T> {
+    pub(crate) const fn new(kind: HandleKind) -> Self {
         Self { kind, slots: Vec::new(), free: Vec::new() }
     }
 
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_freed_handle_is_not_found_again() {
-        let mut table = Table::new(Kind::Group);
+        let mut table = HandleTable::new(HandleKind::Group);
         let first = table.insert(1).unwrap();
         assert!(first > 0xFFF && to_int(first) > 0xFFF, "{first:#x}");
         assert_eq!(table.remove(first), Some(1));
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn a_freed_handle_is_not_found_after_many_uses_of_its_slot() {
-        let mut table = Table::new(Kind::Request);
+        let mut table = HandleTable::new(HandleKind::Request);
         let first = table.insert(0).unwrap();
         table.remove(first);
         for use_of_slot in 1..100_000 {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_million_objects_are_found() {
-        let mut table = Table::new(Kind::Request);
+        let mut table = HandleTable::new(HandleKind::Request);
         let handles: Vec<_> = (0..1_000_000).map(|object| table.insert(object).unwrap()).collect();
         assert!((0..1_000_000).zip(&handles).all(|(object, handle)| table.get(*handle) == Some(&object)));
         assert!(handles.iter().all(|handle| table.handle_of(to_int(*handle)) == *handle));
@@ -157,8 +157,8 @@ mod tests {
 
     #[test]
     fn a_handle_of_another_kind_is_not_found() {
-        let mut groups = Table::new(Kind::Group);
-        let infos: Table<u8> = Table::new(Kind::Info);
+        let mut groups = HandleTable::new(HandleKind::Group);
+        let infos: HandleTable<u8> = HandleTable::new(HandleKind::Info);
         let group = groups.insert(1_u8).unwrap();
         assert_eq!(infos.get(group), None);
     }

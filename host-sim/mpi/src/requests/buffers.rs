@@ -19,7 +19,7 @@ use crate::process::{Owned, engine};
 use crate::requests::futures;
 
 /// The attached buffer of a communicator.
-pub(crate) struct Buffer {
+pub(crate) struct AttachedBuffer {
     /// Its address and size as the program gave them; an automatic one has no bounds.
     place: Option<(Address, i64)>,
     /// Messages that it has sent.
@@ -43,7 +43,7 @@ struct Copied {
 /// Events that one look at the messages of a buffer handles at most.
 const BUDGET: u32 = 64;
 
-impl Buffer {
+impl AttachedBuffer {
     pub(crate) const fn new(place: Option<(Address, i64)>) -> Self {
         Self { place, sent: 0, under_way: Vec::new(), taken: 0, many: Self::FEW }
     }
@@ -69,7 +69,7 @@ impl Buffer {
 }
 
 // SAFETY: only calls of MPI use it.
-pub(crate) static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, Buffer>>> =
+pub(crate) static OF_COMMUNICATORS: Owned<RefCell<BTreeMap<Handle, AttachedBuffer>>> =
     unsafe { Owned::new(RefCell::new(BTreeMap::new())) };
 
 /// The key of the process's automatic buffer among those of communicators.
@@ -149,7 +149,7 @@ pub(crate) fn finish() -> Result<(), Fault> {
     OF_COMMUNICATORS.take().into_values().try_for_each(leave_alone)
 }
 
-fn leave_alone(buffer: Buffer) -> Result<(), Fault> {
+fn leave_alone(buffer: AttachedBuffer) -> Result<(), Fault> {
     engine::with(|engine| {
         for Copied { request, memory, .. } in buffer.under_way {
             engine.freed.push(request);

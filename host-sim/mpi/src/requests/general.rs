@@ -5,14 +5,14 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::{REQUESTS, Stage, Work, missing, started};
+use super::{REQUESTS, RequestStage, Work, missing, started};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_REQUEST, Status};
 use crate::fault::Fault;
 use crate::ffi::{Ptr, callback};
 
 /// The functions of such a request.
 #[derive(Clone, Copy)]
-pub(crate) struct General {
+pub(crate) struct GeneralizedRequest {
     query: usize,
     free: usize,
     cancel: usize,
@@ -29,7 +29,7 @@ fn checked(code: c_int, what: &str) -> Result<(), Fault> {
     }
 }
 
-impl General {
+impl GeneralizedRequest {
     /// An operation that has begun, by the query, free and cancel functions of the program.
     pub(crate) const fn new([query, free, cancel]: [usize; 3], extra: Ptr<c_void>) -> Self {
         Self { query, free, cancel, extra, is_complete: false, is_freed: false }
@@ -62,15 +62,16 @@ impl General {
 }
 
 /// A handle for an operation of the program's.
-pub(crate) fn of_general(general: General) -> Result<Handle, Fault> {
-    started(MPI_COMM_SELF, Work::General(general))
+pub(crate) fn of_generalized(general: GeneralizedRequest) -> Result<Handle, Fault> {
+    started(MPI_COMM_SELF, Work::GeneralizedRequest(general))
 }
 
 /// Notes that an operation of the program's is complete, and lets go of it if its handle is freed.
-pub(crate) fn complete_general(request: Handle) -> Result<(), Fault> {
+pub(crate) fn complete_generalized(request: Handle) -> Result<(), Fault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(request).ok_or_else(|| missing(request))?;
-    let (Stage::Active, Work::General(general)) = (&operated.stage, &mut operated.work) else {
+    let (RequestStage::Active, Work::GeneralizedRequest(general)) = (&operated.stage, &mut operated.work)
+    else {
         return Err(Fault::new(MPI_ERR_REQUEST, "no generalized request that is under way"));
     };
     if general.is_complete {

@@ -6,11 +6,11 @@ use core::task::{Context, Poll, Waker};
 use aldis_hal::{Activity, Operation, Platform};
 use aldis_linux::platform::HostPlatform;
 
-use super::{COLLECTIVES, FUTURES, Operated, REQUESTS, Stage, Work, missing};
+use super::{COLLECTIVES, FUTURES, REQUESTS, RequestEntry, RequestStage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
 use crate::fault::Fault;
 use crate::process::engine::{self, Engine};
-use crate::process::handles::Table;
+use crate::process::handles::HandleTable;
 use crate::process::scope::StaticScope;
 use crate::process::threads;
 
@@ -21,32 +21,32 @@ pub(crate) fn is_alone() -> bool {
     !threads::are_many() && COLLECTIVES.borrow().is_empty() && FUTURES.borrow().is_empty()
 }
 
-/// Drives all makings that are under way, none of which keeps a borrow of anything meanwhile.
+/// Drives all futures that are under way, none of which keeps a borrow of anything meanwhile.
 pub(super) fn drive_futures() {
     let under_way = FUTURES.borrow().clone();
     for handle in under_way {
         let taken = match REQUESTS.borrow_mut().get_mut(handle) {
-            Some(Operated { work: work @ Work::Future(_), .. }) => core::mem::replace(work, Work::Done),
+            Some(RequestEntry { work: work @ Work::Future(_), .. }) => core::mem::replace(work, Work::Done),
             _ => continue,
         };
-        let Work::Future(mut making) = taken else { continue };
-        let polled = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let Work::Future(mut future) = taken else { continue };
+        let polled = future.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         if let Some(operated) = REQUESTS.borrow_mut().get_mut(handle) {
             match polled {
-                Poll::Pending => operated.work = Work::Future(making),
-                Poll::Ready(result) => operated.stage = Stage::Over(result.map(|()| Status::EMPTY)),
+                Poll::Pending => operated.work = Work::Future(future),
+                Poll::Ready(result) => operated.stage = RequestStage::Over(result.map(|()| Status::EMPTY)),
             }
         }
     }
     let requests = REQUESTS.borrow();
     let is_active = |handle: &Handle| {
-        requests.get(*handle).is_some_and(|operated| matches!(operated.stage, Stage::Active))
+        requests.get(*handle).is_some_and(|operated| matches!(operated.stage, RequestStage::Active))
     };
     FUTURES.borrow_mut().retain(is_active);
 }
 
 /// Drives all collectives that are under way.
-fn drive(scope: &mut StaticScope, requests: &mut Table<Operated>) {
+fn drive(scope: &mut StaticScope, requests: &mut HandleTable<RequestEntry>) {
     COLLECTIVES.borrow_mut().retain(|handle| {
         let Some(operated) = requests.get_mut(*handle) else { return false };
         operated.advance(scope);
@@ -55,7 +55,11 @@ fn drive(scope: &mut StaticScope, requests: &mut Table<Operated>) {
 }
 
 /// Returns true if a request is over, as the last poll had it; a null one is.
-fn is_over(requests: &mut Table<Operated>, scope: &mut StaticScope, handle: Handle) -> Result<bool, Fault> {
+fn is_over(
+    requests: &mut HandleTable<RequestEntry>,
+    scope: &mut StaticScope,
+    handle: Handle,
+) -> Result<bool, Fault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
     }
@@ -114,7 +118,7 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
 fn look_until(
     waits: bool,
     several: bool,
-    mut enough: impl FnMut(&mut Table<Operated>, &mut StaticScope) -> Result<bool, Fault>,
+    mut enough: impl FnMut(&mut HandleTable<RequestEntry>, &mut StaticScope) -> Result<bool, Fault>,
 ) -> Result<(), Fault> {
     let mut look = |scope: &mut StaticScope, polls: bool| {
         let mut requests = REQUESTS.borrow_mut();
@@ -135,7 +139,7 @@ fn look_until(
             looked
         })
     } else {
-        turns(waits, || {
+        poll_rounds(waits, || {
             engine::with(|engine| {
                 let looked = look(&mut engine.scope, true);
                 engine.reap();
@@ -155,9 +159,9 @@ struct Look {
 
 /// Looks, once or until it is enough: what else is under way goes on before each look, and behind
 /// it other threads have their turns.
-fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
-    let mut wait = Wait { platform: None, is_told: false };
-    let (mut turns, mut idle) = (0_u32, 0_u32);
+fn poll_rounds(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
+    let mut wait = Wait { platform: None, is_noted: false };
+    let (mut rounds, mut idle) = (0_u32, 0_u32);
     loop {
         drive_futures();
         let Look { is_enough, events } = look()?;
@@ -165,14 +169,14 @@ fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(
             return Ok(());
         }
         idle = if events > 0 { 0 } else { idle.saturating_add(1) };
-        turns = turns.saturating_add(1);
+        rounds = rounds.saturating_add(1);
         let platform = match &mut wait.platform {
             Some(platform) => platform,
             None => wait.platform.insert(engine::with(|engine| Ok(engine.endpoint().platform().clone()))?),
         };
-        if turns == NOTE_AFTER {
+        if rounds == NOTE_AFTER {
             platform.note(Activity { operation: Operation::Wait, ..Activity::default() });
-            wait.is_told = true;
+            wait.is_noted = true;
         }
         threads::give_way(platform, idle);
     }
@@ -181,18 +185,18 @@ fn turns(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(
 /// A wait, of whose end the platform is told however it ends, if it has been told of the wait.
 struct Wait {
     platform: Option<HostPlatform>,
-    is_told: bool,
+    is_noted: bool,
 }
 
 impl Drop for Wait {
     fn drop(&mut self) {
-        if let Some(platform) = self.platform.as_mut().filter(|_| self.is_told) {
+        if let Some(platform) = self.platform.as_mut().filter(|_| self.is_noted) {
             platform.note(Activity::NONE);
         }
     }
 }
 
-/// Turns after which the launcher is told that this rank waits.
+/// Poll rounds after which the launcher is told that this rank waits.
 const NOTE_AFTER: u32 = 128;
 
 /// Events that a look handles at most.
@@ -206,7 +210,7 @@ pub(crate) fn poll() -> Result<(), Fault> {
 /// Waits until `find` finds something, and drives what is under way meanwhile.
 pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fault>) -> Result<R, Fault> {
     let mut found = None;
-    turns(true, || {
+    poll_rounds(true, || {
         engine::with(|engine| {
             let events = engine.scope.poll(BUDGET);
             drive(&mut engine.scope, &mut REQUESTS.borrow_mut());

@@ -19,7 +19,7 @@ use crate::fault::Fault;
 use crate::ffi::{Ptr, Region, extend_mut};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::aliased;
-use crate::objects::topologies::Topo;
+use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::UsedTypes;
 use crate::process::engine::{self, Engine};
 use crate::process::spare::Spare;
@@ -34,8 +34,8 @@ pub(super) enum What {
     Scatter(Region, &'static [Block], Rank),
     Allgather(Region, &'static [Block]),
     Alltoall(Region, &'static [Block], Region, &'static [Block]),
-    NeighborAllgather(Rc<Topo>, Region, Region, &'static [Block]),
-    NeighborAlltoall(Rc<Topo>, Region, &'static [Block], Region, &'static [Block]),
+    NeighborAllgather(Rc<CommTopology>, Region, Region, &'static [Block]),
+    NeighborAlltoall(Rc<CommTopology>, Region, &'static [Block], Region, &'static [Block]),
     /// Over two groups: made when it is started.
     Across(Box<dyn FnOnce() -> Crossing<'static>>),
 }
@@ -201,7 +201,7 @@ impl Call {
                 },
                 What::Across(make) => make().by(&options).start(scope, &comm)?,
                 What::NeighborAllgather(topo, input, data, blocks) => {
-                    let around = topology.insert(topo).lasting()?;
+                    let around = topology.insert(topo).extend()?;
                     match even(blocks) {
                         true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
                         false => options.ineighbor_allgatherv(
@@ -214,7 +214,7 @@ impl Call {
                     }
                 }
                 What::NeighborAlltoall(topo, input, given, data, blocks) => {
-                    let around = topology.insert(topo).lasting()?;
+                    let around = topology.insert(topo).extend()?;
                     match even(given) && even(blocks) {
                         true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
                         false => options.ineighbor_alltoallv(

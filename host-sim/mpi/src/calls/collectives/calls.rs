@@ -9,20 +9,20 @@ use aldis_hal::Operation;
 
 use super::blocks::Blocks;
 use super::{
-    Given, Reduction, allgather, alltoall, barrier, barrier_at_once, bcast, bcast_at_once, counts, gather,
-    given_even, ints, kinds_of, parts, places, reduce, reduce_at_once, reduce_scatter, scatter, taken_even,
+    Given, Reduction, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints, kinds_of, parts,
+    places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
 };
 use crate::abi::Handle;
 use crate::ffi::{Address, Ptr};
 use crate::objects::{communicators, info};
 
-/// The three forms of a collective, of which the blocking one may be carried out at once.
+/// The three forms of a collective, of which the blocking one may take a fast path.
 macro_rules! collective {
-    (fn $blocking:ident, fn $started:ident, fn $kept:ident $args:tt on $comm:expr => $at_once:expr, else $call:expr) => {
+    (fn $blocking:ident, fn $started:ident, fn $kept:ident $args:tt on $comm:expr => $fast_path:expr, else $call:expr) => {
         mpi! { fn $blocking $args on $comm => {
             // SAFETY: the arguments are the program's, each as long as the standard has it
             // (MPI 5.0, chapter 6).
-            if !unsafe { $at_once }? { unsafe { $call }?.run()?; }
+            if !unsafe { $fast_path }? { unsafe { $call }?.run()?; }
         } }
         collective! { requests fn $started, fn $kept $args on $comm => $call }
     };
@@ -53,7 +53,7 @@ macro_rules! collective {
 
 pub(super) use collective;
 
-mpi! { fn MPI_Barrier(comm: Handle) on comm => { if !barrier_at_once(comm)? { barrier(comm)?.run()?; } } }
+mpi! { fn MPI_Barrier(comm: Handle) on comm => { if !try_barrier(comm)? { barrier(comm)?.run()?; } } }
 mpi! { fn MPI_Ibarrier(comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
     barrier(comm)?.begin(request)?;
@@ -68,7 +68,7 @@ collective! {
     fn MPI_Bcast_c, fn MPI_Ibcast_c, fn MPI_Bcast_init_c(
         data: Address, count: i64, datatype: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        bcast_at_once(data, count, datatype, root, comm), else bcast(data, count, datatype, root, comm)
+        try_bcast(data, count, datatype, root, comm), else bcast(data, count, datatype, root, comm)
 }
 mpi! { fn MPI_Bcast(
     buffer: Address, count: c_int, datatype: Handle, root: c_int, comm: Handle,
@@ -85,7 +85,7 @@ collective! {
     fn MPI_Reduce_c, fn MPI_Ireduce_c, fn MPI_Reduce_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        reduce_at_once(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)),
+        try_reduce(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root)),
         else reduce(Operation::Reduce, Reduction { input, into, count, datatype, op, comm }, Some(root))
 }
 mpi! { fn MPI_Reduce(
@@ -104,7 +104,7 @@ collective! {
     fn MPI_Allreduce_c, fn MPI_Iallreduce_c, fn MPI_Allreduce_init_c(
         input: Address, into: Address, count: i64, datatype: Handle, op: Handle, comm: Handle,
     ) on comm =>
-        reduce_at_once(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None),
+        try_reduce(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None),
         else reduce(Operation::Allreduce, Reduction { input, into, count, datatype, op, comm }, None)
 }
 mpi! { fn MPI_Allreduce(

@@ -79,7 +79,7 @@ unsafe fn allgather(
     // SAFETY: the caller's promise.
     let data = unsafe { own.data("sendbuf") }?;
     let given = Rc::new(Blocks::one(own.address, data));
-    let input = given_of(&mut call, (given, false))?;
+    let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
     call.what = What::NeighborAllgather(topology, input, bytes, list);
     Ok(call)
@@ -97,7 +97,7 @@ fn alltoall(
     let given = Rc::new(given(destinations)?.in_memory("sendbuf")?);
     let taken = Rc::new(taken(sources)?.in_memory("recvbuf")?);
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
-    let input = given_of(&mut call, (given, false))?;
+    let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
     call.what = What::NeighborAlltoall(topology, input, from, bytes, to);
     Ok(call)

@@ -192,11 +192,11 @@ fn is_aligned(bytes: Region, kernel: &Kernel) -> bool {
 const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE says that they are one";
 
 /// Carries out a reduction to one or all straight from the arguments: see
-/// [`barrier_at_once`](super::barrier_at_once).
+/// [`try_barrier`](super::try_barrier).
 ///
 /// # Safety
 /// As for [`Data::new`].
-pub(super) unsafe fn reduce_at_once(
+pub(super) unsafe fn try_reduce(
     operation: Operation,
     reduction: Reduction,
     root: Option<c_int>,

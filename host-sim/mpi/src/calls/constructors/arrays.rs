@@ -6,7 +6,7 @@ use core::ffi::c_int;
 
 use aldis_kernel::datatype::{Distribution, Order, Slice, Spread};
 
-use super::{Arguments, first, many, natural, wide};
+use super::{ConstructorArguments, first, many, natural, wide};
 use crate::abi::{
     Handle, MPI_COMBINER_DARRAY, MPI_COMBINER_SUBARRAY, MPI_COMM_SELF, MPI_DISTRIBUTE_BLOCK,
     MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE, MPI_ERR_ARG, MPI_ORDER_C,
@@ -43,18 +43,19 @@ fn subarray(
     }
     let (dimensions, order) = (sizes.len() as i64, i64::from(order));
     let all = sizes.iter().chain(counts).chain(starts).copied();
-    let arguments = Arguments::new(MPI_COMBINER_SUBARRAY, is_large).always(&[dimensions]).integers(all);
+    let arguments =
+        ConstructorArguments::new(MPI_COMBINER_SUBARRAY, is_large).always(&[dimensions]).integers(all);
     arguments.always(&[order]).make(&[of], made, |types, parts| types.subarray(&slices, way, first(parts)?))
 }
 
 /// The distribution of an array over a grid of processes, as a program gives it, by dimension.
-struct Grid<'a> {
+struct ProcessGrid<'a> {
     distributions: &'a [i64],
     arguments: &'a [i64],
     processes: &'a [i64],
 }
 
-impl Grid<'_> {
+impl ProcessGrid<'_> {
     /// Of an array of these sizes, over so many processes.
     fn spreads(&self, sizes: &[i64], size: c_int) -> Result<Vec<Spread>, Fault> {
         let mut spreads = Vec::new();
@@ -86,14 +87,14 @@ fn distributed(
     is_large: bool,
     [size, rank]: [c_int; 2],
     sizes: &[i64],
-    grid: &Grid<'_>,
+    grid: &ProcessGrid<'_>,
     order: c_int,
     of: Handle,
     made: Ptr<Handle>,
 ) -> Result<(), Fault> {
     let (spreads, way) = (grid.spreads(sizes, size)?, way(order)?);
     let place = u32::try_from(rank).map_err(|_| Fault::new(MPI_ERR_ARG, format!("rank {rank}")))?;
-    Arguments::new(MPI_COMBINER_DARRAY, is_large)
+    ConstructorArguments::new(MPI_COMBINER_DARRAY, is_large)
         .always(&[size.into(), rank.into(), sizes.len() as i64])
         .integers(sizes.iter().copied())
         .always(grid.distributions)
@@ -125,7 +126,7 @@ mpi! { fn MPI_Type_create_darray(
     let [sizes, distributions, arguments, processes] = unsafe {
         [wide(sizes, dimensions)?, wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?]
     };
-    let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
+    let grid = ProcessGrid { distributions: &distributions, arguments: &arguments, processes: &processes };
     distributed(false, [size, rank], &sizes, &grid, order, of, made)?;
 } }
 mpi! { fn MPI_Type_create_darray_c(
@@ -138,6 +139,6 @@ mpi! { fn MPI_Type_create_darray_c(
         unsafe { [wide(distributions, dimensions)?, wide(arguments, dimensions)?, wide(processes, dimensions)?] };
     // SAFETY: as above.
     let sizes = unsafe { wide(sizes, dimensions) }?;
-    let grid = Grid { distributions: &distributions, arguments: &arguments, processes: &processes };
+    let grid = ProcessGrid { distributions: &distributions, arguments: &arguments, processes: &processes };
     distributed(true, [size, rank], &sizes, &grid, order, of, made)?;
 } }

@@ -8,7 +8,7 @@ use core::ffi::c_int;
 
 use aldis_kernel::{Matched, Rank, Request};
 
-use super::{source, tag_match, tell, tell_result};
+use super::{source, tag_match, write_status, write_status_of};
 use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL,
     MPI_PROC_NULL, Status,
@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::communicators;
 use crate::objects::datatypes::Data;
-use crate::process::handles::{Kind, Table, to_int};
+use crate::process::handles::{HandleKind, HandleTable, to_int};
 use crate::process::scope::StaticScope;
 use crate::process::{Owned, engine};
 use crate::requests::{self, is_alone};
@@ -28,7 +28,7 @@ mpi! { fn MPI_Probe(from: c_int, tag: c_int, comm: Handle, status: Ptr<Status>) 
         true => engine::with(|engine| Ok(engine.endpoint().probe(&of, from, tag)?))?,
         false => requests::find(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?,
     };
-    tell(status, found.into())?;
+    write_status(status, found.into())?;
 } }
 
 mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, status: Ptr<Status>) on comm => {
@@ -36,13 +36,13 @@ mpi! { fn MPI_Iprobe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, st
     requests::poll()?;
     let found = engine::with(|engine| Ok(engine.endpoint().iprobe(&of, from, tag)?))?;
     flag.set(found.is_some().into())?;
-    found.map_or(Ok(()), |found| tell(status, found.into()))?;
+    found.map_or(Ok(()), |found| write_status(status, found.into()))?;
 } }
 
 /// Messages that a probe has matched.
 // SAFETY: only calls of MPI use it.
-static MATCHED: Owned<RefCell<Table<(Handle, Matched)>>> =
-    unsafe { Owned::new(RefCell::new(Table::new(Kind::Message))) };
+static MATCHED: Owned<RefCell<HandleTable<(Handle, Matched)>>> =
+    unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Message))) };
 
 fn keep_matched(
     comm: Handle,
@@ -50,7 +50,7 @@ fn keep_matched(
     message: Ptr<Handle>,
     status: Ptr<Status>,
 ) -> Result<(), Fault> {
-    tell(status, matched.status().into())?;
+    write_status(status, matched.status().into())?;
     if matched.status().source == Rank::NULL {
         return message.set(MPI_MESSAGE_NO_PROC);
     }
@@ -91,14 +91,14 @@ mpi! { fn MPI_Improbe(from: c_int, tag: c_int, comm: Handle, flag: Ptr<c_int>, m
 } }
 
 /// Returns the status of a receive from `MPI_PROC_NULL`.
-fn from_nobody() -> Status {
+fn from_proc_null() -> Status {
     Status { source: MPI_PROC_NULL, ..Status::EMPTY }
 }
 
 /// Receives a message that was taken out.
 fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
     Ok(match data.raw()? {
-        // SAFETY: as of `Receiving::request`.
+        // SAFETY: as of `IncomingMessage::request`.
         Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
         None => scope.imrecv_typed(matched, data.typed_mut()?)?,
     })
@@ -109,13 +109,13 @@ mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<
     // (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let found = match take_matched(message)? {
-        None => Ok(from_nobody()),
+        None => Ok(from_proc_null()),
         Some((comm, matched)) => {
             let request = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
             requests::wait(requests::of_message(comm, request)?)
         }
     };
-    tell_result(status, found)?;
+    write_status_of(status, found)?;
 } }
 
 mpi! { fn MPI_Mrecv(
@@ -128,7 +128,7 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     // (MPI 5.0, 3.7).
     let data = unsafe { Data::new(data, count, datatype) }?.there()?;
     let handle = match take_matched(message)? {
-        None => requests::of_done(MPI_COMM_SELF, from_nobody())?,
+        None => requests::of_done(MPI_COMM_SELF, from_proc_null())?,
         Some((comm, matched)) => {
             let started = engine::with(|engine| take_up(&mut engine.scope, matched, &data))?;
             requests::of_message(comm, started)?

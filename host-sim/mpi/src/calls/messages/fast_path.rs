@@ -17,13 +17,13 @@ use crate::process::scope::StaticScope;
 use crate::requests::{self, is_alone};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
-/// arguments: what a [`Sending`](super::Sending) writes down takes longer than a short message is
+/// arguments: what a [`OutgoingMessage`](super::OutgoingMessage) writes down takes longer than a short message is
 /// under way. False if it takes more.
 ///
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-pub(super) unsafe fn sent(
+pub(super) unsafe fn try_send(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -56,7 +56,7 @@ pub(super) unsafe fn sent(
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-pub(super) unsafe fn received(
+pub(super) unsafe fn try_receive(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -89,7 +89,7 @@ pub(super) unsafe fn received(
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-unsafe fn started(
+unsafe fn try_start(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -111,7 +111,7 @@ unsafe fn started(
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-pub(super) unsafe fn send_started(
+pub(super) unsafe fn try_start_send(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -132,7 +132,7 @@ pub(super) unsafe fn send_started(
         })
     };
     // SAFETY: the caller's promise.
-    unsafe { started(data, count, datatype, comm, start) }
+    unsafe { try_start(data, count, datatype, comm, start) }
 }
 
 /// Starts such a receive.
@@ -140,7 +140,7 @@ pub(super) unsafe fn send_started(
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-pub(super) unsafe fn receive_started(
+pub(super) unsafe fn try_start_receive(
     data: Address,
     count: i64,
     datatype: Handle,
@@ -162,5 +162,5 @@ pub(super) unsafe fn receive_started(
         })
     };
     // SAFETY: the caller's promise.
-    unsafe { started(data, count, datatype, comm, start) }
+    unsafe { try_start(data, count, datatype, comm, start) }
 }
