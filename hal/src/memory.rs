@@ -63,8 +63,8 @@ impl<'a> Mapped<'a> {
     /// The `len` bytes from `start`.
     ///
     /// # Safety
-    /// They are initialised and valid for reads for `'a`, in one allocation, and this process
-    /// writes them by nothing that runs while it reads them.
+    /// They are initialised and valid for reads for `'a`, in one allocation, and nothing in this
+    /// process writes to these addresses while they are read.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, memory: PhantomData }
     }

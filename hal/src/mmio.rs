@@ -1,8 +1,8 @@
 //! This module holds `unsafe` code: a typed register over the `volatile` crate.
 //!
 //! A driver describes its device's registers once, as [`Mmio`] values, and reads and writes them
-//! without further `unsafe`. Accesses are single volatile loads and stores of the register's width,
-//! never merged or torn.
+//! without further `unsafe`. Accesses are volatile loads and stores, never merged, and never torn
+//! if the processor has one of the register's width: those of a `u64` on a 32-bit one are two.
 
 use core::ptr::NonNull;
 
@@ -21,8 +21,8 @@ pub struct Mmio<W> {
     register: NonNull<W>,
 }
 
-// SAFETY: a register is not tied to a thread; `Mmio` is not `Clone`, so moving it moves the only
-// handle.
+// SAFETY: by `new`'s contract the register is there wherever this value is, and a value is used by
+// one thread at a time, as it is not `Sync`.
 unsafe impl<W: Word> Send for Mmio<W> {}
 
 impl<W: Word> Mmio<W> {
@@ -30,8 +30,8 @@ impl<W: Word> Mmio<W> {
     ///
     /// # Safety
     /// `register` must be aligned and valid for volatile reads and writes of `W` as long as this
-    /// value lives, and reading or writing it must have no effect on Rust-owned memory that the
-    /// caller has not accounted for.
+    /// value lives, on whichever core it is used; and reading or writing it must have no effect on
+    /// Rust-owned memory that the caller has not accounted for.
     pub const unsafe fn new(register: NonNull<W>) -> Self {
         Self { register }
     }

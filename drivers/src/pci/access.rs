@@ -40,9 +40,9 @@ impl Mapped {
     /// The configuration space at `base`, of the buses below `buses` (256 at most).
     ///
     /// # Safety
-    /// It is mapped there as device memory: 64 KiB for each bus, or 1 MiB in the layout
-    /// [`Ecam`](Layout::Ecam); and nobody else uses it. What its devices answer to is reached by
-    /// the program at the very same addresses.
+    /// It is mapped there as device memory, aligned to 4 bytes at least: 64 KiB for each bus, or 1
+    /// MiB in the layout [`Ecam`](Layout::Ecam); and nothing else uses it. What its devices answer
+    /// to is reached by the program at the very same addresses.
     pub const unsafe fn new(base: usize, layout: Layout, buses: u16) -> Self {
         Self { base, layout, buses }
     }

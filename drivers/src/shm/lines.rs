@@ -284,7 +284,8 @@ impl<O: LineOrders> Own<O> {
         unsafe { &*self.place.control }
     }
 
-    /// Makes it that of another communicator, whose ranks count from `start`.
+    /// Makes it that of another communicator, whose ranks count from `start`. That what it was used
+    /// for before is over on all ranks, so that none reads here, is for the caller to know.
     pub(super) fn open(&mut self, context: u32, start: u32) {
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
@@ -339,8 +340,8 @@ impl<O: LineOrders> Own<O> {
             return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
         }
         let Some(line) = self.free_line(number) else { return Ok(false) };
-        // SAFETY: nobody reads it; the payload fits, and it is memory of the caller, not of the
-        // place.
+        // SAFETY: no rank reads the line, as all have finished what stood there (`free_line`); the
+        // payload fits, and it is memory of the caller, not of the place.
         line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         Self::say(line, number, note);
         Ok(true)
@@ -350,8 +351,8 @@ impl<O: LineOrders> Own<O> {
     /// while it is not free.
     pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
         let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
-        // SAFETY: nobody reads it, all of it has been initialised, and the borrow keeps this value
-        // from telling of it.
+        // SAFETY: no rank reads the line, as all have finished what stood there (`free_line`); all
+        // of it has been initialised, and the borrow keeps this value from publishing it.
         Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
     }
 
@@ -366,7 +367,7 @@ impl<O: LineOrders> Own<O> {
     #[inline(always)]
     fn say(line: &Line, number: u32, note: Note) {
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        // SAFETY: nobody reads it.
+        // SAFETY: no rank reads it: the caller has it from `free_line`, and it is not published.
         unsafe {
             line.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
             line.about.with_mut(|cell| cell.write(about.to_le()));
@@ -415,8 +416,9 @@ impl<O: LineOrders> Own<O> {
     pub(super) fn fill(&mut self, position: u32) -> Option<&mut [u8]> {
         ahead(position, self.filled, u32::MAX >> 1)?;
         ahead(position, self.drained, self.place.depth.wrapping_sub(1))?;
-        // SAFETY: it is not filled, and everybody is done with the position that was here before;
-        // the place has all its chunks, and the borrow keeps this value from telling of it.
+        // SAFETY: it is not published, and all ranks are done with the position that was here
+        // before, as far as `clear` was told the truth; the place has all its chunks, and the
+        // borrow keeps this value from publishing it.
         Some(unsafe {
             slice::from_raw_parts_mut(self.place.chunk(position), self.place.chunk_bytes as usize)
         })
@@ -439,7 +441,8 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    /// Records how far all others have come.
+    /// Records how far all others have come. That they have is for the caller to know: what is
+    /// before is written again.
     pub(super) fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));

@@ -11,8 +11,9 @@ use crate::sync::{UnsafeCell, Word};
 /// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first
 /// alone, so that it is one line's journey from core to core.
 ///
-/// The sender alone writes it, while it is free; the receiver alone reads it, between the store of
-/// `sequence` and the return of the message's position by credit.
+/// The sender alone writes it, while it is free; the receiver alone reads it, `sequence` at any
+/// time and the rest between the store of `sequence` and the return of the message's position by
+/// credit.
 #[repr(C, align(64))]
 pub(super) struct Slot {
     /// The cursor of this slot's ring once it had passed the message that stands here; stored last.
@@ -327,7 +328,8 @@ impl Span {
 
     #[inline(always)]
     pub(super) fn bytes(&mut self) -> &mut [u8] {
-        // SAFETY: `new`'s caller promised so.
+        // SAFETY: by `new`'s contract the memory is valid, initialised and used through this span
+        // alone.
         unsafe { slice::from_raw_parts_mut(self.start, self.len) }
     }
 

@@ -63,8 +63,8 @@ pub struct Shm<'m> {
     pub(super) inbox: Inbox<'m>,
 }
 
-// SAFETY: the lanes' pointers lead into the regions that the transport owns for `'m`, and regions
-// are `Send`.
+// SAFETY: the pointers of lanes and control slots lead into regions that were given to the
+// transport for `'m`, and regions are `Send`.
 unsafe impl Send for Shm<'_> {}
 
 impl<'m> Shm<'m> {
@@ -210,8 +210,8 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
             Next::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
-                // SAFETY: as above, in the peer's region: the lane back has the same geometry. This
-                // side, to whom the block belongs, fills none before this poll is over.
+                // SAFETY: as above, in the peer's region: the lane back has the same geometry. As a
+                // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
             }
             Next::Fault(what) => return (left, Some(what)),

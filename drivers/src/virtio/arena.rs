@@ -86,9 +86,9 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Cause> {
 #[derive(Debug)]
 pub struct Lent;
 
-// SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, to nobody
-// twice. Addresses are the same for devices and program, which the module's documentation demands
-// of the board.
+// SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, no piece
+// of it twice. Addresses are the same for devices and program, as the callers of `find_mmio` and
+// `find_pci` promise.
 unsafe impl Hal for Lent {
     fn dma_alloc(pages: usize, _direction: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let bytes = pages.saturating_mul(PAGE_SIZE);

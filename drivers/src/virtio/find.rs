@@ -27,7 +27,9 @@ pub struct Slots {
 ///
 /// # Safety
 /// Each slot is mapped as device memory where it is, is either a virtio device's or reads as
-/// something that is none, and is used by nobody else as long as the transport lives.
+/// something that is none, and is used by nothing else as long as the transport lives. The device
+/// reaches memory at the addresses that the program uses, and is coherent with it, as the
+/// [module](super) asks of the board.
 pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
     let Slots { base, stride, count } = slots;
     (0..count).find_map(|slot| {
@@ -48,8 +50,10 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
 ///
 /// # Safety
 /// Where the devices say that their registers are, and what `window` has, there are such registers,
-/// mapped as device memory where they are, and nobody else uses them as long as the transport
-/// lives. Any access that a program makes up can say otherwise:
+/// mapped as device memory where they are, and nothing else uses them as long as the transport
+/// lives. The device reaches memory at the addresses that the program uses, and is coherent with
+/// it, as the [module](super) asks of the board. Any access that a program makes up can say
+/// otherwise:
 ///
 /// ```compile_fail,E0133
 /// use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};

@@ -123,7 +123,7 @@ pub struct Arena {
     extents: Mutex<Extents<{ BLOCKS_MAX + 1 }>>,
 }
 
-// SAFETY: it owns the memory as a heap does, and hands each part of it out once.
+// SAFETY: it owns the memory as a heap does, and hands each part of it out to one block at a time.
 unsafe impl Send for Arena {}
 // SAFETY: as above; what is free is known behind a lock.
 unsafe impl Sync for Arena {}
@@ -244,8 +244,8 @@ impl<T> Deref for Block<T> {
 
 impl<T> DerefMut for Block<T> {
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above. Others that read meanwhile have been told by nobody that there is
-        // anything, and take what they have read for void.
+        // SAFETY: as above. It is borrowed exclusively, and a peer that still reads here reads what
+        // is no longer shown to it, and takes it for void.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.count) }
     }
 }

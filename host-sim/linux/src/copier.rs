@@ -162,10 +162,10 @@ unsafe impl CopyEngine for Copier {
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause> {
         match self.window(peer).and_then(|window| window.find(from, len)) {
             Some(found) => {
-                // SAFETY: the caller vouches for `into`, and the other memory is mapped, of another
-                // process's, and so apart. That one may write there meanwhile, once it has taken
-                // the memory back: what has been read is void then, and is told from what was asked
-                // for by the entry's generation.
+                // SAFETY: the caller vouches for `into`, and what is found is another rank's memory
+                // as mapped for this one, and so apart. Its owner may write there meanwhile, once
+                // it has taken the memory back: what has been read is void then, as the entry's
+                // generation tells.
                 unsafe { copy_raw(found.as_ptr(), into, len) };
                 Ok(())
             }

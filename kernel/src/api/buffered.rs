@@ -194,8 +194,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
         self.flush_buffer()?;
         let attached = self.endpoint.engine.attached.take();
-        // SAFETY: `attach_buffer` swallowed an exclusive borrow of it for 's; parts of it were
-        // given to buffered sends only, none of which is left; and the engine has it no more.
+        // SAFETY: `attach_buffer` consumed an exclusive borrow of it for 's; parts of it were given
+        // to buffered sends only, none of which is left; and the engine has it no more.
         Ok(attached.map_or(Default::default(), |attached| unsafe { attached.give_back() }))
     }
 

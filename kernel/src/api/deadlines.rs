@@ -194,8 +194,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Started, Failed> {
         let len = bytes.len();
-        // SAFETY: every caller of this function completes or abandons the request before its
-        // exclusive borrow of `bytes` ends, and does not touch them before.
+        // SAFETY: every caller of this function completes or abandons the request, or takes its
+        // buffer away (`Endpoint::borrow`), before its exclusive borrow of `bytes` ends, and does
+        // not touch them before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         self.endpoint.start_recv(comm, buffer, from, tag)
     }
@@ -229,8 +230,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Status, Failed> {
         let len = bytes.len();
-        // SAFETY: whatever waits for the message has it or has let go (`Waiting`, `Guard`) before
-        // the exclusive borrow of `bytes` ends, and they are not touched before.
+        // SAFETY: the receive is complete or has let go (`Waiting`, `Guard`) before the exclusive
+        // borrow of `bytes` ends, and they are not touched before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
             return self.find_message(comm, buffer, from, tag);

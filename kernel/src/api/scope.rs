@@ -471,8 +471,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
             return Err(Cause::Busy);
         }
         // SAFETY: both are lent to this scope (by `lend` and `show`, for 'scope), the first to be
-        // written, and the borrow of `self` keeps the endpoint from running until the slices are
-        // gone.
+        // written; no request uses the first or writes the second, as just checked, and the borrow
+        // of `self` keeps the endpoint from running until the slices are gone.
         unsafe { buffer::slices(into, from) }.ok_or(Cause::Busy)
     }
 

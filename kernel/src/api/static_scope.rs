@@ -15,8 +15,8 @@ impl<'s, T: Transport, P: Platform> Scope<'static, 'static, 's, T, P> {
     /// A scope without an end on an endpoint that is there for good.
     ///
     /// # Safety
-    /// A [`Request`](crate::Request) or [`Loan`](crate::Loan) of this scope is given to no other
-    /// scope: their types do not tell scopes apart that last for ever.
+    /// A [`Request`](crate::Request), [`Loan`](crate::Loan) or [`Sample`](crate::Sample) of this
+    /// scope is given to no other scope: their types do not tell scopes apart that last for ever.
     pub unsafe fn lasting(endpoint: &'static mut Endpoint<'s, T, P>) -> Self {
         Self::on(Within { endpoint, start: None, deadline: Instant::NEVER })
     }

@@ -329,7 +329,7 @@ impl<'a, E: FromBytes> Elements<'a, E> {
             let from = self.start.add(first).cast().as_ptr();
             copy_raw(from, into.as_mut_ptr().cast(), size_of_val(into));
         }
-        // What is looked at from here on is the copy.
+        // The compiler is not to read the peer's memory again in place of the copy.
         compiler_fence(Ordering::SeqCst);
         true
     }
@@ -344,8 +344,8 @@ impl<'a, E: FromBytes> Elements<'a, E> {
     where
         E: Immutable,
     {
-        // SAFETY: aligned and readable for 'a, any bytes are elements, and written by nobody: the
-        // caller's promise.
+        // SAFETY: aligned and readable for 'a, and any bytes are elements; nothing writes there, as
+        // the caller promises.
         unsafe { core::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -25,8 +25,9 @@ pub(crate) struct Buffer {
     len: usize,
 }
 
-// SAFETY: a buffer is only dereferenced by the engine that holds it, which moves between threads as
-// a whole; the memory behind it belongs to the same owner (`new`'s contract).
+// SAFETY: only the engine that holds a buffer dereferences it, and an engine moves between threads
+// as a whole; what stands there are bytes, and `new`'s contract holds whichever thread the engine
+// is on.
 unsafe impl Send for Buffer {}
 
 impl Buffer {
@@ -49,9 +50,11 @@ impl Buffer {
     /// The `len` bytes from `start`.
     ///
     /// # Safety
-    /// Until the buffer and all its copies are gone, the memory must be valid for reads, and for
-    /// writes if [`write`](Self::write) is ever called; and while a method of it runs, nothing else
-    /// may write the memory, nor read it during a `write`.
+    /// Until the buffer and all its copies are gone, the memory must be initialised and valid for
+    /// reads, and for writes if the buffer is ever written: by [`write`](Self::write) and its kin,
+    /// by [`change`](Self::change), or by a transport that has a [region](Self::register) of it.
+    /// While a method of it runs, while what a method has returned is in use, and while a transport
+    /// has a region of it, nothing else may write the memory, nor read it if that writes.
     #[inline]
     pub(crate) const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start: Some(start), len }
@@ -100,8 +103,8 @@ impl Buffer {
     pub(crate) unsafe fn give_back<'m>(self) -> &'m mut [u8] {
         let start = self.start.unwrap_or(NonNull::dangling());
         let len = if self.start.is_some() { self.len } else { 0 };
-        // SAFETY: an exclusive borrow of this memory for 'm was swallowed, and by the caller's
-        // promise nothing else refers to it now.
+        // SAFETY: by the caller's promise the buffer was made of an exclusive borrow for 'm, and
+        // nothing else refers to the memory any more.
         unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), len) }
     }
 
@@ -115,7 +118,8 @@ impl Buffer {
         let count = bytes.len().min(room);
         if count > 0 {
             // SAFETY: `offset + count` is within the buffer's length; `new`'s caller promised valid
-            // writable memory that nothing else touches now, so it cannot overlap with `bytes`.
+            // writable memory that nothing else touches now, so `bytes`, a borrow that is in use,
+            // does not overlap with it.
             unsafe { copy_raw(bytes.as_ptr(), start.add(offset).as_ptr(), count) }
         }
         true
@@ -278,9 +282,11 @@ impl<'scope> Loan<'scope> {
     /// Takes the borrow for the whole scope: no reference to the memory is left outside.
     pub(crate) fn new(bytes: &'scope mut [u8]) -> Self {
         let len = bytes.len();
-        // SAFETY: the exclusive borrow lasts for 'scope and is swallowed here; the engine lets go
-        // of the buffer when the scope ends, and every access goes through `&mut Scope` of this
-        // very scope, whose lifetime no other has (`Brand`), so no two overlap in time.
+        // SAFETY: the exclusive borrow lasts for 'scope and is consumed here. A loan that the user
+        // has is accessed through `&mut Scope` of this very scope alone, whose lifetime no other
+        // has (`Brand`), so no two accesses overlap in time, and the engine lets go of the buffer
+        // when the scope ends. Code of this crate that takes the buffer out at once (`whole`), for
+        // a blocking call or as attached memory, sees to it that nothing uses it after 'scope.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         Self { buffer, scope: PhantomData }
     }
@@ -352,8 +358,8 @@ pub struct Sample<'scope> {
 
 impl<'scope> Sample<'scope> {
     pub(crate) fn new(bytes: &'scope [u8]) -> Self {
-        // SAFETY: the borrow lasts for 'scope, before whose end whoever takes the buffer lets go of
-        // it, as for a loan; it is only read.
+        // SAFETY: the borrow lasts for 'scope, and what takes the buffer lets go of it before that
+        // ends, as for a loan; it is only read.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         Self { buffer, scope: PhantomData }
     }
@@ -387,17 +393,18 @@ impl<'scope> From<Loan<'scope>> for Sample<'scope> {
 
 /// Two disjoint parts of lent memory as slices, the first to be written; `None` if they overlap.
 ///
-/// # Safety
-/// Both must be parts of loans of one scope whose endpoint is mutably borrowed for `'a` and does
-/// not run meanwhile.
+/// # Safety Both must be parts of memory that was lent to one scope, `into` of a [`Loan`]; no
+/// request uses `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for
+/// `'a` and does not run meanwhile.
 pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
         return None;
     }
     let (into_start, from_start) =
         (into.start.unwrap_or(NonNull::dangling()), from.start.unwrap_or(NonNull::dangling()));
-    // SAFETY: the parts are disjoint and valid for the scope, and nothing else runs for 'a (the
-    // caller's promise); empty parts may dangle.
+    // SAFETY: the parts are disjoint, as just checked; they are valid for the scope, and neither
+    // the endpoint nor its transport touches them for 'a (the caller's promise); empty parts may
+    // dangle.
     unsafe {
         Some((
             core::slice::from_raw_parts_mut(into_start.as_ptr(), into.len),

@@ -122,7 +122,8 @@ pub struct Storage<
     tables: UnsafeCell<Tables<PEERS, REQUESTS, COMMS, ENVELOPES, BLOCKS, BYTES, BINS, PIECES>>,
 }
 
-// SAFETY: the tables are reached through `take`, which succeeds once, or through `&mut self`.
+// SAFETY: the tables, all of which are `Send`, are reached through `take`, which succeeds once, or
+// through `&mut self`.
 unsafe impl<
     const PEERS: usize,
     const REQUESTS: usize,

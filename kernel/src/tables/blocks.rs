@@ -132,9 +132,9 @@ impl<'s> Blocks<'s> {
 
     /// The block's memory.
     pub(crate) fn buffer(&self, block: &Block) -> Buffer {
-        // SAFETY: the index is below the number of blocks (only `take` makes them), so the block
-        // lies inside the storage's memory, which this value borrows for 's; `Block` has one owner,
-        // so nothing else uses it.
+        // SAFETY: the index is below the number of blocks (`take` and `collect` alone make them),
+        // so the block lies inside the storage's memory, which this value borrows for 's; `Block`
+        // has one owner, so nothing else uses it.
         unsafe { Buffer::new(self.memory.add(block.0 as usize * self.block_bytes), self.block_bytes) }
     }
 

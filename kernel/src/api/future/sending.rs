@@ -112,7 +112,9 @@ impl Engine<'_> {
             }
             let Some(row) = self.peers.get(peer.index()) else { return };
             let fragment_max = row.thresholds.fragment_bytes_max;
-            // The data is the engine's for this step only, which keeps no pointer to it.
+            // The data is the engine's for this step only. Should the step panic, the pointer stays
+            // until the request is let go of, and is not followed: only this function steps the
+            // send of a future that is not given up, and it sets the pointer anew.
             request.buffer = Sample::new(data).whole();
             let turn = self.step_sender(transport, peer, handle.slot, sender, fragment_max);
             if let Some(request) = self.requests.get(handle) {

@@ -59,7 +59,8 @@ impl Completions {
     ) -> Result<Rc<Self>, VerbsError> {
         let (device, channel) = (Rc::clone(&domain.device), Rc::clone(channel));
         let entries = i32::try_from(entries).unwrap_or(i32::MAX);
-        // SAFETY: the context and the channel are open; no context of ours.
+        // SAFETY: the device's context and the channel are open, and held by what is made; the
+        // queue gets no context of ours.
         let queue =
             unsafe { ffi::ibv_create_cq(device.context, entries, ptr::null_mut(), channel.channel, 0) };
         if queue.is_null() {

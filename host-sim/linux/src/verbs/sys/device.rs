@@ -137,8 +137,8 @@ impl Device {
 
     fn port(&self, number: u8) -> Result<ffi::ibv_port_attr, VerbsError> {
         let mut port = ffi::ibv_port_attr::default();
-        // SAFETY: the context is open, and the call fills in what is there of an attribute as large
-        // as this one or smaller.
+        // SAFETY: the context is open, and the call fills in attributes that are as large as these
+        // or smaller.
         let code = unsafe { ffi::ibv_query_port(self.context, number, (&raw mut port).cast()) };
         check("ibv_query_port", code)?;
         Ok(port)

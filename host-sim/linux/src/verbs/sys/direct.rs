@@ -104,8 +104,10 @@ impl DirectPair {
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
         let request = if act == Act::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
         let order = spell(request, act, span);
-        // SAFETY: the region is kept with the order, for longer than the connection if need be. Its
-        // owner has promised that nobody else touches what the device writes.
+        // SAFETY: the region is kept with the order below, for longer than the connection if need
+        // be. If the second post fails, the caller drops this while it has the region, and so ends
+        // the first. The region's owner has promised that nothing else touches what the device
+        // writes.
         unsafe { self.connection.post(order, Some(place)) }?;
         if act == Act::Write {
             let (here, FlushKey { key, base }) = flush;

@@ -118,7 +118,7 @@ impl Events {
     unsafe fn read(self: &Rc<Self>, event: &ffi::rdma_cm_event) -> Event {
         // SAFETY: an event names a connection that is not destroyed before it is acknowledged.
         let mark = unsafe { (*event.id).context } as usize;
-        // SAFETY: the caller's.
+        // SAFETY: as the caller promises; it is called for events of connections alone, below.
         let letter = || unsafe { letter(event) };
         let what = match event.event {
             ffi::RDMA_CM_EVENT_CONNECT_REQUEST => {
@@ -150,14 +150,15 @@ const NOBODY_LISTENS: i32 = 8;
 /// Returns what was said with an event; zeros behind it.
 ///
 /// # Safety
-/// The event has not been acknowledged.
+/// The event is of a connection, so that `param.conn` is what was filled in, and has not been
+/// acknowledged.
 unsafe fn letter(event: &ffi::rdma_cm_event) -> [u8; LETTER_BYTES] {
     let mut letter = [0; LETTER_BYTES];
-    // SAFETY: the events that are asked are those of connections.
+    // SAFETY: the event is of a connection, as the caller promises.
     let said = unsafe { event.param.conn };
     let length = usize::from(said.private_data_len).min(LETTER_BYTES);
     if !said.private_data.is_null() {
-        // SAFETY: so many bytes are there.
+        // SAFETY: so many bytes are there until the event is acknowledged.
         letter[..length]
             .copy_from_slice(unsafe { core::slice::from_raw_parts(said.private_data.cast(), length) });
     }
@@ -244,7 +245,7 @@ impl Line {
     /// so it is with the next three.
     pub(in crate::verbs) fn accept(&self, offered: Offered, letter: &[u8]) {
         let mut wanted = parameters(offered, letter);
-        // SAFETY: the same.
+        // SAFETY: as in `ask`.
         unsafe { ffi::rdma_accept(self.line, &mut wanted) };
     }
 
