@@ -119,7 +119,7 @@ pub trait Lines {
 
     /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while
     /// another rank has not finished with what stands in it, as far as is known since the last
-    /// [`clear`](Self::clear).
+    /// [`clear`](Self::clear); and once it has been published, since others read it from then on.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for a payload that does not fit into a line.

@@ -240,6 +240,8 @@ pub(super) struct Own<O = Exact> {
     floor: u32,
     /// A bit for each after that is finished too, the lowest for `floor` itself.
     finished: u32,
+    /// In the same order, a bit for each whose line is published: others read it from then on.
+    published: u32,
     /// All before this one are finished everywhere.
     cleared: u32,
     /// The collective that has the chunks.
@@ -269,6 +271,7 @@ impl<O: LineOrders> Own<O> {
             next: 0,
             floor: 0,
             finished: 0,
+            published: 0,
             cleared: 0,
             holder: None,
             position: 0,
@@ -322,28 +325,39 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
+    /// The bit in `published` of a collective that is admitted, which is less than 32 after `floor`.
+    #[inline(always)]
+    fn bit(&self, number: u32) -> u32 {
+        1u32.wrapping_shl(number.wrapping_sub(self.floor))
+    }
+
     /// The line of a collective that is admitted, if no rank reads it: all ranks have finished the
-    /// one whose line it was.
+    /// one whose line it was, and it is not published.
     #[inline]
     fn free_line(&self, number: u32) -> Option<&Line> {
-        if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
+        if !self.is_open(number)
+            || number.wrapping_sub(self.cleared) >= self.place.size
+            || self.published & self.bit(number) != 0
+        {
             return None;
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a line.
         Some(unsafe { &*self.place.line(number) })
     }
 
-    /// Writes the line of a collective that is admitted; false while it is not free.
+    /// Writes the line of a collective that is admitted, once; false while it is not free.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
         if payload.len() > LINE_PAYLOAD {
             return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
         }
         let Some(line) = self.free_line(number) else { return Ok(false) };
-        // SAFETY: no rank reads the line, as all have finished what stood there (`free_line`); the
-        // payload fits, and it is memory of the caller, not of the place.
+        // SAFETY: no rank reads the line, as all have finished what stood there and it is not
+        // published (`free_line`); the payload fits, and it is memory of the caller, not of the
+        // place.
         line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         Self::say(line, number, note);
+        self.published |= self.bit(number);
         Ok(true)
     }
 
@@ -351,8 +365,9 @@ impl<O: LineOrders> Own<O> {
     /// while it is not free.
     pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
         let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
-        // SAFETY: no rank reads the line, as all have finished what stood there (`free_line`); all
-        // of it has been initialised, and the borrow keeps this value from publishing it.
+        // SAFETY: no rank reads the line, as all have finished what stood there and it is not
+        // published (`free_line`); all of it has been initialised, and the borrow keeps this value
+        // from publishing it.
         Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
     }
 
@@ -360,6 +375,7 @@ impl<O: LineOrders> Own<O> {
     pub(super) fn tell(&mut self, number: u32, note: Note) {
         if let Some(line) = self.free_line(number) {
             Self::say(line, number, note);
+            self.published |= self.bit(number);
         }
     }
 
@@ -389,6 +405,7 @@ impl<O: LineOrders> Own<O> {
         if run > 0 {
             self.floor = self.floor.wrapping_add(run);
             self.finished = self.finished.checked_shr(run).unwrap_or(0);
+            self.published = self.published.checked_shr(run).unwrap_or(0);
             self.control().floor.store(self.floor, O::RETURN);
         }
     }

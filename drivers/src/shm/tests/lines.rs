@@ -37,6 +37,36 @@ fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
     first.is_some_and(|first| first + len <= inbox_bytes)
 }
 
+/// A line that was published can be read by others, so it stays what it is until all ranks have
+/// finished: neither is it written again nor lent to be written.
+#[test]
+fn a_line_that_may_be_read_is_not_written_again() {
+    let mut world = World::new(LINED, 0);
+    let note = Note { operation: 1, root: 0, bytes: 5 };
+    for shm in &mut world.ranks {
+        shm.open(0, CONTEXT).unwrap();
+        assert_eq!([shm.begin(0), shm.begin(0)], [0, 1]);
+    }
+    let [writer, reader] = &mut world.ranks[..] else { panic!("two ranks") };
+    assert_eq!(writer.publish(0, 1, note, b"later"), Ok(true), "in any order");
+    assert_eq!(writer.publish(0, 0, note, b"first"), Ok(true));
+    let notice = reader.look(0, 0, PeerId(0)).unwrap().unwrap();
+    assert_eq!(writer.publish(0, 0, note, b"again"), Ok(false));
+    assert!(writer.line(0, 0).is_none());
+    writer.tell(0, 0, Note { bytes: 4, ..note });
+    assert_eq!(notice.payload, b"first");
+    // The other one is still published when the first is finished.
+    writer.finish(0, 0);
+    assert_eq!(writer.publish(0, 1, note, b"again"), Ok(false));
+    // A line that was lent to be written is published once, too.
+    assert_eq!(writer.begin(0), 2);
+    writer.line(0, 2).unwrap()[..5].copy_from_slice(b"third");
+    writer.tell(0, 2, note);
+    assert!(writer.line(0, 2).is_none());
+    assert_eq!(reader.begin(0), 2);
+    assert_eq!(reader.look(0, 2, PeerId(0)).unwrap().unwrap().payload, b"third");
+}
+
 proptest! {
     /// Rank 0's words are anything at all, rank 1 has begun some collectives: what it is lent is
     /// memory of the right inbox and of the right length, and the rest is nothing yet or a typed
