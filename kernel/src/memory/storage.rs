@@ -188,7 +188,8 @@ impl<
         }
     }
 
-    /// The memory of a static storage, once; `None` ever after.
+    /// The memory of a static storage, once; `None` ever after, and for one whose
+    /// [`memory`](Self::memory) was used: what an endpoint has left there is not empty.
     pub fn take(&'static self) -> Option<Memory<'static>> {
         if self.taken.swap(true, Ordering::AcqRel) {
             return None;
@@ -200,6 +201,7 @@ impl<
 
     /// The memory of a storage of one's own, empty again: for a host, where it can live in a box.
     pub fn memory(&mut self) -> Memory<'_> {
+        *self.taken.get_mut() = true;
         let tables = self.tables.get_mut();
         // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written
         // before use.
@@ -297,4 +299,24 @@ macro_rules! storage_type {
             $({ $pieces })?
         >
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use std::boxed::Box;
+    use std::sync::OnceLock;
+
+    use super::*;
+
+    /// An endpoint that is gone leaves its requests in the tables, with the addresses of memory
+    /// that was lent for no longer than it could be used: they are not taken for empty ones.
+    #[test]
+    fn a_storage_that_was_used_is_not_handed_out_as_new() {
+        type Room = crate::storage_type!(1, 4, 2, 2, 1, 64, 1, 4);
+        static KEPT: OnceLock<&Room> = OnceLock::new();
+        let storage: &'static mut Room = Box::leak(Box::new(Storage::new()));
+        assert_eq!(storage.memory().peers(), 1);
+        assert_eq!(storage.memory().requests(), 4, "again, and empty");
+        assert!(KEPT.get_or_init(|| storage).take().is_none());
+    }
 }
