@@ -20,7 +20,7 @@ enum Level {
     Baseline = 1,
     /// AVX2 and F16C.
     Avx2,
-    /// And AVX-512: F, BW, DQ and VL.
+    /// And AVX-512: F, BW, DQ and VL; and FMA.
     Avx512,
 }
 
@@ -89,25 +89,36 @@ fn found() -> Level {
     level
 }
 
-/// Intel's Software Developer's Manual, volume 1, 14.3, 14.4.1, 14.7.1 and 15.2 to 15.4:
+/// CPUID leaf 1, ECX: the system has enabled `xgetbv`.
+const OSXSAVE: u32 = 1 << 27;
+
+/// Intel's Software Developer's Manual, volume 1, 14.3, 14.4.1, 14.5.3, 14.7.1 and 15.2 to 15.4:
 /// instructions are there if the processor has them and the system has enabled the state that they
 /// use.
 fn level() -> Level {
-    const OSXSAVE_AVX_F16C: u32 = 1 << 27 | 1 << 28 | 1 << 29;
-    const AVX2: u32 = 1 << 5;
-    const AVX512_F_DQ_BW_VL: u32 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31;
-    const AVX_STATE: u64 = 0x06;
-    const AVX512_STATE: u64 = 0xe6;
-    let has = |bits: u32, all: u32| bits & all == all;
-    if __cpuid(0).eax < 7 || !has(__cpuid(1).ecx, OSXSAVE_AVX_F16C) {
+    let features = __cpuid(1).ecx;
+    if __cpuid(0).eax < 7 || features & OSXSAVE == 0 {
         return Level::Baseline;
     }
     // SAFETY: OSXSAVE says that the instruction is there and enabled; register 0 is then.
     let state = unsafe { _xgetbv(0) };
-    let features = __cpuid_count(7, 0).ebx;
-    if state & AVX_STATE != AVX_STATE || !has(features, AVX2) {
+    level_of(features, __cpuid_count(7, 0).ebx, state)
+}
+
+/// The level by ECX of CPUID leaf 1, EBX of leaf 7, and the state that the system has enabled. For
+/// compilers AVX-512 includes FMA, which a hypervisor can leave out.
+const fn level_of(features: u32, extended: u32, state: u64) -> Level {
+    const AVX_F16C: u32 = 1 << 28 | 1 << 29;
+    const FMA: u32 = 1 << 12;
+    const AVX2: u32 = 1 << 5;
+    const AVX512_F_DQ_BW_VL: u32 = 1 << 16 | 1 << 17 | 1 << 30 | 1 << 31;
+    const AVX_STATE: u64 = 0x06;
+    const AVX512_STATE: u64 = 0xe6;
+    let has_avx2 = features & AVX_F16C == AVX_F16C && extended & AVX2 != 0;
+    let has_avx512 = features & FMA != 0 && extended & AVX512_F_DQ_BW_VL == AVX512_F_DQ_BW_VL;
+    if !has_avx2 || state & AVX_STATE != AVX_STATE {
         Level::Baseline
-    } else if state & AVX512_STATE != AVX512_STATE || !has(features, AVX512_F_DQ_BW_VL) {
+    } else if !has_avx512 || state & AVX512_STATE != AVX512_STATE {
         Level::Avx2
     } else {
         Level::Avx512
@@ -128,7 +139,8 @@ impl Halves {
     /// Returns the same values as floats of 32 bits; of a NaN, a quiet one.
     #[inline(always)]
     pub fn widen(self, halves: [u16; 8]) -> [f32; 8] {
-        // SAFETY: who has a `Halves` has a processor with F16C.
+        // SAFETY: there is no `Halves` unless `of_processor` found AVX2, which includes AVX, and
+        // F16C.
         unsafe { widen(halves) }
     }
 
@@ -157,4 +169,30 @@ fn narrow(floats: [f32; 8]) -> [u16; 8] {
     let floats = unsafe { transmute::<[f32; 8], __m256>(floats) };
     // SAFETY: both are 16 bytes, and any bytes are values of both.
     unsafe { transmute::<__m128i, [u16; 8]>(_mm256_cvtps_ph::<TO_NEAREST>(floats)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_level_takes_all_that_functions_are_compiled_for() {
+        const ALL: (u32, u32, u64) = (u32::MAX, u32::MAX, u64::MAX);
+        assert_eq!(level_of(ALL.0, ALL.1, ALL.2), Level::Avx512);
+        // FMA, F, DQ, BW, VL, and the states of masks and of the upper halves and registers.
+        let without = |features: u32, extended: u32, state: u64| level_of(!features, !extended, !state);
+        assert_eq!(without(1 << 12, 0, 0), Level::Avx2);
+        for bit in [16, 17, 30, 31] {
+            assert_eq!(without(0, 1 << bit, 0), Level::Avx2);
+        }
+        for bit in [5, 6, 7] {
+            assert_eq!(without(0, 0, 1 << bit), Level::Avx2);
+        }
+        // AVX, F16C, AVX2, and the states of both halves.
+        for (features, extended, state) in
+            [(1 << 28, 0, 0), (1 << 29, 0, 0), (0, 1 << 5, 0), (0, 0, 2), (0, 0, 4)]
+        {
+            assert_eq!(without(features, extended, state), Level::Baseline);
+        }
+    }
 }
