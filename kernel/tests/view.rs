@@ -105,6 +105,33 @@ fn what_is_not_aligned_is_copied() {
     .unwrap();
 }
 
+/// A transport may find a message at another place each time that it is asked.
+#[test]
+fn what_is_mapped_elsewhere_later_is_not_read_askew() {
+    let mut job = job(MAPPED);
+    let table = job.table.clone();
+    let mut ranks = job.ranks();
+    let world = [ranks[0].world(), ranks[1].world()];
+    let words: Vec<u64> = (0..100).collect();
+    let [one, other] = ranks.get_disjoint_mut([0, 1]).unwrap();
+    one.scope(|s| {
+        let sending = s.isend(&world[0], &words, R(1), Tag(0))?;
+        s.poll(8);
+        let mut fallback = [0u64; 100];
+        let view = other.recv_view(&world[1], &mut fallback, R(0), Tag(0))?;
+        assert!(view.is_borrowed());
+        table.borrow_mut().skip(1);
+        assert_eq!(view.elements().unwrap_err().cause, Cause::Unaligned { need: 8 });
+        table.borrow_mut().skip(8);
+        assert!(view.elements()?.iter().eq(words[1..].iter().copied()));
+        table.borrow_mut().skip(0);
+        assert!(view.elements()?.iter().eq(words.iter().copied()));
+        view.finish()?;
+        s.wait(sending).map(drop)
+    })
+    .unwrap();
+}
+
 proptest! {
     /// Whatever the transport can, and whatever the sizes: a program sees the same message, or the
     /// same error, and nothing is left registered.

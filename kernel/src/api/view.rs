@@ -250,11 +250,15 @@ impl<T: Transport, P: Platform, E: FromBytes> View<'_, '_, T, P, E> {
     ///
     /// # Errors
     /// [`Cause::Withdrawn`] if its sender has taken the memory back; [`finish`](Self::finish) then
-    /// says so too.
+    /// says so too. [`Cause::Unaligned`] if the transport finds it at another place than before,
+    /// where no element can stand.
     pub fn elements(&self) -> Result<Elements<'_, E>, Error> {
         let (start, room) = match &self.borrowed {
             Some(borrowed) => {
                 let found = borrowed.find(&self.endpoint.transport).map_err(|cause| borrowed.error(cause))?;
+                if !is_aligned(found, align_of::<E>()) {
+                    return Err(borrowed.error(Cause::Unaligned { need: align_of::<E>() as u32 }));
+                }
                 (found.start().cast(), found.len())
             }
             None => (NonNull::from(&*self.fallback).cast(), size_of_val(self.fallback)),
@@ -306,8 +310,8 @@ impl<'a, E: FromBytes> Elements<'a, E> {
     /// Returns one of them, as it is now.
     #[inline]
     pub fn get(&self, index: usize) -> Option<E> {
-        // SAFETY: it is inside; whatever bytes are there are an element, and a volatile read
-        // happens once.
+        // SAFETY: it is inside, and aligned as `start` is; whatever bytes are there are an element,
+        // and a volatile read happens once.
         (index < self.len).then(|| unsafe { self.start.add(index).read_volatile() })
     }
 

@@ -53,14 +53,19 @@ struct Region {
     access: Access,
 }
 
-/// The regions of all ranks.
+/// The regions of all ranks, and by how many bytes what is mapped stands behind its beginning.
 #[derive(Default)]
-pub struct RegionTable(Vec<Region>);
+pub struct RegionTable(Vec<Region>, usize);
 
 impl RegionTable {
     /// Returns the number of regions of a rank that are registered.
     pub fn live(&self, rank: usize) -> usize {
         self.0.iter().filter(|region| region.owner == rank && region.generation % 2 == 1).count()
+    }
+
+    /// Maps regions from here on without their first bytes.
+    pub fn skip(&mut self, bytes: usize) {
+        self.1 = bytes;
     }
 
     /// Returns the number of bytes of a rank that are registered.
@@ -202,8 +207,10 @@ impl Direct {
             return Err(Cause::Unsupported);
         }
         let remote = Gather { region: named(key), offset: offset as usize, len: len as usize };
-        let found = self.table.borrow().piece(remote, Access::REMOTE_READ);
-        let (start, len) = found.ok_or(Cause::Stale)?;
+        let table = self.table.borrow();
+        let (start, len) = table.piece(remote, Access::REMOTE_READ).ok_or(Cause::Stale)?;
+        let skipped = table.1.min(len);
+        let (start, len) = (start.wrapping_add(skipped), len - skipped);
         // SAFETY: the tests keep what is sent until whoever looks at it has ended.
         Ok(unsafe { Mapped::new(NonNull::new(start).unwrap(), len) })
     }
