@@ -36,6 +36,7 @@
 //!
 //! There are no interrupts: ivshmem-plain has none, and ranks poll.
 
+use core::cell::Cell;
 use core::fmt;
 use core::ptr::NonNull;
 
@@ -66,6 +67,9 @@ const PAGE_BYTES: usize = 4096;
 pub struct Shared {
     start: NonNull<u8>,
     len: usize,
+    /// Ranks that have a card, by the geometry of the inboxes, which begin behind the cards. Zero
+    /// before an inbox was asked for.
+    ranks: Cell<u32>,
 }
 
 impl Shared {
@@ -103,7 +107,7 @@ impl Shared {
     /// The memory is valid for reads and writes for good, as the [module](self) asks, and whoever
     /// else has it uses it as this driver does.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
-        Self { start, len }
+        Self { start, len, ranks: Cell::new(0) }
     }
 
     /// Bytes that a job with this geometry needs.
@@ -114,9 +118,10 @@ impl Shared {
     /// The inbox of `rank`.
     ///
     /// # Safety
-    /// Of all who have the memory one has this inbox as its own, for one transport, and each other
-    /// rank sends into it by one transport; it is formatted before any of them is made. Two that
-    /// take the same messages would read what is being written:
+    /// All inboxes of the memory are of one geometry. Of all who have the memory one has this inbox
+    /// as its own, for one transport, and each other rank sends into it by one transport; it is
+    /// formatted before any of them is made. Two that take the same messages would read what is
+    /// being written:
     ///
     /// ```compile_fail,E0133
     /// use aldis_drivers::{ivshmem::Shared, shm::Geometry};
@@ -143,17 +148,20 @@ impl Shared {
         if !self.start.addr().get().is_multiple_of(PAGE_BYTES) {
             return Err(Cause::Unaligned { need: PAGE_BYTES as u32 });
         }
+        let known = self.ranks.get();
+        self.ranks.set(if known == 0 { geometry.peers } else { known.min(geometry.peers) });
         // SAFETY: the inbox lies within the memory as just checked, apart from other inboxes and
         // the cards; `new`'s caller vouched for the memory, and this one's for the inbox's users.
         Ok(unsafe { Region::new(self.start.add(inbox_at(geometry, rank.0)), geometry.inbox_bytes()) })
     }
 
-    /// Puts this rank's card where the others look for it. Its inbox has been formatted.
+    /// Puts this rank's card where the others look for it. Its [inbox](Self::inbox) has been
+    /// formatted.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for more than [`CARD_BYTES_MAX`] bytes, [`Cause::Full`] with
-    /// [`Resource::DeviceMemory`] if the memory has no place for the rank, [`Cause::Incompatible`]
-    /// for an epoch of zero.
+    /// [`Resource::DeviceMemory`] if the memory has no place for the rank, as for one outside the
+    /// geometry or before any inbox was asked for, [`Cause::Incompatible`] for an epoch of zero.
     pub fn announce(&self, identity: &Identity, card: &[u8]) -> Result<(), Cause> {
         let Identity { job, owner, epoch } = *identity;
         if card.len() > CARD_BYTES_MAX {
@@ -168,7 +176,7 @@ impl Shared {
     }
 
     /// The card of a rank of this job and the epoch of its life, if it is there. It is copied to
-    /// `buffer`.
+    /// `buffer`. None is there before an [inbox](Self::inbox) was asked for.
     pub fn card<'b>(
         &self,
         job: u64,
@@ -178,15 +186,19 @@ impl Shared {
         self.place(rank)?.read::<Exact>(job, buffer)
     }
 
-    /// Returns the place of a rank's card.
+    /// Returns the place of a rank's card; `None` for a rank outside the geometry, whose card would
+    /// lie in an inbox.
     fn place(&self, rank: PeerId) -> Option<&CardSlot> {
+        if rank.0 >= self.ranks.get() {
+            return None;
+        }
         let end = rank.index().checked_add(1)?.checked_mul(size_of::<CardSlot>())?;
         let place = self.start.cast::<CardSlot>();
         if end > self.len || !place.is_aligned() {
             return None;
         }
-        // SAFETY: within the memory and aligned as just checked; made of atomics, so that others
-        // may write it.
+        // SAFETY: within the memory, in front of the inboxes, and aligned, as just checked; made of
+        // atomics, so that others may write it.
         Some(unsafe { place.add(rank.index()).as_ref() })
     }
 }

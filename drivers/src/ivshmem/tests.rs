@@ -39,6 +39,14 @@ fn guest(memory: NonNull<u8>) -> Shared {
     shared
 }
 
+/// A guest's view that has been asked for an inbox, so that it knows what ranks have cards.
+fn divided(memory: NonNull<u8>) -> Shared {
+    let shared = guest(memory);
+    // SAFETY: nothing is done with it.
+    drop(unsafe { shared.inbox(&GEOMETRY, PeerId(0)) }.unwrap());
+    shared
+}
+
 #[test]
 fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
     // SAFETY: there is nothing to be used.
@@ -67,11 +75,29 @@ fn what_does_not_fit_is_refused() {
     let inbox = unsafe { odd.inbox(&GEOMETRY, PeerId(0)) };
     assert!(matches!(inbox, Err(Cause::Unaligned { need: 4096 })));
     let identity = |rank, epoch| Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(epoch) };
-    assert_eq!(shared.announce(&identity(256, 1), b"x"), Err(Cause::Full(Resource::DeviceMemory)));
+    assert_eq!(shared.announce(&identity(3, 1), b"x"), Err(Cause::Full(Resource::DeviceMemory)));
     assert_eq!(shared.announce(&identity(0, 0), b"x"), Err(Cause::Incompatible));
     let long = Cause::TooBig { len: 129, max: 128 };
     assert_eq!(shared.announce(&identity(0, 1), &[0; 129]), Err(long));
     assert_eq!(shared.card(JOB, PeerId(u32::MAX), &mut [0; CARD_BYTES_MAX]), None);
+}
+
+/// Whatever rank a card is said to be of: it is neither written to an inbox nor read from one.
+#[test]
+fn a_card_is_none_of_an_inboxs_bytes() {
+    let memory = memory();
+    let (shared, _) = boot(memory, 0);
+    // SAFETY: nobody writes there meanwhile.
+    let bytes = || unsafe { core::slice::from_raw_parts(memory.as_ptr(), MEMORY_BYTES) }.to_vec();
+    let before = bytes();
+    for rank in [3, 15, 16, 17, 100, u32::MAX] {
+        let identity = Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(1) };
+        assert_eq!(shared.announce(&identity, b"x"), Err(Cause::Full(Resource::DeviceMemory)), "{rank}");
+        assert_eq!(shared.card(JOB, PeerId(rank), &mut [0; CARD_BYTES_MAX]), None);
+    }
+    let first = Identity { job: JOB, owner: PeerId(1), epoch: Epoch(1) };
+    assert!(guest(memory).announce(&first, b"x").is_err(), "no inbox was asked for");
+    assert!(bytes() == before);
 }
 
 #[derive(Default)]
@@ -135,7 +161,7 @@ fn guests_find_each_others_cards_and_talk_through_the_memory() {
 
 #[test]
 fn a_card_of_another_job_or_in_pieces_is_none() {
-    let shared = guest(memory());
+    let shared = divided(memory());
     let mut buffer = [0; CARD_BYTES_MAX];
     assert_eq!(shared.card(0, PeerId(1), &mut buffer), None, "memory that is all zero");
     let identity = Identity { job: JOB, owner: PeerId(1), epoch: Epoch(9) };
@@ -154,7 +180,7 @@ fn a_card_of_another_job_or_in_pieces_is_none() {
 proptest! {
     #[test]
     fn every_card_survives(card in proptest::collection::vec(any::<u8>(), 0..=CARD_BYTES_MAX), epoch in 1..=u32::MAX, job: u64) {
-        let shared = guest(memory());
+        let shared = divided(memory());
         let identity = Identity { job, owner: PeerId(2), epoch: Epoch(epoch) };
         shared.announce(&identity, &[0xFF; CARD_BYTES_MAX]).unwrap();
         shared.announce(&identity, &card).unwrap();
