@@ -280,6 +280,20 @@ fn the_owner_does_a_part_of_a_long_read() {
     assert!(into == data);
 }
 
+/// A reader's end that is dropped has taken its memory back, as if each region had been: an owner
+/// that goes on with what was offered writes nothing there.
+#[test]
+fn an_end_that_is_dropped_leaves_memory_alone() {
+    let ([mut owner, mut reader], moments) = pair(true, false);
+    let (data, mut into) = (pattern(1 << 20), vec![0; 1 << 20]);
+    let (_, post) = start(&mut owner, &mut reader, &data, &mut into);
+    assert_eq!(post, Post::Queued);
+    drop(reader);
+    (0..8).for_each(|_| assert!(poll(&mut owner).is_empty()));
+    assert_eq!(moments.written.load(Ordering::SeqCst), 0);
+    assert!(into.iter().all(|&byte| byte == 0));
+}
+
 /// Of a window of short reads the owner does whole ones, from the last on; one that reads itself
 /// leaves them alone.
 #[test]

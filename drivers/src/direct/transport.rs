@@ -28,7 +28,7 @@ pub struct DirectTables<'m> {
 }
 
 /// A transport around `T` that reads memory of ranks of this node by `E`: see the [module](super).
-pub struct Direct<'m, T, E> {
+pub struct Direct<'m, T: Transport, E: CopyEngine> {
     inner: T,
     pub(super) engine: E,
     pub(super) own: Table<'m>,
@@ -129,14 +129,15 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 }
 
-/// Shows nothing any more: what is read of it from now on is not taken for what was asked for.
-impl<T, E> Drop for Direct<'_, T, E> {
+/// Takes all regions back. Nothing is shown any more: what is read of it from now on is not taken
+/// for what was asked for. And no owner writes any more to what is read into.
+impl<T: Transport, E: CopyEngine> Drop for Direct<'_, T, E> {
     fn drop(&mut self) {
-        for (slot, index) in self.slots.0.iter().zip(0..) {
-            if slot.is_live()
-                && let Some(entry) = self.own.entry(index)
-            {
-                entry.hide(slot.generation);
+        for (index, row) in (0..).zip(0..REGIONS) {
+            let Some(slot) = self.slots.0.get(row).filter(|slot| slot.is_live()) else { continue };
+            match self.own.entry(index) {
+                Some(entry) => entry.hide(slot.generation),
+                None => self.cut_off(row),
             }
         }
     }
@@ -328,7 +329,7 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
     }
 }
 
-impl<T: fmt::Debug, E: fmt::Debug> fmt::Debug for Direct<'_, T, E> {
+impl<T: Transport + fmt::Debug, E: CopyEngine + fmt::Debug> fmt::Debug for Direct<'_, T, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { inner, engine, shown, reading, .. } = self;
         f.debug_struct("Direct")
