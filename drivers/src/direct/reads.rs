@@ -178,8 +178,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             if !slot.holds(place, len) {
                 return Step::Over(Err(Cause::BadRegion));
             }
-            // SAFETY: the piece is inside of registered memory, which whoever registered it keeps
-            // valid and leaves alone until it is taken back; no other chunk has these bytes.
+            // SAFETY: the piece is inside of registered memory, which by `register`'s contract is
+            // valid and left alone until it is taken back; no other chunk has these bytes.
             let copied = unsafe {
                 let into = memory.start.as_ptr().add(place);
                 self.engine.read(peer, read.from.wrapping_add(start), into, len)
@@ -292,8 +292,8 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             slot.holds(start, len).then_some((place, start, len))
         });
         let (place, start, len) = inside.ok_or(Cause::BadRegion)?;
-        // SAFETY: the piece is inside of registered memory, which is there to be read until it is
-        // taken back.
+        // SAFETY: the piece is inside of registered memory, which by `register`'s contract is there
+        // to be read until it is taken back.
         unsafe {
             let from = slot.memory.start.as_ptr().add(start);
             self.engine.write(slot.peer, from, place, len)

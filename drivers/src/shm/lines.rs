@@ -261,7 +261,7 @@ impl<O: LineOrders> Own<O> {
     /// A set of this rank, of no communicator yet.
     ///
     /// # Safety
-    /// The place stays valid while this value is used, its memory is initialised, and nobody else
+    /// The place stays valid while this value is used, its memory is initialised, and nothing else
     /// writes it; those who read it keep the protocol.
     pub(super) const unsafe fn at(place: Place) -> Self {
         Self {
@@ -325,7 +325,8 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The bit in `published` of a collective that is admitted, which is less than 32 after `floor`.
+    /// The bit in `published` of a collective that is admitted, which is less than 32 after
+    /// `floor`.
     #[inline(always)]
     fn bit(&self, number: u32) -> u32 {
         1u32.wrapping_shl(number.wrapping_sub(self.floor))

@@ -95,7 +95,7 @@ impl Slot {
     /// The caller is the ring's sender and the slot is free.
     #[inline(always)]
     pub(super) unsafe fn set_head(&self, Head(value): Head) {
-        // SAFETY: the slot is free, so nobody but its sender, the caller, accesses it.
+        // SAFETY: the slot is free, so only its sender, the caller, accesses it.
         self.head.with_mut(|head| unsafe { head.write(value.to_le()) });
     }
 

@@ -283,8 +283,8 @@ impl Memory {
         let sets = self.at(self.geometry.sets_at() as usize);
         let place = |set| place_of_set(self.geometry, sets, set);
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
-            // SAFETY: a set of the geometry, in a region that is long enough for it, which nobody
-            // uses yet.
+            // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
+            // use yet.
             unsafe { Own::<lines::Exact>::at(place) }.open(0, start);
         }
     }

@@ -118,9 +118,9 @@ impl Stand {
     /// # Errors
     /// [`Cause::BadRegion`] if the memory is not aligned.
     pub(crate) fn table(&self) -> Result<Table<'static>, Cause> {
-        // SAFETY: `new`'s caller vouched for the memory behind the head too; whoever makes a rank's
-        // transport, the one user of this, has its own stand's table once, and each other's once,
-        // as that rank's.
+        // SAFETY: `new`'s caller vouched for the memory behind the head too; the code that makes a
+        // rank's transport, the one user of this, has its own stand's table once, and each other's
+        // once, as that rank's.
         unsafe { Table::new(self.start.add(1).cast(), TABLE_BYTES) }
     }
 }

@@ -54,7 +54,7 @@ impl Regions {
     ///
     /// # Safety
     /// Until it is [taken back](Self::take_back) and its pieces are let go of, or this is dropped
-    /// with them, the memory is there to be read and nobody writes to it.
+    /// with them, the memory is there to be read and nothing writes to it.
     pub(super) unsafe fn register(&mut self, peer: PeerId, memory: Memory) -> Result<RegionId, Cause> {
         if self.free.is_empty() && self.places.len() < REGIONS_MAX {
             self.free.push(self.places.len() as u32);
@@ -106,8 +106,7 @@ impl Lent {
     pub(super) fn bytes(&self) -> &[u8] {
         match self.start {
             // SAFETY: the region has not been taken back, or the piece would have been let go of;
-            // until then the memory is there and nobody writes to it, which whoever registered it
-            // answers for.
+            // until then the memory is there and nothing writes to it, by `register`'s contract.
             Some(start) => unsafe { core::slice::from_raw_parts(start.as_ptr(), self.len) },
             None => NOTHING.get(..self.len).unwrap_or(&NOTHING),
         }

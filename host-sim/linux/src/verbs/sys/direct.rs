@@ -112,7 +112,7 @@ impl DirectPair {
         if act == Act::Write {
             let (here, FlushKey { key, base }) = flush;
             let order = reading(slot as u64, base.into(), key);
-            // SAFETY: nobody looks at the memory, and it is there for the rest of the process.
+            // SAFETY: no code looks at the memory, and it is there for the rest of the process.
             unsafe { self.connection.post(order, Some(here.place().ok_or_else(stale)?)) }?;
         }
         if let Some(row) = self.orders.get_mut(slot) {

@@ -35,7 +35,7 @@ impl Flush {
         // For the rest of the process, so that the device writes to no other memory.
         let words: &'static mut [u64; 2] = Box::leak(Box::new([0; 2]));
         let memory = Memory { start: NonNull::from(words).cast(), len: 2 * BYTES };
-        // SAFETY: it is there for good, and nobody else has it.
+        // SAFETY: it is there for good, and nothing else has it.
         let region = unsafe { Region::new(domain, memory, Access::LOCAL_WRITE | Access::REMOTE_READ) };
         Ok(Rc::new(Self(region?)))
     }

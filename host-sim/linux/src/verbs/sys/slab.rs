@@ -39,7 +39,7 @@ impl Slab {
         let region = unsafe { ffi::ibv_reg_mr(domain.domain, memory.as_ptr().cast(), bytes, access) };
         if region.is_null() {
             let error = refused(bytes as u64);
-            // SAFETY: allocated above with this layout, and nobody else has it.
+            // SAFETY: allocated above with this layout, and nothing else has it.
             unsafe { std::alloc::dealloc(memory.as_ptr(), layout) };
             return Err(error);
         }

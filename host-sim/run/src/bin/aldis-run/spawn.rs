@@ -161,7 +161,7 @@ pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
     let (launcher, socket) = (getpid(), plan.socket.as_fd());
     let (told, tell) = pipe().map_err(|errno| failed("pipe2", errno.into()))?;
     // SAFETY: the closure makes only system calls that are safe between fork and exec, allocates
-    // nothing, and the socket it names stays open until `spawn` below has returned.
+    // nothing, and the socket it names stays open until `start` below has returned.
     unsafe {
         let socket = BorrowedFd::borrow_raw(socket.as_raw_fd());
         command.pre_exec(move || {
