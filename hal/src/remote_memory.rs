@@ -76,10 +76,10 @@ pub trait RemoteMemory {
     /// # Safety
     /// Until the region has been taken back - by [`deregister`](Self::deregister), or with the
     /// transport's end - the memory is there, valid for what `access` allows; this process writes
-    /// nothing of it; and it reads nothing of what `access` allows to be written. Whoever can call
-    /// this transport can have it do all that `access` allows, for the calls that name a region are
-    /// safe: so it is in no hands that are not to do that, also not by being exchanged for another
-    /// one.
+    /// nothing of it; and it reads nothing of what `access` allows to be written. The calls that
+    /// name a region are safe, so any code that reaches this transport, or exchanges it for another
+    /// one, can have it do all that `access` allows: until then the transport is given to no code
+    /// that must not do that.
     unsafe fn register(
         &mut self,
         _peer: PeerId,

@@ -393,9 +393,10 @@ impl<'scope> From<Loan<'scope>> for Sample<'scope> {
 
 /// Two disjoint parts of lent memory as slices, the first to be written; `None` if they overlap.
 ///
-/// # Safety Both must be parts of memory that was lent to one scope, `into` of a [`Loan`]; no
-/// request uses `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for
-/// `'a` and does not run meanwhile.
+/// # Safety
+/// Both must be parts of memory that was lent to one scope, `into` of a [`Loan`]; no request uses
+/// `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and does
+/// not run meanwhile.
 pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
         return None;
