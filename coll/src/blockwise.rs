@@ -1,6 +1,7 @@
 //! The common part of the calls on blocks: what they lend, checked, planned and started.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope};
 use zerocopy::IntoBytes;
 

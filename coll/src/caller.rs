@@ -1,6 +1,7 @@
 //! The callers of blocking collectives.
 
 use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::plane::EndpointPlane;
 use aldis_kernel::{Endpoint, Failure, Scope, Within};
 
 /// The object that a blocking collective is called on: an [`Endpoint`], or one [`Within`] a
@@ -29,7 +30,7 @@ impl<'s, T: Transport, P: Platform> Caller<'s, T, P> for Endpoint<'s, T, P> {
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
     ) -> Result<R, E> {
-        self.enter(body)
+        EndpointPlane::enter(self, body)
     }
 }
 

@@ -62,6 +62,7 @@ use crate::shared::{self, Meeting};
 #[cfg(not(feature = "compact"))]
 use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
 pub use input::Input;
 use lane::{Lane, Lanes, Messages, Stage, no_messages};

@@ -80,6 +80,7 @@ mod topology;
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Hints, Members, PREDEFINED, Tag};
 use circle::{Circle, check_subset};
 pub use dims::dims_create;

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint};
 
 use crate::algorithms::{algorithms, priced};

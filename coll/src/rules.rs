@@ -36,6 +36,7 @@ use core::fmt;
 use core::num::{NonZeroU64, NonZeroUsize};
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Tuning};
 
 use crate::algorithms::algorithms;

@@ -33,6 +33,7 @@ pub mod datatype;
 mod engine;
 mod error;
 mod memory;
+pub mod plane;
 mod planted;
 mod rank;
 mod tables;
@@ -56,7 +57,7 @@ pub use api::{future, locked};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use error::{Error, Failed, Failure};
-pub use memory::buffer::{Loan, Sample};
+pub use memory::buffer::{LentRange, Loan, Sample};
 pub use memory::storage::{Memory, Storage};
 pub use memory::{sizing, storage};
 #[cfg(feature = "planted-bugs")]

@@ -5,6 +5,7 @@ use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Attribute, Comm, Keyval, Members, Tag};
 use aldis_kit::rig::{self, Job, Shape};
 

@@ -4,6 +4,7 @@ use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Members, Rank, Tag};
 use aldis_kit::rig::{self, Job, Shape, pattern};
 

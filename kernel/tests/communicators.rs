@@ -5,6 +5,7 @@
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Members, Rank, Request, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 

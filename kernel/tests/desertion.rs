@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, PeerId};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Members, Rank, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Job, Shape};
 

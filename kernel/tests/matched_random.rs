@@ -10,6 +10,7 @@
 use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Error, Rank, Source, Status, Tag, TagMatch};
 use aldis_kit::rig::{Job, REQUESTS, Shape, pattern, settle, together};
 use proptest::prelude::*;

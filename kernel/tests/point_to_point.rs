@@ -2,7 +2,8 @@
 //! non-overtaking, wildcards, truncation, floods, full pools. MPI 4.1 chapter 3.
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
-use aldis_kernel::{Comm, Rank, Request, Source, Status, Tag, TagMatch};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, LentRange, Rank, Request, Source, Status, Tag, TagMatch};
 use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 
 /// Sizes around every limit of the rig: inline 24, block 64, fragment 80.
@@ -269,14 +270,17 @@ fn lent_memory_is_sent_received_and_combined_in_parts() {
             let loan = s.lend(&mut memory);
             let sending = s.isend_part(&world, loan, 0..4, Rank(0), Tag(1))?;
             let receiving = s.irecv_part(&world, loan, 4..8, Rank(0), Tag(1))?;
-            let busy = s.combine((loan, 4..6), (loan, 0..2), |_, _| ()).unwrap_err();
+            let busy =
+                s.combine(LentRange::new(loan, 4..6), LentRange::new(loan, 0..2), |_, _| ()).unwrap_err();
             assert_eq!(busy.cause, Cause::Busy, "it is being received into");
             s.wait_all(&mut [sending, receiving])?;
-            let overlap = s.combine((loan, 4..6), (loan, 5..7), |_, _| ()).unwrap_err();
+            let overlap =
+                s.combine(LentRange::new(loan, 4..6), LentRange::new(loan, 5..7), |_, _| ()).unwrap_err();
             assert_eq!(overlap.cause, Cause::Busy);
-            let outside = s.combine((loan, 4..9), (loan, 0..2), |_, _| ()).unwrap_err();
+            let outside =
+                s.combine(LentRange::new(loan, 4..9), LentRange::new(loan, 0..2), |_, _| ()).unwrap_err();
             assert_eq!(outside.cause, Cause::TooBig { len: 9, max: 8 });
-            s.combine((loan, 4..8), (loan, 0..4), |into, from| {
+            s.combine(LentRange::new(loan, 4..8), LentRange::new(loan, 0..4), |into, from| {
                 into.iter_mut().zip(from).for_each(|(into, from)| *into += from);
             })
         })

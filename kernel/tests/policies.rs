@@ -6,7 +6,8 @@ use core::iter::Empty;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId};
-use aldis_kernel::{Comm, Error, Members, Policy, Rank, Sleeper, Source, Tag, TagMatch};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Error, LentRange, Members, Policy, Rank, Sleeper, Source, Tag, TagMatch};
 use aldis_kit::rig::{self, Job, REQUESTS, Shape, pattern};
 
 std::thread_local! {
@@ -151,7 +152,7 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     let mut memory = [0_u8; 8];
     let overlapping = rank.scope(|scope| {
         let loan = scope.lend(&mut memory);
-        scope.combine((loan, 0..4), (loan, 2..6), |_, _| {})
+        scope.combine(LentRange::new(loan, 0..4), LentRange::new(loan, 2..6), |_, _| {})
     });
     assert_eq!(overlapping.unwrap_err().operation, Operation::None);
     assert_eq!(seen(), [(itself.context(), Cause::Stale), (itself.context(), Cause::Busy)]);

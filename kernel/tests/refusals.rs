@@ -6,8 +6,9 @@ use core::time::Duration;
 
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::{Cause, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{
-    Comm, Error, Hints, Members, Rank, Request, Scope, Source, Tag, TagMatch, Typed, TypedMut,
+    Comm, Error, Hints, LentRange, Members, Rank, Request, Scope, Source, Tag, TagMatch, Typed, TypedMut,
 };
 use aldis_kit::rig::{self, Clock, Job, REQUESTS, Shape, Wire};
 
@@ -134,7 +135,9 @@ const MISTAKES: [Mistake; 26] = [
             let mut memory = [0_u8; 8];
             let overlapping = ep.scope(|scope| {
                 let loan = scope.lend(&mut memory);
-                scope.combine((loan, 0..5), (loan, 4..8), |_, _| panic!("they overlap"))
+                scope.combine(LentRange::new(loan, 0..5), LentRange::new(loan, 4..8), |_, _| {
+                    panic!("they overlap")
+                })
             });
             overlapping.unwrap_err()
         },

@@ -9,6 +9,7 @@ use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free,
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{
     Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, RankRange, Source, Tag, TagMatch,
 };

@@ -7,6 +7,7 @@ use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, comm, iallreduce, ibarrier, ibcast, reduce};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Config, Endpoint, Error, Rank, Request, Scope, Status, Tag};
 use aldis_kit::hub::{Faults, Hub, HubNic};
 use aldis_protocols::card::ByteOrder;

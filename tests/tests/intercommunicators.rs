@@ -9,6 +9,7 @@ use aldis_coll::comm::{self, Choice, Dimension, Grid, create, create_group, dup,
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, Source, Tag, TagMatch};
 use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
 use aldis_tests::thread_jobs::{Endpoint, run};

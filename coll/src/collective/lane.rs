@@ -11,6 +11,7 @@
 //! on every rank, ends, and makes the next one the oldest.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Failed, Request, Scope, Tag};
 
 use super::{Collective, Progress};

@@ -1,6 +1,7 @@
 //! Collectives that are carried out by control slots instead of messages: see [`shared`].
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
 
 use super::lane::Stage;

@@ -37,6 +37,7 @@
 //! ```
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Scope};
 use zerocopy::FromBytes;
 

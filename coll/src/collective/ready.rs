@@ -1,6 +1,7 @@
 //! A planned collective on a communicator.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
 
 use super::Planned;

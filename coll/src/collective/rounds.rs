@@ -3,7 +3,8 @@
 use core::ops::Range;
 
 use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
-use aldis_kernel::{Error, Failed, Loan, Sample, Scope, Tag};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Error, Failed, LentRange, Loan, Sample, Scope, Tag};
 
 use super::lane::{Lane, Stage, of_mut};
 use super::{Blocks, Collective, Input, Lasting, Lent, Memory, Planned, way};
@@ -417,7 +418,7 @@ impl<'scope> Collective<'scope> {
             return Ok(());
         }
         let Some(loan) = memory.target(into) else { return Err(self.refuse(Cause::Unsupported)) };
-        let (target, source) = ((loan, target), (memory.source(from), source));
+        let (target, source) = (LentRange::new(loan, target), LentRange::new(memory.source(from), source));
         let combined =
             scope.combine(target, source, |into, from| result = combine(kernel, into, from, order));
         match (combined, result) {

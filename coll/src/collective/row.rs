@@ -8,6 +8,7 @@
 //! that make communicators number the companion too.
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
 use super::Root;

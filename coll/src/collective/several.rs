@@ -1,6 +1,7 @@
 //! Waiting for one collective or several, all of which go on meanwhile.
 
 use aldis_kernel::hal::{Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Error, Failed, Scope};
 
 use super::{Collective, Progress};

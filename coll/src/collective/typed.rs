@@ -2,6 +2,7 @@
 //! without a message.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag, Typed, TypedMut};
 
 use super::{Collective, Memory};

@@ -19,6 +19,7 @@
 //! keep their numbers, and are compared while these are new.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Error, Failed, Scope, Tag};
 
 use super::{Collective, Progress};

@@ -1,6 +1,7 @@
 //! Agreement of two groups: each agrees within itself, and its leader exchanges with the other's.
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank};
 
 use super::circle::{Circle, Line};

@@ -1,6 +1,7 @@
 //! Agreement of ranks that have no communicator of their own yet.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 

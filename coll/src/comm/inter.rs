@@ -63,6 +63,7 @@
 use core::iter::Empty;
 
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 
 use super::bridge::{Bridge, Remote};

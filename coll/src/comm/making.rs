@@ -1,6 +1,7 @@
 //! Agreement of the members of a new communicator on its context.
 
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
 
 use super::messenger::{Messenger, rest};

@@ -8,6 +8,7 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Status, Tag};
 
 use crate::caller::Caller;

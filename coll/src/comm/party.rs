@@ -1,6 +1,7 @@
 //! The ranks that take part in a call, and the objection by which one of them says that it cannot.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error};
 
 use super::messenger::{Messenger, NOTICE_BYTES};

@@ -4,6 +4,7 @@
 //! [`Meeting`] that goes on where this ends.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
 #[cfg(not(feature = "compact"))]

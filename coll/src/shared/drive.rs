@@ -4,6 +4,7 @@ use core::cell::Cell;
 
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Lines, Loan, Rank, Scope, Tag};
 
 #[cfg(not(feature = "compact"))]
@@ -74,7 +75,7 @@ impl<R: Role> Meeting<R> {
         data: Loan<'scope>,
     ) -> Turn {
         let whole = 0..data.len();
-        let went = scope.at_lines(comm, (data, whole), |lines, data| Ok(self.advance(lines, data)));
+        let went = scope.at_lines(comm, data, whole, |lines, data| Ok(self.advance(lines, data)));
         went.unwrap_or_else(Turn::from)
     }
 

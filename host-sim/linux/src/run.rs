@@ -9,6 +9,7 @@ use std::sync::Mutex;
 
 use aldis_hal::Cause;
 use aldis_kernel::Memory;
+use aldis_kernel::plane::prelude::*;
 
 use crate::error::JoinError;
 use crate::job::Job;

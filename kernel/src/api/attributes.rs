@@ -29,7 +29,7 @@ use crate::api::endpoint::Endpoint;
 use crate::engine::state::Engine;
 use crate::error::Error;
 use crate::rank::{Tag, WILD};
-use crate::tables::attribute::{Attribute, Keyval, Kind};
+use crate::tables::attribute::{Attribute, Keyval, KeyvalKind};
 use crate::tables::comm::Comm;
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -64,12 +64,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub fn attribute(&self, comm: &Comm, key: &Keyval) -> Result<Option<u64>, Error> {
         self.engine.comms.check(comm).map_err(|cause| about(comm, cause))?;
         Ok(match key.0 {
-            Kind::User { .. } => {
+            KeyvalKind::User { .. } => {
                 self.engine.attributes.iter().find(|slot| slot.is(comm, key)).map(|slot| slot.value)
             }
-            Kind::TagUpperBound => Some(Tag::MAX.0.into()),
-            Kind::UniverseSize => Some(self.engine.size.into()),
-            Kind::ClockIsGlobal => Some(0),
+            KeyvalKind::TagUpperBound => Some(Tag::MAX.0.into()),
+            KeyvalKind::UniverseSize => Some(self.engine.size.into()),
+            KeyvalKind::ClockIsGlobal => Some(0),
         })
     }
 
@@ -79,7 +79,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::Stale`] for a freed communicator, [`Cause::Predefined`] for a key that is.
     pub fn delete_attribute(&mut self, comm: &Comm, key: &Keyval) -> Result<(), Error> {
         let deleted = self.engine.comms.check(comm).and_then(|()| match key.0 {
-            Kind::User { .. } => {
+            KeyvalKind::User { .. } => {
                 self.engine.delete_attributes(comm, Some(key));
                 Ok(())
             }
@@ -88,12 +88,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         deleted.map_err(|cause| self.raised(about(comm, cause)))
     }
 
-    /// For those who implement the making of communicators: whether there are slots for copies of a
-    /// communicator's attributes.
-    ///
-    /// # Errors
-    /// [`Cause::TooSmall`].
-    pub fn check_attributes(&self, comm: &Comm) -> Result<(), Cause> {
+    /// See [`EndpointPlane::check_attributes`](crate::plane::EndpointPlane::check_attributes).
+    pub(crate) fn check_attributes(&self, comm: &Comm) -> Result<(), Cause> {
         let slots = &self.engine.attributes;
         let need = slots.iter().filter(|slot| slot.is_of(comm)).count() as u32;
         let have = slots.iter().filter(|slot| slot.key.is_none()).count() as u32;
@@ -101,14 +97,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if need > have { Err(Cause::TooSmall { what, need, have }) } else { Ok(()) }
     }
 
-    /// For those who implement the making of communicators: gives a duplicate the attributes that
-    /// the old communicator's keys give it. There are slots for them: see
-    /// [`check_attributes`](Self::check_attributes).
-    pub fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
+    /// See [`EndpointPlane::copy_attributes`](crate::plane::EndpointPlane::copy_attributes).
+    pub(crate) fn copy_attributes(&mut self, old: &Comm, new: &Comm) {
         for index in 0..self.engine.attributes.len() {
             let slot = self.engine.attributes.get(index).filter(|slot| slot.is_of(old)).copied();
             if let Some(Attribute { key: Some(key), value, .. }) = slot
-                && let Kind::User { copy, .. } = key.0
+                && let KeyvalKind::User { copy, .. } = key.0
                 && let Some(value) = copy(old, value)
             {
                 // Dropped without a slot, which the check has ruled out.
@@ -124,7 +118,7 @@ fn about(comm: &Comm, cause: Cause) -> Error {
 
 impl Engine<'_> {
     fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Cause> {
-        let Kind::User { .. } = key.0 else { return Err(Cause::Predefined) };
+        let KeyvalKind::User { .. } = key.0 else { return Err(Cause::Predefined) };
         self.delete_attributes(comm, Some(key));
         let slot = self.attributes.iter_mut().find(|slot| slot.key.is_none());
         let slot = slot.ok_or(Cause::Full(Resource::Attributes))?;
@@ -144,7 +138,7 @@ impl Engine<'_> {
             if let Some(last) = rest.last_mut() {
                 *last = Attribute::NONE;
             }
-            if let Kind::User { delete, .. } = key.0 {
+            if let KeyvalKind::User { delete, .. } = key.0 {
                 delete(comm, value);
             }
         }

@@ -30,15 +30,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
     }
 
-    /// The first rank of a communicator - of an intercommunicator, of its local group, else of the
-    /// other - that has the other byte order. Typed messages convert its numbers and nothing else
-    /// does, so a caller that works on the bytes of others asks first: one look, unless some peer
-    /// of the job is so.
-    ///
-    /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those
-    /// that are not refuse.
+    /// See [`EndpointPlane::unlike`](crate::plane::EndpointPlane::unlike).
     #[inline]
-    pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
+    pub(crate) fn unlike(&self, comm: &Comm) -> Option<Rank> {
         #[cfg(not(feature = "compact"))]
         if self.engine.mixed {
             let comms = &self.engine.comms;
@@ -49,9 +43,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         None
     }
 
-    /// Finds the same as [`unlike`](Self::unlike), of a group.
+    /// See [`EndpointPlane::unlike_among`](crate::plane::EndpointPlane::unlike_among).
     #[cold]
-    pub fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
+    pub(crate) fn unlike_among(&self, group: &Group<'_>) -> Option<Rank> {
         let is_unlike = |row: &Peer| row.presence != Presence::Unknown && row.order != ByteOrder::NATIVE;
         let at = group
             .processes()
@@ -81,23 +75,14 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         })
     }
 
-    /// The process that a rank addresses in a communicator, as groups name it: what its messages go
-    /// to.
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`]; else as [`group`](Self::group).
-    pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
+    /// See [`EndpointPlane::process_of`](crate::plane::EndpointPlane::process_of).
+    pub(crate) fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
         let process = self.engine.comms.peer(comm, rank);
         process.map_err(|cause| Error::about(Operation::Group, cause, rank.0, comm.context(), WILD))
     }
 
-    /// For those who implement collectives: the communicator of an intercommunicator's local group,
-    /// which belongs to it and goes with it.
-    ///
-    /// # Errors
-    /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
-    /// one.
-    pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
+    /// See [`EndpointPlane::companion`](crate::plane::EndpointPlane::companion).
+    pub(crate) fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
         self.engine.comms.companion(inter).map_err(about(inter, Operation::Group))
     }
 
@@ -122,42 +107,37 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.set_name(comm, name).map_err(about(comm, Operation::Group))
     }
 
-    /// For those who implement the making of communicators: takes this process's turn to offer
-    /// slots, if no other call has it or is first in order. `order` is of the call, the same on all
-    /// ranks; `u32::MAX` while that is not agreed.
-    pub const fn take_context_turn(&mut self, order: u32) -> bool {
+    /// See [`EndpointPlane::take_context_turn`](crate::plane::EndpointPlane::take_context_turn).
+    pub(crate) const fn take_context_turn(&mut self, order: u32) -> bool {
         self.engine.comms.turns.take(order)
     }
 
-    /// For the same: the call offers slots later, before those that come behind it in order; it
-    /// gives back the turn if it has it.
-    pub const fn put_off_context_turn(&mut self, order: u32, held: bool) {
+    /// See
+    /// [`EndpointPlane::put_off_context_turn`](crate::plane::EndpointPlane::put_off_context_turn).
+    pub(crate) const fn put_off_context_turn(&mut self, order: u32, held: bool) {
         self.engine.comms.turns.put_off(order, held);
     }
 
-    /// For the same: the call is over, or has its slot in the table; it gives back the turn if it
-    /// has it.
-    pub const fn end_context_turn(&mut self, order: u32, held: bool) {
+    /// See [`EndpointPlane::end_context_turn`](crate::plane::EndpointPlane::end_context_turn).
+    pub(crate) const fn end_context_turn(&mut self, order: u32, held: bool) {
         self.engine.comms.turns.end(order, held);
     }
 
-    /// For the same: the first free slot, if it is among those from zero on that an offer has, for
-    /// a call whose order is not agreed yet; no other call is offered it before the promise
-    /// [ends](Self::end_context_promise). None while another call has one or has offered all.
-    pub fn promise_context(&mut self) -> Option<u32> {
+    /// See [`EndpointPlane::promise_context`](crate::plane::EndpointPlane::promise_context).
+    pub(crate) fn promise_context(&mut self) -> Option<u32> {
         let comms = &mut self.engine.comms;
         let first = (0..CONTEXT_WORDS as u32 * 64).find(|&slot| comms.is_free(slot))?;
         comms.turns.promise(u16::try_from(first).ok()?).then_some(first)
     }
 
-    /// For the same: the promised slot is in the table, or will not be.
-    pub const fn end_context_promise(&mut self) {
+    /// See
+    /// [`EndpointPlane::end_context_promise`](crate::plane::EndpointPlane::end_context_promise).
+    pub(crate) const fn end_context_promise(&mut self) {
         self.engine.comms.turns.end_promise();
     }
 
-    /// For those who implement the making of communicators: free slots from `base` on, but for one
-    /// that is promised to another call.
-    pub fn context_offer(&self, base: u32) -> ContextOffer {
+    /// See [`EndpointPlane::context_offer`](crate::plane::EndpointPlane::context_offer).
+    pub(crate) fn context_offer(&self, base: u32) -> ContextOffer {
         let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };
         for (word, first) in offer.free.iter_mut().zip((base..).step_by(64)) {
             for bit in 0..64 {
@@ -171,32 +151,21 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         offer
     }
 
-    /// For those who implement the making of communicators: the last generation of a slot here, at
-    /// most [`GENERATION_MAX`](crate::GENERATION_MAX).
-    pub fn context_generation(&self, slot: u32) -> u32 {
+    /// See [`EndpointPlane::context_generation`](crate::plane::EndpointPlane::context_generation).
+    pub(crate) fn context_generation(&self, slot: u32) -> u32 {
         self.engine.comms.generation(slot)
     }
 
-    /// For those who implement the making of communicators: whether there is room for one of these
-    /// members.
-    ///
-    /// # Errors
-    /// [`Cause::TooSmall`] if there are too few pieces, [`Cause::Stale`].
-    pub fn check_pieces<I: Iterator<Item = PeerId> + Clone>(
+    /// See [`EndpointPlane::check_pieces`](crate::plane::EndpointPlane::check_pieces).
+    pub(crate) fn check_pieces<I: Iterator<Item = PeerId> + Clone>(
         &self,
         members: &Members<I>,
     ) -> Result<(), Cause> {
         self.engine.comms.check_pieces(members)
     }
 
-    /// For those who implement the making of communicators: puts one of these members, among them
-    /// this process, into `slot` with `generation`. All of them must have done so before any uses
-    /// it.
-    ///
-    /// # Errors
-    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`], [`Cause::Stale`], and
-    /// [`Cause::Unreachable`] if this process is not among them.
-    pub fn install<I: Iterator<Item = PeerId> + Clone>(
+    /// See [`EndpointPlane::install`](crate::plane::EndpointPlane::install).
+    pub(crate) fn install<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
         generation: u32,
@@ -209,14 +178,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         Ok(made)
     }
 
-    /// For those who implement the making of communicators: as [`install`](Self::install), an
-    /// intercommunicator from the group of `companion`, which will belong to it, to `remote`, which
-    /// has no process in common with that and at least one.
-    ///
-    /// # Errors
-    /// [`Cause::Busy`] if the slot is not free, [`Cause::TooSmall`] if there are too few pieces,
-    /// [`Cause::Stale`]; the rest as [`install`](Self::install).
-    pub fn install_inter<I: Iterator<Item = PeerId> + Clone>(
+    /// See [`EndpointPlane::install_inter`](crate::plane::EndpointPlane::install_inter).
+    pub(crate) fn install_inter<I: Iterator<Item = PeerId> + Clone>(
         &mut self,
         slot: u32,
         generation: u32,
@@ -227,16 +190,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.engine.comms.install(slot, generation, remote, Some(companion))
     }
 
-    /// Frees a communicator on this rank alone as soon as that harms no rank: false, and nothing
-    /// has changed, while a request of this rank that is not over needs it or another rank may
-    /// still read this one's control slots in it. For those whose calls do not wait for the other
-    /// ranks, each of which does the same when it wants; the slot is used again once all ranks of
-    /// the next communicator have. Collectives that are under way in it, and no request of theirs,
-    /// are for the caller to know.
-    ///
-    /// # Errors
-    /// [`Cause::Predefined`] for world and self, [`Cause::Stale`] for a freed communicator.
-    pub fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
+    /// See [`EndpointPlane::release`](crate::plane::EndpointPlane::release).
+    pub(crate) fn release(&mut self, comm: &Comm) -> Result<bool, Error> {
         let companion = self.engine.comms.companion(comm).ok();
         let mut both = [Some(*comm), companion].into_iter().flatten();
         // World and self are there for good: that is the error, whatever uses them.
@@ -247,13 +202,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         self.discard(comm).map(|()| true)
     }
 
-    /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still
-    /// arrives will be. The way out when other ranks are dead; else its ranks free it together
-    /// (`aldis_coll::comm::free`). The companion of an intercommunicator goes with it.
-    ///
-    /// # Errors
-    /// [`Cause::Predefined`] for world and self, [`Cause::Stale`].
-    pub fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
+    /// See [`EndpointPlane::discard`](crate::plane::EndpointPlane::discard).
+    pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
         self.engine.discard(comm).map_err(about(comm, Operation::Free))
     }
 }

@@ -4,7 +4,7 @@
 use aldis_hal::{Activity, Cause, Handle, Operation, Platform, Transport};
 
 use crate::api::endpoint::BUDGET;
-use crate::api::poll_rounds::Turns;
+use crate::api::poll_rounds::PollRounds;
 use crate::api::scope::{Request, Scope, Stage};
 use crate::engine::state::Engine;
 use crate::error::{Error, Failed};
@@ -57,20 +57,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.take_told(request).transpose()
     }
 
-    /// [`result`](Self::result) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// [`Failed`] if the operation failed, whose error is kept.
-    pub fn outcome(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Failed> {
+    /// See [`ScopePlane::outcome`](crate::plane::ScopePlane::outcome).
+    pub(crate) fn outcome(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Failed> {
         self.take(request).transpose()
     }
 
-    /// Polls and rests until `check` finds something: for those who drive several operations of
-    /// their own at a time. `activity` is what the platform is given to note meanwhile.
-    ///
-    /// # Errors
-    /// What `check` returns; [`Cause::TimedOut`] after the scope's deadline.
-    pub fn wait_until<R>(
+    /// See [`ScopePlane::wait_until`](crate::plane::ScopePlane::wait_until).
+    pub(crate) fn wait_until<R>(
         &mut self,
         activity: Activity,
         mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
@@ -82,17 +75,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.told(found)
     }
 
-    /// [`wait_until`](Self::wait_until) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// The failure that `check` returns; [`Failed`] for [`Cause::TimedOut`] after the scope's
-    /// deadline.
-    pub fn drive_until<R>(
+    /// See [`ScopePlane::drive_until`](crate::plane::ScopePlane::drive_until).
+    pub(crate) fn drive_until<R>(
         &mut self,
         activity: &Activity,
         mut check: impl FnMut(&mut Self) -> Result<Option<R>, Failed>,
     ) -> Result<R, Failed> {
-        let mut turns = Turns::default();
+        let mut turns = PollRounds::default();
         loop {
             if let Some(found) = check(self).transpose() {
                 self.within.end(&mut turns);
@@ -165,7 +154,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     #[inline(never)]
     pub(crate) fn wait_longer(&mut self, request: &mut Request<'scope>) -> Result<Status, Failed> {
         if let Stage::Pending(handle) | Stage::Started(handle) = request.stage {
-            self.within.wait_until_complete(Turns::default(), handle)?;
+            self.within.wait_until_complete(PollRounds::default(), handle)?;
         }
         self.take(request).unwrap_or_else(|| Err(self.within.endpoint.fail_stale()))
     }
@@ -237,8 +226,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         true
     }
 
-    /// Returns true if a request is a receive that no message has met yet: one that may never end.
-    pub fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
+    /// See [`ScopePlane::is_unmatched`](crate::plane::ScopePlane::is_unmatched).
+    pub(crate) fn is_unmatched(&mut self, request: &Request<'scope>) -> bool {
         let (Stage::Pending(handle) | Stage::Started(handle)) = request.stage else { return false };
         self.requests().get(handle).is_some_and(|slot| slot.state == State::Posted)
     }

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::Call;
 use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
-use crate::api::poll_rounds::{LOOKS_A_POLL, Turns, Within};
+use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
 use crate::engine::state::{Awaited, Engine, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
@@ -31,7 +31,7 @@ pub(crate) struct Guard<'w, 'e, 's, T: Transport, P: Platform> {
 
 impl<T: Transport, P: Platform> Guard<'_, '_, '_, T, P> {
     /// Waits for the first of the requests, after some turns.
-    pub(crate) fn wait_on(self, turns: Turns) -> Result<Status, Failed> {
+    pub(crate) fn wait_on(self, turns: PollRounds) -> Result<Status, Failed> {
         let [handle, _] = self.handles;
         self.within.wait_for_on(turns, handle)
     }
@@ -74,10 +74,10 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Waits for the request behind `handle` and takes its result.
     #[inline]
     pub(crate) fn wait_for(&mut self, handle: Handle) -> Result<Status, Failed> {
-        self.wait_for_on(Turns::default(), handle)
+        self.wait_for_on(PollRounds::default(), handle)
     }
 
-    fn wait_for_on(&mut self, turns: Turns, handle: Handle) -> Result<Status, Failed> {
+    fn wait_for_on(&mut self, turns: PollRounds, handle: Handle) -> Result<Status, Failed> {
         self.wait_until_complete(turns, handle)?;
         match self.endpoint.engine.collect(handle) {
             Some(result) => result.inspect_err(|failed| self.endpoint.raise_kept(failed)),
@@ -86,7 +86,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     }
 
     /// Waits until the request behind `handle` is complete, and leaves the result there.
-    pub(crate) fn wait_until_complete(&mut self, turns: Turns, handle: Handle) -> Result<(), Failed> {
+    pub(crate) fn wait_until_complete(&mut self, turns: PollRounds, handle: Handle) -> Result<(), Failed> {
         let waited = self.wait_on(
             turns,
             |engine| engine.activity(handle),
@@ -128,7 +128,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Waits for a request, which lets go of its memory however this ends.
     fn wait_guarded(&mut self, handle: Handle) -> Result<Status, Failed> {
-        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::default())
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(PollRounds::default())
     }
 
     /// The endpoint, for what needs no deadline.
@@ -278,7 +278,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// its memory however this ends.
     #[inline(never)]
     fn wait_longer(&mut self, handle: Handle, looks: u32) -> Result<Status, Failed> {
-        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(Turns::after(looks))
+        Guard { within: self, handles: [handle, Handle::default()] }.wait_on(PollRounds::after(looks))
     }
 
     #[inline(never)]

@@ -210,8 +210,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         arrived + sent
     }
 
-    /// The error of what has [`Failed`](crate::Failed) last.
-    pub const fn failure(&self) -> &Error {
+    /// See [`EndpointPlane::failure`](crate::plane::EndpointPlane::failure).
+    pub(crate) const fn failure(&self) -> &Error {
         &self.engine.failure
     }
 

@@ -13,7 +13,7 @@ use aldis_hal::lines::{LinesShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::api::endpoint::Endpoint;
-use crate::api::poll_rounds::Turns;
+use crate::api::poll_rounds::PollRounds;
 use crate::api::scope::{Scope, part};
 use crate::error::Error;
 use crate::memory::buffer::Loan;
@@ -223,26 +223,15 @@ fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Res
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The control slots of a communicator, for those who implement collectives.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
-    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node;
-    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
+    /// See [`EndpointPlane::lines`](crate::plane::EndpointPlane::lines).
     #[inline]
-    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+    pub(crate) fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
         self.lines_beside(comm).map(|(lines, _)| lines)
     }
 
-    /// The control slots of a communicator, and the platform, by which a wait for what others write
-    /// there rests.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
-    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`lines`](Self::lines).
+    /// See [`EndpointPlane::lines_beside`](crate::plane::EndpointPlane::lines_beside).
     #[inline(always)]
-    pub fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
+    pub(crate) fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
         if !T::HAS_LINES {
             return Err(Cause::Unsupported);
         }
@@ -297,16 +286,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
     }
 
-    /// Leaves out the number of a collective of which this rank had no message, but others may
-    /// have.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`], [`Cause::Intercommunicator`].
-    #[cfg(not(feature = "compact"))]
-    pub fn skip_collective(&mut self, comm: &Comm) -> Result<(), Cause> {
-        self.engine.comms.next_collective(comm, false).map(drop)
-    }
-
     /// Gives up all that was begun by lines: its memory is not there any more.
     pub(crate) fn abandon_lines(&mut self) {
         if let Some(lines) = self.transport.lines() {
@@ -314,64 +293,42 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         }
     }
 
-    /// Checks that a rank of a communicator can still write what is waited for.
-    ///
-    /// # Errors
-    /// Why not: it has left, or is lost.
-    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+    /// See [`EndpointPlane::is_there`](crate::plane::EndpointPlane::is_there).
+    pub(crate) fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
         let peer = self.engine.comms.peer(comm, rank)?;
         self.engine.presence(peer)
     }
 }
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// The control slots of a communicator: see [`Endpoint::lines`].
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
-    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`Endpoint::lines`].
-    pub fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
+    /// See [`ScopePlane::lines`](crate::plane::ScopePlane::lines).
+    pub(crate) fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
         self.within.endpoint.lines(comm)
     }
 
-    /// Starts the next collective by control slots of a communicator: its number. One that is not
-    /// finished when the scope ends is given up then.
-    ///
-    /// # Errors
-    /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
-    /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`Endpoint::lines`].
-    pub fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
+    /// See [`ScopePlane::begin_by_lines`](crate::plane::ScopePlane::begin_by_lines).
+    pub(crate) fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
         self.go_on_by_lines();
         Ok(self.lines(comm)?.begin())
     }
 
-    /// Has the end of this scope give up what was begun by control slots before it, too, unless it
-    /// is finished then.
-    pub fn go_on_by_lines(&mut self) {
+    /// See [`ScopePlane::go_on_by_lines`](crate::plane::ScopePlane::go_on_by_lines).
+    pub(crate) fn go_on_by_lines(&mut self) {
         self.lined = true;
     }
 
-    /// Checks that a rank can still write: see [`Endpoint::is_there`].
-    ///
-    /// # Errors
-    /// The reason why it cannot: it has left, or is lost.
-    pub fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
+    /// See [`ScopePlane::is_there`](crate::plane::ScopePlane::is_there).
+    pub(crate) fn is_there(&mut self, comm: &Comm, rank: Rank) -> Result<(), Cause> {
         self.within.endpoint.is_there(comm, rank)
     }
 
-    /// Lets `work` read and write a byte range of lent memory beside the control slots of a
-    /// communicator.
-    ///
-    /// # Errors
-    /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
-    /// range outside, what `work` returns; the rest as [`Endpoint::lines`].
+    /// See [`ScopePlane::at_lines`](crate::plane::ScopePlane::at_lines).
     #[inline]
-    pub fn at_lines<R>(
+    pub(crate) fn at_lines<R>(
         &mut self,
         comm: &Comm,
-        (loan, range): (Loan<'scope>, Range<usize>),
+        loan: Loan<'scope>,
+        range: Range<usize>,
         work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
         let buffer = part(loan.into(), range)?;
@@ -382,19 +339,14 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         buffer.change(|bytes| work(&mut lines, bytes))
     }
 
-    /// Waits like [`wait_until`](Self::wait_until), but for what other ranks write to memory:
-    /// `check` is asked much more often than the endpoint is polled. The activity is asked for when
-    /// it is needed. So many `looks` have found nothing before.
-    ///
-    /// # Errors
-    /// The failure that `check` returns; [`Cause::TimedOut`] after the scope's deadline.
-    pub fn watch_until<R>(
+    /// See [`ScopePlane::watch_until`](crate::plane::ScopePlane::watch_until).
+    pub(crate) fn watch_until<R>(
         &mut self,
         looks: u32,
         activity: impl Fn() -> Activity,
         mut check: impl FnMut(&mut Self) -> Result<Option<R>, Error>,
     ) -> Result<R, Error> {
-        let mut turns = Turns::after(looks);
+        let mut turns = PollRounds::after(looks);
         loop {
             if let Some(found) = check(self).transpose() {
                 self.within.end(&mut turns);

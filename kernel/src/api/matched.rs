@@ -228,12 +228,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.improbe(comm, from, tag)
     }
 
-    /// See [`Endpoint::discard_matched`].
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a token of another endpoint; the cause of the sender's loss, if it was
-    /// lost before the message had arrived.
-    pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
+    /// See [`ScopePlane::discard_matched`](crate::plane::ScopePlane::discard_matched).
+    pub(crate) fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         self.within.endpoint.discard_matched(message)
     }
 

@@ -11,7 +11,7 @@ use crate::api::endpoint::BUDGET;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::engine::state::Engine;
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Loan;
+use crate::memory::buffer::{LentRange, Loan};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Key, Machine, State};
@@ -173,7 +173,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         range: Range<usize>,
         edit: impl FnOnce(&mut [u8]),
     ) -> Result<(), Error> {
-        self.combine((loan, range), (loan, 0..0), |bytes, _| edit(bytes))
+        self.combine(LentRange::new(loan, range), LentRange::new(loan, 0..0), |bytes, _| edit(bytes))
     }
 
     /// Frees the slot of a persistent request that is not under way, at the end of its scope.

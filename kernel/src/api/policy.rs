@@ -59,11 +59,10 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         settings.map(|settings| settings.policy).map_err(about(comm, Operation::Group))
     }
 
-    /// Does what the policy of an error's communicator asks for (MPI_Comm_call_errhandler): for
-    /// those who implement calls of their own, once for each error, before they return it.
+    /// See [`EndpointPlane::raise`](crate::plane::EndpointPlane::raise).
     #[cold]
     #[inline(never)]
-    pub fn raise(&mut self, error: &Error) {
+    pub(crate) fn raise(&mut self, error: &Error) {
         // Installed with the first policy, so that a program without any does not hold the code.
         if let Some(carry_out) = self.carry_out {
             carry_out(self, error);
@@ -101,12 +100,8 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         error
     }
 
-    /// For those who implement the making of communicators: gives a new one its parent's policy
-    /// (MPI 4.1 section 9.3).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
+    /// See [`EndpointPlane::inherit`](crate::plane::EndpointPlane::inherit).
+    pub(crate) fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
         let policy = self.error_policy(parent)?;
         self.engine.comms.set_policy(child, policy).map_err(about(child, Operation::Group))
     }

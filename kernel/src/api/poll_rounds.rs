@@ -25,7 +25,7 @@ pub struct Within<'e, 's, T, P> {
 
 /// The polls of a blocking call so far, and the peer that the platform has a note of.
 #[derive(Default)]
-pub(crate) struct Turns {
+pub(crate) struct PollRounds {
     polls: u32,
     /// Polls in a row that found nothing.
     idle: u32,
@@ -67,7 +67,7 @@ impl Noted {
     }
 }
 
-impl Turns {
+impl PollRounds {
     /// So many polls have found nothing.
     pub(crate) const fn after(idle: u32) -> Self {
         Self { polls: idle, idle, noted: Noted(0) }
@@ -83,14 +83,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         activity: impl Fn(&mut Engine<'s>) -> Activity,
         check: impl FnMut(&mut Engine<'s>) -> Option<R>,
     ) -> Result<R, u64> {
-        self.wait_on(Turns::default(), activity, check)
+        self.wait_on(PollRounds::default(), activity, check)
     }
 
     /// Waits like [`wait`](Self::wait), but after some turns.
     #[inline]
     pub(crate) fn wait_on<R>(
         &mut self,
-        mut turns: Turns,
+        mut turns: PollRounds,
         activity: impl Fn(&mut Engine<'s>) -> Activity,
         mut check: impl FnMut(&mut Engine<'s>) -> Option<R>,
     ) -> Result<R, u64> {
@@ -108,7 +108,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// the deadline the wait is over.
     pub(crate) fn turn(
         &mut self,
-        turns: &mut Turns,
+        turns: &mut PollRounds,
         activity: &dyn Fn(&mut Engine<'s>) -> Activity,
     ) -> Result<(), u64> {
         // Before the poll: what that completes is seen before the deadline.
@@ -135,7 +135,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     #[inline]
     pub(crate) fn turn_beside(
         &mut self,
-        turns: &mut Turns,
+        turns: &mut PollRounds,
         activity: &dyn Fn(&mut Engine<'s>) -> Activity,
     ) -> Result<(), u64> {
         if turns.idle >= POLLS_PER_TICK || turns.idle % LOOKS_A_POLL == LOOKS_A_POLL - 1 {
@@ -148,7 +148,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 
     /// Takes back the platform's note, when the wait is over.
     #[inline]
-    pub(crate) fn end(&mut self, turns: &mut Turns) {
+    pub(crate) fn end(&mut self, turns: &mut PollRounds) {
         turns.noted.end(&mut self.endpoint.platform);
     }
 

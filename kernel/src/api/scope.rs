@@ -70,7 +70,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{ARE_THERE, Engine, Started};
 use crate::error::{Error, Failed, Failure};
-use crate::memory::buffer::{self, Buffer, Loan, Sample};
+use crate::memory::buffer::{self, Buffer, LentRange, Loan, Sample};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
@@ -190,15 +190,15 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         }
     }
 
-    /// The error of what has [`Failed`] last.
-    pub const fn failure(&self) -> &Error {
+    /// See [`ScopePlane::failure`](crate::plane::ScopePlane::failure).
+    pub(crate) const fn failure(&self) -> &Error {
         &self.within.endpoint.engine.failure
     }
 
-    /// Keeps an error that is on its way to the caller: [`failure`](Self::failure) gives it.
+    /// See [`ScopePlane::keep_failure`](crate::plane::ScopePlane::keep_failure).
     #[cold]
     #[inline(never)]
-    pub fn keep_failure(&mut self, error: &Error) -> Failed {
+    pub(crate) fn keep_failure(&mut self, error: &Error) -> Failed {
         self.within.endpoint.engine.failure = *error;
         Failed
     }
@@ -383,12 +383,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.told(sending)
     }
 
-    /// [`isend_part`](Self::isend_part) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// [`Failed`] for the causes of [`isend_part`](Self::isend_part): a range outside, a full
-    /// request table, a rank or tag out of range.
-    pub fn start_send_part(
+    /// See [`ScopePlane::start_send_part`](crate::plane::ScopePlane::start_send_part).
+    pub(crate) fn start_send_part(
         &mut self,
         comm: &Comm,
         memory: impl Into<Sample<'scope>>,
@@ -419,12 +415,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.told(receiving)
     }
 
-    /// [`irecv_part`](Self::irecv_part) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// [`Failed`] for the causes of [`irecv_part`](Self::irecv_part): a range outside, a full
-    /// request table, a rank or tag out of range.
-    pub fn start_recv_part(
+    /// See [`ScopePlane::start_recv_part`](crate::plane::ScopePlane::start_recv_part).
+    pub(crate) fn start_recv_part(
         &mut self,
         comm: &Comm,
         loan: Loan<'scope>,
@@ -439,19 +431,14 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         }
     }
 
-    /// Lets `combine` work on two ranges of lent memory: the first to be written, the second to be
-    /// read.
-    ///
-    /// # Errors
-    /// [`Cause::TooBig`] for a range outside, [`Cause::Busy`] if the ranges overlap or a request of
-    /// this scope is using the one to be written, or receiving into the one to be read.
-    pub fn combine(
+    /// See [`ScopePlane::combine`](crate::plane::ScopePlane::combine).
+    pub(crate) fn combine(
         &mut self,
-        into: (Loan<'scope>, Range<usize>),
-        from: (impl Into<Sample<'scope>>, Range<usize>),
+        into: LentRange<Loan<'scope>>,
+        from: LentRange<impl Into<Sample<'scope>>>,
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
-        match self.both(into, (from.0.into(), from.1)) {
+        match self.both(into, LentRange::new(from.memory.into(), from.range)) {
             Ok((into, from)) => {
                 combine(into, from);
                 Ok(())
@@ -463,10 +450,10 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// The bytes of two ranges that are the user's now: the first to write, the second to read.
     fn both(
         &mut self,
-        into: (Loan<'scope>, Range<usize>),
-        from: (Sample<'scope>, Range<usize>),
+        into: LentRange<Loan<'scope>>,
+        from: LentRange<Sample<'scope>>,
     ) -> Result<(&mut [u8], &[u8]), Cause> {
-        let (into, from) = (part(into.0.into(), into.1)?, part(from.0, from.1)?);
+        let (into, from) = (part(into.memory.into(), into.range)?, part(from.memory, from.range)?);
         if self.in_use(into, true) || self.in_use(from, false) {
             return Err(Cause::Busy);
         }
@@ -489,8 +476,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         self.within.endpoint.raised(error)
     }
 
-    /// See [`Endpoint::raise`].
-    pub fn raise(&mut self, error: &Error) {
+    /// See [`ScopePlane::raise`](crate::plane::ScopePlane::raise).
+    pub(crate) fn raise(&mut self, error: &Error) {
         self.within.endpoint.raise(error);
     }
 
@@ -502,64 +489,47 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         engine.any_uses(own, memory, to_be_written) || engine.any_uses(detached, memory, to_be_written)
     }
 
-    /// The number of the next collective on `comm`, as its tag: the same on every rank.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a communicator that was freed, [`Cause::Intercommunicator`].
-    pub fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
+    /// See [`ScopePlane::collective_tag`](crate::plane::ScopePlane::collective_tag).
+    pub(crate) fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
         self.next_tag(comm, false)
     }
 
-    /// The number of the next collective over both groups of an intercommunicator, as its tag: the
-    /// same on every rank.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for one that was freed, [`Cause::Intracommunicator`].
-    pub fn inter_tag(&mut self, inter: &Comm) -> Result<Tag, Error> {
+    /// See [`ScopePlane::inter_tag`](crate::plane::ScopePlane::inter_tag).
+    pub(crate) fn inter_tag(&mut self, inter: &Comm) -> Result<Tag, Error> {
         self.next_tag(inter, true)
     }
 
-    /// [`collective_tag`](Self::collective_tag) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// The cause of its error.
-    pub fn collective_number(&mut self, comm: &Comm) -> Result<Tag, Cause> {
+    /// See [`ScopePlane::collective_number`](crate::plane::ScopePlane::collective_number).
+    pub(crate) fn collective_number(&mut self, comm: &Comm) -> Result<Tag, Cause> {
         self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
     }
 
-    /// Request slots that are free.
+    /// See [`ScopePlane::room`](crate::plane::ScopePlane::room).
     #[inline]
-    pub fn room(&self) -> u32 {
+    pub(crate) fn room(&self) -> u32 {
         let requests = &self.within.endpoint.engine.requests;
         requests.capacity().saturating_sub(requests.in_use())
     }
 
-    /// Request slots in all.
+    /// See [`ScopePlane::room_max`](crate::plane::ScopePlane::room_max).
     #[inline]
-    pub fn room_max(&self) -> u32 {
+    pub(crate) fn room_max(&self) -> u32 {
         self.within.endpoint.engine.requests.capacity()
     }
 
-    /// See [`Endpoint::unlike`].
+    /// See [`ScopePlane::unlike`](crate::plane::ScopePlane::unlike).
     #[inline]
-    pub fn unlike(&self, comm: &Comm) -> Option<Rank> {
+    pub(crate) fn unlike(&self, comm: &Comm) -> Option<Rank> {
         self.within.endpoint.unlike(comm)
     }
 
-    /// See [`Endpoint::companion`].
-    ///
-    /// # Errors
-    /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
-    /// one.
-    pub fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
+    /// See [`ScopePlane::companion`](crate::plane::ScopePlane::companion).
+    pub(crate) fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
         self.within.endpoint.companion(inter)
     }
 
-    /// See [`Endpoint::process_of`].
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
-    pub fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
+    /// See [`ScopePlane::process_of`](crate::plane::ScopePlane::process_of).
+    pub(crate) fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
         self.within.endpoint.process_of(comm, rank)
     }
 
@@ -587,12 +557,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         self.enter(body)
     }
 
-    /// [`scope`](Self::scope) for those who implement calls of their own: what `body` returns may
-    /// be the [marker](crate::Failed) of a failure.
-    ///
-    /// # Errors
-    /// The failure that `body` returns, or the first one of a request that it did not wait for.
-    pub fn enter<'env, R, E: Failure>(
+    /// See [`EndpointPlane::enter`](crate::plane::EndpointPlane::enter).
+    pub(crate) fn enter<'env, R, E: Failure>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, E>,
     ) -> Result<R, E> {
@@ -645,3 +611,12 @@ pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<Buffer, Ca
     let end = range.end.max(range.start) as u64;
     memory.part(range).ok_or(Cause::TooBig { len: end, max: memory.len() as u64 })
 }
+
+/// Seals the traits of the service door: nobody else implements them.
+pub(crate) mod sealed {
+    /// Seals a trait.
+    pub trait Sealed {}
+}
+
+impl<T, P> sealed::Sealed for Endpoint<'_, T, P> {}
+impl<T: Transport, P: Platform> sealed::Sealed for Scope<'_, '_, '_, T, P> {}

@@ -24,7 +24,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::deadlines::Guard;
 use crate::api::endpoint::{BUDGET, Endpoint};
-use crate::api::poll_rounds::{Turns, Within};
+use crate::api::poll_rounds::{PollRounds, Within};
 use crate::engine::direct::lends;
 use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};
@@ -147,7 +147,7 @@ impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
                 return Ok((borrowed.status, Some(borrowed)));
             }
         }
-        guard.wait_on(Turns::default()).map(|status| (status, None))
+        guard.wait_on(PollRounds::default()).map(|status| (status, None))
     }
 
     /// Waits until the receive is over, or its message is there to be looked at.

@@ -424,6 +424,22 @@ pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
         && other.address() < one.address().saturating_add(one.len)
 }
 
+/// A byte range of lent memory.
+#[derive(Clone, Debug)]
+pub struct LentRange<M> {
+    /// The memory.
+    pub memory: M,
+    /// The bytes of it that are meant.
+    pub range: Range<usize>,
+}
+
+impl<M> LentRange<M> {
+    /// These bytes of that memory.
+    pub const fn new(memory: M, range: Range<usize>) -> Self {
+        Self { memory, range }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

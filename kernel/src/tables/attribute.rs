@@ -13,10 +13,10 @@ pub type AttributeDelete = fn(&Comm, u64);
 /// The key of attributes (MPI_Comm_create_keyval). Declare it as a static: a key is distinguished
 /// from others by its address.
 #[derive(Debug)]
-pub struct Keyval(pub(crate) Kind);
+pub struct Keyval(pub(crate) KeyvalKind);
 
 #[derive(Debug)]
-pub(crate) enum Kind {
+pub(crate) enum KeyvalKind {
     User { copy: AttributeCopy, delete: AttributeDelete },
     TagUpperBound,
     UniverseSize,
@@ -25,16 +25,16 @@ pub(crate) enum Kind {
 
 impl Keyval {
     /// The largest tag (MPI_TAG_UB), on every communicator.
-    pub const TAG_UPPER_BOUND: Self = Self(Kind::TagUpperBound);
+    pub const TAG_UPPER_BOUND: Self = Self(KeyvalKind::TagUpperBound);
     /// The number of processes of the job (MPI_UNIVERSE_SIZE), on every communicator.
-    pub const UNIVERSE_SIZE: Self = Self(Kind::UniverseSize);
+    pub const UNIVERSE_SIZE: Self = Self(KeyvalKind::UniverseSize);
     /// True if the clocks of all ranks have the same origin (MPI_WTIME_IS_GLOBAL), on every
     /// communicator: 0, since platforms need not.
-    pub const CLOCK_IS_GLOBAL: Self = Self(Kind::ClockIsGlobal);
+    pub const CLOCK_IS_GLOBAL: Self = Self(KeyvalKind::ClockIsGlobal);
 
     /// A key of the program's own.
     pub const fn new(copy: AttributeCopy, delete: AttributeDelete) -> Self {
-        Self(Kind::User { copy, delete })
+        Self(KeyvalKind::User { copy, delete })
     }
 
     /// For [`new`](Self::new): duplicates have the same value (MPI_COMM_DUP_FN).

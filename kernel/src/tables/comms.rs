@@ -6,7 +6,7 @@ pub use self::numbers::COLLECTIVES_MAX;
 use self::numbers::Numbers;
 use self::settings::Settings;
 pub use self::settings::Tuning;
-use self::turns::Turns;
+use self::turns::ContextTurns;
 use crate::rank::Rank;
 use crate::tables::comm::{Comm, ITSELF, Members, PLANE, PREDEFINED, SLOT_BITS, WORLD, context, slot};
 use crate::tables::group::{Form, Group, Piece};
@@ -138,7 +138,7 @@ pub(crate) struct Comms<'s> {
     pub(crate) pieces: &'s mut [Piece],
     pieces_used: u32,
     me: PeerId,
-    pub(crate) turns: Turns,
+    pub(crate) turns: ContextTurns,
 }
 
 impl<'s> Comms<'s> {
@@ -157,7 +157,7 @@ impl<'s> Comms<'s> {
         let strided = |first, size| Group::new(size, Form::Strided { first, stride: 1 });
         *world = Row { name: Some("world"), ..Row::new(WORLD, &strided(0, size), 0, me.0) };
         *itself = Row { name: Some("self"), ..Row::new(ITSELF, &strided(me.0, 1), 0, 0) };
-        Ok(Self { rows, pieces, pieces_used: 0, me, turns: Turns::new() })
+        Ok(Self { rows, pieces, pieces_used: 0, me, turns: ContextTurns::new() })
     }
 
     #[inline]

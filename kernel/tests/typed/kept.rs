@@ -2,6 +2,7 @@
 
 use aldis_kernel::datatype::{Basic, Committed, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Rank, Source, Tag, TagMatch, Typed, TypedMut};
 use aldis_kit::rig::{self, Job, Shape, settle, together};
 

@@ -2,6 +2,7 @@
 
 use aldis_kernel::datatype::{Basic, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Rank, Tag, Typed, TypedMut};
 use aldis_kit::rig::{Job, Shape, pattern, together};
 

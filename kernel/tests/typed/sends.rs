@@ -2,6 +2,7 @@
 
 use aldis_kernel::datatype::{Basic, Committed, Form, Order, Slice, TypeTable};
 use aldis_kernel::hal::{Cause, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Rank, Source, Status, Tag, TagMatch, Typed, TypedMut};
 use aldis_kit::rig::{self, Job, Shape, pattern, settle, together};
 use core::time::Duration;

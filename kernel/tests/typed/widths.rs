@@ -4,6 +4,7 @@
 
 use aldis_kernel::datatype::{Basic, Committed, Field, Form, TypeTable, Types};
 use aldis_kernel::hal::Cause;
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::protocols::header::{HEADER_BYTES, Header, Kind};
 use aldis_kernel::{Error, Rank, Status, Tag, Typed, TypedMut};

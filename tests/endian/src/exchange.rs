@@ -5,6 +5,7 @@ use core::error::Error;
 
 use aldis_kernel::datatype::{Basic, Committed, Form};
 use aldis_kernel::hal::Cause;
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::protocols::card::WordWidth;
 use aldis_kernel::{Comm, Rank as Number, Status, Tag, Typed, TypedMut};
 

@@ -12,6 +12,7 @@ use aldis_coll::op::Sum;
 use aldis_coll::{Options, allreduce, alltoallw_typed, barrier, iallreduce, ibcast, wait_all};
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::datatype::Basic;
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Source, Tag, TagMatch};
 
 use super::Outcome;

@@ -11,6 +11,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::schedule::Candidate;
 use aldis_coll::{Options, allreduce, op::Sum, wait_all};
 use aldis_kernel::hal::{Cause, Operation};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank, Tag};
 use aldis_tests::thread_jobs::{Endpoint, run};
 use zerocopy::IntoBytes;

@@ -15,6 +15,7 @@ use aldis_coll::{
 };
 use aldis_kernel::hal::lines::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Rank, Tag};
 use aldis_tests::thread_jobs::{Endpoint, run};
 use proptest::prelude::*;

@@ -10,6 +10,7 @@ use core::cell::RefCell;
 use std::collections::HashSet;
 
 use aldis_kernel::Comm;
+use aldis_kernel::plane::prelude::*;
 
 use crate::abi::Handle;
 use crate::fault::Fault;

@@ -15,6 +15,7 @@ use std::process;
 
 use aldis_hal::{Activity, Operation};
 use aldis_kernel::datatype::{TypeTable, Types};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Request};
 use aldis_linux::transport::failures;
 use aldis_linux::{HostEndpoint, Job, lazy};

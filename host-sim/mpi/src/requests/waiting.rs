@@ -1,6 +1,7 @@
 //! Waiting for requests: looks at them, between which everything that is under way goes on, and
 //! other threads come in.
 
+use aldis_kernel::plane::prelude::*;
 use core::task::{Context, Poll, Waker};
 
 use aldis_hal::{Activity, Operation, Platform};

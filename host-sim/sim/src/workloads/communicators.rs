@@ -5,6 +5,7 @@ use aldis_coll::comm::{Choice, create, create_group, dup, free, split};
 use aldis_coll::op::{Min, Sum};
 use aldis_coll::{allreduce, barrier};
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{
     Comm, Comparison, Endpoint, Error, Group, Members, Piece, Rank, Request, Source, Tag, TagMatch,
 };

@@ -2,7 +2,8 @@
 //! those that are not of a pair go on to the next, so that many pairs are at it at a time.
 
 use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Rank, Source, Tag};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Endpoint, Error, LentRange, Rank, Source, Tag};
 
 use super::{Outcome, Random, expect, length, message};
 
@@ -253,7 +254,7 @@ fn in_parts<T: Transport, P: Platform>(
         }
         scope.wait_all(&mut requests)?;
         let xor = |into: &mut [u8], from: &[u8]| into.iter_mut().zip(from).for_each(|(a, b)| *a ^= b);
-        scope.combine((loan, 0..len), (loan, len..2 * len), xor)
+        scope.combine(LentRange::new(loan, 0..len), LentRange::new(loan, len..2 * len), xor)
     })?;
     let theirs = if sends { vec![0; len] } else { duet.data(0, len) };
     let right = own.iter().zip(&theirs).zip(&memory).all(|((own, theirs), is)| own ^ theirs == *is);

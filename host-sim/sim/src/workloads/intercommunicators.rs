@@ -5,6 +5,7 @@ use aldis_coll::comm::{Choice, free, inter, split};
 use aldis_coll::op::{Max, Min, Sum};
 use aldis_coll::{allreduce, barrier};
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Comparison, Endpoint, Error, Rank, Source, Tag, TagMatch};
 
 use super::{Outcome, Random};

@@ -3,6 +3,7 @@
 
 use aldis_kernel::datatype::{Basic, Committed, Field, Form, Types};
 use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Request, Scope, Status, Tag, Typed, TypedMut};
 
 use super::{Outcome, Random, message};

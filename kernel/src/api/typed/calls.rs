@@ -49,13 +49,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         Ok(types)
     }
 
-    /// The form in which typed messages of a rank come: for [`Types::count`] and
-    /// [`Types::elements`] of what a probe tells, which are the bytes that travel. The bytes of a
-    /// receive are those in memory, whose form is [`Native`](Form::Native).
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`] and [`Cause::Stale`], of rank and communicator.
-    pub fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
+    /// See [`EndpointPlane::form_from`](crate::plane::EndpointPlane::form_from).
+    pub(crate) fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
         let peer = self.engine.comms.peer(comm, from);
         let call = Call::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
         let peer = peer.map_err(|cause| self.refuse(call, cause))?;
@@ -321,12 +316,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         self.within.told(sending)
     }
 
-    /// [`isend_typed`](Self::isend_typed) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// [`Failed`] for the causes of [`isend_typed`](Self::isend_typed): memory that does not reach
-    /// as far as the data, a type that was freed, a full request table.
-    pub fn start_send_typed<M: OfScope<'scope>>(
+    /// See [`ScopePlane::start_send_typed`](crate::plane::ScopePlane::start_send_typed).
+    pub(crate) fn start_send_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
         data: &Typed<'scope, M>,
@@ -354,12 +345,8 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         self.within.told(receiving)
     }
 
-    /// [`irecv_typed`](Self::irecv_typed) for those who implement calls of their own.
-    ///
-    /// # Errors
-    /// [`Failed`] for the causes of [`irecv_typed`](Self::irecv_typed): memory that does not reach
-    /// as far as the data, a type that was freed, a full request table.
-    pub fn start_recv_typed<M: OfScope<'scope>>(
+    /// See [`ScopePlane::start_recv_typed`](crate::plane::ScopePlane::start_recv_typed).
+    pub(crate) fn start_recv_typed<M: OfScope<'scope>>(
         &mut self,
         comm: &Comm,
         into: TypedMut<'scope, M>,
@@ -436,19 +423,13 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         Ok(self.keep_idle(handle))
     }
 
-    /// See [`Endpoint::form_from`].
-    ///
-    /// # Errors
-    /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
-    pub fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
+    /// See [`ScopePlane::form_from`](crate::plane::ScopePlane::form_from).
+    pub(crate) fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
         self.within.endpoint.form_from(comm, from)
     }
 
-    /// See [`Endpoint::types`].
-    ///
-    /// # Errors
-    /// [`Cause::TooSmall`] if none is attached.
-    pub fn types(&mut self) -> Result<&mut Types<'s>, Error> {
+    /// See [`ScopePlane::types`](crate::plane::ScopePlane::types).
+    pub(crate) fn types(&mut self) -> Result<&mut Types<'s>, Error> {
         self.within.endpoint.types()
     }
 }

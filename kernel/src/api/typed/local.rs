@@ -11,27 +11,15 @@ use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
 const PIECE_BYTES: usize = 512;
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// Bytes that typed data have, as the status of their receive tells them: without what is
-    /// between them.
-    ///
-    /// # Errors
-    /// [`Cause::TooBig`] if the memory does not reach as far as the data, [`Cause::Stale`] for a
-    /// type that was freed, [`Cause::TooSmall`] if no types are attached.
-    pub fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
+    /// See [`ScopePlane::typed_bytes`](crate::plane::ScopePlane::typed_bytes).
+    pub(crate) fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
         let engine = &mut self.within.endpoint.engine;
         let (_, bytes) = engine.lay_out(data.data.memory, &data.data.place, (Form::Native, false))?;
         Ok(bytes as u64)
     }
 
-    /// Copies typed data to where data of the same signature are; the two must not overlap. What a
-    /// message to oneself does, if nothing else is received there.
-    ///
-    /// # Errors
-    /// [`Cause::LengthMismatch`] (in bytes) if there are more or fewer,
-    /// [`Cause::SignatureMismatch`] if they are others; [`Cause::Busy`] if a request of this scope
-    /// is using the memory to be written, or receiving into that to be read; the rest as
-    /// [`typed_bytes`](Self::typed_bytes).
-    pub fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
+    /// See [`ScopePlane::copy_typed`](crate::plane::ScopePlane::copy_typed).
+    pub(crate) fn copy_typed<I: OfScope<'scope>, F: OfScope<'scope>>(
         &mut self,
         into: &TypedMut<'scope, I>,
         from: &Typed<'scope, F>,

@@ -13,7 +13,7 @@
 
 /// The turn of a process.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ContextTurns {
     taken: bool,
     /// The slot that is promised early; zero, which is the world's, if there is none.
     early: u16,
@@ -21,7 +21,7 @@ pub(crate) struct Turns {
     first: u32,
 }
 
-impl Turns {
+impl ContextTurns {
     pub(crate) const fn new() -> Self {
         Self { taken: false, early: 0, first: u32::MAX }
     }
@@ -78,7 +78,7 @@ mod tests {
 
     #[test]
     fn one_has_the_turn_and_the_first_in_order_is_the_next() {
-        let mut turns = Turns::new();
+        let mut turns = ContextTurns::new();
         assert!(turns.take(7));
         assert!(!turns.take(5));
         turns.put_off(5, false);
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn one_slot_is_promised_early_while_no_call_has_the_turn() {
-        let mut turns = Turns::new();
+        let mut turns = ContextTurns::new();
         assert!(!turns.is_promised(0) && turns.promise(3) && turns.is_promised(3));
         assert!(!turns.promise(4), "one at a time");
         assert!(turns.take(7), "who has its turn offers the others");

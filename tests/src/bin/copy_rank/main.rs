@@ -8,6 +8,7 @@ use core::time::Duration;
 use std::process::ExitCode;
 
 use aldis_kernel::hal::Cause;
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
 use aldis_linux::ShmArena;

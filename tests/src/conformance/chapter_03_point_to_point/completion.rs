@@ -1,6 +1,7 @@
 //! Nonblocking communication and its completion: section 3.7.
 
 use aldis_hal::{Activity, Cause, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Request, Tag, TagMatch};
 
 use super::super::Outcome;

@@ -2,6 +2,7 @@
 
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::datatype::{Basic, Committed, Field, Form, Order, Slice, TypeTable};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Endpoint, Error, Rank, Source, Tag, TagMatch, Typed, TypedMut};
 
 use super::super::Outcome;

@@ -7,6 +7,7 @@ use aldis_coll::layout::TypedBlock;
 use aldis_coll::{Options, alltoallw_typed};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::hal::{Cause, Operation, Resource};
+use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
 

@@ -5,7 +5,8 @@ use core::future::Future;
 use core::panic::AssertUnwindSafe;
 use std::panic::catch_unwind;
 
-use aldis_kernel::{Error, Rank, Shared, Sleeper, Tag, TagMatch};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Error, LentRange, Rank, Shared, Sleeper, Tag, TagMatch};
 use aldis_trials::{FragileEnd, Fuse, Home, Pair};
 
 /// Receives a message of tag 1, if there is any, after everything has moved: a message that is sent
@@ -103,7 +104,9 @@ fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
                 let shown = inner.lend(&mut other);
                 let sending = inner.isend_part(&there, shown, 0..1000, Rank(0), Tag(1))?;
                 (0..3).for_each(|_| assert!(outer.poll(2) + inner.poll(2) < 5));
-                outer.combine((loan, 1000..2000), (loan, 0..0), |_, _| panic!("in the program"))?;
+                outer.combine(LentRange::new(loan, 1000..2000), LentRange::new(loan, 0..0), |_, _| {
+                    panic!("in the program")
+                })?;
                 inner.wait(sending).map(drop)
             })?;
             outer.wait(receiving).map(drop)

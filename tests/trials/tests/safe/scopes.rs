@@ -7,7 +7,8 @@ use core::time::Duration;
 use std::panic::catch_unwind;
 
 use aldis_hal::Cause;
-use aldis_kernel::{Comm, Error, Rank, Request, Tag};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Error, LentRange, Rank, Request, Tag};
 use aldis_trials::{Home, Mate, MateScope, Pair};
 
 /// Both scopes work on what they were lent, one inside of the other, and neither sees anything of
@@ -274,11 +275,20 @@ fn ranges_in_use_are_not_given_out() {
         for range in [0..9, 15..16, 8..16, 0..64] {
             assert_eq!(scope.edit(loan, range.clone(), |_| ()).unwrap_err().cause, Cause::Busy);
             assert_eq!(
-                scope.combine((loan, 32..33), (loan, range), |_, _| ()).unwrap_err().cause,
+                scope
+                    .combine(LentRange::new(loan, 32..33), LentRange::new(loan, range), |_, _| ())
+                    .unwrap_err()
+                    .cause,
                 Cause::Busy
             );
         }
-        assert_eq!(scope.combine((loan, 20..30), (loan, 29..32), |_, _| ()).unwrap_err().cause, Cause::Busy);
+        assert_eq!(
+            scope
+                .combine(LentRange::new(loan, 20..30), LentRange::new(loan, 29..32), |_, _| ())
+                .unwrap_err()
+                .cause,
+            Cause::Busy
+        );
         scope.edit(loan, 0..8, |bytes| bytes.fill(1))?;
         scope.edit(loan, 16..64, |bytes| bytes.fill(1))
     });
