@@ -5,7 +5,7 @@
 use core::fmt;
 
 use aldis_kernel::{Error, Rank, Request, Source, Status, Tag, storage_type};
-use aldis_sim::{Config, Fault, Outcome, Profile, SimEndpoint, Wire, faults, simulate_seats};
+use aldis_sim::{Config, Fault, Outcome, Profile, SimEndpoint, Wire, faults, simulate_nodes};
 
 /// Sends outstanding with one tag.
 const FLOOD: usize = 10_000;
@@ -41,9 +41,9 @@ fn run<const REQUESTS: usize>(
     let stack_bytes = (256 << 10) + 8 * size_of::<Wide<REQUESTS>>();
     let config = config(seed, ranks, wire);
     let config = Config { stack_bytes, ..config };
-    let report = simulate_seats(&config, move |seat| {
+    let report = simulate_nodes(&config, move |node| {
         let mut storage = Box::new(Wide::<REQUESTS>::new());
-        seat.with_memory(storage.memory()).run(program)
+        node.with_memory(storage.memory()).run(program)
     });
     let report = report.unwrap();
     assert_eq!(report.failure, None, "{report}");

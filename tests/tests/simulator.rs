@@ -9,7 +9,8 @@ use aldis_kernel::hal::{
 use aldis_kernel::{Rank, Source, Tag};
 use aldis_sim::workloads::{WORKLOADS, Workload, mixed};
 use aldis_sim::{
-    Config, Outcome, Profile, Report, Seat, SimEndpoint, SimTransport, Topology, simulate, simulate_seats,
+    Config, Outcome, Profile, Report, SimEndpoint, SimTransport, Topology, VirtualNode, simulate,
+    simulate_nodes,
 };
 
 /// A run whose size, wiring and faults are drawn from its seed as well.
@@ -228,11 +229,11 @@ fn what_is_planted_is_found() {
     for bug in [Bug::Reorder, Bug::Lose, Bug::Damage, Bug::Double] {
         let found = (0..200).find(|seed| {
             let seed = *seed;
-            let program = move |seat: Seat<'_>| {
+            let program = move |node: VirtualNode<'_>| {
                 let plant = |inner| Planted { inner, bug, count: 0, held: None };
-                seat.run_over(plant, |ep| mixed(ep, seed))
+                node.run_over(plant, |ep| mixed(ep, seed))
             };
-            simulate_seats(&config(seed), program).unwrap().failure.is_some()
+            simulate_nodes(&config(seed), program).unwrap().failure.is_some()
         });
         assert!(found.is_some(), "{bug:?} passes on all seeds");
         println!("{bug:?}: seed {}", found.unwrap());

@@ -90,8 +90,8 @@ const HOUSE: &[Floor] = &[
 /// A crate, and packages of the registry that nothing in it may lead to.
 type Apart = (&'static str, &'static [&'static str]);
 
-/// What draws, shows progress, reads command lines or runs coroutines is for tools: a program that
-/// links a rank or the C interface has none of it.
+/// Packages that draw, show progress, read command lines or run coroutines, for tools: a program
+/// that links a rank or the C interface has none of them.
 const OF_TOOLS: &[&str] = &["clap", "plotters", "indicatif", "corosensei"];
 
 /// The crates that programs link, without what is for tools.

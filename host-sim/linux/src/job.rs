@@ -20,7 +20,7 @@ use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
-use crate::pmi::{Client, Seat};
+use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
 use crate::tcp::{JobKey, Tcp};
@@ -88,8 +88,8 @@ impl Job {
         if let Some(channel) = Channel::of_launcher()? {
             return Self::join_launched(channel, memory);
         }
-        match Seat::inherited()? {
-            Some(seat) => managed::join(seat, memory),
+        match ManagedRank::inherited()? {
+            Some(managed_rank) => managed::join(managed_rank, memory),
             None => Self::join_alone(memory),
         }
     }

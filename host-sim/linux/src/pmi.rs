@@ -27,14 +27,14 @@
 
 mod client;
 mod error;
+mod managed_rank;
 mod message;
 mod request;
-mod seat;
 mod value;
 
 pub use client::Client;
 pub use error::{Fault, PmiError};
+pub use managed_rank::{FD_VARIABLE, ManagedRank, RANK_VARIABLE, SIZE_VARIABLE, VERSION_VARIABLE};
 pub use message::{Form, MESSAGE_BYTES_MAX, Message, MessageError};
 pub use request::{Request, Version};
-pub use seat::{FD_VARIABLE, RANK_VARIABLE, SIZE_VARIABLE, Seat, VERSION_VARIABLE};
 pub use value::VALUE_BYTES_MAX;

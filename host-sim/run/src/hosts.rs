@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// A place where ranks run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Place {
+pub enum HostPlace {
     /// This machine, by the launcher itself.
     Here,
     /// This machine once more: an agent, and so a node of its own.
@@ -16,7 +16,7 @@ pub enum Place {
     Machine(String),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for HostPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Here => f.write_str("localhost"),
@@ -30,7 +30,7 @@ impl fmt::Display for Place {
 /// A place on a list, with the number of ranks that it is to take; `None` for as many as it must.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    place: Place,
+    place: HostPlace,
     slots: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ pub struct Listed {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Share {
     /// The host that runs them.
-    pub place: Place,
+    pub place: HostPlace,
     /// The first of them.
     pub first: u32,
     /// Their number.
@@ -120,10 +120,10 @@ fn listed(word: &str) -> Result<Listed, String> {
     check(&name).map_err(|error| format!("`{word}`: {error}"))?;
     let slots = count.map(slots).transpose().map_err(|error| format!("`{word}`: {error}"))?;
     let place = match kind {
-        Some("netns") => Place::Namespace(name),
-        Some(_) => Place::Apart(name),
-        None if name == "localhost" => Place::Here,
-        None => Place::Machine(name),
+        Some("netns") => HostPlace::Namespace(name),
+        Some(_) => HostPlace::Apart(name),
+        None if name == "localhost" => HostPlace::Here,
+        None => HostPlace::Machine(name),
     };
     Ok(Listed { place, slots })
 }
@@ -265,7 +265,7 @@ mod tests {
         #[test]
         fn every_rank_has_one_place(ranks in 1_u32..65, slots in proptest::collection::vec(0_u32..6, 1..8)) {
             let listed = slots.iter().zip(["a", "b", "c", "a", "d", "e", "b", "f"]).map(|(slots, name)| {
-                Listed { place: Place::Machine(name.into()), slots: (*slots > 0).then_some(*slots) }
+                Listed { place: HostPlace::Machine(name.into()), slots: (*slots > 0).then_some(*slots) }
             });
             let listed: Vec<Listed> = listed.collect();
             let room: u32 = slots.iter().sum();
@@ -292,12 +292,12 @@ mod tests {
     #[test]
     fn hosts_are_read_as_they_are_written() {
         let place = |text: &str| list(text).unwrap().remove(0);
-        let machine = |name: &str, slots| Listed { place: Place::Machine(name.into()), slots };
+        let machine = |name: &str, slots| Listed { place: HostPlace::Machine(name.into()), slots };
         assert_eq!(place("me@node-1.example:3"), machine("me@node-1.example", Some(3)));
         assert_eq!(place("[fe80::1%eth0]:2"), machine("fe80::1%eth0", Some(2)));
         assert_eq!(place("root@[::1]"), machine("root@::1", None));
-        assert_eq!(place("localhost:2"), Listed { place: Place::Here, slots: Some(2) });
-        assert_eq!(place("local:b:2"), Listed { place: Place::Apart("b".into()), slots: Some(2) });
+        assert_eq!(place("localhost:2"), Listed { place: HostPlace::Here, slots: Some(2) });
+        assert_eq!(place("local:b:2"), Listed { place: HostPlace::Apart("b".into()), slots: Some(2) });
     }
 
     #[test]

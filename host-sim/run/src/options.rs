@@ -8,7 +8,7 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, CommandFactory, Parser, ValueEnum};
 
 use crate::hosts::{self, Share};
-use crate::programs::Part;
+use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
 use aldis_linux::shape::Plan;
@@ -138,7 +138,7 @@ pub struct Options {
 
     /// The programs after the first.
     #[arg(skip)]
-    pub others: Vec<Part>,
+    pub others: Vec<ProgramPart>,
 }
 
 /// The transports that there are.
@@ -228,7 +228,7 @@ pub type Shell = Vec<String>;
 impl Options {
     /// Takes the programs after the first; ends this one with an error if there are too many ranks
     /// of them.
-    pub fn take(&mut self, others: Vec<Part>) {
+    pub fn take(&mut self, others: Vec<ProgramPart>) {
         if let Err(text) = self.join(others) {
             Self::command().error(ErrorKind::ValueValidation, text).exit();
         }
@@ -393,7 +393,7 @@ mod tests {
         let line = "aldis-run -n 2 --genv G=1 --env A=1 a x : -n 3 --wdir /w --env B=2 b -n 7 : -n 1 c";
         let mut parts = programs::split(line.split(' ').map(OsString::from)).into_iter();
         let mut options = Options::try_parse_from(parts.next().unwrap()).unwrap();
-        options.join(parts.map(|part| Part::try_parse_from(part).unwrap()).collect()).unwrap();
+        options.join(parts.map(|part| ProgramPart::try_parse_from(part).unwrap()).collect()).unwrap();
         assert_eq!(options.plan.ranks, 6);
         let programs = options.programs();
         let ranks: Vec<u32> = programs.iter().map(|one| one.ranks).collect();
@@ -404,7 +404,7 @@ mod tests {
         let has = |program: &Program, name: &str| program.environment.iter().any(|(known, _)| known == name);
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
-        let parts = vec![Part::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];
+        let parts = vec![ProgramPart::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];
         assert!(options.join(parts).unwrap_err().contains("66 ranks of all programs: "));
     }
 

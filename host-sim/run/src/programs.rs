@@ -16,7 +16,7 @@ use crate::options::{self, Options};
     disable_version_flag = true,
     override_usage = "aldis-run [OPTIONS OF THE JOB] -n <N> PROGRAM [ARGS]... : -n <N> [--wdir <FOLDER>] [--env <NAME[=VALUE]>] PROGRAM [ARGS]..."
 )]
-pub struct Part {
+pub struct ProgramPart {
     /// Ranks that run this program
     #[arg(short = 'n', value_name = "N", value_parser = options::ranks)]
     pub plan: Plan,
@@ -63,7 +63,7 @@ pub fn split(words: impl Iterator<Item = OsString>) -> Vec<Vec<OsString>> {
 
 impl Options {
     /// Takes the programs after the first.
-    pub fn join(&mut self, others: Vec<Part>) -> Result<(), String> {
+    pub fn join(&mut self, others: Vec<ProgramPart>) -> Result<(), String> {
         let ranks = others.iter().fold(self.plan.ranks, |sum, part| sum.saturating_add(part.plan.ranks));
         self.plan = options::ranks(&ranks.to_string())
             .map_err(|why| format!("{ranks} ranks of all programs: {why}"))?;

@@ -7,8 +7,8 @@ use super::config::Config;
 use super::faults;
 use super::report::{Failure, Report};
 use super::run::simulate;
-use super::seat::{Outcome, SimEndpoint};
 use super::shrink::{Shrunk, shrink};
+use super::virtual_node::{Outcome, SimEndpoint};
 
 /// Runs that [`check`] takes at most to look for a smaller one.
 const TRIALS_MAX: u32 = 200;

@@ -9,7 +9,7 @@ use aldis_kernel::{Account, Credits, Endpoint};
 use super::config::Config;
 use super::node::Cpu;
 use super::random::Random;
-use super::seat::Outcome;
+use super::virtual_node::Outcome;
 
 /// Places that a rank counts as taken while it holds no message: their credits are lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

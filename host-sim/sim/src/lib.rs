@@ -36,7 +36,7 @@
 //! | `world`, `queue` | virtual time: nodes, links, lives and deaths, and what happens next |
 //! | `node`, `transport` | [`SimPlatform`] and [`SimTransport`], a rank's view of its node |
 //! | `messages`, `nic` | a node's end of the wire of messages; its card on that of frames |
-//! | `seat`, `run` | a rank from start to end; all of them, a coroutine each |
+//! | `virtual_node`, `run` | a rank from start to end; all of them, a coroutine each |
 //! | `report`, `record` | how a run went, the command that repeats it, and a trace for a browser |
 //! | `space_time` | a picture of a run |
 //! | `shrink`, `finding` | a smaller run that fails too; all that is told of a failure |
@@ -103,13 +103,13 @@ pub mod random;
 mod record;
 mod report;
 mod run;
-mod seat;
 mod shrink;
 mod space_time;
 mod storage;
 pub mod switch;
 pub mod topology;
 mod transport;
+mod virtual_node;
 mod watch;
 pub mod whatif;
 pub mod workloads;
@@ -126,13 +126,13 @@ pub use plan::faults;
 pub use random::Random;
 pub use record::{Record, chrome_trace};
 pub use report::{Failure, Report};
-pub use run::{simulate, simulate_seats};
-pub use seat::{Leftovers, Outcome, Seat, SimEndpoint};
+pub use run::{simulate, simulate_nodes};
 pub use shrink::{Shrunk, shrink};
 pub use space_time::{View, space_time};
 pub use storage::{RANKS_MAX, Room};
 pub use topology::Topology;
 pub use transport::{SimSlot, SimTransport};
+pub use virtual_node::{Leftovers, Outcome, SimEndpoint, VirtualNode};
 pub use watch::{Invariant, Violation};
 pub use world::Totals;
 

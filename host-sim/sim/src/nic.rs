@@ -120,15 +120,17 @@ impl<'a> Nic for SimNic<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Config, Network, Outcome, Profile, Record, Report, Seat, Topology, Wire, simulate_seats};
+    use crate::{
+        Config, Network, Outcome, Profile, Record, Report, Topology, VirtualNode, Wire, simulate_nodes,
+    };
 
     /// Runs `program` on bare cards.
     fn run(config: &Config, program: fn(u32, &mut SimNic<'_>, &Cpu<'_>) -> Outcome) -> Report {
-        let whole = move |seat: Seat<'_>| {
-            let cpu = seat.cpu.clone();
-            program(cpu.node, &mut seat.nic(), &cpu)
+        let whole = move |node: VirtualNode<'_>| {
+            let cpu = node.cpu.clone();
+            program(cpu.node, &mut node.nic(), &cpu)
         };
-        let report = simulate_seats(config, whole).unwrap();
+        let report = simulate_nodes(config, whole).unwrap();
         assert_eq!(report.failure, None, "{report}");
         report
     }

@@ -16,8 +16,8 @@ use super::config::{Config, Wire};
 use super::links::{FRAME_RANKS_MAX, Links};
 use super::node::Cpu;
 use super::report::{End, Failure, Report};
-use super::seat::{Outcome, Seat, SimEndpoint};
 use super::storage::{RANKS_MAX, Table, boxed};
+use super::virtual_node::{Outcome, SimEndpoint, VirtualNode};
 use super::world::{Life, Step, World};
 
 type Program = Coroutine<(), (), Outcome>;
@@ -31,7 +31,7 @@ pub fn simulate(
     config: &Config,
     program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
-    simulate_seats(config, move |seat| seat.run(&program))
+    simulate_nodes(config, move |node| node.run(&program))
 }
 
 /// Runs `program` on every rank with what an endpoint is made of, for programs with transports of
@@ -40,9 +40,9 @@ pub fn simulate(
 /// # Errors
 /// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
 /// [`FRAME_RANKS_MAX`] on the wire of frames.
-pub fn simulate_seats(
+pub fn simulate_nodes(
     config: &Config,
-    program: impl Fn(Seat<'_>) -> Outcome + 'static,
+    program: impl Fn(VirtualNode<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
     let world = Rc::new(RefCell::new(World::new(config)));
     let program = Rc::new(program);
@@ -60,7 +60,7 @@ pub fn simulate_seats(
             Ok(Program::with_stack(stack, move |yielder, ()| {
                 let links = links.as_mut().map(Links::memory);
                 let (memory, types) = (storage.memory(), types.types());
-                program(Seat { cpu: Cpu { world, node, yielder }, memory, types, links })
+                program(VirtualNode { cpu: Cpu { world, node, yielder }, memory, types, links })
             }))
         }
     };

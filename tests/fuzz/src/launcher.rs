@@ -9,7 +9,7 @@ use aldis_linux::tcp::environment::{bytes, links, ports};
 use aldis_linux::transport::Choice;
 use aldis_run::hosts::{self, Listed, quoted, share_out, words};
 use aldis_run::options::Options;
-use aldis_run::programs::{self, Part};
+use aldis_run::programs::{self, ProgramPart};
 use clap::Parser;
 
 /// Ranks of a job at most.
@@ -60,7 +60,7 @@ fn shares(listed: &[Listed]) {
 fn command(words: impl Iterator<Item = OsString>) {
     let mut parts = programs::split(core::iter::once("aldis-run".into()).chain(words)).into_iter();
     let Ok(mut options) = Options::try_parse_from(parts.next().unwrap_or_default()) else { return };
-    let others: Result<Vec<Part>, _> = parts.map(Part::try_parse_from).collect();
+    let others: Result<Vec<ProgramPart>, _> = parts.map(ProgramPart::try_parse_from).collect();
     if others.is_ok_and(|others| options.join(others).is_ok()) {
         let _ = options.shares();
         let ranks: u32 = options.programs().iter().map(|program| program.ranks).sum();

@@ -1,6 +1,6 @@
 //! Cases in the simulator, with faults: one seed is one history.
 
-use aldis_sim::{Config, Profile, Report, Topology, Wire, simulate_seats};
+use aldis_sim::{Config, Profile, Report, Topology, Wire, simulate_nodes};
 
 use super::rank::play;
 use super::storage::{REQUESTS, Room, boxed};
@@ -24,9 +24,9 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32, wire: Wire) -> Result<
         ..Config::new(seed, ranks)
     };
     let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
-    let report = simulate_seats(&config, move |seat| {
+    let report = simulate_nodes(&config, move |node| {
         let mut storage = boxed(room);
-        seat.with_memory(storage.memory()).run(|endpoint| play((case, seed), endpoint, REQUESTS))
+        node.with_memory(storage.memory()).run(|endpoint| play((case, seed), endpoint, REQUESTS))
     });
     match report {
         Ok(Report { failure: None, .. }) => Ok(()),

@@ -37,7 +37,7 @@ use crate::coll_rules::{self, RuleFile};
 use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
 use crate::platform::allowed_cores;
-use crate::pmi::{Client, Fault, PmiError, Seat, VALUE_BYTES_MAX};
+use crate::pmi::{Client, Fault, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
 use crate::shape::Plan;
 use crate::storage::MAX_RANKS;
@@ -93,9 +93,12 @@ struct Settings {
 }
 
 /// Joins the job that the manager has started this process for.
-pub(super) fn join(seat: Seat, memory: Memory<'static>) -> Result<(Job, HostEndpoint), JoinError> {
+pub(super) fn join(
+    managed_rank: ManagedRank,
+    memory: Memory<'static>,
+) -> Result<(Job, HostEndpoint), JoinError> {
     let deadline = Instant::now() + limit()?;
-    let mut client = Client::introduce(seat, deadline)?;
+    let mut client = Client::introduce(managed_rank, deadline)?;
     match take_part(&mut client, memory, deadline) {
         Ok((board, endpoint)) => {
             let (rank, size) = (client.rank(), client.size());

@@ -8,9 +8,9 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::socket::{MsgFlags, recv, send};
 
 use super::error::{Fault, PmiError};
+use super::managed_rank::ManagedRank;
 use super::message::{Form, Message, MessageError};
 use super::request::{Request, Version};
-use super::seat::Seat;
 use super::value;
 
 /// The longest key and value of version 2 (`PMI2_MAX_KEYLEN`, `PMI2_MAX_VALLEN`), the last byte of
@@ -37,8 +37,8 @@ impl Client {
     ///
     /// # Errors
     /// What [`PmiError`] names.
-    pub fn introduce(seat: Seat, deadline: Instant) -> Result<Self, PmiError> {
-        let Seat { socket, rank, size, version, job } = seat;
+    pub fn introduce(managed_rank: ManagedRank, deadline: Instant) -> Result<Self, PmiError> {
+        let ManagedRank { socket, rank, size, version, job } = managed_rank;
         let room = (LIMITS_OF_TWO.0 - 1, LIMITS_OF_TWO.1 - 1);
         let mut client = Self { socket, version, rank, size, store: String::new(), room, came: Vec::new() };
         client.ask(&Request::Greet, deadline)?;

@@ -14,7 +14,7 @@ use super::wire::Moved;
 const READS: u32 = 8;
 
 /// The reason why a turn of a connection is over.
-enum Turn {
+enum TurnEnd {
     /// There is nothing more for now.
     Idle,
     /// There may be more.
@@ -31,12 +31,12 @@ enum Turn {
 
 /// Returns `Ok` if a message is the next one of its peer, and otherwise what to do.
 #[inline]
-fn in_turn(number: u32, next: u32, links: u8) -> Result<(), Turn> {
+fn in_turn(number: u32, next: u32, links: u8) -> Result<(), TurnEnd> {
     let ahead = number.wrapping_sub(next).cast_signed();
     match ahead {
         0 => Ok(()),
-        1.. if links > 1 => Err(Turn::Parked),
-        _ => Err(Turn::Malformed(Malformed::Sequence { got: number as u16, need: next as u16 })),
+        1.. if links > 1 => Err(TurnEnd::Parked),
+        _ => Err(TurnEnd::Malformed(Malformed::Sequence { got: number as u16, need: next as u16 })),
     }
 }
 
@@ -58,10 +58,10 @@ impl Engine {
             }
         }
         match turn {
-            Turn::Idle => {}
-            Turn::More => self.enqueue(slot),
-            Turn::Parked => self.park(slot, peer),
-            Turn::Left | Turn::Ended { .. } | Turn::Malformed(_) => self.over(slot, peer, &turn),
+            TurnEnd::Idle => {}
+            TurnEnd::More => self.enqueue(slot),
+            TurnEnd::Parked => self.park(slot, peer),
+            TurnEnd::Left | TurnEnd::Ended { .. } | TurnEnd::Malformed(_) => self.over(slot, peer, &turn),
         }
         events
     }
@@ -73,31 +73,31 @@ impl Engine {
         budget: u32,
         events: &mut u32,
         sink: &mut S,
-    ) -> Turn {
+    ) -> TurnEnd {
         let Self { connections, peers, counters, setup, .. } = self;
         let (Some(connection), Some(row)) = (connections.get(slot), peers.get_mut(peer.index())) else {
-            return Turn::Idle;
+            return TurnEnd::Idle;
         };
         let mut reads = READS;
         loop {
-            let Stage::Open(link) = &mut connection.stage else { return Turn::Idle };
+            let Stage::Open(link) = &mut connection.stage else { return TurnEnd::Idle };
             match link.incoming.next() {
-                Err(what) => return Turn::Malformed(what),
+                Err(what) => return TurnEnd::Malformed(what),
                 Ok(Some((frame, message))) => {
                     if let Err(turn) = in_turn(frame.number, row.received, setup.links) {
                         return turn;
                     }
                     if let Kind::Data(_) = frame.kind {
                         if *events == budget {
-                            return Turn::More;
+                            return TurnEnd::More;
                         }
                         sink.arrived(peer, message);
                         row.received = row.received.wrapping_add(1);
                         *events += 1;
                     } else if let Err(what) = link.farewell.handle(frame.kind) {
-                        return Turn::Malformed(what);
+                        return TurnEnd::Malformed(what);
                     } else if link.farewell.peer_leaves() {
-                        return Turn::Left;
+                        return TurnEnd::Left;
                     }
                     link.incoming.pass(frame);
                     continue;
@@ -105,22 +105,22 @@ impl Engine {
                 Ok(None) => {}
             }
             if !connection.may_read {
-                return Turn::Idle;
+                return TurnEnd::Idle;
             }
             if *events == budget || reads == 0 {
-                return Turn::More;
+                return TurnEnd::More;
             }
             connection.begin_landing(row.received, sink);
             reads -= 1;
             counters.receive_calls += 1;
             let moved = connection.land(sink).unwrap_or_else(|| connection.receive());
             match moved {
-                Moved::Bytes(0) => return Turn::Ended { reset: false },
+                Moved::Bytes(0) => return TurnEnd::Ended { reset: false },
                 Moved::Bytes(bytes) => counters.bytes_received += bytes as u64,
-                Moved::Broken(_) => return Turn::Ended { reset: true },
+                Moved::Broken(_) => return TurnEnd::Ended { reset: true },
                 Moved::Blocked | Moved::Denied(_) => {
                     counters.empty_receives += 1;
-                    return Turn::Idle;
+                    return TurnEnd::Idle;
                 }
             }
             if connection.end_landing(peer, sink) {
@@ -170,12 +170,12 @@ impl Engine {
     pub(super) fn give_up(&mut self, slot: u32) {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
         let peer = link.peer;
-        self.over(slot, peer, &Turn::Ended { reset: true });
+        self.over(slot, peer, &TurnEnd::Ended { reset: true });
     }
 
     /// A link is over, and so is its peer.
     #[cold]
-    fn over(&mut self, slot: u32, peer: PeerId, turn: &Turn) {
+    fn over(&mut self, slot: u32, peer: PeerId, turn: &TurnEnd) {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
         let orderly = link.farewell.ended() == End::Orderly;
         let whole = link.incoming.is_empty() && link.landing.is_none();
@@ -183,7 +183,7 @@ impl Engine {
         // word to it.
         let first = self.peers.get(peer.index()).and_then(|row| row.links.first().copied());
         if whole
-            && matches!(turn, Turn::Ended { reset: false })
+            && matches!(turn, TurnEnd::Ended { reset: false })
             && first.is_some_and(|one| one != NONE && one != slot)
         {
             return;
@@ -191,8 +191,8 @@ impl Engine {
         let counters = &mut self.counters;
         let (counter, cause) = match turn {
             _ if orderly => (&mut counters.left, Cause::PeerLeft),
-            Turn::Malformed(what) => (&mut counters.malformed, Cause::Malformed(*what)),
-            Turn::Ended { reset: true } => (&mut counters.reset, Cause::PeerDead),
+            TurnEnd::Malformed(what) => (&mut counters.malformed, Cause::Malformed(*what)),
+            TurnEnd::Ended { reset: true } => (&mut counters.reset, Cause::PeerDead),
             _ if whole => (&mut counters.ended, Cause::PeerDead),
             _ => (&mut counters.cut, Cause::PeerDead),
         };

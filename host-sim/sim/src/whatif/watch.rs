@@ -8,7 +8,7 @@ pub trait Watch {
     fn delivered(&mut self, _messages: u64) {}
 
     /// A rank's processor has something to do. Those of one rank are told in the order of time.
-    fn acts(&mut self, _act: Act) {}
+    fn acts(&mut self, _act: ProcessorWork) {}
 }
 
 /// Tells a function how many messages have been delivered.
@@ -22,7 +22,7 @@ impl<F: FnMut(u64)> Watch for Counted<F> {
 
 /// A piece of work of a rank's processor. Times are in ps after all began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Act {
+pub struct ProcessorWork {
     /// The rank.
     pub rank: u32,
     /// First element of the segment that it works on.
@@ -30,7 +30,7 @@ pub struct Act {
     /// Its round.
     pub round: u32,
     /// The kind of work.
-    pub what: What,
+    pub what: WorkKind,
     /// Bytes sent, received, or reduced and copied.
     pub bytes: u64,
     /// The time at which it begins.
@@ -41,7 +41,7 @@ pub struct Act {
 
 /// The work of a rank's processor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum WorkKind {
     /// Sends a message.
     Sends {
         /// The receiver.
@@ -60,12 +60,12 @@ pub enum What {
     Works,
 }
 
-impl Act {
+impl ProcessorWork {
     /// The time from which nothing of it is left to do, by processor or network interface.
     pub const fn over_ps(&self) -> u64 {
         match self.what {
-            What::Sends { gone_ps, .. } => gone_ps,
-            What::Receives { .. } | What::Works => self.end_ps,
+            WorkKind::Sends { gone_ps, .. } => gone_ps,
+            WorkKind::Receives { .. } | WorkKind::Works => self.end_ps,
         }
     }
 }
@@ -73,11 +73,11 @@ impl Act {
 /// Everything that happened in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trace {
-    acts: Vec<Act>,
+    acts: Vec<ProcessorWork>,
 }
 
 impl Watch for Trace {
-    fn acts(&mut self, act: Act) {
+    fn acts(&mut self, act: ProcessorWork) {
         self.acts.push(act);
     }
 }
@@ -86,9 +86,9 @@ impl Watch for Trace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
     /// The act of its sender.
-    pub sent: Act,
+    pub sent: ProcessorWork,
     /// The act of its receiver.
-    pub received: Act,
+    pub received: ProcessorWork,
 }
 
 /// The acts that the end of a run waited for, from its beginning: no other act could be later
@@ -96,7 +96,7 @@ pub struct Message {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct CriticalPath {
     /// The acts on it.
-    pub acts: Vec<Act>,
+    pub acts: Vec<ProcessorWork>,
     /// Time that processors spend on sending and receiving.
     pub overhead_ps: u64,
     /// Time that processors spend on reducing and copying.
@@ -116,21 +116,21 @@ pub struct Load {
 
 impl Trace {
     /// All acts, those of one rank in the order of time.
-    pub fn acts(&self) -> &[Act] {
+    pub fn acts(&self) -> &[ProcessorWork] {
         &self.acts
     }
 
     /// All messages, in the order in which they were sent. Messages between two ranks match in
     /// order.
     pub fn messages(&self) -> Vec<Message> {
-        let (mut sent, mut messages) = (HashMap::<_, VecDeque<Act>>::new(), Vec::new());
+        let (mut sent, mut messages) = (HashMap::<_, VecDeque<ProcessorWork>>::new(), Vec::new());
         for &act in &self.acts {
-            if let What::Sends { to, .. } = act.what {
+            if let WorkKind::Sends { to, .. } = act.what {
                 sent.entry((act.rank, to)).or_default().push_back(act);
             }
         }
         for &received in &self.acts {
-            if let What::Receives { from, .. } = received.what {
+            if let WorkKind::Receives { from, .. } = received.what {
                 let first = sent.get_mut(&(from, received.rank)).and_then(VecDeque::pop_front);
                 messages.extend(first.map(|sent| Message { sent, received }));
             }
@@ -143,7 +143,7 @@ impl Trace {
     pub fn links(&self) -> BTreeMap<(u32, u32), Load> {
         let mut links = BTreeMap::<_, Load>::new();
         for act in &self.acts {
-            if let What::Sends { to, .. } = act.what {
+            if let WorkKind::Sends { to, .. } = act.what {
                 let load = links.entry((act.rank, to)).or_default();
                 load.messages += 1;
                 load.bytes = load.bytes.saturating_add(act.bytes);
@@ -154,9 +154,9 @@ impl Trace {
 
     /// Returns the acts that the end of the run waited for, found from the last act backwards.
     pub fn critical_path(&self) -> CriticalPath {
-        let mut of_rank: HashMap<u32, Vec<Act>> = HashMap::new();
+        let mut of_rank: HashMap<u32, Vec<ProcessorWork>> = HashMap::new();
         self.acts.iter().for_each(|act| of_rank.entry(act.rank).or_default().push(*act));
-        let sender_of: HashMap<(u32, u32, u64), Act> = self
+        let sender_of: HashMap<(u32, u32, u64), ProcessorWork> = self
             .messages()
             .into_iter()
             .map(|Message { sent, received }| ((received.rank, sent.rank, received.start_ps), sent))
@@ -168,15 +168,15 @@ impl Trace {
             path.acts.push(act);
             let own = of_rank.get(&act.rank).map_or(&[][..], Vec::as_slice);
             next = match act.what {
-                What::Receives { from, came_ps } if came_ps == act.start_ps => {
+                WorkKind::Receives { from, came_ps } if came_ps == act.start_ps => {
                     sender_of.get(&(act.rank, from, act.start_ps)).copied()
                 }
                 _ => before(own, &act),
             };
             let took = act.end_ps - act.start_ps;
             match act.what {
-                What::Works => path.local_ps += took,
-                What::Sends { .. } | What::Receives { .. } => path.overhead_ps += took,
+                WorkKind::Works => path.local_ps += took,
+                WorkKind::Sends { .. } | WorkKind::Receives { .. } => path.overhead_ps += took,
             }
         }
         path.way_ps = end.saturating_sub(path.local_ps).saturating_sub(path.overhead_ps);
@@ -187,10 +187,10 @@ impl Trace {
 
 /// The act of the same rank that `act` waited for: one that was over as it began, else the last one
 /// before, whose message kept the network interface.
-fn before(own: &[Act], act: &Act) -> Option<Act> {
+fn before(own: &[ProcessorWork], act: &ProcessorWork) -> Option<ProcessorWork> {
     let place = own.iter().position(|one| one == act)?;
     let earlier = own.get(..place)?;
-    let ended = |one: &&Act| one.end_ps == act.start_ps || one.over_ps() == act.start_ps;
+    let ended = |one: &&ProcessorWork| one.end_ps == act.start_ps || one.over_ps() == act.start_ps;
     earlier.iter().rev().find(ended).or(earlier.last()).copied().filter(|_| act.start_ps > 0)
 }
 
@@ -222,7 +222,7 @@ mod tests {
         }
         let links = trace.links();
         assert_eq!(links.values().map(|load| load.messages).sum::<u64>(), outcome.messages);
-        assert_eq!(trace.acts().iter().map(Act::over_ps).max(), Some(outcome.time_ps));
+        assert_eq!(trace.acts().iter().map(ProcessorWork::over_ps).max(), Some(outcome.time_ps));
     }
 
     #[test]

@@ -25,9 +25,9 @@ const LAST: u32 = 1;
 /// Makes some calls.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     in_pairs(ep, seed, 29, |ep, duet, random| {
-        let way = *random.pick(&[Way::Deadline, Way::Scope, Way::Cancel]);
+        let way = *random.pick(&[GiveUp::Deadline, GiveUp::Scope, GiveUp::Cancel]);
         let lens = (0..random.within(1, MESSAGES_MAX)).map(|_| length(random).max(NAME_BYTES)).collect();
-        let plan = Plan { duet, lens, way, patient: random.chance(40) };
+        let plan = DeadlinePlan { duet, lens, way, patient: random.chance(40) };
         let random = &mut Random::new(random.draw(), u64::from(duet.world.rank().0));
         if duet.world.rank() == duet.from { send(ep, &plan, random) } else { receive(ep, &plan, random) }
     })
@@ -35,21 +35,21 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 
 /// The way in which a call gives up.
 #[derive(Clone, Copy)]
-enum Way {
+enum GiveUp {
     Deadline,
     Scope,
     Cancel,
 }
 
-struct Plan {
+struct DeadlinePlan {
     duet: Duet,
     lens: Vec<usize>,
-    way: Way,
+    way: GiveUp,
     /// The sender never gives up.
     patient: bool,
 }
 
-impl Plan {
+impl DeadlinePlan {
     fn data(&self, of: usize) -> Vec<u8> {
         message(self.duet.from.0, self.duet.number ^ of as u64, self.lens[of])
     }
@@ -77,7 +77,11 @@ fn unless_left(found: Result<Option<Status>, Error>) -> Result<Option<Status>, E
     }
 }
 
-fn send<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, plan: &Plan, random: &mut Random) -> Outcome {
+fn send<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+    plan: &DeadlinePlan,
+    random: &mut Random,
+) -> Outcome {
     let Duet { world, to, .. } = plan.duet;
     let (data, tag) = (|of| plan.data(of), plan.duet.tag(DATA));
     let mut well = Vec::new();
@@ -87,12 +91,12 @@ fn send<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, plan: &Plan, ran
             Some(ep.send(&world, &data, to, tag)?)
         } else {
             match plan.way {
-                Way::Deadline => unless_late(ep.within(limit(random)).send(&world, &data, to, tag))?,
-                Way::Scope => unless_late(ep.within(limit(random)).scope(|scope| {
+                GiveUp::Deadline => unless_late(ep.within(limit(random)).send(&world, &data, to, tag))?,
+                GiveUp::Scope => unless_late(ep.within(limit(random)).scope(|scope| {
                     let sending = scope.isend(&world, &data, to, tag)?;
                     scope.wait(sending)
                 }))?,
-                Way::Cancel => ep.scope(|scope| {
+                GiveUp::Cancel => ep.scope(|scope| {
                     let mut sending = scope.isend(&world, &data, to, tag)?;
                     scope.poll(random.below(3) as u32);
                     if scope.cancel(&mut sending) { Ok(None) } else { scope.wait(sending).map(Some) }
@@ -116,7 +120,7 @@ struct Seen {
 
 impl Seen {
     /// Takes the result of a receive.
-    fn take(&mut self, plan: &Plan, result: Result<Option<Status>, Error>, buffer: &[u8]) -> Outcome {
+    fn take(&mut self, plan: &DeadlinePlan, result: Result<Option<Status>, Error>, buffer: &[u8]) -> Outcome {
         match result {
             Ok(None) => self.given_up += 1,
             Ok(Some(status)) => {
@@ -151,7 +155,7 @@ impl Seen {
 
 fn receive<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
-    plan: &Plan,
+    plan: &DeadlinePlan,
     random: &mut Random,
 ) -> Outcome {
     let Duet { world, from, .. } = plan.duet;
@@ -163,14 +167,14 @@ fn receive<T: Transport, P: Platform>(
         // Ever more patient: a sender may be far behind.
         rounds += 1;
         let limit = limit(random) * rounds;
-        let way = if rounds < ROUNDS_MAX { plan.way } else { Way::Deadline };
+        let way = if rounds < ROUNDS_MAX { plan.way } else { GiveUp::Deadline };
         let result = match way {
-            Way::Deadline => unless_late(ep.within(limit).recv(&world, &mut buffer, from, data)),
-            Way::Scope => unless_late(ep.within(limit).scope(|scope| {
+            GiveUp::Deadline => unless_late(ep.within(limit).recv(&world, &mut buffer, from, data)),
+            GiveUp::Scope => unless_late(ep.within(limit).scope(|scope| {
                 let receiving = scope.irecv(&world, &mut buffer, from, data)?;
                 scope.wait(receiving)
             })),
-            Way::Cancel => ep.scope(|scope| {
+            GiveUp::Cancel => ep.scope(|scope| {
                 let mut receiving = scope.irecv(&world, &mut buffer, from, data)?;
                 for _ in 0..random.below(4) {
                     scope.poll(8);
@@ -187,7 +191,7 @@ fn receive<T: Transport, P: Platform>(
             // The sender has sent its last message and left.
             Err(Error { cause: Cause::PeerLeft, .. }) if is_over => {}
             // What is cancelled has taken nothing.
-            Ok(None) if matches!(way, Way::Cancel) => {}
+            Ok(None) if matches!(way, GiveUp::Cancel) => {}
             result => seen.take(plan, result, &buffer)?,
         }
     }

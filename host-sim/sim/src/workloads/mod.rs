@@ -29,7 +29,7 @@ use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Status};
 
 use super::random::Random;
-use super::seat::{Outcome, SimEndpoint};
+use super::virtual_node::{Outcome, SimEndpoint};
 
 /// A program and what it is called. Every rank runs it with the run's seed.
 #[derive(Clone, Copy)]

@@ -20,7 +20,7 @@ struct Channel {
 }
 
 /// The plan that all ranks draw alike.
-struct Plan {
+struct PartitionPlan {
     number: u64,
     rounds: u64,
     channels: Vec<Channel>,
@@ -29,7 +29,7 @@ struct Plan {
     receives_first: bool,
 }
 
-impl Plan {
+impl PartitionPlan {
     fn draw(seed: u64) -> (Self, u32) {
         let mut random = Random::new(seed, 31);
         let distance = random.below(8) as u32;
@@ -62,7 +62,7 @@ impl Plan {
 /// Every rank sends in parts to one `distance` ahead.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let world = ep.world();
-    let (plan, distance) = Plan::draw(seed);
+    let (plan, distance) = PartitionPlan::draw(seed);
     let (me, size) = (world.rank().0, world.size());
     let distance = distance % size;
     let (to, from) = (Rank((me + distance) % size), Rank((me + size - distance) % size));
@@ -98,7 +98,7 @@ type Requests<'scope> = Vec<Request<'scope>>;
 fn set_up<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     world: &Comm,
-    plan: &Plan,
+    plan: &PartitionPlan,
     (out, to): (Loan<'scope>, Rank),
     (into, from): (Loan<'scope>, Rank),
 ) -> Result<(Requests<'scope>, Requests<'scope>), Error> {
@@ -119,7 +119,7 @@ fn set_up<'scope, T: Transport, P: Platform>(
 /// Plays one round: parts of all channels get ready in an order of this rank's own.
 fn play<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
-    plan: &Plan,
+    plan: &PartitionPlan,
     round: u64,
     me: u32,
     out: Loan<'scope>,
@@ -158,7 +158,7 @@ fn play<'scope, T: Transport, P: Platform>(
 /// The first channel that holds something else than it must.
 fn wrong<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
-    plan: &Plan,
+    plan: &PartitionPlan,
     round: u64,
     from: u32,
     into: Loan<'scope>,

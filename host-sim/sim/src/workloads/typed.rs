@@ -100,7 +100,7 @@ impl Shape {
 }
 
 /// A message, as all ranks draw it.
-struct Plan {
+struct TypedPlan {
     element: Element,
     count: usize,
     from: Shape,
@@ -113,7 +113,7 @@ struct Plan {
     number: u64,
 }
 
-impl Plan {
+impl TypedPlan {
     fn random(random: &mut Random, number: u64) -> Self {
         let basics = [Basic::Byte, Basic::I16, Basic::F32, Basic::U64];
         let element = if random.chance(30) { Element::Cell } else { Element::Basic(*random.pick(&basics)) };
@@ -174,7 +174,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     for round in 0..random.within(1, 5) {
         let (distance, first) = (random.below(8) as u32, seed ^ round << 8);
         let plans: Vec<_> =
-            (0..random.within(1, 5)).map(|index| Plan::random(&mut random, first + index)).collect();
+            (0..random.within(1, 5)).map(|index| TypedPlan::random(&mut random, first + index)).collect();
         let probed = random.chance(30);
         exchange(ep, distance, &plans, probed)?;
         if ep.types()?.room() != room {
@@ -187,7 +187,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     distance: u32,
-    plans: &[Plan],
+    plans: &[TypedPlan],
     probed: bool,
 ) -> Outcome {
     let world = ep.world();
@@ -195,7 +195,7 @@ fn exchange<T: Transport, P: Platform>(
     let distance = distance % size;
     let (to, from) = (Rank((me + distance) % size), Rank((me + size - distance) % size));
     let data: Vec<_> = plans.iter().map(|plan| plan.sent(me)).collect();
-    let mut buffers: Vec<_> = plans.iter().map(Plan::blank).collect();
+    let mut buffers: Vec<_> = plans.iter().map(TypedPlan::blank).collect();
     let mut results = Vec::new();
     ep.scope(|scope| {
         let mut sending = Vec::new();
@@ -228,7 +228,7 @@ fn exchange<T: Transport, P: Platform>(
 fn send<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     world: &Comm,
-    plans: &[Plan],
+    plans: &[TypedPlan],
     data: &'scope [Vec<u8>],
     to: Rank,
 ) -> Result<Vec<Request<'scope>>, Error> {
@@ -251,7 +251,7 @@ fn send<'scope, T: Transport, P: Platform>(
 
 fn judge<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
-    plan: &Plan,
+    plan: &TypedPlan,
     (from, tag): (Rank, Tag),
     buffer: &[u8],
     result: Result<Status, Error>,

@@ -41,7 +41,7 @@ const SLURM: [(&str, &str); 6] = [
 
 /// A manager that knows these answers, and the place of its only process. It closes when it
 /// receives anything else.
-fn manager(version: Version, script: &[(&str, &str)]) -> (Seat, JoinHandle<()>) {
+fn manager(version: Version, script: &[(&str, &str)]) -> (ManagedRank, JoinHandle<()>) {
     let (mut ours, theirs) = UnixStream::pair().unwrap();
     let script: Vec<_> = script.iter().map(|(ask, say)| ((*ask).to_owned(), (*say).to_owned())).collect();
     let talk = std::thread::spawn(move || {
@@ -55,7 +55,7 @@ fn manager(version: Version, script: &[(&str, &str)]) -> (Seat, JoinHandle<()>) 
             let _ = say.bytes().try_for_each(|byte| ours.write_all(&[byte]));
         }
     });
-    (Seat { socket: theirs.into(), rank: 1, size: 2, version, job: "0".into() }, talk)
+    (ManagedRank { socket: theirs.into(), rank: 1, size: 2, version, job: "0".into() }, talk)
 }
 
 fn soon() -> Instant {
@@ -63,8 +63,8 @@ fn soon() -> Instant {
 }
 
 /// The first error of a process that goes all the way.
-fn talk(seat: Seat) -> Result<Vec<u8>, PmiError> {
-    let mut client = Client::introduce(seat, soon())?;
+fn talk(managed_rank: ManagedRank) -> Result<Vec<u8>, PmiError> {
+    let mut client = Client::introduce(managed_rank, soon())?;
     assert_eq!((client.rank(), client.size()), (1, 2));
     client.put("a", b"Hi", soon())?;
     client.fence(soon())?;
@@ -74,8 +74,8 @@ fn talk(seat: Seat) -> Result<Vec<u8>, PmiError> {
 #[test]
 fn both_versions_go_all_the_way() {
     for (version, script) in [(Version::One, &HYDRA), (Version::Two, &SLURM)] {
-        let (seat, manager) = manager(version, script);
-        assert_eq!(talk(seat), Ok(b"Hi".to_vec()), "{version:?}");
+        let (managed_rank, manager) = manager(version, script);
+        assert_eq!(talk(managed_rank), Ok(b"Hi".to_vec()), "{version:?}");
         manager.join().unwrap();
     }
 }
@@ -95,8 +95,8 @@ fn whatever_a_manager_says_instead_is_told_with_the_command() {
             ] {
                 let mut broken = script[..=at].to_vec();
                 broken[at].1 = nonsense;
-                let (seat, manager) = manager(version, &broken);
-                let error = talk(seat).unwrap_err();
+                let (managed_rank, manager) = manager(version, &broken);
+                let error = talk(managed_rank).unwrap_err();
                 manager.join().unwrap();
                 let PmiError::Command { command: named, fault } = &error else { panic!("{error}") };
                 assert!(command.contains(named), "{named} is not {command}");
@@ -129,22 +129,26 @@ fn answers_without_what_they_are_for_are_refused() {
     ] {
         let mut broken = HYDRA.to_vec();
         broken[at].1 = said;
-        let (seat, _) = manager(Version::One, &broken);
-        let error = talk(seat).unwrap_err().to_string();
+        let (managed_rank, _) = manager(Version::One, &broken);
+        let error = talk(managed_rank).unwrap_err().to_string();
         assert!(error.contains(told), "{said}: {error}");
     }
     let mut other = SLURM.to_vec();
     other[1].1 = "    51cmd=fullinit-response;rc=0;rank=0;size=2;appnum=-1;";
-    let (seat, _) = manager(Version::Two, &other);
-    assert!(talk(seat).unwrap_err().to_string().contains("no sound `rank`"), "another rank than PMI_RANK");
+    let (managed_rank, _) = manager(Version::Two, &other);
+    assert!(
+        talk(managed_rank).unwrap_err().to_string().contains("no sound `rank`"),
+        "another rank than PMI_RANK"
+    );
 }
 
 #[test]
 fn silence_ends_at_the_deadline() {
     let (ours, theirs) = UnixStream::pair().unwrap();
-    let seat = Seat { socket: theirs.into(), rank: 0, size: 1, version: Version::One, job: "0".into() };
+    let managed_rank =
+        ManagedRank { socket: theirs.into(), rank: 0, size: 1, version: Version::One, job: "0".into() };
     let deadline = Instant::now() + Duration::from_millis(20);
-    let error = Client::introduce(seat, deadline).unwrap_err();
+    let error = Client::introduce(managed_rank, deadline).unwrap_err();
     assert_eq!(error, Fault::TimedOut.of("init"));
     assert!(Instant::now() >= deadline);
     drop(ours);
@@ -161,8 +165,8 @@ fn long_values_go_in_pieces() {
         ("cmd=get kvsname=kvs_1 key=a-0\n", "cmd=get_result rc=0 value=2:616263\n"),
         ("cmd=get kvsname=kvs_1 key=a-1\n", "cmd=get_result rc=0 value=64\n"),
     ];
-    let (seat, manager) = manager(Version::One, &script);
-    let mut client = Client::introduce(seat, soon()).unwrap();
+    let (managed_rank, manager) = manager(Version::One, &script);
+    let mut client = Client::introduce(managed_rank, soon()).unwrap();
     client.put("a", b"abcd", soon()).unwrap();
     assert_eq!(client.get("a", soon()), Ok(b"abcd".to_vec()));
     manager.join().unwrap();

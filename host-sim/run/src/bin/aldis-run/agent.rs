@@ -10,17 +10,17 @@ use aldis_sys::signal::Signal;
 
 use crate::error::{LaunchError, system};
 use crate::link::{Link, LinkError};
-use crate::node::{Node, Part};
+use crate::messages::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
+use crate::node::{Node, NodePart};
 use crate::signals::{Signals, ends_a_job};
 use crate::supervise::timeout_until;
-use crate::talk::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
 
 /// The kind of a polled descriptor.
 #[derive(Clone, Copy)]
-enum Source {
+enum AgentSource {
     Signals,
     Link,
-    Node(Part),
+    Node(NodePart),
 }
 
 /// Serves the launcher until it is gone; returns the exit code.
@@ -62,33 +62,35 @@ impl Agent {
             }
             for source in sources {
                 match source {
-                    Source::Signals => {
+                    AgentSource::Signals => {
                         if let Some(signal) = self.take_signals()? {
                             return Ok(128 + signal as i32 as u8);
                         }
                     }
-                    Source::Link => self.listen()?,
-                    Source::Node(Part::Pipe(place)) => {
+                    AgentSource::Link => self.listen()?,
+                    AgentSource::Node(NodePart::Pipe(place)) => {
                         self.node.iter_mut().for_each(|node| node.read(place));
                     }
-                    Source::Node(Part::Rank) => {}
+                    AgentSource::Node(NodePart::Rank) => {}
                 }
             }
             self.report()?;
         }
     }
 
-    fn wait(&self) -> Result<Vec<Source>, LinkError> {
+    fn wait(&self) -> Result<Vec<AgentSource>, LinkError> {
         let mut watched = vec![
-            (Source::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)),
-            (Source::Link, PollFd::new(self.link.input(), PollFlags::POLLIN)),
+            (AgentSource::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)),
+            (AgentSource::Link, PollFd::new(self.link.input(), PollFlags::POLLIN)),
         ];
         let output = self.link.output().map(|output| PollFd::new(output, PollFlags::POLLOUT));
-        watched.extend(output.map(|output| (Source::Link, output)));
+        watched.extend(output.map(|output| (AgentSource::Link, output)));
         let room = self.room > 0;
         if let Some(node) = &self.node {
             let parts = node.watched(move |_| room);
-            watched.extend(parts.map(|(part, file, events)| (Source::Node(part), PollFd::new(file, events))));
+            watched.extend(
+                parts.map(|(part, file, events)| (AgentSource::Node(part), PollFd::new(file, events))),
+            );
         }
         let hurries = room && self.node.as_ref().is_some_and(Node::hurries);
         let patience = timeout_until(self.node.as_ref().and_then(Node::deadline), hurries);

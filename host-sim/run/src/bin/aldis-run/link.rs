@@ -114,7 +114,7 @@ mod tests {
     use nix::unistd::pipe2;
 
     use super::*;
-    use crate::talk::{FromNode, Kind, Moment, Note, ToNode};
+    use crate::messages::{FromNode, Moment, OutputKind, RankNote, ToNode};
 
     /// A link, and the other ends of its pipes: what it receives is written to the first, what it
     /// sends comes from the second.
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn messages_come_whole_however_they_are_cut() {
         let (mut link, to, from) = link::<FromNode>();
-        let note = Note { doing: "computing".into(), waits: 3, yields: 4 };
+        let note = RankNote { doing: "computing".into(), waits: 3, yields: 4 };
         let said = [
             FromNode::Notes(Moment::Condemned, vec![note]),
-            FromNode::Output { rank: 3, kind: Kind::Err, bytes: vec![0xA5; 1000] },
+            FromNode::Output { rank: 3, kind: OutputKind::Err, bytes: vec![0xA5; 1000] },
             FromNode::Over,
         ];
         said.iter().for_each(|message| link.say(message).unwrap());

@@ -3,31 +3,31 @@
 //!
 //! Read top-down: [`options`] are what the user types, [`programs`] what ranks run, and [`orders`]
 //! what nodes are told of it; [`supervise`] waits for whatever happens next and decides, [`report`]
-//! says it, [`relay`] shows what the ranks print. It exchanges the messages of [`talk`] with the
+//! says it, [`relay`] shows what the ranks print. It exchanges [`messages`] with the
 //! nodes of a job: to its own directly, to others through [`remote`] and [`link`] with an
-//! [`agent`], which is this program again; [`crew`] makes no difference between them. A [`node`]
+//! [`agent`], which is this program again; [`host`] makes no difference between them. A [`node`]
 //! makes segments and, in [`spawn`], processes; [`rank`] is one of them, [`wire`] exchanges
-//! messages with it until it knows its peers, [`pipes`] take what it prints, [`standing`] is what
+//! messages with it until it knows its peers, [`pipes`] take what it prints, [`rank_state`] is what
 //! is known of it. One thread, one `poll(2)`.
 
 mod agent;
 mod cores;
-mod crew;
 mod error;
+mod host;
 mod link;
 mod member;
+mod messages;
 mod node;
 mod orders;
 mod pipes;
 mod rank;
+mod rank_state;
 mod relay;
 mod remote;
 mod report;
 mod signals;
 mod spawn;
-mod standing;
 mod supervise;
-mod talk;
 mod wire;
 
 use std::io::{Write, stderr};

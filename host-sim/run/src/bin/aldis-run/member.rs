@@ -1,14 +1,14 @@
 //! A rank as the launcher sees it, wherever it runs.
 
+use crate::messages::{Moment, RankNote};
+use crate::rank_state::RankState;
 use crate::report::Snapshot;
-use crate::standing::Standing;
-use crate::talk::{Moment, Note};
 
 /// The state of a rank at some moment, and what it was doing.
 #[derive(Clone, Debug, Default)]
 struct Seen {
-    standing: Option<Standing>,
-    note: Option<Note>,
+    state: Option<RankState>,
+    note: Option<RankNote>,
 }
 
 /// A rank of the job.
@@ -19,7 +19,7 @@ pub(crate) struct Member {
     /// The host that it runs on, by place.
     pub(crate) host: usize,
     /// Its progress; `None` before it was started.
-    pub(crate) standing: Option<Standing>,
+    pub(crate) state: Option<RankState>,
     /// Its card, until it is passed on.
     pub(crate) card: Option<Vec<u8>>,
     /// By [`Moment`].
@@ -29,7 +29,7 @@ pub(crate) struct Member {
 impl Member {
     /// A rank that is to be started on the host at this place.
     pub(crate) fn new(rank: u32, host: usize) -> Self {
-        Self { rank, host, standing: None, card: None, seen: Default::default() }
+        Self { rank, host, state: None, card: None, seen: Default::default() }
     }
 
     fn seen(&mut self, moment: Moment) -> &mut Seen {
@@ -43,27 +43,27 @@ impl Member {
 
     /// Keeps how it stands now.
     pub(crate) fn remember(&mut self, moment: Moment) {
-        self.seen(moment).standing = self.standing.clone();
+        self.seen(moment).state = self.state.clone();
     }
 
     /// Keeps what it was doing then.
-    pub(crate) fn take_note(&mut self, moment: Moment, note: Note) {
+    pub(crate) fn take_note(&mut self, moment: Moment, note: RankNote) {
         self.seen(moment).note = Some(note);
     }
 
     /// Returns what there is to tell of that moment; `None` of a rank that had not been started.
     pub(crate) fn snapshot(&self, moment: Moment, host: Option<String>) -> Option<Snapshot> {
         let [interrupted, condemned, ended] = &self.seen;
-        let (seen, standing) = match moment {
-            Moment::Interrupted => (interrupted, interrupted.standing.as_ref()?),
-            Moment::Condemned => (condemned, condemned.standing.as_ref()?),
-            Moment::Ended => (ended, self.standing.as_ref()?),
+        let (seen, state) = match moment {
+            Moment::Interrupted => (interrupted, interrupted.state.as_ref()?),
+            Moment::Condemned => (condemned, condemned.state.as_ref()?),
+            Moment::Ended => (ended, self.state.as_ref()?),
         };
-        let silent = || Note { doing: "not known: its host says nothing".into(), ..Note::default() };
+        let silent = || RankNote { doing: "not known: its host says nothing".into(), ..RankNote::default() };
         // A rank that had ended by then can only be told of as it ended.
         let note = seen.note.as_ref().or(ended.note.as_ref()).cloned().unwrap_or_else(silent);
-        let fault = standing.fault().map(|(fault, _)| fault.to_string());
-        let fault = fault.or_else(|| standing.failures().map(|failures| format!("had left{failures}")));
-        Some(Snapshot { rank: self.rank, pid: standing.pid, host, note, exit: standing.exit, fault })
+        let fault = state.fault().map(|(fault, _)| fault.to_string());
+        let fault = fault.or_else(|| state.failures().map(|failures| format!("had left{failures}")));
+        Some(Snapshot { rank: self.rank, pid: state.pid, host, note, exit: state.exit, fault })
     }
 }

@@ -16,18 +16,18 @@ use aldis_sys::file::{AccessFlags, access, chdir, metadata};
 use aldis_sys::signal::Signal;
 
 use crate::cores;
+use crate::messages::{FromNode, Moment, NodeOrder, OutputKind, StartRefusal, ToNode};
 use crate::pipes::{Came, Pipes};
 use crate::rank::Rank;
 use crate::spawn;
-use crate::talk::{FromNode, Kind, Moment, Order, Refusal, ToNode};
-use crate::wire::{Conversation, Job};
+use crate::wire::{Conversation, WireUpJob};
 
 /// The time from the polite end (SIGTERM) to the certain one (SIGKILL).
 pub(crate) const GRACE: Duration = Duration::from_millis(300);
 
 /// A part of a node that can be ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Part {
+pub(crate) enum NodePart {
     /// A rank's wire-up socket: all are looked at whenever anything happens.
     Rank,
     /// A rank's output, by place.
@@ -36,7 +36,7 @@ pub(crate) enum Part {
 
 /// The progress of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Phase {
+enum NodePhase {
     /// Ranks run.
     Running,
     /// All ranks have ended; their output is being taken.
@@ -48,10 +48,10 @@ enum Phase {
 /// The ranks of this machine.
 #[derive(Debug)]
 pub(crate) struct Node {
-    job: Job,
+    job: WireUpJob,
     ranks: Vec<Rank>,
     pipes: Pipes,
-    phase: Phase,
+    phase: NodePhase,
     /// The time at which the ranks that are still there are killed.
     kill_at: Option<Instant>,
     /// Events that the launcher is to be told.
@@ -60,7 +60,7 @@ pub(crate) struct Node {
 
 impl Node {
     /// Makes all segments, then all processes.
-    pub(crate) fn start(order: &Order) -> Result<Self, Refusal> {
+    pub(crate) fn start(order: &NodeOrder) -> Result<Self, StartRefusal> {
         let mut node = Self::prepare(order)?;
         let mut boards = Vec::new();
         let all = |error| no_segments(order.ranks, node.job.plan.segment_bytes, error);
@@ -78,9 +78,9 @@ impl Node {
         let mut round = cores.iter().copied().filter(|_| order.binds).cycle();
         for (rank, board) in (order.first..).zip(boards) {
             let (ours, theirs) = Channel::pair().map_err(no_channel)?;
-            let plan = spawn::Plan { order, rank, socket: &theirs, core: round.next() };
+            let plan = spawn::SpawnPlan { order, rank, socket: &theirs, core: round.next() };
             let spawned = spawn::spawn(&plan)
-                .map_err(|error| Refusal { text: error.to_string(), code: error.exit_code() })?;
+                .map_err(|error| StartRefusal { text: error.to_string(), code: error.exit_code() })?;
             node.ranks.push(Rank::new(rank, board, spawned.pid, Conversation::new(rank, ours)));
             if let Some((out, err)) = spawned.streams {
                 node.pipes.add(rank, out, err).map_err(system("fcntl"))?;
@@ -91,13 +91,14 @@ impl Node {
     }
 
     /// Checks the order and goes to its folder.
-    fn prepare(order: &Order) -> Result<Self, Refusal> {
+    fn prepare(order: &NodeOrder) -> Result<Self, StartRefusal> {
         let shares_memory = order.shares_memory;
         let plan = Plan::of(if shares_memory { order.ranks } else { 1 });
-        let nonsense = || Refusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
+        let nonsense =
+            || StartRefusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
         let arena_bytes = usize::try_from(order.arena_bytes).unwrap_or(usize::MAX);
         let plan = plan.filter(|_| order.ranks > 0).ok_or_else(nonsense)?.with_arena(arena_bytes);
-        let refused = |folder: &OsString, errno: Errno| Refusal {
+        let refused = |folder: &OsString, errno: Errno| StartRefusal {
             text: format!("cannot work in {}: chdir failed: {}; see --wdir", folder.display(), errno.desc()),
             code: 1,
         };
@@ -114,7 +115,7 @@ impl Node {
         let node = wireup::Node { first: order.first, ranks: order.ranks, cores, shares_memory };
         let join_deadline = Instant::now() + Duration::from_millis(u64::from(order.join_ms));
         let (key, size) = (order.job, order.size);
-        let job = Job {
+        let job = WireUpJob {
             key,
             size,
             node,
@@ -128,7 +129,7 @@ impl Node {
             job,
             ranks: Vec::new(),
             pipes: Pipes::default(),
-            phase: Phase::Running,
+            phase: NodePhase::Running,
             kill_at: None,
             events: Vec::new(),
         })
@@ -137,15 +138,15 @@ impl Node {
     /// The descriptors to be watched; of pipes those for whose output there is `room`.
     pub(crate) fn watched(
         &self,
-        room: impl Fn(Kind) -> bool,
-    ) -> impl Iterator<Item = (Part, BorrowedFd<'_>, PollFlags)> {
+        room: impl Fn(OutputKind) -> bool,
+    ) -> impl Iterator<Item = (NodePart, BorrowedFd<'_>, PollFlags)> {
         let ranks = self.ranks.iter().filter_map(|rank| {
-            let (channel, speaks) = rank.talk.socket()?;
+            let (channel, speaks) = rank.conversation.socket()?;
             let events = if speaks { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-            Some((Part::Rank, channel.as_fd(), events))
+            Some((NodePart::Rank, channel.as_fd(), events))
         });
         let pipes = self.pipes.open().filter(move |(_, kind, _)| room(*kind));
-        ranks.chain(pipes.map(|(place, _, file)| (Part::Pipe(place), file, PollFlags::POLLIN)))
+        ranks.chain(pipes.map(|(place, _, file)| (NodePart::Pipe(place), file, PollFlags::POLLIN)))
     }
 
     /// The latest time to look again.
@@ -185,9 +186,9 @@ impl Node {
                 self.job.cards = cards;
                 // A rank that has sent a card has mapped all segments.
                 self.job.segments.clear();
-                self.ranks.iter_mut().for_each(|rank| rank.talk.introduce(self.job.size));
+                self.ranks.iter_mut().for_each(|rank| rank.conversation.introduce(self.job.size));
             }
-            ToNode::Note(moment) => self.note(moment),
+            ToNode::TakeNotes(moment) => self.note(moment),
             ToNode::Signal(number) => {
                 if let Ok(signal) = Signal::try_from(number) {
                     self.ranks.iter().for_each(|rank| rank.signal(signal));
@@ -206,37 +207,37 @@ impl Node {
 
     /// Receives from and answers every rank, after what was ready has been dealt with; `room` as in
     /// [`watched`](Self::watched).
-    pub(crate) fn step(&mut self, room: impl Fn(Kind) -> bool) {
+    pub(crate) fn step(&mut self, room: impl Fn(OutputKind) -> bool) {
         for rank in &mut self.ranks {
             rank.listen(&self.job);
-            if let Some(bytes) = rank.talk.card.take() {
+            if let Some(bytes) = rank.conversation.card.take() {
                 self.events.push(FromNode::Card { rank: rank.number(), bytes });
             }
             rank.speak(&self.job);
         }
         for rank in &mut self.ranks {
-            if let Some(standing) = rank.news() {
-                self.events.push(FromNode::Rank { rank: rank.number(), standing });
+            if let Some(state) = rank.news() {
+                self.events.push(FromNode::Rank { rank: rank.number(), state });
             }
         }
         if self.kill_at.is_some_and(|at| Instant::now() >= at) {
             self.obey(ToNode::Signal(Signal::SIGKILL as i32));
             self.kill_at = None;
         }
-        if self.phase == Phase::Running && self.ranks.iter().all(|rank| rank.standing.exit.is_some()) {
+        if self.phase == NodePhase::Running && self.ranks.iter().all(|rank| rank.state.exit.is_some()) {
             self.note(Moment::Ended);
             // Ends what they have left behind.
             self.ranks.clear();
-            (self.phase, self.kill_at) = (Phase::Draining, None);
+            (self.phase, self.kill_at) = (NodePhase::Draining, None);
         }
-        if self.phase == Phase::Draining {
+        if self.phase == NodePhase::Draining {
             self.drain(room);
         }
     }
 
     /// Takes what is left in the pipes. What holds one open now has left its rank's process group,
     /// and is let go.
-    fn drain(&mut self, room: impl Fn(Kind) -> bool) {
+    fn drain(&mut self, room: impl Fn(OutputKind) -> bool) {
         let ready = self.pipes.open().filter(|(_, kind, _)| room(*kind)).map(|(place, ..)| place);
         for place in ready.collect::<Vec<_>>() {
             let came = self.pipes.read(place);
@@ -245,14 +246,14 @@ impl Node {
             }
         }
         if self.pipes.open().next().is_none() {
-            self.phase = Phase::Over;
+            self.phase = NodePhase::Over;
             self.events.push(FromNode::Over);
         }
     }
 
     /// Returns true if there is more to do without waiting for anything.
     pub(crate) fn hurries(&self) -> bool {
-        self.phase == Phase::Draining
+        self.phase == NodePhase::Draining
     }
 
     fn note(&mut self, moment: Moment) {
@@ -265,17 +266,17 @@ impl Node {
     }
 }
 
-fn no_channel(error: WireError) -> Refusal {
+fn no_channel(error: WireError) -> StartRefusal {
     match error {
         WireError::System { call, errno } => system(call)(errno),
-        _ => Refusal { text: error.to_string(), code: 1 },
+        _ => StartRefusal { text: error.to_string(), code: 1 },
     }
 }
 
-fn system(call: &'static str) -> impl Fn(Errno) -> Refusal {
+fn system(call: &'static str) -> impl Fn(Errno) -> StartRefusal {
     move |errno| {
         let remedy = if errno == Errno::EMFILE { spawn::remedy(errno) } else { "" };
-        Refusal { text: format!("{call} failed: {}{remedy}", errno.desc()), code: 1 }
+        StartRefusal { text: format!("{call} failed: {}{remedy}", errno.desc()), code: 1 }
     }
 }
 
@@ -289,12 +290,12 @@ fn remedy(error: SegmentError) -> &'static str {
     }
 }
 
-fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> Refusal {
+fn no_segment(rank: u32, bytes: usize, error: SegmentError) -> StartRefusal {
     let remedy = remedy(error);
-    Refusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
+    StartRefusal { text: format!("no segment of {bytes} bytes for rank {rank}: {error}{remedy}"), code: 1 }
 }
 
-fn no_segments(ranks: u32, bytes: usize, error: SegmentError) -> Refusal {
+fn no_segments(ranks: u32, bytes: usize, error: SegmentError) -> StartRefusal {
     let remedy = remedy(error);
-    Refusal { text: format!("no segments of {bytes} bytes for {ranks} ranks: {error}{remedy}"), code: 1 }
+    StartRefusal { text: format!("no segments of {bytes} bytes for {ranks} ranks: {error}{remedy}"), code: 1 }
 }

@@ -4,16 +4,16 @@ use core::time::Duration;
 
 use aldis_linux::tcp::KEY_BYTES;
 use aldis_linux::wireup::TcpTerms;
-use aldis_run::hosts::{Place, Share};
+use aldis_run::hosts::{HostPlace, Share};
 use aldis_run::options::{Bind, Options, Output, TransportName};
 
-use crate::remote::{self, Ways};
-use crate::talk::{Input, Order};
+use crate::messages::{Input, NodeOrder};
+use crate::remote::{self, AgentCommands};
 
 /// Returns the way in which agents are started.
-pub(crate) fn ways(options: &Options) -> Result<Ways, String> {
+pub(crate) fn ways(options: &Options) -> Result<AgentCommands, String> {
     let agent = options.agent.clone().map_or_else(remote::own_program, Ok)?;
-    Ok(Ways { shell: options.ssh.clone(), agent })
+    Ok(AgentCommands { shell: options.ssh.clone(), agent })
 }
 
 /// Returns the order of the host of this share, with so long left for the ranks to join, and the
@@ -23,10 +23,10 @@ pub(crate) fn order(
     job: u64,
     share: &Share,
     (left, key): (Duration, Option<[u8; KEY_BYTES]>),
-) -> Order {
-    let here = share.place == Place::Here;
+) -> NodeOrder {
+    let here = share.place == HostPlace::Here;
     let own = || aldis_sys::process::current_dir().ok().filter(|_| !here);
-    Order {
+    NodeOrder {
         job,
         size: options.plan.ranks,
         first: share.first,

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
 use aldis_sys::{Errno, uninterrupted};
 
-use crate::talk::Kind;
+use crate::messages::OutputKind;
 
 /// Bytes read at a time.
 pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
@@ -14,7 +14,7 @@ pub(crate) const READ_BYTES_MAX: usize = 16 << 10;
 #[derive(Debug)]
 struct Pipe {
     rank: u32,
-    kind: Kind,
+    kind: OutputKind,
     /// `None` after the end.
     file: Option<OwnedFd>,
 }
@@ -23,7 +23,7 @@ struct Pipe {
 #[derive(Debug)]
 pub(crate) enum Came {
     /// Output, or, empty, its end.
-    Output { rank: u32, kind: Kind, bytes: Vec<u8> },
+    Output { rank: u32, kind: OutputKind, bytes: Vec<u8> },
     /// No output now.
     Nothing,
     /// The system does not give what the rank prints; what was in the pipe is lost.
@@ -39,7 +39,7 @@ pub(crate) struct Pipes {
 impl Pipes {
     /// Adds the pipes of a rank.
     pub(crate) fn add(&mut self, rank: u32, out: OwnedFd, err: OwnedFd) -> Result<(), Errno> {
-        for (kind, pipe) in [(Kind::Out, out), (Kind::Err, err)] {
+        for (kind, pipe) in [(OutputKind::Out, out), (OutputKind::Err, err)] {
             fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
             self.pipes.push(Pipe { rank, kind, file: Some(pipe) });
         }
@@ -47,7 +47,7 @@ impl Pipes {
     }
 
     /// The open pipes, with their places.
-    pub(crate) fn open(&self) -> impl Iterator<Item = (usize, Kind, BorrowedFd<'_>)> {
+    pub(crate) fn open(&self) -> impl Iterator<Item = (usize, OutputKind, BorrowedFd<'_>)> {
         self.pipes
             .iter()
             .enumerate()
@@ -83,7 +83,7 @@ impl Pipes {
 
     /// Closes all pipes of a kind: the ranks learn by SIGPIPE that no process reads them, as they
     /// would without a launcher.
-    pub(crate) fn shut(&mut self, kind: Kind) {
+    pub(crate) fn shut(&mut self, kind: OutputKind) {
         self.pipes.iter_mut().filter(|pipe| pipe.kind == kind).for_each(|pipe| pipe.file = None);
     }
 }

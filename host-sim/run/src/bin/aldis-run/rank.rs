@@ -6,9 +6,9 @@ use aldis_sys::Errno;
 use aldis_sys::process::{Id, Pid, WaitPidFlag, WaitStatus, waitid, waitpid};
 use aldis_sys::signal::{Signal, killpg, sigrtmin};
 
-use crate::standing::{Exit, Standing};
-use crate::talk::Note;
-use crate::wire::{Conversation, Job};
+use crate::messages::RankNote;
+use crate::rank_state::{Exit, RankState};
+use crate::wire::{Conversation, WireUpJob};
 
 /// A rank. When dropped, whatever is left of its process group is killed and its process taken off
 /// the table.
@@ -20,18 +20,18 @@ pub(crate) struct Rank {
     /// be another's.
     pid: Pid,
     /// The wire-up.
-    pub(crate) talk: Conversation,
+    pub(crate) conversation: Conversation,
     /// Its progress.
-    pub(crate) standing: Standing,
+    pub(crate) state: RankState,
     /// Its progress as the launcher knows it.
-    told: Option<Standing>,
+    told: Option<RankState>,
 }
 
 impl Rank {
     /// A rank that has just been started.
-    pub(crate) const fn new(number: u32, board: BoardView, pid: Pid, talk: Conversation) -> Self {
-        let standing = Standing::new(pid.as_raw().unsigned_abs());
-        Self { number, board, pid, talk, standing, told: None }
+    pub(crate) const fn new(number: u32, board: BoardView, pid: Pid, conversation: Conversation) -> Self {
+        let state = RankState::new(pid.as_raw().unsigned_abs());
+        Self { number, board, pid, conversation, state, told: None }
     }
 
     /// Its number.
@@ -40,18 +40,18 @@ impl Rank {
     }
 
     /// Receives its messages.
-    pub(crate) fn listen(&mut self, job: &Job) {
-        self.talk.listen(&mut self.standing, job);
+    pub(crate) fn listen(&mut self, job: &WireUpJob) {
+        self.conversation.listen(&mut self.state, job);
     }
 
     /// Sends it what it is to be told.
-    pub(crate) fn speak(&mut self, job: &Job) {
-        self.talk.speak(&mut self.standing, job);
+    pub(crate) fn speak(&mut self, job: &WireUpJob) {
+        self.conversation.speak(&mut self.state, job);
     }
 
     /// Sends a signal to the rank and to whatever it has started, unless it has ended.
     pub(crate) fn signal(&self, signal: Signal) {
-        if self.standing.exit.is_none() {
+        if self.state.exit.is_none() {
             // A group that is gone needs no signal.
             let _ = killpg(self.pid, signal);
         }
@@ -59,11 +59,11 @@ impl Rank {
 
     /// Asks whether the process has ended, leaving it on the process table.
     pub(crate) fn look_after(&mut self) {
-        if self.standing.exit.is_some() {
+        if self.state.exit.is_some() {
             return;
         }
         let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
-        self.standing.exit = match waitid(Id::Pid(self.pid), flags) {
+        self.state.exit = match waitid(Id::Pid(self.pid), flags) {
             Ok(WaitStatus::Exited(_, code)) => Some(Exit::Code(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => Some(Exit::Signal(signal as i32)),
             // The library has no name for real-time signals.
@@ -74,18 +74,18 @@ impl Rank {
     }
 
     /// Returns its progress, if that has not been told yet.
-    pub(crate) fn news(&mut self) -> Option<Standing> {
-        if self.told.as_ref() == Some(&self.standing) {
+    pub(crate) fn news(&mut self) -> Option<RankState> {
+        if self.told.as_ref() == Some(&self.state) {
             return None;
         }
-        self.told = Some(self.standing.clone());
+        self.told = Some(self.state.clone());
         self.told.clone()
     }
 
     /// Returns what it is doing now.
-    pub(crate) fn note(&self) -> Note {
+    pub(crate) fn note(&self) -> RankNote {
         let state = self.board.board().read(monotonic_ns());
-        Note { doing: state.to_string(), waits: state.waits, yields: state.yields }
+        RankNote { doing: state.to_string(), waits: state.waits, yields: state.yields }
     }
 }
 

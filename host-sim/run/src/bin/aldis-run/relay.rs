@@ -10,7 +10,7 @@ use aldis_run::options::Output;
 use aldis_sys::file::{write, write_all};
 use aldis_sys::{Errno, errno_of};
 
-use crate::talk::Kind;
+use crate::messages::OutputKind;
 
 /// Bytes that may wait to be written before the ranks are made to wait.
 const PENDING_BYTES_MAX: usize = 1 << 20;
@@ -25,7 +25,7 @@ const WRITE_BYTES_MAX: usize = 4096;
 #[derive(Debug)]
 struct Stream {
     rank: u32,
-    kind: Kind,
+    kind: OutputKind,
     ended: bool,
     /// An unfinished line, or everything when grouped.
     held: Vec<u8>,
@@ -121,8 +121,14 @@ pub(crate) struct Relay {
 impl Relay {
     /// For so many ranks.
     pub(crate) fn new(mode: Output, ranks: u32) -> Self {
-        let both =
-            |rank| [Kind::Out, Kind::Err].map(|kind| Stream { rank, kind, ended: false, held: Vec::new() });
+        let both = |rank| {
+            [OutputKind::Out, OutputKind::Err].map(|kind| Stream {
+                rank,
+                kind,
+                ended: false,
+                held: Vec::new(),
+            })
+        };
         let streams = (0..ranks).flat_map(both).collect();
         let outlet =
             |number| Outlet { pending: Vec::new(), absent: output::check(number).err(), fault: None };
@@ -130,32 +136,32 @@ impl Relay {
     }
 
     /// Returns true if more of this kind is welcome now.
-    pub(crate) fn has_room(&self, kind: Kind) -> bool {
+    pub(crate) fn has_room(&self, kind: OutputKind) -> bool {
         self.outlet(kind).pending.len() < PENDING_BYTES_MAX
     }
 
     /// The error after which this output takes no more; something that was for it is lost then.
-    pub(crate) const fn fault(&self, kind: Kind) -> Option<Errno> {
+    pub(crate) const fn fault(&self, kind: OutputKind) -> Option<Errno> {
         self.outlet(kind).fault
     }
 
     /// The outputs that have something to write.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = Kind> {
-        [Kind::Out, Kind::Err].into_iter().filter(|kind| !self.outlet(*kind).pending.is_empty())
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = OutputKind> {
+        [OutputKind::Out, OutputKind::Err].into_iter().filter(|kind| !self.outlet(*kind).pending.is_empty())
     }
 
-    const fn outlet(&self, kind: Kind) -> &Outlet {
+    const fn outlet(&self, kind: OutputKind) -> &Outlet {
         match kind {
-            Kind::Out => &self.out,
-            Kind::Err => &self.err,
+            OutputKind::Out => &self.out,
+            OutputKind::Err => &self.err,
         }
     }
 
     /// Takes what a rank has printed; nothing is its end.
-    pub(crate) fn take(&mut self, rank: u32, kind: Kind, bytes: &[u8]) {
+    pub(crate) fn take(&mut self, rank: u32, kind: OutputKind, bytes: &[u8]) {
         let outlet = match kind {
-            Kind::Out => &mut self.out,
-            Kind::Err => &mut self.err,
+            OutputKind::Out => &mut self.out,
+            OutputKind::Err => &mut self.err,
         };
         let stream = self.streams.iter_mut().find(|one| (one.rank, one.kind) == (rank, kind));
         let Some(stream) = stream.filter(|_| outlet.fault.is_none()) else { return };
@@ -187,10 +193,10 @@ impl Relay {
     }
 
     /// Writes once to an output that can take it.
-    pub(crate) fn write(&mut self, kind: Kind) {
+    pub(crate) fn write(&mut self, kind: OutputKind) {
         match kind {
-            Kind::Out => self.out.write(io::stdout().as_fd()),
-            Kind::Err => self.err.write(io::stderr().as_fd()),
+            OutputKind::Out => self.out.write(io::stdout().as_fd()),
+            OutputKind::Err => self.err.write(io::stderr().as_fd()),
         }
     }
 
@@ -199,8 +205,8 @@ impl Relay {
         for stream in &mut self.streams {
             stream.ended = true;
             let outlet = match stream.kind {
-                Kind::Out => &mut self.out,
-                Kind::Err => &mut self.err,
+                OutputKind::Out => &mut self.out,
+                OutputKind::Err => &mut self.err,
             };
             match self.mode {
                 Output::Group => stream.pass_group(&mut outlet.pending),
@@ -221,7 +227,7 @@ mod tests {
     use super::*;
 
     fn stream(held: &[u8], open: bool) -> Stream {
-        Stream { rank: 3, kind: Kind::Out, ended: !open, held: held.to_vec() }
+        Stream { rank: 3, kind: OutputKind::Out, ended: !open, held: held.to_vec() }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 
-use aldis_run::hosts::{Place, quoted};
+use aldis_run::hosts::{HostPlace, quoted};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::file::{FcntlArg, OFlag, fcntl, read};
 use aldis_sys::process::{
@@ -16,8 +16,8 @@ use aldis_sys::process::{
 use aldis_sys::{Errno, uninterrupted};
 
 use crate::link::{Link, LinkError};
-use crate::standing::Exit;
-use crate::talk::{FromNode, ToNode};
+use crate::messages::{FromNode, ToNode};
+use crate::rank_state::Exit;
 
 /// The argument that makes an agent of the launcher's program.
 pub(crate) const AGENT: &str = "--agent-of-aldis-run";
@@ -30,21 +30,21 @@ const FAREWELL_MS: u16 = 500;
 
 /// The way in which agents are started.
 #[derive(Clone, Debug)]
-pub(crate) struct Ways {
+pub(crate) struct AgentCommands {
     /// The command before the name of a machine.
     pub(crate) shell: Vec<String>,
     /// The launcher's program on the machine.
     pub(crate) agent: String,
 }
 
-impl Ways {
+impl AgentCommands {
     /// The command line of the agent in `place`.
-    fn line(&self, place: &Place) -> Vec<String> {
+    fn line(&self, place: &HostPlace) -> Vec<String> {
         let own = |word: &str| word.to_owned();
         match place {
-            Place::Here | Place::Apart(_) => vec![self.agent.clone(), own(AGENT)],
-            Place::Namespace(name) => ["ip", "netns", "exec", name, &self.agent, AGENT].map(own).into(),
-            Place::Machine(name) => {
+            HostPlace::Here | HostPlace::Apart(_) => vec![self.agent.clone(), own(AGENT)],
+            HostPlace::Namespace(name) => ["ip", "netns", "exec", name, &self.agent, AGENT].map(own).into(),
+            HostPlace::Machine(name) => {
                 let mut line = self.shell.clone();
                 if line
                     .first()
@@ -74,7 +74,7 @@ pub(crate) struct Agent {
 
 impl Agent {
     /// Starts the agent in `place`.
-    pub(crate) fn start(place: &Place, ways: &Ways) -> Result<Self, String> {
+    pub(crate) fn start(place: &HostPlace, ways: &AgentCommands) -> Result<Self, String> {
         let line = ways.line(place);
         let (program, arguments) = line.split_first().ok_or("--ssh names no program")?;
         let mut command = Command::new(program);
@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn agents_are_started_in_each_place_its_own_way() {
-        let ways = |shell: &str| Ways {
+        let ways = |shell: &str| AgentCommands {
             shell: aldis_run::hosts::words(shell).unwrap(),
             agent: "/opt/it's/run".into(),
         };
-        let line = |shell: &str, place: Place| ways(shell).line(&place).join("|");
-        let machine = || Place::Machine("b".into());
+        let line = |shell: &str, place: HostPlace| ways(shell).line(&place).join("|");
+        let machine = || HostPlace::Machine("b".into());
         assert_eq!(
             line("/usr/bin/ssh -p 2222", machine()),
             format!(
@@ -227,9 +227,9 @@ mod tests {
             format!("docker|exec|-i|b|'/opt/it'\\''s/run'|{AGENT}")
         );
         assert_eq!(
-            line("ssh", Place::Namespace("x".into())),
+            line("ssh", HostPlace::Namespace("x".into())),
             format!("ip|netns|exec|x|/opt/it's/run|{AGENT}")
         );
-        assert_eq!(line("ssh", Place::Apart("x".into())), format!("/opt/it's/run|{AGENT}"));
+        assert_eq!(line("ssh", HostPlace::Apart("x".into())), format!("/opt/it's/run|{AGENT}"));
     }
 }

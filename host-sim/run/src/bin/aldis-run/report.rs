@@ -6,19 +6,19 @@ use core::time::Duration;
 use aldis_sys::signal::Signal;
 use serde::Serialize;
 
-use crate::crew::HostFault;
-use crate::standing::{Exit, Fault, Stage};
-use crate::talk::Note;
+use crate::host::HostFault;
+use crate::messages::RankNote;
+use crate::rank_state::{Exit, RankFault, RankStage};
 
 /// The reason why the job was ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Cause {
     /// This rank was the first to fail.
-    Rank { rank: u32, fault: Fault },
+    Rank { rank: u32, fault: RankFault },
     /// This host, by place, was the first to fail.
     Host { host: usize, fault: HostFault },
     /// These ranks did not join in time.
-    JoinTimeout { missing: Vec<(u32, Stage)>, after: Duration },
+    JoinTimeout { missing: Vec<(u32, RankStage)>, after: Duration },
     /// `--timeout`.
     Timeout { after: Duration },
     /// The user's signal, passed on to the ranks.
@@ -33,7 +33,7 @@ pub(crate) struct Snapshot {
     /// The host on which it ran, if there are several hosts.
     pub(crate) host: Option<String>,
     /// The content of its board.
-    pub(crate) note: Note,
+    pub(crate) note: RankNote,
     /// The end of its process, if that had come by then.
     pub(crate) exit: Option<Exit>,
     /// The fault that was found with it by then.
@@ -67,7 +67,7 @@ impl fmt::Display for Snapshot {
 
 /// The end of a job that did not end well.
 #[derive(Debug)]
-pub(crate) struct Verdict {
+pub(crate) struct JobVerdict {
     pub(crate) cause: Cause,
     /// Since the start.
     pub(crate) after: Duration,
@@ -75,8 +75,8 @@ pub(crate) struct Verdict {
 
 /// A verdict with all there is to tell about it.
 #[derive(Debug)]
-pub(crate) struct Told<'a> {
-    pub(crate) verdict: &'a Verdict,
+pub(crate) struct FailureReport<'a> {
+    pub(crate) verdict: &'a JobVerdict,
     /// The hosts' names, if they are worth telling.
     pub(crate) hosts: &'a [Option<String>],
     /// Every rank, when the cause was noticed and before any rank was ended for it.
@@ -94,13 +94,13 @@ impl Cause {
     /// A word for machines.
     const fn word(&self) -> &'static str {
         match self {
-            Self::Rank { fault: Fault::Ended(Exit::Signal(_)), .. } => "killed",
-            Self::Rank { fault: Fault::Ended(Exit::Code(_) | Exit::Unknown), .. } => "exited",
-            Self::Rank { fault: Fault::NeverJoined(_), .. } => "never-joined",
-            Self::Rank { fault: Fault::NeverLeft, .. } => "never-left",
-            Self::Rank { fault: Fault::Aborted { .. }, .. } => "aborted",
-            Self::Rank { fault: Fault::Failed { .. }, .. } => "failed",
-            Self::Rank { fault: Fault::Wire { .. } | Fault::Cut { .. }, .. } => "wire-up",
+            Self::Rank { fault: RankFault::Ended(Exit::Signal(_)), .. } => "killed",
+            Self::Rank { fault: RankFault::Ended(Exit::Code(_) | Exit::Unknown), .. } => "exited",
+            Self::Rank { fault: RankFault::NeverJoined(_), .. } => "never-joined",
+            Self::Rank { fault: RankFault::NeverLeft, .. } => "never-left",
+            Self::Rank { fault: RankFault::Aborted { .. }, .. } => "aborted",
+            Self::Rank { fault: RankFault::Failed { .. }, .. } => "failed",
+            Self::Rank { fault: RankFault::Wire { .. } | RankFault::Cut { .. }, .. } => "wire-up",
             Self::Host { fault: HostFault::Refused(_), .. } => "not-started",
             Self::Host { fault: HostFault::Lost { .. }, .. } => "host-lost",
             Self::Host { .. } => "host-unreachable",
@@ -111,7 +111,7 @@ impl Cause {
     }
 }
 
-impl Told<'_> {
+impl FailureReport<'_> {
     /// The other ranks that there is something to tell of.
     fn others(&self) -> impl Iterator<Item = &Snapshot> {
         let culprit = self.verdict.cause.culprit();
@@ -126,11 +126,11 @@ impl Told<'_> {
                 let process = culprit.map(Snapshot::process).unwrap_or_default();
                 write!(f, "rank {rank} {process} {fault}, {after:.3} s after the start")?;
                 if let Some(culprit) =
-                    culprit.filter(|_| !matches!(fault, Fault::Wire { .. } | Fault::NeverJoined(_)))
+                    culprit.filter(|_| !matches!(fault, RankFault::Wire { .. } | RankFault::NeverJoined(_)))
                 {
                     write!(f, "\n  it was: {}", culprit.note.doing)?;
                 }
-                if let Fault::NeverJoined(_) = fault {
+                if let RankFault::NeverJoined(_) = fault {
                     f.write_str(
                         "\n  a program takes part by calling aldis_linux::run (or Job::join) in its main",
                     )?;
@@ -147,8 +147,8 @@ impl Told<'_> {
                 write!(f, "not all ranks joined within {:.1} s (--join-timeout)", after.as_secs_f64())?;
                 for (rank, stage) in missing {
                     let what = match stage {
-                        Stage::Started => "never called aldis_linux::run (or Job::join)",
-                        Stage::Greeted => "did not get its inbox ready",
+                        RankStage::Started => "never called aldis_linux::run (or Job::join)",
+                        RankStage::Greeted => "did not get its inbox ready",
                         _ => "did not get to know its peers",
                     };
                     write!(f, "\n  rank {rank} {what}")?;
@@ -161,7 +161,7 @@ impl Told<'_> {
     }
 }
 
-impl fmt::Display for Told<'_> {
+impl fmt::Display for FailureReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("aldis-run: ")?;
         self.headline(f)?;
@@ -177,7 +177,7 @@ impl fmt::Display for Told<'_> {
 
 /// The report as one JSON object.
 #[derive(Serialize)]
-struct Record<'a> {
+struct JobRecord<'a> {
     job: String,
     verdict: &'a str,
     exit_code: u8,
@@ -208,7 +208,7 @@ struct RankRecord {
 /// end otherwise.
 pub(crate) fn json(
     job: u64,
-    told: Option<&Told<'_>>,
+    told: Option<&FailureReport<'_>>,
     snapshots: &[Snapshot],
     exit_code: u8,
     after: Duration,
@@ -224,8 +224,8 @@ pub(crate) fn json(
         fault: one.fault.clone(),
     });
     let verdict = told.map(|told| told.verdict);
-    let text = |told: &Told<'_>| told.to_string().lines().next().unwrap_or_default().to_owned();
-    let record = Record {
+    let text = |told: &FailureReport<'_>| told.to_string().lines().next().unwrap_or_default().to_owned();
+    let record = JobRecord {
         job: format!("{job:016x}"),
         verdict: verdict.map_or("ok", |verdict| verdict.cause.word()),
         exit_code,
@@ -242,7 +242,7 @@ mod tests {
     use super::*;
 
     fn snapshots(host: Option<&str>) -> Vec<Snapshot> {
-        let note = |doing: &str| Note { doing: doing.into(), waits: 1, yields: 0 };
+        let note = |doing: &str| RankNote { doing: doing.into(), waits: 1, yields: 0 };
         let host = host.map(str::to_owned);
         let waits = note("recv of 8 bytes from rank 1, tag 7, communicator 0, waiting 1.5 s");
         let killed = Some(Exit::Signal(9));
@@ -254,10 +254,10 @@ mod tests {
 
     #[test]
     fn a_death_names_rank_signal_and_what_everybody_did() {
-        let cause = Cause::Rank { rank: 1, fault: Fault::Ended(Exit::Signal(9)) };
-        let verdict = Verdict { cause, after: Duration::from_millis(250) };
+        let cause = Cause::Rank { rank: 1, fault: RankFault::Ended(Exit::Signal(9)) };
+        let verdict = JobVerdict { cause, after: Duration::from_millis(250) };
         let ranks = snapshots(None);
-        let told = Told { verdict: &verdict, hosts: &[None], ranks: &ranks };
+        let told = FailureReport { verdict: &verdict, hosts: &[None], ranks: &ranks };
         assert_eq!(
             told.to_string(),
             "aldis-run: rank 1 (pid 11) was killed by SIGKILL (signal 9), 0.250 s after the start\n  \
@@ -275,9 +275,10 @@ mod tests {
     #[test]
     fn a_host_that_fails_is_named_and_so_are_the_hosts_of_the_others() {
         let fault = HostFault::Lost { why: "ssh was killed by SIGKILL (signal 9)".into() };
-        let verdict = Verdict { cause: Cause::Host { host: 1, fault }, after: Duration::from_secs(1) };
+        let verdict = JobVerdict { cause: Cause::Host { host: 1, fault }, after: Duration::from_secs(1) };
         let ranks = snapshots(Some("a"));
-        let told = Told { verdict: &verdict, hosts: &[Some("a".into()), Some("b".into())], ranks: &ranks };
+        let told =
+            FailureReport { verdict: &verdict, hosts: &[Some("a".into()), Some("b".into())], ranks: &ranks };
         let text = told.to_string();
         assert!(
             text.starts_with("aldis-run: host b: is lost with its ranks: ssh was killed by SIGKILL"),

@@ -15,7 +15,7 @@ use aldis_sys::process::{
 use aldis_sys::signal::{SigHandler, SigSet, SigmaskHow, Signal, pthread_sigmask, signal};
 use aldis_sys::{Call, Errno};
 
-use crate::talk::{Input, Order};
+use crate::messages::{Input, NodeOrder};
 
 /// A rank's process as it was started.
 #[derive(Debug)]
@@ -122,9 +122,9 @@ pub(crate) fn keep_ends() -> Result<(), Errno> {
 
 /// The way in which a rank is to be started.
 #[derive(Debug)]
-pub(crate) struct Plan<'a> {
+pub(crate) struct SpawnPlan<'a> {
     /// The order, which all ranks of the node have in common.
-    pub(crate) order: &'a Order,
+    pub(crate) order: &'a NodeOrder,
     pub(crate) rank: u32,
     /// The rank's end of its wire-up socket.
     pub(crate) socket: &'a Channel,
@@ -133,7 +133,7 @@ pub(crate) struct Plan<'a> {
 }
 
 /// Starts one rank.
-pub(crate) fn spawn(plan: &Plan<'_>) -> Result<Spawned, SpawnError> {
+pub(crate) fn spawn(plan: &SpawnPlan<'_>) -> Result<Spawned, SpawnError> {
     let order = plan.order;
     let found = order.program(plan.rank);
     let words = found.and_then(|(place, own)| Some((place, own, own.command.split_first()?)));
@@ -222,8 +222,8 @@ mod tests {
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();
         let program = Program { ranks: 1, command: vec![program.into()], ..Program::default() };
-        let order = Order { programs: vec![program], ..Order::default() };
-        spawn(&Plan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
+        let order = NodeOrder { programs: vec![program], ..NodeOrder::default() };
+        spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
     }
 
     #[test]

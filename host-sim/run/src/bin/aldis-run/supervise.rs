@@ -12,16 +12,16 @@ use aldis_sys::Errno;
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};
 
-use crate::crew::{Host, HostFault, Ready};
 use crate::error::{LaunchError, system};
+use crate::host::{Host, HostFault, Ready};
 use crate::member::Member;
+use crate::messages::{FromNode, Moment, OutputKind, ToNode};
 use crate::node::GRACE;
 use crate::orders;
+use crate::rank_state::{Exit, RankFault, RankStage};
 use crate::relay::Relay;
-use crate::report::{self, Cause, Verdict};
+use crate::report::{self, Cause, JobVerdict};
 use crate::signals::{Signals, ends_a_job};
-use crate::standing::{Exit, Fault, Stage};
-use crate::talk::{FromNode, Kind, Moment, ToNode};
 
 /// The time for which an error that came of another rank's failure waits for that failure to show.
 const SETTLING: Duration = Duration::from_millis(100);
@@ -77,7 +77,7 @@ struct Supervisor<'a> {
     ordered: bool,
     /// True once all ranks have been given all cards.
     introduced: bool,
-    verdict: Option<Verdict>,
+    verdict: Option<JobVerdict>,
     /// The time until which a fault that seems to be another's consequence waits for the other to
     /// show.
     settling: Option<Instant>,
@@ -89,10 +89,10 @@ struct Supervisor<'a> {
 
 /// The kind of a polled descriptor.
 #[derive(Clone, Copy)]
-enum Source {
+enum JobSource {
     Signals,
     Host(usize, Ready),
-    Output(Kind),
+    Output(OutputKind),
 }
 
 impl<'a> Supervisor<'a> {
@@ -140,12 +140,12 @@ impl<'a> Supervisor<'a> {
         }
         for source in sources {
             match source {
-                Source::Signals => self.take_signals().map_err(system("read of signals"))?,
-                Source::Host(place, ready) => {
+                JobSource::Signals => self.take_signals().map_err(system("read of signals"))?,
+                JobSource::Host(place, ready) => {
                     let events = self.hosts.get_mut(place).map(|host| host.take(ready)).unwrap_or_default();
                     self.hear(place, events);
                 }
-                Source::Output(kind) => self.write(kind),
+                JobSource::Output(kind) => self.write(kind),
             }
         }
         // After the signals, so that a rank's last message is received before its end is judged.
@@ -176,19 +176,19 @@ impl<'a> Supervisor<'a> {
     }
 
     /// Waits for an event or the next deadline; returns what is ready.
-    fn wait(&self) -> Result<Vec<Source>, LaunchError> {
+    fn wait(&self) -> Result<Vec<JobSource>, LaunchError> {
         use std::os::fd::AsFd;
         let (out, err) = (io::stdout(), io::stderr());
-        let mut watched = vec![(Source::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN))];
+        let mut watched = vec![(JobSource::Signals, PollFd::new(self.signals.as_fd(), PollFlags::POLLIN))];
         for (place, host) in self.hosts.iter().enumerate() {
             let files = host.watched(&self.relay);
             watched.extend(
-                files.map(|(ready, file, events)| (Source::Host(place, ready), PollFd::new(file, events))),
+                files.map(|(ready, file, events)| (JobSource::Host(place, ready), PollFd::new(file, events))),
             );
         }
         watched.extend(self.relay.waiting().map(|kind| {
-            let file = if kind == Kind::Out { out.as_fd() } else { err.as_fd() };
-            (Source::Output(kind), PollFd::new(file, PollFlags::POLLOUT))
+            let file = if kind == OutputKind::Out { out.as_fd() } else { err.as_fd() };
+            (JobSource::Output(kind), PollFd::new(file, PollFlags::POLLOUT))
         }));
         let (sources, mut files): (Vec<_>, Vec<_>) = watched.into_iter().unzip();
         match poll(&mut files, self.patience()) {
@@ -251,11 +251,11 @@ impl<'a> Supervisor<'a> {
     /// Keeps the state of every rank, and asks the nodes what every rank is doing.
     fn remember(&mut self, moment: Moment) {
         self.members.iter_mut().for_each(|member| member.remember(moment));
-        self.say_all(&ToNode::Note(moment));
+        self.say_all(&ToNode::TakeNotes(moment));
     }
 
     /// Writes to an output; when it can no longer be written to, tells the nodes.
-    fn write(&mut self, kind: Kind) {
+    fn write(&mut self, kind: OutputKind) {
         self.relay.write(kind);
         if self.relay.fault(kind).is_some() {
             self.say_all(&ToNode::Shut(kind));
@@ -267,10 +267,8 @@ impl<'a> Supervisor<'a> {
         for event in events {
             match event {
                 FromNode::Started { cores } => self.note_crowd(place, cores),
-                FromNode::Rank { rank, standing } => {
-                    self.of(place, rank)
-                        .into_iter()
-                        .for_each(|member| member.standing = Some(standing.clone()));
+                FromNode::Rank { rank, state } => {
+                    self.of(place, rank).into_iter().for_each(|member| member.state = Some(state.clone()));
                 }
                 FromNode::Card { rank, bytes } => {
                     self.of(place, rank).into_iter().for_each(|member| member.card = Some(bytes.clone()));
@@ -364,22 +362,22 @@ impl<'a> Supervisor<'a> {
 
     /// The fault to report among those that show: causes before consequences, deaths before the
     /// rest.
-    fn worst(&self) -> Option<(u32, Fault, bool)> {
+    fn worst(&self) -> Option<(u32, RankFault, bool)> {
         let is_excused = self.is_excused();
         let faults = self.members.iter().filter_map(|member| {
-            let (fault, consequence) = member.standing.as_ref()?.fault()?;
-            let is_none = is_excused && fault == Fault::NeverJoined(Exit::Code(0));
+            let (fault, consequence) = member.state.as_ref()?.fault()?;
+            let is_none = is_excused && fault == RankFault::NeverJoined(Exit::Code(0));
             (!is_none).then_some((member.rank, fault, consequence))
         });
         faults.min_by_key(|(_, fault, consequence)| {
-            (*consequence, !matches!(fault, Fault::Ended(Exit::Signal(_))))
+            (*consequence, !matches!(fault, RankFault::Ended(Exit::Signal(_))))
         })
     }
 
     /// A rank that ended by the user's own signal is not to blame.
-    fn blame(&self, rank: u32, fault: Fault) -> Cause {
+    fn blame(&self, rank: u32, fault: RankFault) -> Cause {
         match (self.interrupted, &fault) {
-            (Some((sent, _)), Fault::Ended(exit)) if exit.is_by(sent) || exit.is_by(Signal::SIGKILL) => {
+            (Some((sent, _)), RankFault::Ended(exit)) if exit.is_by(sent) || exit.is_by(Signal::SIGKILL) => {
                 Cause::Interrupted(sent)
             }
             _ => Cause::Rank { rank, fault },
@@ -388,12 +386,12 @@ impl<'a> Supervisor<'a> {
 
     /// Returns true if no rank need join: the program may be any, and no rank has sent a message.
     fn is_excused(&self) -> bool {
-        self.options.any_program && self.members.iter().all(|member| stage(member) == Stage::Started)
+        self.options.any_program && self.members.iter().all(|member| stage(member) == RankStage::Started)
     }
 
     /// Returns the ranks that have not joined yet, and the progress of each.
-    fn missing(&self) -> Vec<(u32, Stage)> {
-        let missing = self.members.iter().filter(|member| stage(member) < Stage::Joined);
+    fn missing(&self) -> Vec<(u32, RankStage)> {
+        let missing = self.members.iter().filter(|member| stage(member) < RankStage::Joined);
         missing.map(|member| (member.rank, stage(member))).collect()
     }
 
@@ -402,14 +400,14 @@ impl<'a> Supervisor<'a> {
         self.remember(Moment::Condemned);
         // A rank that failed by its own account is on its way out and knows its exit code.
         let spared = match &cause {
-            Cause::Rank { rank, fault: Fault::Failed { .. } | Fault::Aborted { .. } } => Some(*rank),
+            Cause::Rank { rank, fault: RankFault::Failed { .. } | RankFault::Aborted { .. } } => Some(*rank),
             _ => None,
         };
         self.say_all(&ToNode::End { spared });
         if !self.ordered {
             self.hosts.iter_mut().for_each(Host::dismiss);
         }
-        self.verdict = Some(Verdict { cause, after: now - self.started });
+        self.verdict = Some(JobVerdict { cause, after: now - self.started });
         self.end_by = Some(now + GRACE + FAREWELL);
     }
 
@@ -420,7 +418,7 @@ impl<'a> Supervisor<'a> {
         let code = self.tell_lost(self.exit_code());
         let moment = match &self.verdict {
             None => Moment::Ended,
-            Some(Verdict { cause: Cause::Interrupted(_), .. }) if self.interrupted.is_some() => {
+            Some(JobVerdict { cause: Cause::Interrupted(_), .. }) if self.interrupted.is_some() => {
                 Moment::Interrupted
             }
             Some(_) => Moment::Condemned,
@@ -431,8 +429,11 @@ impl<'a> Supervisor<'a> {
         let snapshots: Vec<_> =
             self.members.iter().filter_map(|member| member.snapshot(moment, name(member.host))).collect();
         let names: Vec<_> = (0..self.hosts.len()).map(name).collect();
-        let verdict =
-            self.verdict.as_ref().map(|verdict| report::Told { verdict, hosts: &names, ranks: &snapshots });
+        let verdict = self.verdict.as_ref().map(|verdict| report::FailureReport {
+            verdict,
+            hosts: &names,
+            ranks: &snapshots,
+        });
         let told = if self.options.json {
             complain(&report::json(self.key, verdict.as_ref(), &snapshots, code, after))
         } else {
@@ -444,7 +445,7 @@ impl<'a> Supervisor<'a> {
     /// The exit code of a job that would end with `code`, of whose output something may be lost;
     /// what is, is reported. A reader that has closed the output knows it.
     fn tell_lost(&self, code: u8) -> u8 {
-        let lost = [(Kind::Out, "output"), (Kind::Err, "error")];
+        let lost = [(OutputKind::Out, "output"), (OutputKind::Err, "error")];
         let lost = lost.into_iter().filter_map(|(kind, name)| Some((self.relay.fault(kind)?, name)));
         let unheard = self.relay.missed().iter().fold(code, |code, text| {
             // Said in vain where standard error is closed.
@@ -472,16 +473,16 @@ impl<'a> Supervisor<'a> {
         let Some(verdict) = &self.verdict else { return 0 };
         let code = match &verdict.cause {
             Cause::Rank {
-                fault: Fault::Ended(exit) | Fault::NeverJoined(exit) | Fault::Cut { exit, .. },
+                fault: RankFault::Ended(exit) | RankFault::NeverJoined(exit) | RankFault::Cut { exit, .. },
                 ..
             } => exit.code(),
-            Cause::Rank { fault: Fault::Aborted { code, .. }, .. } => Exit::Code(*code).code(),
-            Cause::Rank { rank, fault: Fault::Failed { .. } } => {
-                let exit = self.members.get(*rank as usize).and_then(|one| one.standing.as_ref()?.exit);
+            Cause::Rank { fault: RankFault::Aborted { code, .. }, .. } => Exit::Code(*code).code(),
+            Cause::Rank { rank, fault: RankFault::Failed { .. } } => {
+                let exit = self.members.get(*rank as usize).and_then(|one| one.state.as_ref()?.exit);
                 exit.filter(|exit| matches!(exit, Exit::Code(_))).map_or(1, Exit::code)
             }
             Cause::Host { fault: HostFault::Refused(refusal), .. } => refusal.code,
-            Cause::Rank { fault: Fault::NeverLeft | Fault::Wire { .. }, .. }
+            Cause::Rank { fault: RankFault::NeverLeft | RankFault::Wire { .. }, .. }
             | Cause::Host { .. }
             | Cause::JoinTimeout { .. } => 1,
             Cause::Timeout { .. } => TIMEOUT_CODE,
@@ -497,6 +498,6 @@ fn complain(line: &dyn Display) -> io::Result<()> {
 }
 
 /// Returns the progress of a rank.
-fn stage(member: &Member) -> Stage {
-    member.standing.as_ref().map_or(Stage::Started, |one| one.stage)
+fn stage(member: &Member) -> RankStage {
+    member.state.as_ref().map_or(RankStage::Started, |one| one.stage)
 }

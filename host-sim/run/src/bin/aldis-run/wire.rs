@@ -9,11 +9,11 @@ use aldis_linux::wireup::{
     CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
 };
 
-use crate::standing::{LastWord, Stage, Standing};
+use crate::rank_state::{LastMessage, RankStage, RankState};
 
 /// The part of the wire-up that is the same for all ranks of the node.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct WireUpJob {
     /// The job's random number.
     pub(crate) key: u64,
     /// Ranks of the job.
@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) cards: Vec<Vec<u8>>,
 }
 
-impl Job {
+impl WireUpJob {
     /// The segments of the ranks with which `rank` shares memory, from the one of rank `first` on.
     fn segments_from(&self, rank: u32, first: u32) -> &[OwnedFd] {
         let (mates, count) = self.node.mates_of(rank);
@@ -72,17 +72,15 @@ impl Conversation {
     }
 
     /// Receives everything that has come.
-    pub(crate) fn listen(&mut self, standing: &mut Standing, job: &Job) {
+    pub(crate) fn listen(&mut self, state: &mut RankState, job: &WireUpJob) {
         while let Some(channel) = &self.channel {
             let heard = match channel.try_receive() {
-                Ok(Some(received)) => {
-                    received.message().and_then(|message| self.take(&message, standing, job))
-                }
+                Ok(Some(received)) => received.message().and_then(|message| self.take(&message, state, job)),
                 Ok(None) => return,
                 Err(error) => Err(error),
             };
             if let Err(error) = heard {
-                note(standing, error);
+                note(state, error);
                 if !matches!(error, WireError::Version { .. }) {
                     self.channel = None;
                 }
@@ -91,10 +89,15 @@ impl Conversation {
         }
     }
 
-    fn take(&mut self, message: &FromRank<'_>, standing: &mut Standing, job: &Job) -> Result<(), WireError> {
-        match (standing.stage, *message) {
-            (Stage::Started, FromRank::Hello { version, pid }) => {
-                standing.pid = pid;
+    fn take(
+        &mut self,
+        message: &FromRank<'_>,
+        state: &mut RankState,
+        job: &WireUpJob,
+    ) -> Result<(), WireError> {
+        match (state.stage, *message) {
+            (RankStage::Started, FromRank::Hello { version, pid }) => {
+                state.pid = pid;
                 if version != VERSION {
                     self.outbox.push_back(Outgoing::Refusal);
                     return Err(WireError::Version { expected: VERSION, found: version });
@@ -103,27 +106,27 @@ impl Conversation {
                 let (first, mates) = job.node.mates_of(self.rank);
                 let chunks = (first..first + mates).step_by(DESCRIPTORS_MAX);
                 self.outbox.extend(chunks.map(|first| Outgoing::Segments { first }));
-                standing.stage = Stage::Greeted;
+                state.stage = RankStage::Greeted;
             }
-            (Stage::Greeted, FromRank::Card { bytes }) if bytes.len() <= CARD_BYTES_MAX => {
+            (RankStage::Greeted, FromRank::Card { bytes }) if bytes.len() <= CARD_BYTES_MAX => {
                 self.card = Some(bytes.to_vec());
-                standing.stage = Stage::Introduced;
+                state.stage = RankStage::Introduced;
             }
-            (Stage::Introduced, FromRank::Joined) => standing.stage = Stage::Joined,
-            (Stage::Joined, FromRank::Leave { failures }) => {
-                finish(standing, LastWord::Left { failures: failures.into() });
+            (RankStage::Introduced, FromRank::Joined) => state.stage = RankStage::Joined,
+            (RankStage::Joined, FromRank::Leave { failures }) => {
+                finish(state, LastMessage::Left { failures: failures.into() });
             }
-            (Stage::Done, _) => return Err(unexpected(message, "nothing after the last word")),
+            (RankStage::Done, _) => return Err(unexpected(message, "nothing after the last word")),
             (_, FromRank::Abort { code, text }) => {
-                finish(standing, LastWord::Aborted { code, text: text.into() });
+                finish(state, LastMessage::Aborted { code, text: text.into() });
             }
             (_, FromRank::Failed { text, consequence }) => {
-                finish(standing, LastWord::Failed { text: text.into(), consequence });
+                finish(state, LastMessage::Failed { text: text.into(), consequence });
             }
-            (Stage::Started, _) => return Err(unexpected(message, "hello")),
-            (Stage::Greeted, _) => return Err(unexpected(message, "card")),
-            (Stage::Introduced, _) => return Err(unexpected(message, "joined")),
-            (Stage::Joined, _) => return Err(unexpected(message, "leave")),
+            (RankStage::Started, _) => return Err(unexpected(message, "hello")),
+            (RankStage::Greeted, _) => return Err(unexpected(message, "card")),
+            (RankStage::Introduced, _) => return Err(unexpected(message, "joined")),
+            (RankStage::Joined, _) => return Err(unexpected(message, "leave")),
         }
         Ok(())
     }
@@ -134,14 +137,14 @@ impl Conversation {
     }
 
     /// Sends what the socket takes now.
-    pub(crate) fn speak(&mut self, standing: &mut Standing, job: &Job) {
+    pub(crate) fn speak(&mut self, state: &mut RankState, job: &WireUpJob) {
         while let (Some(channel), Some(next)) = (&self.channel, self.outbox.front()) {
             match self.send(channel, *next, job) {
                 Ok(true) => drop(self.outbox.pop_front()),
                 Ok(false) => return,
                 Err(error) => {
                     self.outbox.clear();
-                    note(standing, error);
+                    note(state, error);
                     // A rank that is there all the same ends at once, and not when its time to join
                     // is up.
                     channel.end();
@@ -150,7 +153,7 @@ impl Conversation {
         }
     }
 
-    fn send(&self, channel: &Channel, what: Outgoing, job: &Job) -> Result<bool, WireError> {
+    fn send(&self, channel: &Channel, what: Outgoing, job: &WireUpJob) -> Result<bool, WireError> {
         match what {
             Outgoing::Welcome => channel.try_send(&self.welcome(job), &[]),
             Outgoing::Segments { first } => {
@@ -168,7 +171,7 @@ impl Conversation {
         }
     }
 
-    fn welcome(&self, job: &Job) -> FromLauncher<'static> {
+    fn welcome(&self, job: &WireUpJob) -> FromLauncher<'static> {
         let left = job.join_deadline.saturating_duration_since(Instant::now());
         FromLauncher::Welcome {
             version: VERSION,
@@ -185,17 +188,17 @@ impl Conversation {
 }
 
 /// Notes why the conversation is over. What its end means is judged when the process ends.
-fn note(standing: &mut Standing, error: WireError) {
+fn note(state: &mut RankState, error: WireError) {
     match error {
         WireError::Closed => {}
-        WireError::Cut { call, errno } => standing.cut = Some(format!("{call} failed: {}", errno.desc())),
-        error => standing.error = Some(error.to_string()),
+        WireError::Cut { call, errno } => state.cut = Some(format!("{call} failed: {}", errno.desc())),
+        error => state.error = Some(error.to_string()),
     }
 }
 
-fn finish(standing: &mut Standing, word: LastWord) {
-    standing.word = Some(word);
-    standing.stage = Stage::Done;
+fn finish(state: &mut RankState, last: LastMessage) {
+    state.last = Some(last);
+    state.stage = RankStage::Done;
 }
 
 fn unexpected(message: &FromRank<'_>, expected: &'static str) -> WireError {

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use aldis_coll::schedule::Instance;
-use aldis_sim::whatif::watch::{Act, CriticalPath, Load, What};
+use aldis_sim::whatif::watch::{CriticalPath, Load, ProcessorWork, WorkKind};
 use serde_json::json;
 
 use crate::study::Study;
@@ -111,9 +111,9 @@ impl Figures {
 }
 
 /// Returns true if the path goes from this act to another rank, which was waiting for it.
-fn leaves(pair: &[Act]) -> bool {
+fn leaves(pair: &[ProcessorWork]) -> bool {
     let [sends, next] = pair else { return false };
-    matches!(sends.what, What::Sends { .. }) && next.rank != sends.rank
+    matches!(sends.what, WorkKind::Sends { .. }) && next.rank != sends.rank
 }
 
 /// The number of messages of a path that a rank waits for.

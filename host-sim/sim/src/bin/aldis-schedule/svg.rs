@@ -4,7 +4,7 @@
 use core::error::Error;
 use core::iter::once;
 
-use aldis_sim::whatif::watch::{Act, Message, What};
+use aldis_sim::whatif::watch::{Message, ProcessorWork, WorkKind};
 use plotters::chart::{ChartBuilder, ChartContext};
 use plotters::coord::types::RangedCoordf64;
 use plotters::element::{EmptyElement, PathElement, Polygon, Rectangle, Text};
@@ -86,8 +86,8 @@ fn chart(svg: &mut String, study: &Study, messages: &[Message]) -> Drawn {
 }
 
 /// Draws what a processor does.
-fn bar(chart: &mut Chart<'_, '_>, act: &Act) -> Drawn {
-    let (colour, half) = if act.what == What::Works { (LOCAL, 0.16) } else { (OVERHEAD, 0.09) };
+fn bar(chart: &mut Chart<'_, '_>, act: &ProcessorWork) -> Drawn {
+    let (colour, half) = if act.what == WorkKind::Works { (LOCAL, 0.16) } else { (OVERHEAD, 0.09) };
     let corners = [(us(act.start_ps), place(act.rank) - half), (us(act.end_ps), place(act.rank) + half)];
     chart.draw_series(once(Rectangle::new(corners, colour.filled())))?;
     Ok(())
@@ -98,8 +98,8 @@ fn bar(chart: &mut Chart<'_, '_>, act: &Act) -> Drawn {
 fn arrow(chart: &mut Chart<'_, '_>, message: &Message, is_labelled: bool) -> Drawn {
     let Message { sent, received } = message;
     let came = match received.what {
-        What::Receives { came_ps, .. } => came_ps,
-        What::Sends { .. } | What::Works => received.start_ps,
+        WorkKind::Receives { came_ps, .. } => came_ps,
+        WorkKind::Sends { .. } | WorkKind::Works => received.start_ps,
     };
     let (start, end) = ((us(sent.end_ps), place(sent.rank)), (us(came), place(received.rank)));
     let colour = Palette99::pick(sent.round as usize).to_rgba();

@@ -30,7 +30,7 @@ fn run(options: &cli::Options) -> Result<(), Box<dyn Error>> {
     if options.list {
         return Ok(print(report::list())?);
     }
-    let plan = study::Plan::of(options)?;
+    let plan = study::StudyPlan::of(options)?;
     // What cannot be written is known before minutes are spent.
     let csv = options.csv.as_deref().map(output::File::open).transpose()?;
     let svg = options.svg.as_deref().map(output::File::open).transpose()?;

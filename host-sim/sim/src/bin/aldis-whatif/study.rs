@@ -31,12 +31,12 @@ pub(crate) struct Point {
 
 /// Everything that will be simulated.
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct StudyPlan {
     network: Network,
     runs: Vec<Run>,
 }
 
-impl Plan {
+impl StudyPlan {
     pub(crate) fn of(options: &Options) -> Result<Self, String> {
         let sizes = options.ranks.0.iter().map(|ranks| size(*ranks)).collect::<Result<Vec<u32>, _>>()?;
         let bytes = options.bytes.0.iter().map(|bytes| elements(*bytes, options.element_bytes));

@@ -8,7 +8,7 @@ use aldis_coll::select::Plan;
 
 use super::{Outcome, Run, RunError};
 use crate::whatif::network::{Links, Network};
-use crate::whatif::watch::{Act, Watch, What};
+use crate::whatif::watch::{ProcessorWork, Watch, WorkKind};
 
 /// The state of a rank.
 #[derive(Clone, Copy, Debug)]
@@ -216,8 +216,8 @@ impl<'r, W: Watch> Engine<'r, W> {
         node.out = start.saturating_add(cost.gap_ps).saturating_add(stream);
         let gone_ps = leaves.saturating_add(stream);
         node.landed = node.landed.max(gone_ps);
-        let (base, round, what) = (node.base, node.round, What::Sends { to, gone_ps });
-        self.watch.acts(Act { rank, base, round, what, bytes, start_ps: start, end_ps: leaves });
+        let (base, round, what) = (node.base, node.round, WorkKind::Sends { to, gone_ps });
+        self.watch.acts(ProcessorWork { rank, base, round, what, bytes, start_ps: start, end_ps: leaves });
         let enters = self.network.has_contention();
         let way = if enters { 0 } else { self.network.latency_ps(self.run.size, rank, to) };
         let (at, number) = (leaves.saturating_add(way), self.sent);
@@ -274,8 +274,8 @@ impl<'r, W: Watch> Engine<'r, W> {
             node.cpu = start_ps.saturating_add(overhead);
             node.landed = node.landed.max(node.cpu);
             let (base, what, bytes) =
-                (node.base, What::Receives { from, came_ps: message.at }, message.bytes);
-            self.watch.acts(Act { rank, base, round, what, bytes, start_ps, end_ps: node.cpu });
+                (node.base, WorkKind::Receives { from, came_ps: message.at }, message.bytes);
+            self.watch.acts(ProcessorWork { rank, base, round, what, bytes, start_ps, end_ps: node.cpu });
             return Ok(true);
         }
         Ok(false)
@@ -343,8 +343,8 @@ impl<'r, W: Watch> Engine<'r, W> {
         let (start_ps, bytes) = (node.cpu.max(node.landed), self.bytes_of(elements));
         let now = start_ps.saturating_add(self.network.processor_ps(rank, local));
         if elements > 0 {
-            let (base, round, what) = (node.base, node.round, What::Works);
-            self.watch.acts(Act { rank, base, round, what, bytes, start_ps, end_ps: now });
+            let (base, round, what) = (node.base, node.round, WorkKind::Works);
+            self.watch.acts(ProcessorWork { rank, base, round, what, bytes, start_ps, end_ps: now });
         }
         let last_round = node.round + 1 >= self.run.algorithm.rounds(instance);
         let base = if last_round { node.base.saturating_add(self.plan.segment) } else { node.base };

@@ -25,7 +25,7 @@ pub type SimEndpoint<'a> = Endpoint<'a, SimTransport<'a>, SimPlatform<'a>>;
 const LEAVE: Duration = Duration::from_secs(5);
 
 /// A rank's place: its storage, its end of the network, its clock.
-pub struct Seat<'a> {
+pub struct VirtualNode<'a> {
     pub(crate) cpu: Cpu<'a>,
     pub(crate) memory: Memory<'a>,
     pub(crate) types: Types<'a>,
@@ -52,7 +52,7 @@ impl fmt::Display for Leftovers {
 
 impl Error for Leftovers {}
 
-impl<'a> Seat<'a> {
+impl<'a> VirtualNode<'a> {
     /// The node's network card on the wire of frames, for programs that speak Ethernet themselves.
     pub fn nic(&self) -> SimNic<'a> {
         SimNic::new(self.cpu.clone())
@@ -61,11 +61,11 @@ impl<'a> Seat<'a> {
     /// This place with a storage of the program's own instead of one that
     /// [`Config::room`](super::Config::room) chose: to test a firmware with just the sizes that it
     /// ships. Every rank must have room for as much of a peer.
-    pub fn with_memory<'b>(self, memory: Memory<'b>) -> Seat<'b>
+    pub fn with_memory<'b>(self, memory: Memory<'b>) -> VirtualNode<'b>
     where
         'a: 'b,
     {
-        Seat { memory, ..self }
+        VirtualNode { memory, ..self }
     }
 
     /// Runs a program on this node.
@@ -131,8 +131,8 @@ impl<'a> Seat<'a> {
     }
 }
 
-impl fmt::Debug for Seat<'_> {
+impl fmt::Debug for VirtualNode<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Seat").field("node", &self.cpu.node).finish()
+        f.debug_struct("VirtualNode").field("node", &self.cpu.node).finish()
     }
 }

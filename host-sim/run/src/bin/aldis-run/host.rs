@@ -6,15 +6,15 @@ use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
-use aldis_run::hosts::{Place, Share};
+use aldis_run::hosts::{HostPlace, Share};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
 
 use crate::link::LinkError;
-use crate::node::{Node, Part};
+use crate::messages::{FromNode, NodeOrder, OutputKind, StartRefusal, ToNode, VERSION};
+use crate::node::{Node, NodePart};
 use crate::relay::Relay;
-use crate::remote::{Agent, Ways};
-use crate::talk::{FromNode, Kind, Order, Refusal, ToNode, VERSION};
+use crate::remote::{Agent, AgentCommands};
 
 /// The time that the reason of an agent's end may take to show after its pipe has ended.
 const REASON_LIMIT: Duration = Duration::from_millis(500);
@@ -29,7 +29,7 @@ pub(crate) enum HostFault {
     /// Its agent ended before its ranks.
     Lost { why: String },
     /// Its ranks cannot be started.
-    Refused(Refusal),
+    Refused(StartRefusal),
     /// Its agent is of another build, or no agent.
     Foreign,
 }
@@ -52,7 +52,7 @@ impl fmt::Display for HostFault {
 
 /// The process that runs the ranks of a host.
 #[derive(Debug)]
-enum Seat {
+enum HostProcess {
     /// The launcher itself, once they are to start.
     Here(Option<Box<Node>>),
     /// An agent.
@@ -65,7 +65,7 @@ enum Seat {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ready {
     /// A part of the launcher's own node.
-    Part(Part),
+    Part(NodePart),
     /// The agent's link.
     Link,
     /// The agent's errors.
@@ -77,7 +77,7 @@ pub(crate) enum Ready {
 pub(crate) struct Host {
     /// The place of the host, and its ranks.
     pub(crate) share: Share,
-    seat: Seat,
+    process: HostProcess,
     /// True while it can be given its order.
     pub(crate) ready: bool,
     /// True once all that it has to tell is told.
@@ -92,21 +92,21 @@ pub(crate) struct Host {
 
 impl Host {
     /// The host of a share; its agent, if it needs one, is started.
-    pub(crate) fn new(share: Share, ways: &Ways) -> Self {
-        let (seat, fault) = match &share.place {
-            Place::Here => (Seat::Here(None), None),
+    pub(crate) fn new(share: Share, ways: &AgentCommands) -> Self {
+        let (process, fault) = match &share.place {
+            HostPlace::Here => (HostProcess::Here(None), None),
             place => match Agent::start(place, ways) {
-                Ok(agent) => (Seat::There(agent), None),
-                Err(why) => (Seat::Gone, Some(HostFault::Unreachable { why })),
+                Ok(agent) => (HostProcess::There(agent), None),
+                Err(why) => (HostProcess::Gone, Some(HostFault::Unreachable { why })),
             },
         };
-        let (ready, over) = (share.place == Place::Here, fault.is_some());
-        Self { share, seat, ready, over, fault, closed: None, owed: 0 }
+        let (ready, over) = (share.place == HostPlace::Here, fault.is_some());
+        Self { share, process, ready, over, fault, closed: None, owed: 0 }
     }
 
     /// Returns true if the launcher itself runs its ranks.
     pub(crate) fn is_here(&self) -> bool {
-        self.share.place == Place::Here
+        self.share.place == HostPlace::Here
     }
 
     /// The descriptors to be watched.
@@ -114,69 +114,69 @@ impl Host {
         &'a self,
         relay: &Relay,
     ) -> Box<dyn Iterator<Item = (Ready, BorrowedFd<'a>, PollFlags)> + 'a> {
-        match &self.seat {
-            Seat::Here(Some(node)) => {
-                let (out, err) = (relay.has_room(Kind::Out), relay.has_room(Kind::Err));
-                let parts = node.watched(move |kind| if kind == Kind::Out { out } else { err });
+        match &self.process {
+            HostProcess::Here(Some(node)) => {
+                let (out, err) = (relay.has_room(OutputKind::Out), relay.has_room(OutputKind::Err));
+                let parts = node.watched(move |kind| if kind == OutputKind::Out { out } else { err });
                 Box::new(parts.map(|(part, file, events)| (Ready::Part(part), file, events)))
             }
-            Seat::There(agent) => {
+            HostProcess::There(agent) => {
                 Box::new(agent.watched().map(|(link, file, events)| {
                     (if link { Ready::Link } else { Ready::Errors }, file, events)
                 }))
             }
-            Seat::Here(None) | Seat::Gone => Box::new(core::iter::empty()),
+            HostProcess::Here(None) | HostProcess::Gone => Box::new(core::iter::empty()),
         }
     }
 
     /// The latest time to look at it again.
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match &self.seat {
-            Seat::Here(Some(node)) => node.deadline(),
+        match &self.process {
+            HostProcess::Here(Some(node)) => node.deadline(),
             _ => self.closed.filter(|_| self.fault.is_none()).map(|at| at + REASON_LIMIT),
         }
     }
 
     /// Returns true if there is more to do without waiting for anything.
     pub(crate) fn hurries(&self, relay: &Relay) -> bool {
-        let room = relay.has_room(Kind::Out) && relay.has_room(Kind::Err);
-        matches!(&self.seat, Seat::Here(Some(node)) if room && node.hurries())
+        let room = relay.has_room(OutputKind::Out) && relay.has_room(OutputKind::Err);
+        matches!(&self.process, HostProcess::Here(Some(node)) if room && node.hurries())
     }
 
     /// Starts its ranks.
-    pub(crate) fn start(&mut self, order: Order) {
+    pub(crate) fn start(&mut self, order: NodeOrder) {
         self.ready = false;
-        match &mut self.seat {
-            Seat::Here(node) => match Node::start(&order) {
+        match &mut self.process {
+            HostProcess::Here(node) => match Node::start(&order) {
                 Ok(started) => *node = Some(Box::new(started)),
                 Err(refusal) => self.lose(HostFault::Refused(refusal)),
             },
-            Seat::There(agent) => agent.say(&ToNode::Start(Box::new(order))),
-            Seat::Gone => {}
+            HostProcess::There(agent) => agent.say(&ToNode::Start(Box::new(order))),
+            HostProcess::Gone => {}
         }
     }
 
     /// Sends its node a message.
     pub(crate) fn say(&mut self, command: &ToNode) {
-        match &mut self.seat {
-            Seat::Here(Some(node)) => node.obey(command.clone()),
-            Seat::There(agent) => agent.say(command),
-            Seat::Here(None) | Seat::Gone => {}
+        match &mut self.process {
+            HostProcess::Here(Some(node)) => node.obey(command.clone()),
+            HostProcess::There(agent) => agent.say(command),
+            HostProcess::Here(None) | HostProcess::Gone => {}
         }
     }
 
     /// A child of the launcher has ended.
     pub(crate) fn look_after(&mut self) {
-        if let Seat::Here(Some(node)) = &mut self.seat {
+        if let HostProcess::Here(Some(node)) = &mut self.process {
             node.look_after();
         }
     }
 
     /// Deals with what is ready of it.
     pub(crate) fn take(&mut self, ready: Ready) -> Vec<FromNode> {
-        match (&mut self.seat, ready) {
-            (Seat::Here(Some(node)), Ready::Part(Part::Pipe(place))) => node.read(place),
-            (Seat::There(agent), Ready::Link) => match agent.hear() {
+        match (&mut self.process, ready) {
+            (HostProcess::Here(Some(node)), Ready::Part(NodePart::Pipe(place))) => node.read(place),
+            (HostProcess::There(agent), Ready::Link) => match agent.hear() {
                 Ok(events) => return self.heard(events),
                 Err(LinkError::Malformed) => self.lose(HostFault::Foreign),
                 Err(LinkError::System { call, errno }) if errno != Errno::EPIPE => {
@@ -184,7 +184,7 @@ impl Host {
                 }
                 Err(LinkError::Closed | LinkError::System { .. }) => self.closed = Some(Instant::now()),
             },
-            (Seat::There(agent), Ready::Errors) => agent.read_errors(),
+            (HostProcess::There(agent), Ready::Errors) => agent.read_errors(),
             _ => {}
         }
         Vec::new()
@@ -217,21 +217,21 @@ impl Host {
     /// After what was ready has been dealt with: the messages of its node. `spoken` says whether a
     /// message of its agent ever came.
     pub(crate) fn step(&mut self, relay: &mut Relay, spoken: bool) -> Vec<FromNode> {
-        match &mut self.seat {
-            Seat::Here(Some(node)) => {
+        match &mut self.process {
+            HostProcess::Here(Some(node)) => {
                 node.step(|kind| relay.has_room(kind));
                 return node.events();
             }
-            Seat::There(agent) => {
+            HostProcess::There(agent) => {
                 if spoken {
                     let place = &self.share.place;
                     agent.lines().iter().for_each(|line| relay.note(&format!("[{place}] {line}")));
                 }
-                if self.owed > 0 && relay.has_room(Kind::Out) && relay.has_room(Kind::Err) {
+                if self.owed > 0 && relay.has_room(OutputKind::Out) && relay.has_room(OutputKind::Err) {
                     agent.say(&ToNode::Room(core::mem::take(&mut self.owed)));
                 }
             }
-            Seat::Here(None) | Seat::Gone => {}
+            HostProcess::Here(None) | HostProcess::Gone => {}
         }
         if self.closed.is_some() && self.fault.is_none() && !self.over {
             self.find_reason(spoken);
@@ -242,7 +242,7 @@ impl Host {
     /// Its link has ended: reports the reason, as soon as its process has ended too or has been
     /// waited for.
     fn find_reason(&mut self, spoken: bool) {
-        let Seat::There(agent) = &mut self.seat else { return };
+        let HostProcess::There(agent) = &mut self.process else { return };
         let late = self.closed.is_some_and(|at| Instant::now() >= at + REASON_LIMIT);
         let why = match agent.ended() {
             Some(why) => why,
@@ -260,7 +260,7 @@ impl Host {
 
     /// Ends what is left of it.
     pub(crate) fn dismiss(&mut self) {
-        self.seat = Seat::Gone;
+        self.process = HostProcess::Gone;
         (self.over, self.ready) = (true, false);
     }
 }

@@ -7,7 +7,7 @@ use aldis_linux::wireup::TcpTerms;
 use aldis_run::programs::Program;
 use serde::{Deserialize, Serialize};
 
-use crate::standing::Standing;
+use crate::rank_state::RankState;
 
 /// The version of these messages; launcher and agent are one program and must be of one build.
 pub(crate) const VERSION: u16 = 4;
@@ -17,7 +17,7 @@ pub(crate) const OUTPUT_WINDOW: u32 = 256 << 10;
 
 /// An output of the launcher.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum Kind {
+pub(crate) enum OutputKind {
     Out,
     Err,
 }
@@ -34,7 +34,7 @@ pub(crate) enum Input {
 
 /// The ranks of one node and how they are to be started.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Order {
+pub(crate) struct NodeOrder {
     /// The job's random number, in the names of its segments and in its report.
     pub(crate) job: u64,
     /// Ranks of the job.
@@ -64,7 +64,7 @@ pub(crate) struct Order {
     pub(crate) tcp: Option<Box<TcpTerms>>,
 }
 
-impl Order {
+impl NodeOrder {
     /// The program of a rank of the job, and its place among them.
     pub(crate) fn program(&self, rank: u32) -> Option<(u32, &Program)> {
         let mut first = 0_u32;
@@ -79,11 +79,11 @@ impl Order {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum ToNode {
     /// Start these ranks.
-    Start(Box<Order>),
+    Start(Box<NodeOrder>),
     /// The cards of all ranks of the job, by rank.
     Cards(Vec<Vec<u8>>),
     /// Tell what every rank is doing.
-    Note(Moment),
+    TakeNotes(Moment),
     /// Send this signal to every rank and what it has started.
     Signal(i32),
     /// The job is over: ask the ranks to end, all but the spared one that is about to end by
@@ -95,7 +95,7 @@ pub(crate) enum ToNode {
     /// So much more output is welcome, in bytes.
     Room(u32),
     /// No process reads this output any more.
-    Shut(Kind),
+    Shut(OutputKind),
 }
 
 /// A message of a node.
@@ -112,13 +112,13 @@ pub(crate) enum FromNode {
         cores: u32,
     },
     /// The ranks cannot be started; none is running.
-    Refused(Refusal),
+    Refused(StartRefusal),
     /// The state of a rank now.
     Rank {
         /// The rank.
         rank: u32,
         /// All that is known of it.
-        standing: Standing,
+        state: RankState,
     },
     /// A rank's card.
     Card {
@@ -132,7 +132,7 @@ pub(crate) enum FromNode {
         /// The rank that has printed it.
         rank: u32,
         /// The output to which it goes.
-        kind: Kind,
+        kind: OutputKind,
         /// The bytes that were printed.
         bytes: Vec<u8>,
     },
@@ -141,8 +141,8 @@ pub(crate) enum FromNode {
         /// The rank that printed it, and the reason.
         text: String,
     },
-    /// The answer to [`ToNode::Note`]: one note for each rank of the node, in order.
-    Notes(Moment, Vec<Note>),
+    /// The answer to [`ToNode::TakeNotes`]: one note for each rank of the node, in order.
+    Notes(Moment, Vec<RankNote>),
     /// All ranks and whatever they have started have ended, and their output has been told.
     Over,
 }
@@ -160,7 +160,7 @@ pub(crate) enum Moment {
 
 /// The content of a rank's status board.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Note {
+pub(crate) struct RankNote {
     /// Its activity now, in words.
     pub(crate) doing: String,
     /// Waits noted so far.
@@ -171,7 +171,7 @@ pub(crate) struct Note {
 
 /// The reason why the ranks of a node cannot be started.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Refusal {
+pub(crate) struct StartRefusal {
     /// The text that the user is told.
     pub(crate) text: String,
     /// The launcher's exit code.

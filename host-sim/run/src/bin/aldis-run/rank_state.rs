@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// The progress of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
-pub(crate) enum Stage {
+pub(crate) enum RankStage {
     /// The process was started.
     Started,
     /// The rank has sent hello.
@@ -23,7 +23,7 @@ pub(crate) enum Stage {
 
 /// A rank's last message.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) enum LastWord {
+pub(crate) enum LastMessage {
     /// The rank left in order; the calls that had failed for its peers, in words.
     Left { failures: String },
     /// The rank ends the job.
@@ -74,7 +74,7 @@ impl fmt::Display for Exit {
 
 /// The fault of a rank.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum RankFault {
     /// Its process ended by a signal or with a code.
     Ended(Exit),
     /// The rank ended well, but before it had joined.
@@ -92,7 +92,7 @@ pub(crate) enum Fault {
     Cut { exit: Exit, text: String },
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RankFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ended(exit) => write!(f, "{exit}"),
@@ -109,13 +109,13 @@ impl fmt::Display for Fault {
 
 /// All that the launcher knows of a rank while it runs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Standing {
+pub(crate) struct RankState {
     /// Its progress.
-    pub(crate) stage: Stage,
+    pub(crate) stage: RankStage,
     /// The process that speaks, which need not be the one that was started; 0 before there is any.
     pub(crate) pid: u32,
     /// Its last message.
-    pub(crate) word: Option<LastWord>,
+    pub(crate) last: Option<LastMessage>,
     /// The error that it made in its wire-up.
     pub(crate) error: Option<String>,
     /// The call by which it was found that it neither receives nor sends any more.
@@ -124,48 +124,51 @@ pub(crate) struct Standing {
     pub(crate) exit: Option<Exit>,
 }
 
-impl Standing {
+impl RankState {
     /// The state of a rank whose process is `pid`.
     pub(crate) const fn new(pid: u32) -> Self {
-        Self { stage: Stage::Started, pid, word: None, error: None, cut: None, exit: None }
+        Self { stage: RankStage::Started, pid, last: None, error: None, cut: None, exit: None }
     }
 
     /// Returns what may have cost a peer a message, of a rank that is all right itself.
     pub(crate) fn failures(&self) -> Option<&str> {
-        match &self.word {
-            Some(LastWord::Left { failures }) if !failures.is_empty() => Some(failures),
+        match &self.last {
+            Some(LastMessage::Left { failures }) if !failures.is_empty() => Some(failures),
             _ => None,
         }
     }
 
     /// Returns what is wrong with it, and true if that only came of another rank's failure.
-    pub(crate) fn fault(&self) -> Option<(Fault, bool)> {
+    pub(crate) fn fault(&self) -> Option<(RankFault, bool)> {
         let primary = |fault| Some((fault, false));
-        match &self.word {
-            Some(LastWord::Aborted { code, text }) => {
-                return primary(Fault::Aborted { code: *code, text: text.clone() });
+        match &self.last {
+            Some(LastMessage::Aborted { code, text }) => {
+                return primary(RankFault::Aborted { code: *code, text: text.clone() });
             }
-            Some(LastWord::Failed { text, consequence }) => {
+            Some(LastMessage::Failed { text, consequence }) => {
                 let cut = self.cut.as_ref().map(|cut| format!("; before that the launcher's {cut}"));
-                return Some((Fault::Failed { text: text.clone() + &cut.unwrap_or_default() }, *consequence));
+                return Some((
+                    RankFault::Failed { text: text.clone() + &cut.unwrap_or_default() },
+                    *consequence,
+                ));
             }
-            Some(LastWord::Left { .. }) | None => {}
+            Some(LastMessage::Left { .. }) | None => {}
         }
         if let Some(text) = &self.error {
-            return primary(Fault::Wire { text: text.clone() });
+            return primary(RankFault::Wire { text: text.clone() });
         }
         if let (Some(exit @ Exit::Code(code)), Some(text)) = (self.exit, &self.cut)
-            && (self.stage < Stage::Joined || code == 0 && self.stage < Stage::Done)
+            && (self.stage < RankStage::Joined || code == 0 && self.stage < RankStage::Done)
         {
-            return primary(Fault::Cut { exit, text: text.clone() });
+            return primary(RankFault::Cut { exit, text: text.clone() });
         }
         match self.exit? {
-            exit @ Exit::Code(_) if self.stage < Stage::Joined => primary(Fault::NeverJoined(exit)),
-            Exit::Code(0) if self.stage < Stage::Done => primary(Fault::NeverLeft),
+            exit @ Exit::Code(_) if self.stage < RankStage::Joined => primary(RankFault::NeverJoined(exit)),
+            Exit::Code(0) if self.stage < RankStage::Done => primary(RankFault::NeverLeft),
             Exit::Code(0) => None,
             // It has said itself that all was well.
-            Exit::Unknown if self.stage >= Stage::Done => None,
-            exit => primary(Fault::Ended(exit)),
+            Exit::Unknown if self.stage >= RankStage::Done => None,
+            exit => primary(RankFault::Ended(exit)),
         }
     }
 }
@@ -187,35 +190,37 @@ mod tests {
     #[test]
     fn a_call_that_cut_a_rank_off_is_named() {
         let text = "sendmsg failed: Broken pipe".to_owned();
-        let mut rank = Standing { stage: Stage::Greeted, cut: Some(text.clone()), ..Standing::new(7) };
+        let mut rank = RankState { stage: RankStage::Greeted, cut: Some(text.clone()), ..RankState::new(7) };
         assert_eq!(rank.fault(), None, "it may still say why");
         let exit = Exit::Code(1);
         rank.exit = Some(exit);
-        assert_eq!(rank.fault(), Some((Fault::Cut { exit, text: text.clone() }, false)));
-        rank.word = Some(LastWord::Failed { text: "nobody speaks".into(), consequence: true });
-        let Some((Fault::Failed { text: told }, true)) = rank.fault() else { panic!("its own word counts") };
+        assert_eq!(rank.fault(), Some((RankFault::Cut { exit, text: text.clone() }, false)));
+        rank.last = Some(LastMessage::Failed { text: "nobody speaks".into(), consequence: true });
+        let Some((RankFault::Failed { text: told }, true)) = rank.fault() else {
+            panic!("its own word counts")
+        };
         assert_eq!(told, format!("nobody speaks; before that the launcher's {text}"));
-        (rank.word, rank.exit) = (None, Some(Exit::Signal(9)));
-        assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Signal(9)), false)), "that is why it is gone");
-        (rank.stage, rank.exit) = (Stage::Done, Some(Exit::Code(0)));
+        (rank.last, rank.exit) = (None, Some(Exit::Signal(9)));
+        assert_eq!(rank.fault(), Some((RankFault::Ended(Exit::Signal(9)), false)), "that is why it is gone");
+        (rank.stage, rank.exit) = (RankStage::Done, Some(Exit::Code(0)));
         assert_eq!(rank.fault(), None);
     }
 
     #[test]
     fn a_last_word_weighs_more_than_the_end_after_it() {
-        let mut rank = Standing { stage: Stage::Joined, ..Standing::new(7) };
+        let mut rank = RankState { stage: RankStage::Joined, ..RankState::new(7) };
         assert_eq!(rank.fault(), None);
         rank.exit = Some(Exit::Code(0));
-        assert_eq!(rank.fault(), Some((Fault::NeverLeft, false)));
-        rank.word = Some(LastWord::Failed { text: "no".into(), consequence: true });
-        assert_eq!(rank.fault(), Some((Fault::Failed { text: "no".into() }, true)));
-        rank.word = Some(LastWord::Left { failures: String::new() });
+        assert_eq!(rank.fault(), Some((RankFault::NeverLeft, false)));
+        rank.last = Some(LastMessage::Failed { text: "no".into(), consequence: true });
+        assert_eq!(rank.fault(), Some((RankFault::Failed { text: "no".into() }, true)));
+        rank.last = Some(LastMessage::Left { failures: String::new() });
         rank.exit = Some(Exit::Unknown);
-        assert_eq!(rank.fault(), Some((Fault::Ended(Exit::Unknown), false)));
+        assert_eq!(rank.fault(), Some((RankFault::Ended(Exit::Unknown), false)));
         assert_eq!(rank.failures(), None);
-        rank.word = Some(LastWord::Left { failures: "; for rank 2, send failed".into() });
+        rank.last = Some(LastMessage::Left { failures: "; for rank 2, send failed".into() });
         assert_eq!(rank.failures(), Some("; for rank 2, send failed"));
-        rank.stage = Stage::Done;
+        rank.stage = RankStage::Done;
         assert_eq!(rank.fault(), None);
     }
 }

@@ -29,7 +29,7 @@ const JOB_VARIABLE: &str = "PMI_JOBID";
 
 /// A process's place in a job, and its connection to the manager.
 #[derive(Debug)]
-pub struct Seat {
+pub struct ManagedRank {
     /// The connection.
     pub socket: OwnedFd,
     /// The rank according to the manager; below `size`.
@@ -52,7 +52,7 @@ struct Numbers {
     job: String,
 }
 
-impl Seat {
+impl ManagedRank {
     /// The place that a manager has given this process; `None` if none has started it. To be called
     /// once: the caller then owns the socket, and no later call returns it.
     ///
