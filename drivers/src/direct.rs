@@ -53,16 +53,22 @@
 //!   that it reads: a reader that has not noticed that its region was taken back meets neither the
 //!   next region's reader nor its owner's writes.
 
+#[cfg(not(loom))]
 mod reads;
+#[cfg(not(loom))]
 mod regions;
 mod table;
+#[cfg(not(loom))]
 mod transport;
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests;
 
+#[cfg(not(loom))]
 pub use regions::Slots;
 pub use table::{Place, TABLE_BYTES, Table};
+#[cfg(not(loom))]
 pub use transport::{Direct, DirectTables};
 
 use aldis_hal::memory::{Mapped, Memory};

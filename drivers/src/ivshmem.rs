@@ -47,9 +47,7 @@ use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
 use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
 use crate::shm::{Geometry, Identity, Region};
 
-use self::card::{CardSlot, Exact};
-
-mod card;
+use crate::card_slot::{CardSlot, Exact};
 
 #[cfg(test)]
 mod tests;

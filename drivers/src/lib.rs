@@ -64,12 +64,14 @@
 extern crate std;
 
 mod aligned;
-#[cfg(all(target_has_atomic = "32", not(loom)))]
+#[cfg(any(feature = "virtio", loom))]
+mod card_slot;
+#[cfg(target_has_atomic = "32")]
 pub mod direct;
 pub mod discovery;
 pub mod ethernet;
 pub mod extents;
-#[cfg(feature = "virtio")]
+#[cfg(all(feature = "virtio", not(loom)))]
 pub mod ivshmem;
 pub mod loopback;
 #[cfg(feature = "virtio")]

@@ -21,6 +21,8 @@ const ALL: &[&str] = &[
     "aldis-programs",
     "aldis-kit",
     "aldis-sys",
+    "aldis-records",
+    "aldis-nic",
     "aldis-linux",
     "aldis-run",
     "aldis-sim",
@@ -43,6 +45,8 @@ const HOUSE: &[Floor] = &[
     ("aldis-programs", &["aldis-kernel", "aldis-coll"]),
     ("aldis-kit", &["aldis-hal", "aldis-kernel"]),
     ("aldis-sys", &[]),
+    ("aldis-records", &["aldis-hal"]),
+    ("aldis-nic", &["aldis-hal", "aldis-sys"]),
     (
         "aldis-linux",
         &[
@@ -52,6 +56,7 @@ const HOUSE: &[Floor] = &[
             "aldis-kernel",
             "aldis-coll",
             "aldis-programs",
+            "aldis-records",
             "aldis-sys",
         ],
     ),
@@ -79,7 +84,6 @@ const HOUSE: &[Floor] = &[
     ("aldis-firmware", ALL),
     ("aldis-fuzz", ALL),
     ("aldis-board", ALL),
-    ("aldis-models", &["aldis-hal"]),
     ("aldis-trials", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-linux"]),
     ("aldis-shell", &[]),
     // The names of the calls, the grammar of plans, and the functions of MPI.

@@ -15,7 +15,6 @@ use crate::sync::{AtomicU32, Ordering, Word};
 
 #[cfg(test)]
 #[cfg(loom)]
-#[path = "models.rs"]
 mod models;
 
 /// Regions that a rank shows at a time.

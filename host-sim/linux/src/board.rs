@@ -3,26 +3,21 @@
 //!
 //! The rank is the single writer; the launcher reads, also after the rank has died, so a hang or a
 //! death can be explained without the victim's help. Everything is a plain atomic store; a
-//! note of several words is read whole or found to be none. `tests/models` explores both
-//! that and the mark at the start.
+//! note of several words is read whole or found to be none (`aldis-records`).
 
 use core::fmt;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use core::time::Duration;
 
 use aldis_hal::{Activity, Operation};
 use aldis_kernel::ContextName;
+use aldis_records::mark::{self, Mark};
+use aldis_records::note::{self, ActivityNote};
 
 use crate::segment::SegmentError;
-use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-mod mark;
-mod note;
-
-use self::mark::Mark;
-use self::note::ActivityNote;
-
-pub use self::mark::{Label, MAGIC};
-pub use self::note::Noted;
+pub use aldis_records::mark::{Label, MAGIC};
+pub use aldis_records::note::Noted;
 
 /// Bytes of the board at the start of a segment: a page, so that the inbox behind it is
 /// page-aligned.

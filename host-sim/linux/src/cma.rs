@@ -28,9 +28,7 @@ use aldis_sys::signal::{Signal, kill};
 use crate::entropy;
 use crate::error::JoinError;
 
-mod head;
-
-use self::head::{Head, Told};
+use aldis_records::head::{self, Head, Told};
 
 /// The variable that limits copies between processes: `on` (also if it is not set), `read` (no rank
 /// is helped by writing into its memory), `off`.

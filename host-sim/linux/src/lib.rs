@@ -38,7 +38,6 @@
 //! | `verbs` | the same over RDMA: feature `verbs`, docs/verbs.md |
 //! | [`platform`] | clock, idle policy, entropy, notes |
 //! | [`output`] | what the tools print: all of it, or an error |
-//! | [`socket_nic`] | a process's card on a switch of Ethernet frames (`aldis-switch`) |
 //! | [`coll_rules`] | rules for collectives as text, the same for every rank |
 //!
 //! # Invariants
@@ -79,13 +78,9 @@ pub mod paged;
 pub mod platform;
 pub mod pmi;
 mod run;
-#[cfg(test)]
-mod scratch;
 pub mod segment;
 pub mod shape;
-pub mod socket_nic;
 pub mod storage;
-mod sync;
 pub mod tcp;
 pub mod transport;
 #[cfg(feature = "verbs")]

@@ -14,7 +14,7 @@
 //!
 //! `qemu-system-*` takes the member's part with `-netdev
 //! dgram,id=net,local.type=unix,local.path=member0.sock,remote.type=unix,remote.path=port0.sock`, a
-//! Linux process with [`SocketNic`](aldis_linux::socket_nic::SocketNic). A serial line of an
+//! Linux process with `aldis_nic::SocketNic`. A serial line of an
 //! emulator is `-chardev socket,id=link,path=serial0.sock` and `-serial chardev:link`.
 //!
 //! # What it does

@@ -23,22 +23,13 @@ use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_kernel::datatype::TypeTable;
 use aldis_kernel::protocols::card::{ByteOrder, Card, WordWidth};
 use aldis_kernel::{Config, Endpoint, storage_type};
+use aldis_nic::SocketNic;
 
 use self::clock::Clock;
-use self::socket_nic::SocketNic;
 
 mod clock;
 mod data;
 mod exchange;
-#[cfg(test)]
-mod scratch;
-#[path = "../../../host-sim/linux/src/socket_nic.rs"]
-#[allow(
-    unreachable_pub,
-    rustdoc::broken_intra_doc_links,
-    reason = "public, and among the host's cards, where it belongs"
-)]
-mod socket_nic;
 
 /// The longest message in a frame of an MTU of 1500.
 const MESSAGE_BYTES: usize = 1464;

@@ -16,7 +16,7 @@ use aldis_hal::{Cost, Epoch, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint};
 use aldis_linux::HostPlatform;
 use aldis_linux::platform::Patience;
-use aldis_linux::socket_nic::SocketNic;
+use aldis_nic::SocketNic;
 use aldis_programs::{self as programs, Link, MESSAGE_BYTES, Options, WINDOW};
 use aldis_protocols::Card;
 use aldis_protocols::card::CARD_BYTES_MAX;

@@ -11,19 +11,20 @@ use anyhow::{Context, Result, bail};
 use super::tokens::{Token, tokens};
 
 /// Folders in which no call may pass by.
-const FENCED: [&str; 5] = [
+const FENCED: [&str; 6] = [
     "host-sim/linux/src/",
     "host-sim/run/src/",
     "host-sim/sim/src/",
     "host-sim/mpi/src/",
     "host-sim/mpi/tools/src/",
+    "host-sim/nic/src/",
 ];
 
 /// Places that are left out of those, and why.
 const OUTSIDE: [(&str, &str); 6] = [
     ("host-sim/linux/src/verbs/sys", "the fence of the calls of libibverbs and librdmacm"),
     ("host-sim/sim/src/switch/scratch.rs", "of tests"),
-    ("host-sim/linux/src/scratch.rs", "of tests"),
+    ("host-sim/nic/src/scratch.rs", "of tests"),
     ("host-sim/sim/src/bin/aldis-sim/", "a tool that makes no part of a job"),
     ("host-sim/sim/src/bin/aldis-whatif/", "a tool that makes no part of a job"),
     ("host-sim/sim/src/bin/aldis-schedule/", "a tool that makes no part of a job"),

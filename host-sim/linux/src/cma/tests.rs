@@ -3,7 +3,7 @@
 use core::ptr;
 
 use super::*;
-use crate::sync::Ordering;
+use core::sync::atomic::Ordering;
 
 #[repr(align(4096))]
 struct Pages(#[expect(dead_code, reason = "memory for a stand")] [u8; STAND_BYTES]);

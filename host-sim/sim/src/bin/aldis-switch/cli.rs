@@ -91,7 +91,7 @@ An emulator as member 0:
   qemu-system-aarch64 ... -device virtio-net-device,netdev=net,mac=02:a1:d1:00:00:00 \\
       -netdev dgram,id=net,local.type=unix,local.path=/tmp/lab/member0.sock,remote.type=unix,remote.path=/tmp/lab/port0.sock
 
-A Linux process as a member: aldis_linux::socket_nic::SocketNic.";
+A Linux process as a member: aldis_nic::SocketNic.";
 
 impl Options {
     /// The faults of what goes to each member.

@@ -7,7 +7,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 pub const MAGIC: u64 = u64::from_le_bytes(*b"ALDISEG\x01");
 
 /// The orders of a mark's accesses; the models relax them one by one.
-pub(super) trait MarkOrders {
+pub trait MarkOrders {
     /// The store of the magic word.
     const PUBLISH: Ordering = Ordering::Release;
     /// The load of the magic word.
@@ -15,7 +15,7 @@ pub(super) trait MarkOrders {
 }
 
 /// The orders that ship.
-pub(super) struct Exact;
+pub struct Exact;
 impl MarkOrders for Exact {}
 
 /// The owner of a segment.
@@ -32,7 +32,7 @@ pub struct Label {
 /// The words of a mark.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct Mark {
+pub struct Mark {
     magic: AtomicU64,
     job: AtomicU64,
     /// Length of the whole segment, board included.
@@ -43,7 +43,7 @@ pub(super) struct Mark {
 
 impl Mark {
     /// Writes what never changes; the magic word last. Once, by the maker of the segment.
-    pub(super) fn write<O: MarkOrders>(&self, label: Label, segment_bytes: u64) {
+    pub fn write<O: MarkOrders>(&self, label: Label, segment_bytes: u64) {
         self.job.store(label.job, Ordering::Relaxed);
         self.bytes.store(segment_bytes, Ordering::Relaxed);
         self.rank.store(label.rank, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Mark {
     ///
     /// # Errors
     /// The word that was found in the magic one's place.
-    pub(super) fn read<O: MarkOrders>(&self) -> Result<(Label, u64), u64> {
+    pub fn read<O: MarkOrders>(&self) -> Result<(Label, u64), u64> {
         let magic = self.magic.load(O::OPEN);
         if magic != MAGIC {
             return Err(magic);

@@ -1,5 +1,5 @@
 //! The atomics that memory of several processes is written with: `core`'s, or loom's model-checked
-//! ones under `--cfg loom`, by which `tests/models` explores the very files that ship.
+//! ones under `--cfg loom`, by which the models explore the very code that ships.
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};

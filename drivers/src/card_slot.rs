@@ -15,7 +15,7 @@ use crate::sync::{Ordering, Word};
 const CARD_WORDS: usize = if cfg!(loom) { 2 } else { CARD_BYTES_MAX / 4 };
 
 /// The orders of a card's accesses; the models relax or leave out one by one.
-pub(super) trait CardOrders {
+pub(crate) trait CardOrders {
     /// The store of the epoch: after the card, and after the inbox that it tells of.
     const ANNOUNCE: Ordering = Ordering::Release;
     /// The first load of the epoch.
@@ -29,25 +29,25 @@ pub(super) trait CardOrders {
 }
 
 /// The orders that ship.
-pub(super) struct Exact;
+pub(crate) struct Exact;
 impl CardOrders for Exact {}
 
 /// The place of one rank's card.
 #[repr(C, align(256))]
-pub(super) struct CardSlot {
+pub(crate) struct CardSlot {
     /// The rank's epoch once all below is there; zero before, and while it changes.
     epoch: Word,
     /// Of the job's key, the epoch, the length and the card.
     checksum: Word,
     job: [Word; 2],
-    pub(super) length: Word,
-    pub(super) card: [Word; CARD_WORDS],
+    pub(crate) length: Word,
+    pub(crate) card: [Word; CARD_WORDS],
 }
 
 impl CardSlot {
     /// A place of its own, outside shared memory, as it is in fresh memory.
     #[cfg(loom)]
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let word = || Word::new(0);
         Self {
             epoch: word(),
@@ -60,7 +60,7 @@ impl CardSlot {
 
     /// Withdraws the card that is here, and puts another one in its place. By the rank, whose epoch
     /// is not zero; of the card no more than [`CARD_BYTES_MAX`] bytes count.
-    pub(super) fn write<O: CardOrders>(&self, job: u64, epoch: Epoch, card: &[u8]) {
+    pub(crate) fn write<O: CardOrders>(&self, job: u64, epoch: Epoch, card: &[u8]) {
         self.epoch.store(0, Ordering::Relaxed);
         if O::WITHDRAWS_FIRST {
             // Whoever sees one of the stores below sees that one as well.
@@ -80,7 +80,7 @@ impl CardSlot {
     }
 
     /// The card, if it is there and of this job, and its epoch. It is copied to `buffer`.
-    pub(super) fn read<'b, O: CardOrders>(
+    pub(crate) fn read<'b, O: CardOrders>(
         &self,
         job: u64,
         buffer: &'b mut [u8; CARD_BYTES_MAX],

@@ -11,7 +11,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 const READ_ATTEMPTS: u32 = if cfg!(loom) { 1 } else { 64 };
 
 /// The orders of a note's accesses; the models relax or leave out one by one.
-pub(super) trait NoteOrders {
+pub trait NoteOrders {
     /// A fence stands between the odd sequence number and the words.
     const OPENS_FIRST: bool = true;
     /// The store of the even sequence number, after the words.
@@ -23,15 +23,15 @@ pub(super) trait NoteOrders {
 }
 
 /// The orders that ship.
-pub(super) struct Exact;
+pub struct Exact;
 impl NoteOrders for Exact {}
 
 /// An activity and when it began, as words that can be stored one by one.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub(super) struct ActivityNote {
+pub struct ActivityNote {
     /// Odd while the note is being written.
-    pub(super) sequence: AtomicU32,
+    pub sequence: AtomicU32,
     operation: AtomicU32,
     context: AtomicU32,
     reserved: AtomicU32,
@@ -47,7 +47,7 @@ pub(super) struct ActivityNote {
 
 impl ActivityNote {
     /// Replaces the note. By the board's one writer.
-    pub(super) fn write<O: NoteOrders>(&self, noted: Noted) {
+    pub fn write<O: NoteOrders>(&self, noted: Noted) {
         let Noted { activity, since_ns, until_ns } = noted;
         let sequence = self.sequence.load(Ordering::Relaxed);
         self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
@@ -65,7 +65,7 @@ impl ActivityNote {
     }
 
     /// The words as they stand, and whether they belong together.
-    pub(super) fn read<O: NoteOrders>(&self) -> (Noted, bool) {
+    pub fn read<O: NoteOrders>(&self) -> (Noted, bool) {
         let mut noted = Noted::default();
         for _ in 0..READ_ATTEMPTS {
             let before = self.sequence.load(O::LOOK);

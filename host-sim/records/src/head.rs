@@ -3,7 +3,7 @@
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// The orders of a head's accesses; the models relax them one by one.
-pub(super) trait HeadOrders {
+pub trait HeadOrders {
     /// The store of the word, after all else.
     const PUBLISH: Ordering = Ordering::Release;
     /// The load of the word.
@@ -11,34 +11,39 @@ pub(super) trait HeadOrders {
 }
 
 /// The orders that ship.
-pub(super) struct Exact;
+pub struct Exact;
 impl HeadOrders for Exact {}
 
 /// The facts that a rank publishes to the others about itself, in front of its table.
 #[derive(Default)]
 #[repr(C, align(64))]
-pub(super) struct Head {
-    pub(super) pid: AtomicU32,
-    /// The address of a word of its own memory, and the value that the word holds.
+pub struct Head {
+    /// The rank's process.
+    pub pid: AtomicU32,
+    /// The address of a word of its own memory.
     address: AtomicU64,
-    pub(super) word: AtomicU64,
+    /// The value of that word; zero as long as nothing is published.
+    pub word: AtomicU64,
     /// The address at which its arena begins in its own memory; zero if it has none.
     arena: AtomicU64,
 }
 
 /// The content of a head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Told {
-    pub(super) pid: u32,
-    pub(super) address: u64,
-    /// Zero as long as nothing is told.
-    pub(super) word: u64,
-    pub(super) arena: u64,
+pub struct Told {
+    /// The rank's process.
+    pub pid: u32,
+    /// The address of a word of its memory.
+    pub address: u64,
+    /// The value of that word; zero as long as nothing is told.
+    pub word: u64,
+    /// The address at which its arena begins; zero if it has none.
+    pub arena: u64,
 }
 
 impl Head {
     /// Tells it. Once, by the rank.
-    pub(super) fn tell<O: HeadOrders>(&self, told: Told) {
+    pub fn tell<O: HeadOrders>(&self, told: Told) {
         self.pid.store(told.pid, Ordering::Relaxed);
         self.arena.store(told.arena, Ordering::Relaxed);
         self.address.store(told.address, Ordering::Relaxed);
@@ -46,7 +51,7 @@ impl Head {
     }
 
     /// Reads the content that has been published.
-    pub(super) fn read<O: HeadOrders>(&self) -> Told {
+    pub fn read<O: HeadOrders>(&self) -> Told {
         let word = self.word.load(O::OPEN);
         Told {
             word,
