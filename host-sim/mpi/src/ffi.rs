@@ -1,7 +1,7 @@
 //! The border to C: the only place where pointers of C are followed.
 //!
 //! A [`Ptr`] is what a C program gives to a function of MPI: null, or a place that is good until
-//! the call returns. Functions of the interface are `unsafe` for Rust (`export`): that their
+//! the call returns, and a result of a nonblocking call until that is complete. Functions of the interface are `unsafe` for Rust (`export`): that their
 //! arguments are as the standard has them is the program's promise. What can be checked is: no null
 //! pointer is followed.
 //!
@@ -10,11 +10,12 @@
 //! * **Results and arguments**: read and written by value through [`Ptr`], arrays of them through
 //!   [`Array`]. There is never a reference to them, so it does no harm if a program gives one array
 //!   twice, or looks at it from a function that is called meanwhile.
-//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`datatypes::Data`)
-//!   or of the library's (`spare`). The maker of a region promises that the memory is there for as
-//!   long as it is used. Only [`Region::bytes`] and [`Region::shown`] make references, where they
-//!   are handed to the kernel or copied, and keep none. What overlaps by a program's mistake is
-//!   refused (`MPI_ERR_BUFFER`) where both would be references.
+//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`objects::datatypes`)
+//!   or of the library's (`process::spare`). A region promises nothing. Only [`Region::bytes`] and
+//!   [`Region::shown`] make references, at the moment when they are handed to the kernel or copied,
+//!   and whoever calls them knows that the memory is there and left alone. The kernel keeps none.
+//!   What overlaps by a program's mistake is refused (`MPI_ERR_BUFFER`) where both would be
+//!   references.
 //! * **The library's objects** ([`extend`], [`extend_mut`]): their owner is kept with the
 //!   operation in a field that is dropped after what works on them, or the operation holds a count.
 //!

@@ -92,12 +92,11 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
         return Ok(());
     }
     let len = usize::try_from(size).map_err(|_| no_buffer(size))?;
-    // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached
-    // (MPI 5.0, 3.6).
-    let region = unsafe { buffer.region(0, len) }?;
+    let region = buffer.region(0, len)?;
     engine::with(|engine| {
         check_none(engine.attached)?;
-        // SAFETY: as above.
+        // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached
+        // (MPI 5.0, 3.6).
         engine.endpoint().attach_buffer(unsafe { region.bytes() })?;
         engine.attached = Some((buffer, size));
         Ok(())

@@ -90,9 +90,7 @@ unsafe fn try_bcast(
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
-    // SAFETY: the caller's promise.
-    let piece =
-        unsafe { datatypes::piece(data, count, datatype) }.map_err(|fault| data.named("buffer", fault))?;
+    let piece = datatypes::piece(data, count, datatype).map_err(|fault| data.named("buffer", fault))?;
     let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
@@ -237,7 +235,7 @@ unsafe fn scatter(
     let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
     let list = blocks.listing(&mut call);
     let bytes = call.own(blocks.bytes())?;
-    let Block { start, len } = list.get(me).copied().unwrap_or_default();
+    let Block { start, len } = blocks.block(me);
     // SAFETY: the caller's promise.
     let apart = unsafe { own.apart() }?;
     blocks.check_apart(apart)?;

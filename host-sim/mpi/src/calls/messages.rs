@@ -86,9 +86,14 @@ impl OutgoingMessage {
         Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
     }
 
+    /// The data as the kernel sends them in this mode.
+    ///
+    /// # Safety
+    /// As for [`Data::typed`].
     #[inline]
-    fn typed(&self) -> Result<Typed<'static>, Fault> {
-        let typed = self.data.typed()?;
+    unsafe fn typed(&self) -> Result<Typed<'static>, Fault> {
+        // SAFETY: the caller's promise.
+        let typed = unsafe { self.data.typed() }?;
         Ok(match self.mode {
             SendMode::Standard | SendMode::Buffered => typed,
             SendMode::Synchronous => typed.synchronous(),
@@ -118,7 +123,9 @@ impl OutgoingMessage {
         let copied = |data| Self { data, mode: SendMode::Standard, ..*self }.request();
         if !buffers::send(self.handle, &self.data, copied)? {
             engine::with(|engine| {
-                engine.endpoint().bsend_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+                // SAFETY: it is handed over at once.
+                let typed = unsafe { self.typed() }?;
+                engine.endpoint().bsend_typed(&self.comm, typed, self.to, self.tag)?;
                 Ok(())
             })?;
         }
@@ -135,7 +142,9 @@ impl OutgoingMessage {
             return requests::wait(self.start()?).map(|_| ());
         }
         engine::with(|engine| {
-            engine.endpoint().send_typed(&self.comm, self.typed()?, self.to, self.tag)?;
+            // SAFETY: it is handed over at once.
+            let typed = unsafe { self.typed() }?;
+            engine.endpoint().send_typed(&self.comm, typed, self.to, self.tag)?;
             Ok(())
         })
     }
@@ -157,7 +166,8 @@ impl OutgoingMessage {
                 // SAFETY: whoever made the data promised that nothing writes them until the send is
                 // over.
                 Some(bytes) => scope.isend(&self.comm, unsafe { bytes.shown() }, self.to, self.tag)?,
-                None => scope.isend_typed(&self.comm, self.typed()?, self.to, self.tag)?,
+                // SAFETY: it is handed over at once.
+                None => scope.isend_typed(&self.comm, unsafe { self.typed() }?, self.to, self.tag)?,
             })
         })
     }
@@ -165,7 +175,9 @@ impl OutgoingMessage {
     /// Sets it up.
     fn keep(&self) -> Result<Handle, Fault> {
         let request = engine::with(|engine| {
-            Ok(engine.scope.send_init_typed(&self.comm, self.typed()?, self.to, self.tag)?)
+            // SAFETY: it is handed over at once.
+            let typed = unsafe { self.typed() }?;
+            Ok(engine.scope.send_init_typed(&self.comm, typed, self.to, self.tag)?)
         })?;
         requests::of_persistent(self.handle, request)
     }
@@ -198,7 +210,9 @@ impl IncomingMessage {
             return requests::wait(self.start()?);
         }
         engine::with(|engine| {
-            Ok(engine.endpoint().recv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?.into())
+            // SAFETY: it is handed over at once.
+            let typed = unsafe { self.data.typed_mut() }?;
+            Ok(engine.endpoint().recv_typed(&self.comm, typed, self.from, self.tag)?.into())
         })
     }
 
@@ -214,14 +228,20 @@ impl IncomingMessage {
                 // SAFETY: whoever made the data promised that nothing touches them until the
                 // receive is over; the kernel keeps no reference.
                 Some(bytes) => scope.irecv(&self.comm, unsafe { bytes.bytes() }, self.from, self.tag)?,
-                None => scope.irecv_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?,
+                None => {
+                    // SAFETY: it is handed over at once.
+                    let typed = unsafe { self.data.typed_mut() }?;
+                    scope.irecv_typed(&self.comm, typed, self.from, self.tag)?
+                }
             })
         })
     }
 
     fn keep(&self) -> Result<Handle, Fault> {
         let request = engine::with(|engine| {
-            Ok(engine.scope.recv_init_typed(&self.comm, self.data.typed_mut()?, self.from, self.tag)?)
+            // SAFETY: it is handed over at once.
+            let typed = unsafe { self.data.typed_mut() }?;
+            Ok(engine.scope.recv_init_typed(&self.comm, typed, self.from, self.tag)?)
         })?;
         requests::of_persistent(self.handle, request)
     }
@@ -507,7 +527,8 @@ mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
-    let (_memory, copy) = place.copied()?;
+    // SAFETY: the copy's memory is kept until both messages are over.
+    let (_memory, copy) = unsafe { place.copied() }?;
     let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;
     write_status_of(status, exchange(&sending, &IncomingMessage::new(place, from, from_tag, comm)?))?;
 } }
@@ -540,7 +561,8 @@ mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, t
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
     let place = unsafe { Data::new(data, count, datatype) }?;
-    let (memory, copy) = place.copied()?;
+    // SAFETY: the copy's memory is kept with the request, until both messages are over.
+    let (memory, copy) = unsafe { place.copied() }?;
     let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;
     request.set(start_both(&sending, &IncomingMessage::new(place, from, from_tag, comm)?, memory)?)?;
 } }

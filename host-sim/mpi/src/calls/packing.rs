@@ -45,9 +45,8 @@ unsafe fn narrow(position: Ptr<c_int>, work: impl FnOnce(Ptr<i64>) -> c_int) -> 
 /// The stream has so many bytes, which nothing else touches meanwhile.
 unsafe fn pack(data: Data, form: Form, stream: Address, size: i64, position: Ptr<i64>) -> Result<(), Fault> {
     place(size, position, |size, now| {
+        let stream = stream.region(0, size)?;
         // SAFETY: the caller's promise.
-        let stream = unsafe { stream.region(0, size) }?;
-        // SAFETY: as above.
         unsafe { data.pack(form, stream, now) }
     })
 }
@@ -68,9 +67,8 @@ unsafe fn unpack(
         if (size - *now) < needed as usize {
             return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{needed} bytes out of {}", size - *now)));
         }
+        let stream = stream.region(0, size)?;
         // SAFETY: the caller's promise.
-        let stream = unsafe { stream.region(0, size) }?;
-        // SAFETY: as above.
         unsafe { data.unpack(form, stream, now) }
     })
 }

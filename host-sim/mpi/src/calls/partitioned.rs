@@ -58,8 +58,16 @@ impl PartitionedMessage {
                         false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
                     }
                 }
-                (None, true) => scope.psend_init_typed(&of, data.typed()?, partitions, peer, tag)?,
-                (None, false) => scope.precv_init_typed(&of, data.typed_mut()?, partitions, peer, tag)?,
+                (None, true) => {
+                    // SAFETY: it is handed over at once.
+                    let typed = unsafe { data.typed() }?;
+                    scope.psend_init_typed(&of, typed, partitions, peer, tag)?
+                }
+                (None, false) => {
+                    // SAFETY: it is handed over at once.
+                    let typed = unsafe { data.typed_mut() }?;
+                    scope.precv_init_typed(&of, typed, partitions, peer, tag)?
+                }
             })
         })?;
         match bundles {

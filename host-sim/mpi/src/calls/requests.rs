@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: lists of requests that the program gives.
 //!
-//! Starting, freeing and cancelling requests (MPI 5.0, 3.7, 3.8.4 and 3.9), and generalized requests
-//! (13.2).
+//! Starting, freeing and cancelling requests (MPI 5.0, 3.7, 3.8.4 and 3.9), and generalized
+//! requests (13.2).
 
 use core::ffi::{c_int, c_void};
 

@@ -11,7 +11,7 @@ use crate::abi::MPI_ERR_ARG;
 use crate::fault::Fault;
 
 /// A pointer from C to a `T`, or to several: null, or what it points to is there until the call to
-/// which it was given returns.
+/// which it was given returns; for a result of a nonblocking call, until that is complete.
 #[repr(transparent)]
 pub(crate) struct Ptr<T>(pub(super) *mut T);
 

@@ -64,14 +64,10 @@ impl Address {
 
     /// The `len` bytes that begin `offset` bytes from here.
     ///
-    /// # Safety
-    /// There are at most `isize::MAX`, and unless the address is null or a word like
-    /// `MPI_IN_PLACE`, they are as [`Region::new`] has it.
-    ///
     /// # Errors
-    /// No memory where there are data.
+    /// No memory where there are data: a null pointer, or a word like `MPI_IN_PLACE`.
     #[inline]
-    pub(crate) unsafe fn region(self, offset: isize, len: usize) -> Result<Region, Fault> {
+    pub(crate) fn region(self, offset: isize, len: usize) -> Result<Region, Fault> {
         if len == 0 {
             return Ok(Region::NONE);
         }
@@ -79,8 +75,7 @@ impl Address {
         if start.address() < FIRST_PAGE {
             return Err(no_data(self.address()));
         }
-        // SAFETY: the caller's promise.
-        Ok(unsafe { Region::new(start, len) })
+        Ok(Region::new(start, len))
     }
 }
 
@@ -100,13 +95,9 @@ impl Region {
     /// No bytes.
     pub(crate) const NONE: Self = Self { start: core::ptr::dangling_mut(), len: 0 };
 
-    /// `len` bytes from `start` on.
-    ///
-    /// # Safety
-    /// They may be read, and written if they ever are, for as long as this and its copies are used.
-    /// The address is not null.
+    /// `len` bytes from `start` on, of which nothing is promised yet.
     #[inline]
-    pub(crate) const unsafe fn new(start: Address, len: usize) -> Self {
+    pub(crate) const fn new(start: Address, len: usize) -> Self {
         Self { start: start.0.cast(), len }
     }
 
@@ -133,22 +124,25 @@ impl Region {
     /// Its bytes, to be read.
     ///
     /// # Safety
-    /// Nothing writes them for as long as the slice is used.
+    /// If there are any, they are memory that may be read, and nothing writes them, for as long as
+    /// the slice is used. There are at most `isize::MAX`.
     #[inline]
     pub(crate) unsafe fn shown<'a>(self) -> &'a [u8] {
-        // SAFETY: they are there by the promise made to `new`, and the caller's promise; where
-        // there are none, it is not null.
+        // SAFETY: they are there, and nothing writes them, as the caller promises; where there are
+        // none, the address is not null: it is that of `NONE`, or of a vector.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 
     /// Its bytes, to be written.
     ///
     /// # Safety
-    /// Nothing else reads or writes them for as long as the slice is used, nor does another slice
-    /// of them exist.
+    /// If there are any, they are memory that may be read and written, nothing else reads or writes
+    /// them for as long as the slice is used, nor does another slice of them exist. There are at
+    /// most `isize::MAX`.
     #[inline]
     pub(crate) unsafe fn bytes<'a>(self) -> &'a mut [u8] {
-        // SAFETY: as in `shown`.
+        // SAFETY: they are there, and this slice's alone, as the caller promises; where there are
+        // none, as in `shown`.
         unsafe { core::slice::from_raw_parts_mut(self.start, self.len) }
     }
 }
@@ -157,7 +151,7 @@ impl Region {
 ///
 /// # Safety
 /// It is owned beside what it is lent to, is neither touched nor given back while that exists, and
-/// is dropped after it.
+/// is dropped after it. There is no other reference to it.
 pub(crate) unsafe fn extend_mut<T>(memory: &mut [T]) -> &'static mut [T] {
     // SAFETY: the caller's promise.
     unsafe { core::slice::from_raw_parts_mut(memory.as_mut_ptr(), memory.len()) }

@@ -186,33 +186,24 @@ pub(crate) enum Piece {
 }
 
 /// The piece that a call names, if it is one.
-///
-/// # Safety
-/// As for [`Data::new`].
 #[inline(always)]
-pub(crate) unsafe fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
     match count {
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
-            // SAFETY: the caller's promise.
-            unsafe { address.region(0, count as usize) }.map(|bytes| Some(Piece::Bytes(bytes)))
+            address.region(0, count as usize).map(|bytes| Some(Piece::Bytes(bytes)))
         }
-        // SAFETY: as above.
-        0..=PIECE_COUNT_MAX => unsafe { elements(address, count, datatype) },
+        0..=PIECE_COUNT_MAX => elements(address, count, datatype),
         _ => Ok(None),
     }
 }
 
 /// The piece that so many elements of a datatype are, of which there are at most
 /// [`PIECE_COUNT_MAX`].
-///
-/// # Safety
-/// As for [`Data::new`].
 #[inline(never)]
-unsafe fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
     let found = look(datatype, |known| known.makes_pieces.then_some((known.size, known.committed)));
     let Ok(Some((size, committed))) = found else { return Ok(None) };
-    // SAFETY: the caller's promise.
-    let memory = unsafe { address.region(0, count.wrapping_mul(size) as usize) };
+    let memory = address.region(0, count.wrapping_mul(size) as usize);
     memory.map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
 }
 
@@ -307,16 +298,14 @@ impl Data {
     /// or `MPI_PACKED`.
     #[inline]
     pub(crate) fn raw(&self) -> Result<Option<Region>, Fault> {
-        // SAFETY: its own.
-        if self.is_raw { unsafe { self.stretch(self.bytes) }.map(Some) } else { Ok(None) }
+        if self.is_raw { self.stretch(self.bytes).map(Some) } else { Ok(None) }
     }
 
     /// The memory that it reaches over.
     fn memory(&self) -> Result<Region, Fault> {
         let (low, high) = self.reach;
         self.address.check("a buffer of a message or of what is packed")?;
-        // SAFETY: `new`'s caller promised that the elements are there.
-        unsafe { self.address.region(low, high.saturating_sub(low) as usize) }
+        self.address.region(low, high.saturating_sub(low) as usize)
     }
 
     /// Returns it as it is, if there is memory where there are data.
@@ -330,40 +319,46 @@ impl Data {
     }
 
     /// The data as the kernel sends them.
+    ///
+    /// # Safety
+    /// It is handed to the kernel at once, before a slice to write to any of the bytes is made.
     #[inline]
-    pub(crate) fn typed(&self) -> Result<Typed<'static>, Fault> {
-        // SAFETY: `new`'s caller promised that nothing writes them until the operation is over.
+    pub(crate) unsafe fn typed(&self) -> Result<Typed<'static>, Fault> {
+        // SAFETY: `new`'s caller promised that they are there and that nothing writes them until
+        // the operation is over; no slice to write to them exists, as the caller promises.
         let memory: &'static [u8] = unsafe { self.memory()?.shown() };
         Ok(Typed::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// The data as the kernel receives them.
+    ///
+    /// # Safety
+    /// It is handed to the kernel at once, before another slice of any of the bytes is made.
     #[inline]
-    pub(crate) fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
-        // SAFETY: `new`'s caller promised that nothing touches them until the operation is over;
-        // the kernel keeps no reference.
+    pub(crate) unsafe fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
+        // SAFETY: `new`'s caller promised that they are there and that nothing touches them until
+        // the operation is over; no other slice of them exists, as the caller promises.
         let memory = unsafe { self.memory()?.bytes() };
         Ok(TypedMut::new(memory, self.count, self.datatype).with_origin(-self.reach.0))
     }
 
     /// Its bytes, if they are in one piece.
     pub(crate) fn dense(&self) -> Result<Option<Region>, Fault> {
-        // SAFETY: its own.
-        if self.is_dense { unsafe { self.stretch(self.bytes) }.map(Some) } else { Ok(None) }
+        if self.is_dense { self.stretch(self.bytes).map(Some) } else { Ok(None) }
     }
 
     /// The first bytes from its address on.
-    ///
-    /// # Safety
-    /// They are its own, or those of its like behind it.
     #[inline]
-    pub(crate) unsafe fn stretch(&self, bytes: usize) -> Result<Region, Fault> {
-        // SAFETY: `new`'s caller promised that the elements are there.
-        unsafe { self.address.region(0, bytes) }
+    pub(crate) fn stretch(&self, bytes: usize) -> Result<Region, Fault> {
+        self.address.region(0, bytes)
     }
 
     /// A copy in memory of its own, gaps and all.
-    pub(crate) fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
+    ///
+    /// # Safety
+    /// The memory is kept, unchanged, for as long as the data in it are used, as for
+    /// [`new`](Self::new).
+    pub(crate) unsafe fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
         // SAFETY: `new`'s caller promised that nothing writes them.
         let mut memory = spare::copy(unsafe { self.memory()?.shown() })?;
         let start = memory.as_mut_ptr().expose_provenance().wrapping_sub(self.reach.0.cast_unsigned());

@@ -55,13 +55,11 @@ impl Spare {
         self.words.as_mut_bytes().get_mut(..self.len).unwrap_or_default()
     }
 
-    /// The bytes as a region for an operation, which is dropped before they are.
+    /// The bytes as a region: they are there, and stay where they are, until this is dropped.
     pub(crate) fn region(&mut self) -> Region {
         let len = self.bytes().len();
         let start = Address::of(self.words.as_mut_ptr().expose_provenance());
-        // SAFETY: they are there, and stay where they are, until this is dropped: whoever asks
-        // keeps it beside the operation.
-        unsafe { Region::new(start, len) }
+        Region::new(start, len)
     }
 
     pub(crate) fn as_bytes(&self) -> &[u8] {

@@ -102,7 +102,8 @@ pub(crate) fn send(
             format!("a message that needs {room} bytes of a buffer of {size}, of which {free} are free");
         return Err(Fault::new(MPI_ERR_BUFFER, text));
     }
-    let (memory, copy) = data.copied()?;
+    // SAFETY: the memory is kept with the request, and let go of when that is over.
+    let (memory, copy) = unsafe { data.copied() }?;
     let request = start(copy)?;
     buffer.under_way.push(Copied { request, memory, room, number: buffer.sent });
     buffer.taken += room;

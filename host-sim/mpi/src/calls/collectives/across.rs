@@ -6,7 +6,6 @@
 use core::ffi::c_int;
 
 use aldis_coll::inter::{self, Crossing, Root};
-use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_hal::Operation;
 use aldis_kernel::Rank;
@@ -14,7 +13,7 @@ use aldis_kernel::datatype::Form;
 
 use super::Given;
 use super::blocks::Blocks;
-use super::call::{Call, What};
+use super::call::{BlockList, Call, What};
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
 use crate::fault::Fault;
 use crate::ffi::{Address, Region};
@@ -141,19 +140,19 @@ pub(super) unsafe fn gather(
     to: c_int,
 ) -> Result<Call, Fault> {
     let root = root(&call, to)?;
-    let (bytes, list): (Region, &'static [Block]) = match root {
+    let (bytes, list): (Region, BlockList) = match root {
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf of the root")?;
             let list = blocks.listing(&mut call);
             (taken_blocks(&mut call, blocks)?, list)
         }
         // SAFETY: the caller's promise.
-        Root::Remote(_) => (unsafe { given(&mut call, own) }?, &[]),
-        Root::Beside => (Region::NONE, &[]),
+        Root::Remote(_) => (unsafe { given(&mut call, own) }?, BlockList::EVEN),
+        Root::Beside => (Region::NONE, BlockList::EVEN),
     };
-    // SAFETY: it is memory of the call, which nothing else touches while the collective is under
-    // way.
-    call.what = across(move || inter::gatherv(unsafe { bytes.bytes() }, list, root));
+    // SAFETY: they are memory of the call, which is kept, and which nothing else touches while the
+    // collective is under way.
+    call.what = across(move || unsafe { inter::gatherv(bytes.bytes(), list.list(), root) });
     Ok(call)
 }
 
@@ -168,7 +167,7 @@ pub(super) unsafe fn scatter(
     from: c_int,
 ) -> Result<Call, Fault> {
     let root = root(&call, from)?;
-    let (bytes, list): (Region, &'static [Block]) = match root {
+    let (bytes, list): (Region, BlockList) = match root {
         Root::This => {
             let blocks = blocks(call.comm.remote_size())?.in_memory("sendbuf of the root")?;
             let list = blocks.listing(&mut call);
@@ -176,13 +175,12 @@ pub(super) unsafe fn scatter(
         }
         Root::Remote(_) => {
             // SAFETY: the caller's promise.
-            (taken(&mut call, unsafe { own.data("recvbuf") }?)?, &[])
+            (taken(&mut call, unsafe { own.data("recvbuf") }?)?, BlockList::EVEN)
         }
-        Root::Beside => (Region::NONE, &[]),
+        Root::Beside => (Region::NONE, BlockList::EVEN),
     };
-    // SAFETY: it is memory of the call, which nothing else touches while the collective is under
-    // way.
-    call.what = across(move || inter::scatterv(unsafe { bytes.bytes() }, list, root));
+    // SAFETY: as in `gather`.
+    call.what = across(move || unsafe { inter::scatterv(bytes.bytes(), list.list(), root) });
     Ok(call)
 }
 
@@ -202,7 +200,7 @@ pub(super) unsafe fn allgather(
     let bytes = taken_blocks(&mut call, blocks)?;
     // SAFETY: both are memory of the call, each its own, which nothing else touches while the
     // collective is under way.
-    call.what = across(move || unsafe { inter::allgatherv(input.shown(), bytes.bytes(), list) });
+    call.what = across(move || unsafe { inter::allgatherv(input.shown(), bytes.bytes(), list.list()) });
     Ok(call)
 }
 
@@ -217,6 +215,7 @@ pub(super) fn alltoall(mut call: Call, given: Option<Blocks>, taken: Blocks) -> 
     let input = given_blocks(&mut call, given)?;
     let bytes = taken_blocks(&mut call, taken)?;
     // SAFETY: as in `allgather`.
-    call.what = across(move || unsafe { inter::alltoallv(input.shown(), from, bytes.bytes(), to) });
+    call.what =
+        across(move || unsafe { inter::alltoallv(input.shown(), from.list(), bytes.bytes(), to.list()) });
     Ok(call)
 }

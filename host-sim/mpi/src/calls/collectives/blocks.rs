@@ -5,7 +5,7 @@
 use aldis_coll::layout::Block;
 use aldis_kernel::datatype::Form;
 
-use super::Call;
+use super::call::{BlockList, Call};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
 use crate::fault::Fault;
 use crate::ffi::{Address, Region, too_many};
@@ -119,12 +119,12 @@ impl Blocks {
     }
 
     /// The list that the collective takes of them, packed one behind the other.
-    pub(super) fn list(&self, call: &mut Call) -> &'static [Block] {
-        if self.is_even { &[] } else { self.listing(call) }
+    pub(super) fn list(&self, call: &mut Call) -> BlockList {
+        if self.is_even { BlockList::EVEN } else { self.listing(call) }
     }
 
     /// Like [`list`](Self::list), but lists blocks of one length too.
-    pub(super) fn listing(&self, call: &mut Call) -> &'static [Block] {
+    pub(super) fn listing(&self, call: &mut Call) -> BlockList {
         let mut start = 0;
         let block = |part: &Data| {
             let block = Block { start, len: part.bytes };
@@ -132,6 +132,12 @@ impl Blocks {
             block
         };
         call.own_blocks(self.parts.iter().map(block).collect())
+    }
+
+    /// The place of a rank's block among them, packed one behind the other.
+    pub(super) fn block(&self, rank: usize) -> Block {
+        let start = self.parts.iter().take(rank).map(|part| part.bytes).sum();
+        Block { start, len: self.parts.get(rank).map_or(0, |part| part.bytes) }
     }
 
     /// Bytes of all of them.
@@ -171,8 +177,8 @@ impl Blocks {
             Some(_) => {
                 let bytes = first.bytes.checked_mul(self.parts.len());
                 let bytes = bytes.filter(|bytes| isize::try_from(*bytes).is_ok()).ok_or_else(too_many)?;
-                // SAFETY: the others are of one length with it, one behind the other.
-                unsafe { first.stretch(bytes) }.map(Some)
+                // The others are of one length with it, one behind the other.
+                first.stretch(bytes).map(Some)
             }
             None => Ok(None),
         }

@@ -16,7 +16,7 @@ use aldis_linux::HostEndpoint;
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::fault::Fault;
-use crate::ffi::{Ptr, Region, extend_mut};
+use crate::ffi::{Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::aliased;
 use crate::objects::topologies::CommTopology;
@@ -25,17 +25,42 @@ use crate::process::engine::{self, Engine};
 use crate::process::spare::Spare;
 use crate::requests::{self, MemoryStep, Running, is_alone, run_steps};
 
+/// Blocks that a call keeps, by address and number; none stand for blocks of one length.
+#[derive(Clone, Copy)]
+pub(super) struct BlockList {
+    start: *const Block,
+    len: usize,
+}
+
+impl BlockList {
+    /// Blocks of one length.
+    pub(super) const EVEN: Self = Self { start: core::ptr::dangling(), len: 0 };
+
+    const fn is_even(self) -> bool {
+        self.len == 0
+    }
+
+    /// The blocks for an operation.
+    ///
+    /// # Safety
+    /// The call whose they are is kept until the operation is over, or what it was made into.
+    pub(super) unsafe fn list(self) -> &'static [Block] {
+        // SAFETY: the call keeps them, where they are and unchanged, as the caller promises.
+        unsafe { core::slice::from_raw_parts(self.start, self.len) }
+    }
+}
+
 /// A collective operation on bytes.
 pub(super) enum What {
     Barrier,
     Bcast(Region, Rank),
     Reduce(Erased, Region, Region),
-    Gather(Region, &'static [Block], Rank),
-    Scatter(Region, &'static [Block], Rank),
-    Allgather(Region, &'static [Block]),
-    Alltoall(Region, &'static [Block], Region, &'static [Block]),
-    NeighborAllgather(Rc<CommTopology>, Region, Region, &'static [Block]),
-    NeighborAlltoall(Rc<CommTopology>, Region, &'static [Block], Region, &'static [Block]),
+    Gather(Region, BlockList, Rank),
+    Scatter(Region, BlockList, Rank),
+    Allgather(Region, BlockList),
+    Alltoall(Region, BlockList, Region, BlockList),
+    NeighborAllgather(Rc<CommTopology>, Region, Region, BlockList),
+    NeighborAlltoall(Rc<CommTopology>, Region, BlockList, Region, BlockList),
     /// Over two groups: made when it is started.
     Across(Box<dyn FnOnce() -> Crossing<'static>>),
 }
@@ -127,11 +152,11 @@ impl Call {
         self.after.push(MemoryStep { on, work: Box::new(work) });
     }
 
-    pub(super) fn own_blocks(&mut self, mut blocks: Vec<Block>) -> &'static [Block] {
-        // SAFETY: they are kept with what works by them, which is dropped first.
-        let lent = unsafe { extend_mut(&mut blocks) };
+    /// A list of blocks that is kept with the call.
+    pub(super) fn own_blocks(&mut self, blocks: Vec<Block>) -> BlockList {
+        let list = BlockList { start: blocks.as_ptr(), len: blocks.len() };
         self.blocks.push(blocks);
-        lent
+        list
     }
 
     pub(super) fn root(&self, root: c_int) -> Result<Rank, Fault> {
@@ -183,47 +208,54 @@ impl Call {
                 What::Reduce(erased, data, scratch) => {
                     options.ireduce_by(scope, &comm, erased, data.bytes(), scratch.bytes())?
                 }
-                What::Gather(data, blocks, root) => match even(blocks) {
+                What::Gather(data, blocks, root) => match blocks.is_even() {
                     true => options.igather(scope, &comm, data.bytes(), &mut [], root)?,
-                    false => options.igatherv(scope, &comm, data.bytes(), blocks, root)?,
+                    false => options.igatherv(scope, &comm, data.bytes(), blocks.list(), root)?,
                 },
-                What::Scatter(data, blocks, root) => match even(blocks) {
+                What::Scatter(data, blocks, root) => match blocks.is_even() {
                     true => options.iscatter(scope, &comm, data.bytes(), &mut [], root)?,
-                    false => options.iscatterv(scope, &comm, data.bytes(), blocks, root)?,
+                    false => options.iscatterv(scope, &comm, data.bytes(), blocks.list(), root)?,
                 },
-                What::Allgather(data, blocks) => match even(blocks) {
+                What::Allgather(data, blocks) => match blocks.is_even() {
                     true => options.iallgather(scope, &comm, data.bytes())?,
-                    false => options.iallgatherv(scope, &comm, data.bytes(), blocks)?,
+                    false => options.iallgatherv(scope, &comm, data.bytes(), blocks.list())?,
                 },
-                What::Alltoall(input, given, data, blocks) => match even(given) && even(blocks) {
+                What::Alltoall(input, given, data, blocks) => match given.is_even() && blocks.is_even() {
                     true => options.ialltoall(scope, &comm, input.shown(), data.bytes(), &mut [])?,
-                    false => options.ialltoallv(scope, &comm, input.shown(), given, data.bytes(), blocks)?,
+                    false => options.ialltoallv(
+                        scope,
+                        &comm,
+                        input.shown(),
+                        given.list(),
+                        data.bytes(),
+                        blocks.list(),
+                    )?,
                 },
                 What::Across(make) => make().by(&options).start(scope, &comm)?,
                 What::NeighborAllgather(topo, input, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
-                    match even(blocks) {
+                    match blocks.is_even() {
                         true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
                         false => options.ineighbor_allgatherv(
                             scope,
                             around,
                             input.shown(),
                             data.bytes(),
-                            blocks,
+                            blocks.list(),
                         )?,
                     }
                 }
                 What::NeighborAlltoall(topo, input, given, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
-                    match even(given) && even(blocks) {
+                    match given.is_even() && blocks.is_even() {
                         true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
                         false => options.ineighbor_alltoallv(
                             scope,
                             around,
                             input.shown(),
-                            given,
+                            given.list(),
                             data.bytes(),
-                            blocks,
+                            blocks.list(),
                         )?,
                     }
                 }
@@ -253,9 +285,4 @@ impl Call {
         let running = self.make(Options::default().persistent())?;
         request.set(requests::of_kept(comm, running)?)
     }
-}
-
-/// No list stands for blocks of one length.
-const fn even(blocks: &[Block]) -> bool {
-    blocks.is_empty()
 }

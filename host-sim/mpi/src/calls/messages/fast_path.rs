@@ -31,8 +31,7 @@ pub(super) unsafe fn try_send(
     number: c_int,
     comm: Handle,
 ) -> Result<bool, Fault> {
-    // SAFETY: the caller's promise.
-    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
+    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
         return Ok(false);
     };
     let (comm, to, tag) = (communicators::of(comm)?, rank(to)?, tag(number)?);
@@ -64,8 +63,7 @@ pub(super) unsafe fn try_receive(
     number: c_int,
     comm: Handle,
 ) -> Result<Option<Status>, Fault> {
-    // SAFETY: the caller's promise.
-    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }?.filter(|_| is_alone()) else {
+    let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
         return Ok(None);
     };
     let (comm, from, tag) = (communicators::of(comm)?, source(from)?, tag_match(number)?);
@@ -85,19 +83,15 @@ pub(super) unsafe fn try_receive(
 }
 
 /// Starts a send, or a receive, of data in one piece, in the same way; `None` if it takes more.
-///
-/// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
 #[inline(always)]
-unsafe fn try_start(
+fn try_start(
     data: Address,
     count: i64,
     datatype: Handle,
     handle: Handle,
     start: impl FnOnce(&mut StaticScope, &Comm, Piece) -> Result<Request<'static>, Fault>,
 ) -> Result<Option<Handle>, Fault> {
-    // SAFETY: the caller's promise.
-    let Some(piece) = unsafe { datatypes::piece(data, count, datatype) }? else { return Ok(None) };
+    let Some(piece) = datatypes::piece(data, count, datatype)? else { return Ok(None) };
     let comm = communicators::of(handle)?;
     let request = engine::with(|engine| {
         engine.reap();
@@ -131,8 +125,7 @@ pub(super) unsafe fn try_start_send(
             }
         })
     };
-    // SAFETY: the caller's promise.
-    unsafe { try_start(data, count, datatype, comm, start) }
+    try_start(data, count, datatype, comm, start)
 }
 
 /// Starts such a receive.
@@ -161,6 +154,5 @@ pub(super) unsafe fn try_start_receive(
             }
         })
     };
-    // SAFETY: the caller's promise.
-    unsafe { try_start(data, count, datatype, comm, start) }
+    try_start(data, count, datatype, comm, start)
 }

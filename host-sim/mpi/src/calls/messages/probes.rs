@@ -100,7 +100,8 @@ fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Req
     Ok(match data.raw()? {
         // SAFETY: as of `IncomingMessage::request`.
         Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
-        None => scope.imrecv_typed(matched, data.typed_mut()?)?,
+        // SAFETY: it is handed over at once.
+        None => scope.imrecv_typed(matched, unsafe { data.typed_mut() }?)?,
     })
 }
 
