@@ -66,7 +66,7 @@ mod transport;
 mod tests;
 
 #[cfg(not(loom))]
-pub use regions::Slots;
+pub use regions::RegionSlots;
 pub use table::{Place, TABLE_BYTES, Table};
 #[cfg(not(loom))]
 pub use transport::{Direct, DirectTables};

@@ -15,7 +15,7 @@
 //!
 //! ```text
 //! let me = PeerId(rank);
-//! let setup = Setup { job, rank, size, epoch, ..Setup::DEFAULT };
+//! let setup = DiscoverySetup { job, rank, size, epoch, ..DiscoverySetup::DEFAULT };
 //! let discovery = Discovery::new(nic, setup, &mut entries)?;
 //! let config = Config::new(me, epoch, job, cost);
 //! let ethernet = Ethernet::new(discovery, storage.memory(), config)?;
@@ -44,7 +44,7 @@
 //!
 //! ```
 //! use std::{cell::RefCell, collections::VecDeque, rc::Rc};
-//! use aldis_drivers::discovery::{Discovery, Entry, Setup};
+//! use aldis_drivers::discovery::{Discovery, Entry, DiscoverySetup};
 //! use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 //! use aldis_hal::{Epoch, Instant, PeerId};
 //!
@@ -79,7 +79,8 @@
 //! let near = End { mac: near, incoming: back.clone(), outgoing: there.clone() };
 //! let far = End { mac: far, incoming: there, outgoing: back };
 //! let setup = |rank| {
-//!     Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT }
+//!     let epoch = Epoch(71 + rank);
+//!     DiscoverySetup { job: 0xA1D1, rank, size: 2, epoch, ..DiscoverySetup::DEFAULT }
 //! };
 //! let (mut ours, mut theirs) = ([Entry::EMPTY; 2], [Entry::EMPTY; 2]);
 //! let mut zero = Discovery::new(near, setup(0), &mut ours)?;
@@ -114,7 +115,7 @@ use crate::ethernet::header::{DISCOVERY_SUBTYPE, MAC_HEADER_BYTES};
 use crate::ethernet::transmit::fill;
 use crate::ethernet::{Framing, Port, Station};
 
-pub use aldis_protocols::discovery::{Counters, Entry, Overdue, Refused, Setup};
+pub use aldis_protocols::discovery::{DiscoveryCounters, DiscoverySetup, Entry, Overdue, Refused};
 
 #[cfg(test)]
 mod tests;
@@ -138,7 +139,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
     /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank
     /// outside the job, [`Cause::TooBig`] for a device whose frames do not hold a message; the rest
     /// as [`Roster::new`].
-    pub fn new(nic: N, setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
+    pub fn new(nic: N, setup: DiscoverySetup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
         let roster = Roster::new(setup, entries)?;
         let port = Port { station: Framing::Ethernet.station(nic.mac()), offload: nic.offload() };
         Self { nic, roster, framing: Framing::Ethernet, port, passed_over: 0 }.framed(Framing::Ethernet)
@@ -240,7 +241,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
     }
 
     /// Returns the counters of what was seen and refused.
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &DiscoveryCounters {
         self.roster.counters()
     }
 

@@ -11,14 +11,14 @@ use core::fmt;
 
 /// A part of the memory, in bytes from its beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Extent {
+pub struct FreeExtent {
     /// The first byte.
     pub offset: usize,
     /// The number of bytes.
     pub len: usize,
 }
 
-impl Extent {
+impl FreeExtent {
     const fn end(&self) -> usize {
         self.offset.saturating_add(self.len)
     }
@@ -70,7 +70,7 @@ impl core::error::Error for ExtentError {}
 /// extents in use.
 #[derive(Clone, Debug)]
 pub struct Extents<const MAX: usize> {
-    holes: [Extent; MAX],
+    holes: [FreeExtent; MAX],
     /// Holes there are.
     count: usize,
     used: usize,
@@ -82,14 +82,14 @@ impl<const MAX: usize> Extents<MAX> {
     /// `len` bytes, all free.
     pub const fn new(len: usize) -> Self {
         const { Self::ROOM };
-        let mut holes = [Extent { offset: 0, len: 0 }; MAX];
+        let mut holes = [FreeExtent { offset: 0, len: 0 }; MAX];
         if let Some((first, _)) = holes.split_first_mut() {
             first.len = len;
         }
         Self { holes, count: (len > 0) as usize, used: 0 }
     }
 
-    fn holes(&self) -> &[Extent] {
+    fn holes(&self) -> &[FreeExtent] {
         self.holes.get(..self.count).unwrap_or_default()
     }
 
@@ -108,17 +108,17 @@ impl<const MAX: usize> Extents<MAX> {
     ///
     /// # Errors
     /// What [`ExtentError`] names; nothing has changed then.
-    pub fn take(&mut self, len: usize, align: usize) -> Result<Extent, ExtentError> {
+    pub fn take(&mut self, len: usize, align: usize) -> Result<FreeExtent, ExtentError> {
         if !align.is_power_of_two() {
             return Err(ExtentError::Alignment { align });
         }
         if len == 0 {
-            return Ok(Extent::default());
+            return Ok(FreeExtent::default());
         }
         if self.used + 1 >= MAX {
             return Err(ExtentError::TooMany { max: MAX - 1 });
         }
-        let fits = |hole: &Extent| {
+        let fits = |hole: &FreeExtent| {
             let offset = hole.offset.checked_next_multiple_of(align)?;
             (offset.checked_add(len)? <= hole.end()).then_some(offset)
         };
@@ -127,9 +127,9 @@ impl<const MAX: usize> Extents<MAX> {
             let longest = self.holes().iter().map(|hole| hole.len).max().unwrap_or(0);
             return Err(ExtentError::NoRoom { need: len, longest, free: self.free() });
         };
-        let Some(hole) = self.holes.get_mut(index) else { return Ok(Extent::default()) };
+        let Some(hole) = self.holes.get_mut(index) else { return Ok(FreeExtent::default()) };
         let (before, end) = (offset - hole.offset, hole.end());
-        let after = Extent { offset: offset + len, len: end - (offset + len) };
+        let after = FreeExtent { offset: offset + len, len: end - (offset + len) };
         match (before, after.len) {
             (0, 0) => self.remove(index),
             (0, _) => *hole = after,
@@ -140,12 +140,12 @@ impl<const MAX: usize> Extents<MAX> {
             }
         }
         self.used += 1;
-        Ok(Extent { offset, len })
+        Ok(FreeExtent { offset, len })
     }
 
     /// Gives an extent back that was taken, once. False, and nothing has changed, for one that
     /// cannot have been.
-    pub fn give_back(&mut self, extent: Extent) -> bool {
+    pub fn give_back(&mut self, extent: FreeExtent) -> bool {
         if extent.len == 0 {
             return true;
         }
@@ -169,7 +169,7 @@ impl<const MAX: usize> Extents<MAX> {
                 self.remove(index);
             }
         } else if joins_after && let Some(hole) = self.holes.get_mut(index) {
-            *hole = Extent { offset: extent.offset, len };
+            *hole = FreeExtent { offset: extent.offset, len };
         } else {
             self.insert(index, extent);
         }
@@ -185,7 +185,7 @@ impl<const MAX: usize> Extents<MAX> {
         }
     }
 
-    fn insert(&mut self, index: usize, hole: Extent) {
+    fn insert(&mut self, index: usize, hole: FreeExtent) {
         if let Some(tail) = self.holes.get_mut(index..=self.count)
             && let Some(last) = tail.last_mut()
         {
@@ -227,7 +227,7 @@ mod tests {
         #[test]
         fn extents_are_apart_and_nothing_is_lost(steps in proptest::collection::vec(step(), 0..120)) {
             let mut extents = Extents::<12>::new(LEN);
-            let (mut map, mut live) = (vec![false; LEN], Vec::<Extent>::new());
+            let (mut map, mut live) = (vec![false; LEN], Vec::<FreeExtent>::new());
             for step in steps {
                 match step {
                     Step::Take { len, align } => match extents.take(len, align) {
@@ -260,7 +260,7 @@ mod tests {
                 prop_assert!(extents.holes().iter().all(|hole| hole.len > 0));
             }
             live.into_iter().for_each(|extent| assert!(extents.give_back(extent)));
-            prop_assert_eq!(extents.holes(), &[Extent { offset: 0, len: LEN }]);
+            prop_assert_eq!(extents.holes(), &[FreeExtent { offset: 0, len: LEN }]);
         }
     }
 
@@ -274,11 +274,11 @@ mod tests {
         assert_eq!(extents.take(1, 3), Err(ExtentError::Alignment { align: 3 }));
         let error = extents.take(usize::MAX, 64).unwrap_err();
         assert!(error.to_string().contains("70 are free, 40 of them in one piece"), "{error}");
-        assert!(!extents.give_back(Extent { offset: 10, len: 5 }), "that is free");
+        assert!(!extents.give_back(FreeExtent { offset: 10, len: 5 }), "that is free");
         assert_eq!(
             Extents::<2>::new(0).take(1, 1),
             Err(ExtentError::NoRoom { need: 1, longest: 0, free: 0 })
         );
-        assert_eq!(extents.take(0, 8), Ok(Extent::default()));
+        assert_eq!(extents.take(0, 8), Ok(FreeExtent::default()));
     }
 }

@@ -44,7 +44,7 @@ use aldis_hal::{Cause, Epoch, PeerId, Resource};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use virtio_drivers::transport::pci::bus::DeviceFunctionInfo;
 
-use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
+use crate::pci::{self, AddressWindow, ConfigurationAccess, PciRoot};
 use crate::shm::{Geometry, Identity, Region};
 
 use crate::card_slot::{CardSlot, Exact};
@@ -85,7 +85,7 @@ impl Shared {
     pub unsafe fn find<C: ConfigurationAccess>(
         root: &mut PciRoot<C>,
         buses: u8,
-        window: &mut Window,
+        window: &mut AddressWindow,
     ) -> Result<Option<Self>, Cause> {
         let wanted = |info: &DeviceFunctionInfo| (info.vendor_id, info.device_id) == (VENDOR, DEVICE);
         let Some(function) = pci::find(root, buses, wanted) else { return Ok(None) };

@@ -7,7 +7,7 @@
 //! none ([`enable`]).
 //!
 //! ```no_run
-//! use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
+//! use aldis_drivers::pci::{Layout, Mapped, PciRoot, AddressWindow};
 //! use aldis_drivers::virtio;
 //!
 //! # fn main() -> Result<(), aldis_hal::Cause> {
@@ -15,7 +15,7 @@
 //! // SAFETY: this board has its PCI there, mapped as it is, and nobody else uses it.
 //! let access = unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, 16) };
 //! let mut root = PciRoot::new(access);
-//! let mut window = Window::new(0x1000_0000, 0x2EFF_0000);
+//! let mut window = AddressWindow::new(0x1000_0000, 0x2EFF_0000);
 //! // SAFETY: it has nothing else at the addresses of that window.
 //! let card = unsafe { virtio::find_pci(&mut root, 1, &mut window) }?;
 //! # Ok(())
@@ -24,7 +24,7 @@
 //!
 //! Where base addresses lie is the board's to know: with QEMU's riscv64 `virt` the configuration
 //! space is at 0x3000_0000 (256 buses) and the window at 0x4000_0000 with 0x4000_0000 bytes; on a
-//! PC the firmware has given all addresses, and `Window::NONE` will do.
+//! PC the firmware has given all addresses, and `AddressWindow::NONE` will do.
 //!
 //! What is absent: bridges (devices behind them are found if firmware has numbered their buses),
 //! interrupts, I/O base addresses (left as they are), and resizing.
@@ -49,12 +49,12 @@ const BARS: u8 = 6;
 
 /// Addresses at which devices' memory may be placed. Each is given once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Window {
+pub struct AddressWindow {
     next: u64,
     end: u64,
 }
 
-impl Window {
+impl AddressWindow {
     /// No addresses: devices that have none cannot be used.
     pub const NONE: Self = Self { next: 0, end: 0 };
 
@@ -93,7 +93,7 @@ pub fn find<C: ConfigurationAccess>(
 pub fn enable<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     function: DeviceFunction,
-    window: &mut Window,
+    window: &mut AddressWindow,
 ) -> Result<(), Cause> {
     let mut index = 0;
     while index < BARS {
@@ -122,7 +122,7 @@ fn place<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     function: DeviceFunction,
     bar: UnplacedBar,
-    window: &mut Window,
+    window: &mut AddressWindow,
 ) -> Result<(), Cause> {
     let UnplacedBar { index, size, is_wide } = bar;
     if !size.is_power_of_two() {

@@ -11,7 +11,7 @@
 //! Lend memory, find the device, make the card:
 //!
 //! ```no_run
-//! use aldis_drivers::virtio::{self, Slots, VirtioNet};
+//! use aldis_drivers::virtio::{self, VirtioSlots, VirtioNet};
 //! use aldis_hal::Cause;
 //!
 //! /// Descriptors of each queue, and bytes of the largest frame.
@@ -24,7 +24,8 @@
 //! virtio::lend(unsafe { &mut *(&raw mut MEMORY) })?;
 //! // QEMU's aarch64 `virt`: 32 slots of 512 bytes; riscv64 `virt`: 8 of 4096 at 0x1000_1000.
 //! // SAFETY: this board has such slots there, mapped as they are, and nobody else uses them.
-//! let found = unsafe { virtio::find_mmio(Slots { base: 0x0A00_0000, stride: 0x200, count: 32 }) };
+//! let slots = VirtioSlots { base: 0x0A00_0000, stride: 0x200, count: 32 };
+//! let found = unsafe { virtio::find_mmio(slots) };
 //! let transport = found.ok_or(Cause::Unreachable)?;
 //! let card = VirtioNet::<_, QUEUE>::new(transport, FRAME_BYTES)?;
 //! # Ok(())
@@ -52,10 +53,10 @@
 //! # What is refused
 //!
 //! A device that says it has written more than the buffer holds, or less than a header, loses that
-//! frame ([`Counters::bad_lengths`]). One that gives back what it was not given is left alone from
-//! then on: no link, no frames ([`Counters::bad_tokens`]). What cannot be noticed is a device that
-//! writes to memory which it has given back. `virtio-drivers` panics where the registers of a PCI
-//! device contradict themselves.
+//! frame ([`VirtioCounters::bad_lengths`]). One that gives back what it was not given is left alone
+//! from then on: no link, no frames ([`VirtioCounters::bad_tokens`]). What cannot be noticed is a
+//! device that writes to memory which it has given back. `virtio-drivers` panics where the
+//! registers of a PCI device contradict themselves.
 //!
 //! # Limits
 //!
@@ -70,6 +71,6 @@ mod net;
 #[cfg(test)]
 mod tests;
 
-pub use arena::{Lent, lend, lent_bytes_left};
-pub use find::{Slots, find_mmio, find_pci};
-pub use net::{Counters, VirtioNet, VirtioRx, VirtioTx, bytes_needed};
+pub use arena::{LentFrame, lend, lent_bytes_left};
+pub use find::{VirtioSlots, find_mmio, find_pci};
+pub use net::{VirtioCounters, VirtioNet, VirtioRx, VirtioTx, bytes_needed};

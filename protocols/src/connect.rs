@@ -24,15 +24,16 @@
 //! for one of another.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Connect::introduce). Another is
-//! refused as [`Unknown`](Refusal::Unknown), with this side's number: if it echoes that, it is
-//! alive now and so the admitted life is over ([`Event::Restarted`]). A hello of a life that ended
-//! long ago proves nothing and changes nothing. So is a newer number of the admitted life itself,
-//! or its word that it does not hold the connection any more ([`Stale`](Refusal::Stale) names both
-//! numbers): that connection is over. Either way the peer has to be introduced anew.
+//! refused as [`Unknown`](HandshakeRefusal::Unknown), with this side's number: if it echoes that,
+//! it is alive now and so the admitted life is over ([`HandshakeEvent::Restarted`]). A hello of a
+//! life that ended long ago proves nothing and changes nothing. So is a newer number of the
+//! admitted life itself, or its word that it does not hold the connection any more
+//! ([`Stale`](HandshakeRefusal::Stale) names both numbers): that connection is over. Either way the
+//! peer has to be introduced anew.
 //!
-//! **Refusals.** Version, job, rank and limits end the attempt with [`Event::Refused`];
-//! [`Unknown`](Refusal::Unknown) and [`Stale`](Refusal::Stale) do not, since asking again may help.
-//! Messages are repeated with back-off until the attempt's deadline.
+//! **Refusals.** Version, job, rank and limits end the attempt with [`HandshakeEvent::Refused`];
+//! [`Unknown`](HandshakeRefusal::Unknown) and [`Stale`](HandshakeRefusal::Stale) do not, since
+//! asking again may help. Messages are repeated with back-off until the attempt's deadline.
 //!
 //! # How it is driven
 //!
@@ -44,11 +45,11 @@
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant};
-//! use aldis_protocols::connect::{Connect, Event, Setup};
+//! use aldis_protocols::connect::{Connect, HandshakeEvent, HandshakeSetup};
 //!
 //! let now = Instant(1);
-//! let one = Setup { rank: 0, epoch: Epoch(71), ..Setup::DEFAULT };
-//! let other = Setup { rank: 1, epoch: Epoch(82), ..Setup::DEFAULT };
+//! let one = HandshakeSetup { rank: 0, epoch: Epoch(71), ..HandshakeSetup::DEFAULT };
+//! let other = HandshakeSetup { rank: 1, epoch: Epoch(82), ..HandshakeSetup::DEFAULT };
 //! let (mut asks, mut answers) = (Connect::new(&one, 1, 0), Connect::new(&other, 0, 0));
 //! asks.introduce(other.epoch);
 //! answers.introduce(one.epoch);
@@ -59,9 +60,10 @@
 //! assert_eq!(answers.handle(&other, &hello, now), None);
 //! let welcome = answers.poll_transmit(&other).unwrap();
 //! answers.transmitted(&other, &welcome, now);
-//! let Some(Event::Opened(mine)) = asks.handle(&one, &welcome, now) else { panic!() };
+//! let Some(HandshakeEvent::Opened(mine)) = asks.handle(&one, &welcome, now) else { panic!() };
 //! let confirm = asks.poll_transmit(&one).unwrap();
-//! let Some(Event::Opened(yours)) = answers.handle(&other, &confirm, now) else { panic!() };
+//! let event = answers.handle(&other, &confirm, now);
+//! let Some(HandshakeEvent::Opened(yours)) = event else { panic!() };
 //! assert_eq!((mine.ends.ours, mine.ends.theirs), (yours.ends.theirs, yours.ends.ours));
 //! ```
 //!
@@ -87,5 +89,7 @@ mod setup;
 mod tests;
 
 pub use machine::Connect;
-pub use message::{ConnectionNumbers, Kind, MESSAGE_BYTES_MAX, Message, MessageEnds, Offer, Refusal};
-pub use setup::{Event, Opened, Setup, slot, yields};
+pub use message::{
+    ConnectionNumbers, HandshakeKind, HandshakeRefusal, LinkOffer, MESSAGE_BYTES_MAX, Message, MessageEnds,
+};
+pub use setup::{HandshakeEvent, HandshakeSetup, Opened, slot, yields};

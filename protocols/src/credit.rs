@@ -27,13 +27,13 @@ pub struct Limits {
 /// The sender's side: how much more may be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Window {
+pub struct CreditWindow {
     sent: u16,
     limit: u16,
     size: u16,
 }
 
-impl Window {
+impl CreditWindow {
     /// A window onto a receiver that takes nothing.
     pub const NONE: Self = Self { sent: 0, limit: 0, size: 0 };
 
@@ -198,7 +198,7 @@ mod tests {
 
     use super::*;
 
-    fn take(window: &mut Window) -> bool {
+    fn take(window: &mut CreditWindow) -> bool {
         let some = window.available() > 0;
         if some {
             window.spend();
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_sender_stops_at_the_limit_and_resumes() {
-        let (mut window, mut grant) = (Window::new(2).unwrap(), Grant::new(2).unwrap());
+        let (mut window, mut grant) = (CreditWindow::new(2).unwrap(), Grant::new(2).unwrap());
         for _ in 0..2 {
             assert!(take(&mut window));
             grant.accept().unwrap();
@@ -225,13 +225,13 @@ mod tests {
 
     #[test]
     fn an_impossible_limit_is_refused_and_an_old_one_ignored() {
-        let mut window = Window::new(4).unwrap();
+        let mut window = CreditWindow::new(4).unwrap();
         assert_eq!(window.raise(5), Err(Malformed::Credit), "nothing was sent yet");
         assert!(take(&mut window));
         window.raise(5).unwrap();
         window.raise(4).unwrap();
         assert_eq!(window.available(), 4);
-        assert_eq!(Window::new(WINDOW_MAX + 1), Err(Malformed::Credit));
+        assert_eq!(CreditWindow::new(WINDOW_MAX + 1), Err(Malformed::Credit));
     }
 
     proptest! {
@@ -239,7 +239,7 @@ mod tests {
         /// are conserved and a dry sender always gets a message once everything is freed.
         #[test]
         fn credits_are_conserved(size in 1u16..40, start in any::<u16>(), moves in proptest::collection::vec(0u8..4, 0..400)) {
-            let mut window = Window { sent: start, limit: start.wrapping_add(size), size };
+            let mut window = CreditWindow { sent: start, limit: start.wrapping_add(size), size };
             let limit = start.wrapping_add(size);
             let mut grant = Grant { received: start, limit, told: limit, size };
             let mut limits_in_flight = std::vec::Vec::new();

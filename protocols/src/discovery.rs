@@ -17,11 +17,12 @@
 //!
 //! # Schedule
 //!
-//! A hello is sent at once and again after [`retry_first_ns`](Setup::retry_first_ns), then after
-//! intervals that double up to [`retry_max_ns`](Setup::retry_max_ns), until every card is there or
-//! [`deadline_ns`](Setup::deadline_ns) has passed: 10 ms to 1 s and 20 s by default, hence 26
-//! hellos at most. Besides those, one message at most is sent for each that came. The report of a
-//! search that failed ([`Overdue`]) names the ranks that are missing and counts what was refused.
+//! A hello is sent at once and again after [`retry_first_ns`](DiscoverySetup::retry_first_ns), then
+//! after intervals that double up to [`retry_max_ns`](DiscoverySetup::retry_max_ns), until every
+//! card is there or [`deadline_ns`](DiscoverySetup::deadline_ns) has passed: 10 ms to 1 s and 20 s
+//! by default, hence 26 hellos at most. Besides those, one message at most is sent for each that
+//! came. The report of a search that failed ([`Overdue`]) names the ranks that are missing and
+//! counts what was refused.
 //!
 //! # Lives
 //!
@@ -41,10 +42,11 @@
 //! ```
 //! use aldis_hal::nic::Mac;
 //! use aldis_hal::{Epoch, Instant, PeerId};
-//! use aldis_protocols::discovery::{Entry, MESSAGE_BYTES_MAX, Roster, Setup};
+//! use aldis_protocols::discovery::{Entry, MESSAGE_BYTES_MAX, Roster, DiscoverySetup};
 //!
 //! let setup = |rank| {
-//!     Setup { job: 0xA1D1, rank, size: 2, epoch: Epoch(71 + rank), ..Setup::DEFAULT }
+//!     let epoch = Epoch(71 + rank);
+//!     DiscoverySetup { job: 0xA1D1, rank, size: 2, epoch, ..DiscoverySetup::DEFAULT }
 //! };
 //! let (mut ours, mut theirs) = ([Entry::EMPTY; 2], [Entry::EMPTY; 2]);
 //! let mut zero = Roster::new(setup(0), &mut ours)?;
@@ -77,6 +79,6 @@ mod roster;
 mod tests;
 
 pub use entry::Entry;
-pub use message::{Asked, HEADER_BYTES, Kind, MESSAGE_BYTES_MAX, Message};
-pub use report::{Counters, NAMED_MAX, Overdue, Refused};
-pub use roster::{REPLIES_MAX, Roster, Setup};
+pub use message::{Asked, DiscoveryKind, HEADER_BYTES, MESSAGE_BYTES_MAX, Message};
+pub use report::{DiscoveryCounters, NAMED_MAX, Overdue, Refused};
+pub use roster::{DiscoverySetup, REPLIES_MAX, Roster};

@@ -48,7 +48,7 @@ mod timer;
 
 pub use card::Card;
 pub use control::Control;
-pub use credit::{Grant, Window};
+pub use credit::{CreditWindow, Grant};
 pub use header::{Body, Header, Kind, Packet};
 pub use select::{Protocol, Thresholds};
 

@@ -203,7 +203,7 @@ enum Verdict {
 /// The receive to ask about next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Next {
+pub enum NextReceive {
     /// The first posted one.
     First,
     /// The first posted one after this place in the order.
@@ -257,9 +257,13 @@ impl Seeker {
     }
 
     /// Returns the receive to ask about, if one can be asked about now.
-    pub fn next(&self) -> Option<Next> {
+    pub fn next(&self) -> Option<NextReceive> {
         let idle = self.asking == Asking::No && somebody(self.offer).is_none();
-        (self.stalled && idle).then_some(if self.after { Next::After(self.cursor) } else { Next::First })
+        (self.stalled && idle).then_some(if self.after {
+            NextReceive::After(self.cursor)
+        } else {
+            NextReceive::First
+        })
     }
 
     /// `posted` is to be asked about.
@@ -267,8 +271,8 @@ impl Seeker {
         (self.posted, self.asking) = (posted, Asking::Due);
     }
 
-    /// The receive chosen last. With [`Next::After`], none that could be asked about stands between
-    /// that place in the order and this one.
+    /// The receive chosen last. With [`NextReceive::After`], none that could be asked about stands
+    /// between that place in the order and this one.
     pub const fn sought(&self) -> Posted {
         self.posted
     }
@@ -406,19 +410,19 @@ mod tests {
         let mut seeker = Seeker::NONE;
         assert_eq!(seeker.next(), None, "nothing is held back");
         seeker.stalled();
-        assert_eq!(seeker.next(), Some(Next::First));
+        assert_eq!(seeker.next(), Some(NextReceive::First));
         seeker.seek(Posted { receiver: ONE, order: 5 });
         assert_eq!((seeker.next(), seeker.due()), (None, Some(ONE)));
         assert_eq!(seeker.nothing(ONE, true), Err(Malformed::Control), "it was not asked yet");
         seeker.asked();
         assert_eq!(seeker.nothing(TWO, true), Err(Malformed::Control));
         seeker.nothing(ONE, true).unwrap();
-        assert_eq!(seeker.next(), Some(Next::After(5)));
+        assert_eq!(seeker.next(), Some(NextReceive::After(5)));
         seeker.seek(Posted { receiver: TWO, order: 6 });
         seeker.asked();
         seeker.stalled();
         seeker.nothing(TWO, true).unwrap();
-        assert_eq!(seeker.next(), Some(Next::First), "the first one may fit what is held back since");
+        assert_eq!(seeker.next(), Some(NextReceive::First), "the first one may fit what is held back since");
         seeker.seek(Posted { receiver: ONE, order: 5 });
         seeker.asked();
         seeker.nothing(ONE, false).unwrap();
@@ -434,7 +438,7 @@ mod tests {
         seeker.nothing(ONE, true).unwrap();
         seeker.seek(Posted { receiver: TWO, order: 6 });
         seeker.stalled();
-        assert_eq!((seeker.due(), seeker.next()), (None, Some(Next::First)));
+        assert_eq!((seeker.due(), seeker.next()), (None, Some(NextReceive::First)));
     }
 
     #[test]
@@ -447,7 +451,7 @@ mod tests {
         seeker.settled(ONE);
         assert_eq!(seeker.verdict_due(), Some((TWO, false)), "that was another one");
         seeker.settled(TWO);
-        assert_eq!((seeker.next(), seeker.verdict_due()), (Some(Next::First), None));
+        assert_eq!((seeker.next(), seeker.verdict_due()), (Some(NextReceive::First), None));
     }
 
     #[test]
@@ -464,7 +468,7 @@ mod tests {
             }
             assert_eq!((seeker.next(), seeker.verdict_due()), (None, Some((TWO, taken))));
             seeker.settled(TWO);
-            assert_eq!((seeker.next(), seeker.verdict_due()), (Some(Next::First), None));
+            assert_eq!((seeker.next(), seeker.verdict_due()), (Some(NextReceive::First), None));
         }
     }
 

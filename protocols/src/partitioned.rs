@@ -33,15 +33,15 @@ use aldis_hal::{Cause, Handle};
 pub const PARTITIONS_MAX: u32 = 64;
 
 /// A set of partitions: bit i for partition i.
-type Set = u64;
+type PartitionSet = u64;
 
 /// The partitions below `end`, which is at most [`PARTITIONS_MAX`].
-const fn below(end: u32) -> Set {
-    if end >= Set::BITS { Set::MAX } else { (1 << end) - 1 }
+const fn below(end: u32) -> PartitionSet {
+    if end >= PartitionSet::BITS { PartitionSet::MAX } else { (1 << end) - 1 }
 }
 
 /// The partitions of a range.
-const fn span(first: u32, end: u32) -> Set {
+const fn span(first: u32, end: u32) -> PartitionSet {
     below(end) & !below(first)
 }
 
@@ -66,12 +66,12 @@ impl Cut {
         }
     }
 
-    const fn all(&self) -> Set {
+    const fn all(&self) -> PartitionSet {
         below(self.partitions)
     }
 
     /// The partitions that a range of bytes touches; all, if there are no bytes.
-    const fn touched(&self, start: u64, end: u64) -> Set {
+    const fn touched(&self, start: u64, end: u64) -> PartitionSet {
         match (start.checked_div(self.bytes()), end.checked_div(self.bytes())) {
             (Some(first), Some(last)) => {
                 let more = !end.is_multiple_of(self.bytes()) as u64;
@@ -115,9 +115,9 @@ pub enum PartStep {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PartSender {
     /// Own partitions that are ready.
-    ready: Set,
+    ready: PartitionSet,
     /// The receiver's that have been sent.
-    sent: Set,
+    sent: PartitionSet,
     /// Bytes sent in this round.
     moved: u64,
     receiver: Handle,
@@ -294,7 +294,7 @@ impl PartSender {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct PartReceiver {
-    arrived: Set,
+    arrived: PartitionSet,
     /// Bytes that have come in the round under way or, between rounds, in the last one.
     moved: u64,
     sender: Handle,
@@ -391,7 +391,7 @@ impl PartReceiver {
         }
         let cut = Cut::on_wire(length, self.own);
         let partition = offset.checked_div(cut.bytes()).unwrap_or(0);
-        let bit = 1u64.checked_shl(u32::try_from(partition).unwrap_or(Set::BITS)).unwrap_or(0);
+        let bit = 1u64.checked_shl(u32::try_from(partition).unwrap_or(PartitionSet::BITS)).unwrap_or(0);
         let before = u64::from(self.arrived.count_ones()).saturating_mul(cut.bytes());
         let done = self.moved.saturating_sub(before);
         let due = partition.saturating_mul(cut.bytes()).saturating_add(done);

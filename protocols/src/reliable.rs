@@ -20,12 +20,12 @@
 //!
 //! ```
 //! use aldis_hal::Instant;
-//! use aldis_protocols::reliable::{Config, Ends, Fate, Link, open, seal};
+//! use aldis_protocols::reliable::{Config, LinkEnds, FrameFate, Link, open, seal};
 //! use zerocopy::IntoBytes;
 //!
 //! let config = Config::DEFAULT.checked().unwrap();
 //! let now = Instant(1);
-//! let ends = |ours, theirs| Ends { ours, theirs, peer_window: config.window };
+//! let ends = |ours, theirs| LinkEnds { ours, theirs, peer_window: config.window };
 //! let mut one = Link::open(&config, ends(7, 9), now);
 //! let mut other = Link::open(&config, ends(9, 7), now);
 //!
@@ -41,7 +41,7 @@
 //!
 //! let (frame, payload) = open(&wire).unwrap();
 //! let taken = other.handle_frame(&config, frame, now).unwrap();
-//! assert_eq!((taken.fate, payload), (Fate::Deliver, &b"hello"[..]));
+//! assert_eq!((taken.fate, payload), (FrameFate::Deliver, &b"hello"[..]));
 //!
 //! // The acknowledgement waits for company, but not for long.
 //! assert_eq!(other.poll_transmit(), None);
@@ -79,4 +79,4 @@ mod tests;
 pub use config::{Config, FRAMES_PER_ACK, Order, WINDOW_MAX};
 pub use crc::{Crc32c, crc32c};
 pub use frame::{FRAME_BYTES, Frame, FrameKind, open, seal};
-pub use link::{Counters, Ends, Fate, Link, Taken, Transmit};
+pub use link::{FrameFate, Link, LinkCounters, LinkEnds, Taken, Transmit};

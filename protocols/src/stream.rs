@@ -29,15 +29,15 @@
 //! confirming but that of the [`Link`]: the other side may have taken the connection already.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of
-//! another are refused as [`Unknown`](Refusal::Unknown), greetings for another life of this side as
-//! [`Epoch`](Refusal::Epoch). When an open connection dies, messages may have died with it: the
-//! peer is lost, [`forget`](Link::forget) all its links; it has to be introduced anew. If it dies
-//! when one side has opened it and the other has not, the other finds its life unknown.
+//! another are refused as [`Unknown`](StreamRefusal::Unknown), greetings for another life of this
+//! side as [`Epoch`](StreamRefusal::Epoch). When an open connection dies, messages may have died
+//! with it: the peer is lost, [`forget`](Link::forget) all its links; it has to be introduced anew.
+//! If it dies when one side has opened it and the other has not, the other finds its life unknown.
 //!
 //! **Strangers.** What does not begin as a greeting does is refused after its first wrong byte,
-//! without a word. A stranger can hold a connection for [`handshake_ns`](Setup::handshake_ns) and
-//! 144 bytes; how many such connections there are is bounded by the caller, which drops the oldest
-//! that is not [proven](Handshake::is_proven) for a new one.
+//! without a word. A stranger can hold a connection for [`handshake_ns`](StreamSetup::handshake_ns)
+//! and 144 bytes; how many such connections there are is bounded by the caller, which drops the
+//! oldest that is not [proven](Handshake::is_proven) for a new one.
 //!
 //! # How it is driven
 //!
@@ -48,12 +48,14 @@
 //! it, and after a new one is made, [`output`](Handshake::output) is sent. Time passes
 //! ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection
 //! that ends is reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that
-//! or [`refuse`](Handshake::refuse) unless its link was forgotten. After [`Event::Opened`] all
-//! others that [`claim`](Handshake::claim) the link are refused as [`Crossed`](Refusal::Crossed).
+//! or [`refuse`](Handshake::refuse) unless its link was forgotten. After [`StreamEvent::Opened`]
+//! all others that [`claim`](Handshake::claim) the link are refused as
+//! [`Crossed`](StreamRefusal::Crossed).
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant, PeerId};
-//! use aldis_protocols::stream::{Dial, Event, Handshake, Link, Mac, Node, Setup, Tag, job_name};
+//! use aldis_protocols::stream::{Dial, Handshake, Link, Mac, Node, Tag, job_name};
+//! use aldis_protocols::stream::{StreamEvent, StreamSetup};
 //!
 //! struct Key([u8; 32]);
 //! impl Mac for Key {
@@ -64,8 +66,9 @@
 //! }
 //!
 //! let (now, key) = (Instant(1), Key([7; 32]));
-//! let one = Setup { job: job_name(&key), ranks: 2, epoch: Epoch(71), ..Setup::DEFAULT };
-//! let other = Setup { rank: PeerId(1), epoch: Epoch(82), ..one };
+//! let (job, epoch) = (job_name(&key), Epoch(71));
+//! let one = StreamSetup { job, ranks: 2, epoch, ..StreamSetup::DEFAULT };
+//! let other = StreamSetup { rank: PeerId(1), epoch: Epoch(82), ..one };
 //! let (mut links, mut others) = ([Link::NONE; 2], [Link::NONE; 2]);
 //! links[1].introduce(other.epoch);
 //! others[0].introduce(one.epoch);
@@ -80,10 +83,10 @@
 //! while !dialled.output().is_empty() || !accepted.output().is_empty() {
 //!     let (count, event) = accepted.handle(&mut peer, dialled.output(), now);
 //!     dialled.transmitted(count);
-//!     opened += u32::from(event == Some(Event::Opened { peer: PeerId(0), link: 0 }));
+//!     opened += u32::from(event == Some(StreamEvent::Opened { peer: PeerId(0), link: 0 }));
 //!     let (count, event) = dialled.handle(&mut node, accepted.output(), now);
 //!     accepted.transmitted(count);
-//!     opened += u32::from(event == Some(Event::Opened { peer: PeerId(1), link: 0 }));
+//!     opened += u32::from(event == Some(StreamEvent::Opened { peer: PeerId(1), link: 0 }));
 //! }
 //! assert!(opened == 2 && node.links[1].is_open() && peer.links[0].is_open());
 //! ```
@@ -116,4 +119,4 @@ pub use frame::{End, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Farewell, Frame};
 pub use handshake::{Dial, Handshake};
 pub use link::{Failed, Link};
 pub use message::{ANSWER_BYTES, GREETING_BYTES, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES};
-pub use setup::{Event, Mac, Node, Refusal, Setup, Tag, chooses, job_name};
+pub use setup::{Mac, Node, StreamEvent, StreamRefusal, StreamSetup, Tag, chooses, job_name};

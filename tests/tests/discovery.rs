@@ -3,7 +3,7 @@
 
 use core::time::Duration;
 
-use aldis_drivers::discovery::{Discovery, Entry, Overdue, Setup};
+use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry, Overdue};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::{Config, Endpoint, Rank, Tag};
@@ -39,7 +39,7 @@ fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {
     let (me, epoch) = (PeerId(rank), Epoch(epoch));
     let nic = hub.nic(rank as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES);
     let entries = Box::leak(Box::new([Entry::EMPTY; SIZE as usize]));
-    let setup = Setup { job: JOB, rank, size: SIZE, epoch, ..Setup::DEFAULT };
+    let setup = DiscoverySetup { job: JOB, rank, size: SIZE, epoch, ..DiscoverySetup::DEFAULT };
     let discovery = Discovery::new(nic, setup, entries).unwrap();
     let storage = Box::leak(Box::new(EthernetStorage::<2, 16, MESSAGE_BYTES>::new()));
     let config = ethernet::Config::new(me, epoch, JOB, Cost::default());

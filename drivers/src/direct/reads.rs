@@ -43,7 +43,7 @@ const PATIENCE: u32 = 4096;
 /// A read into a region.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Read {
-    pub(super) state: State,
+    pub(super) state: ReadState,
     pub(super) token: Token,
     /// The owner's entry and its generation.
     pub(super) entry: u32,
@@ -75,7 +75,7 @@ pub(super) struct Named {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum ReadState {
     Idle,
     /// By this side alone.
     Alone,
@@ -89,7 +89,7 @@ pub(super) enum State {
 
 impl Read {
     pub(super) const NONE: Self = Self {
-        state: State::Idle,
+        state: ReadState::Idle,
         token: Token(Handle { slot: 0, generation: 0 }),
         entry: 0,
         generation: 0,
@@ -103,7 +103,7 @@ impl Read {
 }
 
 /// The outcome of a step of a read.
-pub(super) enum Step {
+pub(super) enum ReadStep {
     /// There is more.
     On,
     /// All is done but what the owner is at.
@@ -123,11 +123,11 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         }
         let index = (left.trailing_zeros() + self.turn) % u32::BITS;
         let step = self.step(index);
-        self.turn = if let Step::On = step { index } else { (index + 1) % u32::BITS };
+        self.turn = if let ReadStep::On = step { index } else { (index + 1) % u32::BITS };
         match step {
-            Step::On => {}
-            Step::Waits => return u32::from(self.help()),
-            Step::Over(result) => {
+            ReadStep::On => {}
+            ReadStep::Waits => return u32::from(self.help()),
+            ReadStep::Over(result) => {
                 let token = self.slots.0.get(reader(index)).map(|slot| slot.read.token);
                 self.cut_off(reader(index));
                 if let Some(token) = token {
@@ -144,39 +144,39 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// Copies one chunk of the read into region `index`.
-    pub(super) fn step(&mut self, index: u32) -> Step {
-        let Some(&slot) = self.slots.0.get(reader(index)) else { return Step::Over(Err(Cause::Stale)) };
+    pub(super) fn step(&mut self, index: u32) -> ReadStep {
+        let Some(&slot) = self.slots.0.get(reader(index)) else { return ReadStep::Over(Err(Cause::Stale)) };
         let Slot { peer, memory, mut read, .. } = slot;
-        let Some(entry) = self.entry(peer, read.entry) else { return Step::Over(Err(Cause::Stale)) };
+        let Some(entry) = self.entry(peer, read.entry) else { return ReadStep::Over(Err(Cause::Stale)) };
         let (piece, last) = match read.state {
-            State::Idle => return Step::Over(Err(Cause::Stale)),
-            State::Alone => {
+            ReadState::Idle => return ReadStep::Over(Err(Cause::Stale)),
+            ReadState::Alone => {
                 let len = (read.len - read.done).min(CHUNK_BYTES as usize);
                 let piece = (read.done as u64, len);
                 read.done += len;
                 (Some(piece), read.done == read.len)
             }
-            State::Shared => match entry.take_front(read.offered.serial, read.offered.chunks) {
+            ReadState::Shared => match entry.take_front(read.offered.serial, read.offered.chunks) {
                 Chunk::Yours(chunk) => (read.offered.range(chunk), false),
                 Chunk::Taken(taken) => match self.rest(peer, entry, &mut read, taken) {
                     Some(done) => (None, done),
                     None => {
                         self.keep(index, read);
-                        return Step::Waits;
+                        return ReadStep::Waits;
                     }
                 },
-                Chunk::Gone => return Step::Over(Err(Cause::Stale)),
+                Chunk::Gone => return ReadStep::Over(Err(Cause::Stale)),
             },
-            State::Again { missing } => {
+            ReadState::Again { missing } => {
                 let rest = missing & missing.wrapping_sub(1);
-                read.state = State::Again { missing: rest };
+                read.state = ReadState::Again { missing: rest };
                 (read.offered.range(missing.trailing_zeros()), rest == 0)
             }
         };
         if let Some((start, len)) = piece {
             let place = read.offset.saturating_add(start as usize);
             if !slot.holds(place, len) {
-                return Step::Over(Err(Cause::BadRegion));
+                return ReadStep::Over(Err(Cause::BadRegion));
             }
             // SAFETY: the piece is inside of registered memory, which by `register`'s contract is
             // valid and left alone until it is taken back; no other chunk has these bytes.
@@ -186,20 +186,20 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             };
             if let Err(cause) = copied {
                 let cause = if entry.is_shown(read.generation) { cause } else { Cause::Stale };
-                return Step::Over(Err(cause));
+                return ReadStep::Over(Err(cause));
             }
         }
         if !last {
             return self.keep(index, read);
         }
-        Step::Over(if entry.is_shown(read.generation) { Ok(()) } else { Err(Cause::Stale) })
+        ReadStep::Over(if entry.is_shown(read.generation) { Ok(()) } else { Err(Cause::Stale) })
     }
 
-    pub(super) fn keep(&mut self, index: u32, read: Read) -> Step {
+    pub(super) fn keep(&mut self, index: u32, read: Read) -> ReadStep {
         if let Some(slot) = self.slots.0.get_mut(reader(index)) {
             slot.read = read;
         }
-        Step::On
+        ReadStep::On
     }
 
     /// The reader has done its part of a read of which the owner has taken so many chunks: whether
@@ -223,7 +223,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
             }
         }
         let missing = read.offered.taken_from_back(taken) & !entry.written();
-        read.state = State::Again { missing };
+        read.state = ReadState::Again { missing };
         Some(missing == 0)
     }
 
@@ -232,7 +232,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let Some(slot) = self.slots.0.get_mut(index) else { return };
         let (peer, read) = (slot.peer, core::mem::replace(&mut slot.read, Read::NONE));
         self.reading &= !bit(index.wrapping_sub(ENTRIES as usize) as u32);
-        if read.state == State::Idle || read.state == State::Alone {
+        if read.state == ReadState::Idle || read.state == ReadState::Alone {
             return;
         }
         let Some(entry) = self.entry(peer, read.entry) else { return };
@@ -319,11 +319,11 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if !slot.access.contains(Access::LOCAL_WRITE) || !slot.holds(local.offset, local.len) {
             return Err(Cause::BadRegion);
         }
-        if slot.read.state != State::Idle || slot.peer != peer {
+        if slot.read.state != ReadState::Idle || slot.peer != peer {
             return Err(Cause::Busy);
         }
         let Gather { offset, len, .. } = local;
-        Ok(Read { state: State::Alone, token, entry, generation, from, offset, len, ..Read::NONE })
+        Ok(Read { state: ReadState::Alone, token, entry, generation, from, offset, len, ..Read::NONE })
     }
 
     /// The entry that a key names, and where in the owner's memory the `len` bytes are, if they are
@@ -346,7 +346,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// Begins a read of memory that is shown in `entry`, into region `index`.
-    pub(super) fn begin(&mut self, index: u32, entry: &Entry, mut read: Read, ends: ReadEnds) -> Step {
+    pub(super) fn begin(&mut self, index: u32, entry: &Entry, mut read: Read, ends: ReadEnds) -> ReadStep {
         let peer = self.slots.0.get(reader(index)).map(|slot| slot.peer).unwrap_or_default();
         let is_mapped = self.engine.mapped(peer, read.from, read.len).is_some();
         let (shared_min, at_once_max) = if is_mapped {
@@ -375,7 +375,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         }
         self.keep(index, read);
         self.reading |= bit(index);
-        if at_once { self.step(index) } else { Step::On }
+        if at_once { self.step(index) } else { ReadStep::On }
     }
 
     /// Returns true if anything is shown to a peer.
@@ -393,7 +393,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         let chunks = len.div_ceil(chunk_bytes.into()) as u32;
         let (serial, generation) = (self.next_serial(), read.generation);
         read.offered = Offered { serial, first, len, chunk_bytes, chunks, generation };
-        read.state = State::Shared;
+        read.state = ReadState::Shared;
         entry.offer(&read.offered, target);
     }
 }

@@ -14,9 +14,9 @@ pub(super) const REGIONS: usize = 2 * ENTRIES as usize;
 
 /// The registered regions; a row of the caller's memory.
 #[derive(Debug)]
-pub struct Slots(pub(super) [Slot; REGIONS]);
+pub struct RegionSlots(pub(super) [Slot; REGIONS]);
 
-impl Slots {
+impl RegionSlots {
     /// No regions registered.
     pub const EMPTY: Self = Self([Slot::EMPTY; REGIONS]);
 }

@@ -146,9 +146,9 @@ unsafe impl CopyEngine for Engine {
 }
 
 #[derive(Default)]
-struct Log(Vec<(Token, Result<(), Cause>)>);
+struct DirectLog(Vec<(Token, Result<(), Cause>)>);
 
-impl Sink for Log {
+impl Sink for DirectLog {
     fn arrived(&mut self, _: PeerId, _: &[u8]) {}
     fn completed(&mut self, token: Token, result: Result<(), Cause>) {
         self.0.push((token, result));
@@ -174,7 +174,7 @@ fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
         let engine = Engine { moments: moments.clone(), writes, fails };
         let inner = Nothing(Caps { limits, ..Caps::default() });
         let peers = vec![None, None].leak();
-        let slots = Box::leak(Box::new(Slots::EMPTY));
+        let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let mut end =
             Direct::new(inner, engine, DirectTables { own: table(rank), peers, slots }, Cost::default());
         end.attach(PeerId(1 - rank as u32), table(1 - rank)).unwrap();
@@ -226,7 +226,7 @@ fn start_as(
 }
 
 fn poll(end: &mut End) -> Vec<(Token, Result<(), Cause>)> {
-    let mut log = Log::default();
+    let mut log = DirectLog::default();
     end.poll(4, Instant(0), &mut log);
     log.0
 }

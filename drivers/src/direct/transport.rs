@@ -12,8 +12,8 @@ use aldis_hal::{
 };
 
 use super::CopyEngine;
-use super::reads::{READ_BYTES_MAX, Read, ReadEnds, State, Step};
-use super::regions::{REGIONS, Slot, Slots, reader};
+use super::reads::{READ_BYTES_MAX, Read, ReadEnds, ReadState, ReadStep};
+use super::regions::{REGIONS, RegionSlots, Slot, reader};
 use super::table::{ENTRIES, Table, bit};
 
 /// The tables of a [`Direct`] transport, in the caller's memory.
@@ -24,7 +24,7 @@ pub struct DirectTables<'m> {
     /// The others' tables: an entry a rank.
     pub peers: &'m mut [Option<Table<'m>>],
     /// The regions that are registered.
-    pub slots: &'m mut Slots,
+    pub slots: &'m mut RegionSlots,
 }
 
 /// A transport around `T` that reads memory of ranks of this node by `E`: see the [module](super).
@@ -34,7 +34,7 @@ pub struct Direct<'m, T: Transport, E: CopyEngine> {
     pub(super) own: Table<'m>,
     /// The others' tables, by rank.
     pub(super) peers: &'m mut [Option<Table<'m>>],
-    pub(super) slots: &'m mut Slots,
+    pub(super) slots: &'m mut RegionSlots,
     /// Bits of the regions that are shown, and of those that are read into.
     pub(super) shown: u32,
     pub(super) reading: u32,
@@ -55,7 +55,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         for peer in &mut *peers {
             *peer = None;
         }
-        *slots = Slots::EMPTY;
+        *slots = RegionSlots::EMPTY;
         Self {
             inner,
             engine,
@@ -182,7 +182,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
         match what {
             Quiesce::Region(region) => self.deregister(region),
             Quiesce::Post(token) => {
-                let is_it = |slot: &Slot| slot.read.state != State::Idle && slot.read.token == token;
+                let is_it = |slot: &Slot| slot.read.state != ReadState::Idle && slot.read.token == token;
                 let index = self.slots.0.iter().position(is_it).ok_or(Cause::Stale)?;
                 self.cut_off(index);
                 Ok(())
@@ -258,8 +258,8 @@ impl<T: Transport, E: CopyEngine> RemoteMemory for Direct<'_, T, E> {
         let target = slot.memory.start.as_ptr().addr().wrapping_add(local.offset) as u64;
         let index = local.region.0.slot.wrapping_sub(ENTRIES);
         match self.begin(index, entry, read, ReadEnds { first: remote.offset, target }) {
-            Step::On | Step::Waits => Post::Queued,
-            Step::Over(result) => {
+            ReadStep::On | ReadStep::Waits => Post::Queued,
+            ReadStep::Over(result) => {
                 self.cut_off(reader(index));
                 match result {
                     Ok(()) => Post::Done,

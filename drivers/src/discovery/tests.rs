@@ -7,7 +7,7 @@ use aldis_hal::nic::{RxFrame, TxFrame};
 use aldis_hal::{Cause, Cost, Epoch, Instant, Nic, PeerId, Post, Sink, Token, Transport};
 use aldis_kit::hub::{Faults, Hub, HubNic, mac};
 
-use super::{Discovery, Entry, Setup};
+use super::{Discovery, DiscoverySetup, Entry};
 use crate::ethernet::{Config, Ethernet, EthernetStorage, Framing, Udp};
 
 const JOB: u64 = 7;
@@ -19,11 +19,11 @@ fn node(hub: &Hub, rank: u32, size: u32, epoch: u32) -> Node {
     framed(hub, setup(rank, size, epoch), Framing::Ethernet)
 }
 
-fn setup(rank: u32, size: u32, epoch: u32) -> Setup {
-    Setup { job: JOB, rank, size, epoch: Epoch(epoch), ..Setup::DEFAULT }
+fn setup(rank: u32, size: u32, epoch: u32) -> DiscoverySetup {
+    DiscoverySetup { job: JOB, rank, size, epoch: Epoch(epoch), ..DiscoverySetup::DEFAULT }
 }
 
-fn framed(hub: &Hub, setup: Setup, framing: Framing) -> Node {
+fn framed(hub: &Hub, setup: DiscoverySetup, framing: Framing) -> Node {
     let (rank, Epoch(epoch)) = (setup.rank, setup.epoch);
     let entries = Box::leak(Box::new([Entry::EMPTY; 16]));
     let nic = hub.nic(rank as u8 + 1, MTU);
@@ -115,7 +115,7 @@ fn other_frames_are_dropped_during_the_search_and_passed_on_after_it() {
 #[test]
 fn a_device_that_is_too_small_is_refused() {
     let hub = Hub::new(1);
-    let setup = Setup { rank: 0, size: 1, epoch: Epoch(1), ..Setup::DEFAULT };
+    let setup = DiscoverySetup { rank: 0, size: 1, epoch: Epoch(1), ..DiscoverySetup::DEFAULT };
     let refused = Discovery::new(hub.nic(1, 177), setup, &mut [Entry::EMPTY]).unwrap_err();
     assert_eq!(refused, Cause::TooBig { len: 178, max: 177 });
     let entries = &mut [Entry::EMPTY];
@@ -124,9 +124,9 @@ fn a_device_that_is_too_small_is_refused() {
 }
 
 #[derive(Default)]
-struct Log(Vec<Vec<u8>>);
+struct DiscoveryLog(Vec<Vec<u8>>);
 
-impl Sink for Log {
+impl Sink for DiscoveryLog {
     fn arrived(&mut self, _from: PeerId, message: &[u8]) {
         self.0.push(message.to_vec());
     }
@@ -153,10 +153,10 @@ fn meet(stack: &mut Stack) {
 }
 
 /// Does what a program does between its calls.
-fn step(hub: &Hub, stacks: &mut [Stack; 2]) -> [Log; 2] {
+fn step(hub: &Hub, stacks: &mut [Stack; 2]) -> [DiscoveryLog; 2] {
     hub.advance(50_000);
     stacks.each_mut().map(|stack| {
-        let mut log = Log::default();
+        let mut log = DiscoveryLog::default();
         drop(stack.nic_mut().poll(hub.now()));
         meet(stack);
         stack.poll(16, hub.now(), &mut log);

@@ -11,7 +11,7 @@ use super::Framing;
 pub struct Config {
     /// Job, rank and life of this side, and the times of a handshake. What is offered there is the
     /// storage's.
-    pub connect: connect::Setup,
+    pub connect: connect::HandshakeSetup,
     /// The times of a connection. Window and order are the storage's and the transport's own.
     pub link: reliable::Config,
     /// Measured or assumed: protocols are selected by it.
@@ -25,7 +25,7 @@ impl Config {
     /// its endpoint gets. Times are those for a local network.
     pub const fn new(me: PeerId, epoch: Epoch, job: u64, cost: Cost) -> Self {
         Self {
-            connect: connect::Setup { job, rank: me.0, epoch, ..connect::Setup::DEFAULT },
+            connect: connect::HandshakeSetup { job, rank: me.0, epoch, ..connect::HandshakeSetup::DEFAULT },
             link: reliable::Config::DEFAULT,
             cost,
             framing: Framing::Ethernet,

@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct EthernetCounters {
     /// Frames that the device handed up, whatever they were.
     pub frames_received: u64,
     /// Frames handed to the device.
@@ -44,7 +44,7 @@ pub struct Counters {
 }
 
 /// Writes what came and went, and why frames were refused, as words of `name=count` on one line.
-impl fmt::Display for Counters {
+impl fmt::Display for EthernetCounters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "received={} sent={}", self.frames_received, self.frames_sent)?;
         for (name, count) in [
@@ -74,7 +74,8 @@ mod tests {
 
     #[test]
     fn every_reason_has_its_word() {
-        let counters = Counters { frames_received: 9, stale: 7, malformed: 1, ..Counters::default() };
+        let counters =
+            EthernetCounters { frames_received: 9, stale: 7, malformed: 1, ..EthernetCounters::default() };
         let told = "received=9 sent=0 again=0 duplicate=0 early=0 foreign=0 truncated=0 checksum=0 version=0 stale=7 \
                     impostor=0 unknown=0 malformed=1";
         assert_eq!(counters.to_string(), told);

@@ -3,15 +3,15 @@
 use core::fmt;
 
 use aldis_hal::{Again, Caps, Cause, Epoch, Instant, Nic, PeerId, Refusal, Sink};
-use aldis_protocols::connect::{Connect, Event, Offer, Setup};
+use aldis_protocols::connect::{Connect, HandshakeEvent, HandshakeSetup, LinkOffer};
 use aldis_protocols::reliable::{self, Link, Order};
 
 use super::framing::{Framing, Port};
-use super::peer::{Presence, Row};
+use super::peer::{PeerPresence, Row};
 use super::queue::{Line, Queue};
-use super::storage::{Memory, Slots};
+use super::storage::{FrameSlots, Memory};
 use super::timers::Timers;
-use super::{Config, Counters};
+use super::{Config, EthernetCounters};
 
 /// Polls in a row that may leave time-outs alone because frames were still waiting when their
 /// budget was used up: what waits may be the very answer.
@@ -23,10 +23,10 @@ pub(super) struct Engine<'m> {
     pub(super) framing: Framing,
     pub(super) port: Port,
     pub(super) rows: &'m mut [Row],
-    pub(super) outgoing: Slots<'m>,
-    pub(super) incoming: Slots<'m>,
+    pub(super) outgoing: FrameSlots<'m>,
+    pub(super) incoming: FrameSlots<'m>,
     pub(super) link: reliable::Config,
-    pub(super) setup: Setup,
+    pub(super) setup: HandshakeSetup,
     pub(super) caps: Caps,
     /// Rows with something to transmit.
     pub(super) due: Queue,
@@ -38,7 +38,7 @@ pub(super) struct Engine<'m> {
     /// The time of the last poll.
     pub(super) now: Instant,
     undrained: u32,
-    pub(super) counters: Counters,
+    pub(super) counters: EthernetCounters,
 }
 
 impl<'m> Engine<'m> {
@@ -55,7 +55,7 @@ impl<'m> Engine<'m> {
         }
         let (window, frame_bytes) = (outgoing.window as u8, outgoing.message_bytes as u16);
         let link = reliable::Config { window, order: Order::InOrder, ..link }.checked()?;
-        let offer = Offer { window, frame_bytes };
+        let offer = LinkOffer { window, frame_bytes };
         Ok(Self {
             me: PeerId(connect.rank),
             framing,
@@ -64,7 +64,7 @@ impl<'m> Engine<'m> {
             outgoing,
             incoming,
             link,
-            setup: Setup { offer, frame_bytes_min: frame_bytes, ..connect },
+            setup: HandshakeSetup { offer, frame_bytes_min: frame_bytes, ..connect },
             caps,
             due: Queue::new(Line::Due),
             news: Queue::new(Line::News),
@@ -72,7 +72,7 @@ impl<'m> Engine<'m> {
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
-            counters: Counters::default(),
+            counters: EthernetCounters::default(),
         })
     }
 
@@ -97,9 +97,9 @@ impl<'m> Engine<'m> {
     pub(super) fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         let row = self.index(peer).and_then(|index| self.rows.get(index));
         match row.map(|row| row.presence) {
-            None | Some(Presence::Unknown) => Err(Cause::Unreachable),
-            Some(Presence::Gone) => Err(Cause::PeerDead),
-            Some(Presence::Known) => Ok(&self.caps),
+            None | Some(PeerPresence::Unknown) => Err(Cause::Unreachable),
+            Some(PeerPresence::Gone) => Err(Cause::PeerDead),
+            Some(PeerPresence::Known) => Ok(&self.caps),
         }
     }
 
@@ -111,21 +111,21 @@ impl<'m> Engine<'m> {
             return Err(Cause::Unreachable);
         }
         let Some(row) = self.rows.get_mut(index) else { return Err(Cause::Unreachable) };
-        if row.presence == Presence::Unknown {
+        if row.presence == PeerPresence::Unknown {
             row.connect = Connect::new(&self.setup, peer.0, index as u16);
         }
         row.station = station;
         if row.connect.introduce(epoch) {
-            row.close(Presence::Known);
+            row.close(PeerPresence::Known);
         }
         Ok(())
     }
 
     pub(super) fn quiesce(&mut self, peer: PeerId) -> Result<(), Cause> {
         let row = self.index(peer).and_then(|index| self.rows.get_mut(index));
-        let row = row.filter(|row| row.presence != Presence::Unknown).ok_or(Cause::Stale)?;
+        let row = row.filter(|row| row.presence != PeerPresence::Unknown).ok_or(Cause::Stale)?;
         row.connect.abandon();
-        row.close(Presence::Gone);
+        row.close(PeerPresence::Gone);
         Ok(())
     }
 
@@ -157,7 +157,7 @@ impl<'m> Engine<'m> {
     #[inline]
     pub(super) fn expect(&mut self, peer: PeerId) {
         let Some(index) = self.index(peer) else { return };
-        let row = self.rows.get_mut(index).filter(|row| row.presence == Presence::Known);
+        let row = self.rows.get_mut(index).filter(|row| row.presence == PeerPresence::Known);
         if let Some(row) = row.filter(|row| !row.link.is_open()) {
             row.asked = true;
             self.posted.push(self.rows, index as u32);
@@ -261,9 +261,9 @@ impl<'m> Engine<'m> {
     }
 
     /// Acts on what a handshake has come to.
-    pub(super) fn settle(&mut self, index: usize, event: Event) {
+    pub(super) fn settle(&mut self, index: usize, event: HandshakeEvent) {
         match event {
-            Event::Opened(opened) => {
+            HandshakeEvent::Opened(opened) => {
                 let Some(row) = self.rows.get_mut(index) else { return };
                 row.link = Link::open(&self.link, opened.ends, self.now);
                 self.counters.opened += 1;
@@ -271,8 +271,8 @@ impl<'m> Engine<'m> {
                     self.announce(index);
                 }
             }
-            Event::Restarted(_) | Event::TimedOut => self.lose(index, Cause::PeerDead),
-            Event::Refused(why) => {
+            HandshakeEvent::Restarted(_) | HandshakeEvent::TimedOut => self.lose(index, Cause::PeerDead),
+            HandshakeEvent::Refused(why) => {
                 aldis_hal::debug!("{} and this rank do not fit: {}", self.peer(index), why);
                 self.lose(index, Cause::Incompatible);
             }
@@ -283,7 +283,7 @@ impl<'m> Engine<'m> {
     #[cold]
     pub(super) fn lose_all(&mut self, cause: Cause) {
         for index in 0..self.rows.len() {
-            if self.rows.get(index).is_some_and(|row| row.presence == Presence::Known) {
+            if self.rows.get(index).is_some_and(|row| row.presence == PeerPresence::Known) {
                 self.lose(index, cause);
             }
         }
@@ -294,7 +294,7 @@ impl<'m> Engine<'m> {
     pub(super) fn lose(&mut self, index: usize, cause: Cause) {
         let Some(row) = self.rows.get_mut(index) else { return };
         row.connect.abandon();
-        row.close(Presence::Gone);
+        row.close(PeerPresence::Gone);
         row.lost = Some(cause);
         self.announce(index);
     }

@@ -103,7 +103,7 @@ impl Framing {
     }
 
     /// The address that is put on a card: the other way round.
-    pub(super) fn address(&self, Station { mac, ip }: Station) -> Address {
+    pub(super) fn address(&self, Station { mac, ip }: Station) -> CardAddress {
         let mut bytes = [0; ADDRESS_BYTES_MAX];
         let (front, back) = bytes.split_at_mut(mac.0.len());
         front.copy_from_slice(&mac.0);
@@ -112,7 +112,7 @@ impl Framing {
             Self::Ethernet => mac.0.len(),
             Self::Udp(_) => ADDRESS_BYTES_MAX,
         };
-        Address { bytes, len }
+        CardAddress { bytes, len }
     }
 
     /// Returns the headers in front of `parts`, in a frame of this subtype from this port to a
@@ -214,12 +214,12 @@ const ADDRESS_BYTES_MAX: usize = 10;
 /// The part of a rank's card that says where it is: the MAC, and with UDP the IPv4 address behind
 /// it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Address {
+pub struct CardAddress {
     bytes: [u8; ADDRESS_BYTES_MAX],
     len: usize,
 }
 
-impl Deref for Address {
+impl Deref for CardAddress {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {

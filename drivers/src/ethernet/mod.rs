@@ -95,8 +95,8 @@
 //!
 //! Everything from the wire is held against what is known: addresses, lengths, checksum, version,
 //! the connection's number (slot and generation) and the address behind it, then sequence numbers
-//! and acknowledgements against the window. What fails the first is counted ([`Counters`]) and has
-//! no other effect; what fails only the last was said by the peer itself, and ends it with
+//! and acknowledgements against the window. What fails the first is counted ([`EthernetCounters`])
+//! and has no other effect; what fails only the last was said by the peer itself, and ends it with
 //! [`Malformed`](aldis_hal::Cause::Malformed). There is no protection from a station that forges
 //! the peer's address and knows the numbers.
 //!
@@ -127,8 +127,8 @@ pub(crate) mod tests;
 use aldis_protocols::reliable::FRAME_BYTES;
 
 pub use config::Config;
-pub use counters::Counters;
-pub use framing::{Address, Framing, Ipv4, Udp};
+pub use counters::EthernetCounters;
+pub use framing::{CardAddress, Framing, Ipv4, Udp};
 pub(crate) use framing::{Port, Station};
 pub use peer::Row;
 pub use storage::{EthernetStorage, Memory, PEERS_MAX, bytes_per_peer};

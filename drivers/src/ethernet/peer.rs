@@ -7,11 +7,11 @@ use aldis_protocols::connect::Connect;
 use aldis_protocols::reliable::Link;
 
 use super::framing::Station;
-use super::queue::{Line, Place};
+use super::queue::{Line, QueueLinks};
 
 /// The transport's knowledge of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Presence {
+pub(super) enum PeerPresence {
     /// The peer has not been introduced.
     Unknown = 0,
     /// The peer can be talked to; a connection is made when there is something to say.
@@ -27,7 +27,7 @@ pub struct Row {
     pub(super) connect: Connect,
     /// The peer's station.
     pub(super) station: Station,
-    pub(super) presence: Presence,
+    pub(super) presence: PeerPresence,
     /// True if a post was refused since the sink was last notified that the peer is ready.
     pub(super) waiting: bool,
     /// Stored messages are next in order and have not been delivered, for want of budget.
@@ -36,9 +36,9 @@ pub struct Row {
     pub(super) lost: Option<Cause>,
     /// A connection is wanted: the next poll begins the handshake.
     pub(super) asked: bool,
-    due: Place,
-    news: Place,
-    posted: Place,
+    due: QueueLinks,
+    news: QueueLinks,
+    posted: QueueLinks,
 }
 
 impl Row {
@@ -47,19 +47,19 @@ impl Row {
         link: Link::CLOSED,
         connect: Connect::NONE,
         station: Station::NONE,
-        presence: Presence::Unknown,
+        presence: PeerPresence::Unknown,
         waiting: false,
         backlog: false,
         lost: None,
         asked: false,
-        due: Place::NONE,
-        news: Place::NONE,
-        posted: Place::NONE,
+        due: QueueLinks::NONE,
+        news: QueueLinks::NONE,
+        posted: QueueLinks::NONE,
     };
 
     /// The row's place in a queue.
     #[inline]
-    pub(super) fn place(&mut self, line: Line) -> &mut Place {
+    pub(super) fn place(&mut self, line: Line) -> &mut QueueLinks {
         match line {
             Line::Due => &mut self.due,
             Line::News => &mut self.news,
@@ -74,7 +74,7 @@ impl Row {
     }
 
     /// Ends the connection and forgets what was under way; the row keeps its places in the queues.
-    pub(super) fn close(&mut self, presence: Presence) {
+    pub(super) fn close(&mut self, presence: PeerPresence) {
         self.link = Link::CLOSED;
         self.presence = presence;
         self.asked = false;

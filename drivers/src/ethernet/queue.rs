@@ -5,12 +5,12 @@ use super::peer::Row;
 
 /// A row's place in one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Place {
+pub(super) struct QueueLinks {
     next: u32,
     queued: bool,
 }
 
-impl Place {
+impl QueueLinks {
     pub(super) const NONE: Self = Self { next: 0, queued: false };
 }
 

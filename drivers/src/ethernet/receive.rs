@@ -5,12 +5,12 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::connect::{Message, slot};
-use aldis_protocols::reliable::{Fate, Frame, FrameKind, Taken, open};
+use aldis_protocols::reliable::{Frame, FrameFate, FrameKind, Taken, open};
 
 use super::engine::Engine;
 use super::framing::Station;
 use super::header::{Foreign, SUBTYPE};
-use super::peer::Presence;
+use super::peer::PeerPresence;
 
 /// A frame of the reliable protocol, with its sender.
 struct Received<'b> {
@@ -21,7 +21,7 @@ struct Received<'b> {
 
 /// The payload of a frame that the link has judged.
 struct Payload<'b> {
-    fate: Fate,
+    fate: FrameFate,
     sequence: u32,
     bytes: &'b [u8],
 }
@@ -77,7 +77,8 @@ impl Engine<'_> {
         };
         let index = self.index(PeerId(message.rank));
         let row = index.and_then(|index| self.rows.get_mut(index));
-        let Some((index, row)) = index.zip(row).filter(|(_, row)| row.presence != Presence::Unknown) else {
+        let Some((index, row)) = index.zip(row).filter(|(_, row)| row.presence != PeerPresence::Unknown)
+        else {
             self.counters.unknown += 1;
             return;
         };
@@ -146,12 +147,12 @@ impl Engine<'_> {
         let Payload { fate, sequence, bytes } = payload;
         let Some(row) = self.rows.get_mut(index) else { return 1 };
         match fate {
-            Fate::Deliver => {
+            FrameFate::Deliver => {
                 sink.arrived(self.peer(index), bytes);
                 self.counters.messages_received += 1;
                 self.deliver_next(index, budget, sink)
             }
-            Fate::Store => {
+            FrameFate::Store => {
                 let place = self.link.slot(sequence);
                 copy(self.incoming.fill(index, place, bytes.len()), bytes);
                 self.incoming.set_len(index, place, bytes.len());
@@ -159,15 +160,15 @@ impl Engine<'_> {
                 self.counters.reordered += 1;
                 1
             }
-            Fate::Duplicate => {
+            FrameFate::Duplicate => {
                 self.counters.duplicates += 1;
                 1
             }
-            Fate::Stale => {
+            FrameFate::Stale => {
                 self.counters.stale += 1;
                 1
             }
-            Fate::None => 1,
+            FrameFate::None => 1,
         }
     }
 

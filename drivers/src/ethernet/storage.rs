@@ -67,8 +67,8 @@ struct Ring<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>
 impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> Ring<PEERS, WINDOW, MESSAGE_BYTES> {
     const EMPTY: Self = Self { bytes: [[[0; MESSAGE_BYTES]; WINDOW]; PEERS], lengths: [[0; WINDOW]; PEERS] };
 
-    fn view(&mut self) -> Slots<'_> {
-        Slots {
+    fn view(&mut self) -> FrameSlots<'_> {
+        FrameSlots {
             bytes: self.bytes.as_flattened_mut().as_flattened_mut(),
             lengths: self.lengths.as_flattened_mut(),
             window: WINDOW,
@@ -117,8 +117,8 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> fmt::D
 /// A storage as slices, so that the transport is compiled once and not once per sizing.
 pub struct Memory<'m> {
     pub(super) rows: &'m mut [Row],
-    pub(super) outgoing: Slots<'m>,
-    pub(super) incoming: Slots<'m>,
+    pub(super) outgoing: FrameSlots<'m>,
+    pub(super) incoming: FrameSlots<'m>,
 }
 
 impl<'m> Memory<'m> {
@@ -157,7 +157,7 @@ impl<'m> Memory<'m> {
         let ring = |(words, lengths): (&'m mut [u64], &'m mut [u16])| {
             let bytes = words.as_mut_bytes();
             let is_whole = lengths.len() == peers * window && bytes.len() == lengths.len() * message_bytes;
-            (is_sound && is_whole).then_some(Slots { bytes, lengths, window, message_bytes })
+            (is_sound && is_whole).then_some(FrameSlots { bytes, lengths, window, message_bytes })
         };
         rows.fill(Row::EMPTY);
         match (ring(outgoing), ring(incoming)) {
@@ -169,7 +169,7 @@ impl<'m> Memory<'m> {
 
 impl fmt::Debug for Memory<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Slots { window, message_bytes, .. } = self.outgoing;
+        let FrameSlots { window, message_bytes, .. } = self.outgoing;
         f.debug_struct("Memory")
             .field("peers", &self.rows.len())
             .field("window", &window)
@@ -179,14 +179,14 @@ impl fmt::Debug for Memory<'_> {
 }
 
 /// A ring of message slots for each row. Reading or writing outside of it gives nothing.
-pub(super) struct Slots<'m> {
+pub(super) struct FrameSlots<'m> {
     bytes: &'m mut [u8],
     lengths: &'m mut [u16],
     pub(super) window: usize,
     pub(super) message_bytes: usize,
 }
 
-impl Slots<'_> {
+impl FrameSlots<'_> {
     /// The first `len` bytes of a slot, to be filled.
     #[inline]
     pub(super) fn fill(&mut self, row: usize, slot: usize, len: usize) -> &mut [u8] {

@@ -13,7 +13,7 @@ use super::header::SUBTYPE;
 use super::transport::Ethernet;
 
 /// The outcome of a row's turn.
-enum Turn {
+enum SendTurn {
     /// A frame is with the device.
     Sent,
     /// There was nothing to send.
@@ -23,7 +23,7 @@ enum Turn {
 }
 
 /// The handshake message or frame that a row has to send.
-enum Due {
+enum DueFrame {
     Handshake(Message),
     Frame(Transmit),
 }
@@ -37,12 +37,12 @@ impl<N: Nic> Ethernet<'_, N> {
             && let Some(index) = self.engine.due.pop(self.engine.rows)
         {
             match self.turn(index) {
-                Turn::Sent => {
+                SendTurn::Sent => {
                     sent += 1;
                     self.engine.due.push(self.engine.rows, index);
                 }
-                Turn::Idle => {}
-                Turn::NoDescriptor => {
+                SendTurn::Idle => {}
+                SendTurn::NoDescriptor => {
                     self.engine.counters.no_descriptor += 1;
                     self.engine.due.push(self.engine.rows, index);
                     return;
@@ -54,29 +54,29 @@ impl<N: Nic> Ethernet<'_, N> {
 
 impl<N: Nic> Ethernet<'_, N> {
     /// Sends the first thing that a row has to send.
-    fn turn(&mut self, index: u32) -> Turn {
+    fn turn(&mut self, index: u32) -> SendTurn {
         let Self { nic, engine } = self;
         let index = index as usize;
-        let Some((to, due)) = engine.due(index) else { return Turn::Idle };
+        let Some((to, due)) = engine.due(index) else { return SendTurn::Idle };
         let mut message = [0; MESSAGE_BYTES_MAX];
         let (frame, payload) = match &due {
-            Due::Handshake(handshake) => {
+            DueFrame::Handshake(handshake) => {
                 (Frame::new(FrameKind::Handshake), handshake.encode(&mut message).unwrap_or_default())
             }
-            Due::Frame(Transmit { frame, payload }) => {
+            DueFrame::Frame(Transmit { frame, payload }) => {
                 (*frame, payload.map_or(&[][..], |sequence| engine.payload(index, sequence)))
             }
         };
         let Some(mut token) = nic.transmit(engine.framing.headers_bytes() + payload.len()) else {
-            return Turn::NoDescriptor;
+            return SendTurn::NoDescriptor;
         };
-        let Some(frame) = seal(frame, payload) else { return Turn::Idle };
+        let Some(frame) = seal(frame, payload) else { return SendTurn::Idle };
         let parts = [frame.as_bytes(), payload];
         let heading = engine.framing.heading(SUBTYPE, to, engine.port, parts);
         fill(token.bytes(), [&heading, frame.as_bytes(), payload]);
         token.send();
         engine.transmitted(index, &due);
-        Turn::Sent
+        SendTurn::Sent
     }
 }
 
@@ -93,10 +93,10 @@ pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS])
 impl Engine<'_> {
     /// Returns what a row has to send, and to which station. This changes nothing.
     #[inline]
-    fn due(&self, index: usize) -> Option<(Station, Due)> {
+    fn due(&self, index: usize) -> Option<(Station, DueFrame)> {
         let row = self.rows.get(index)?;
-        let handshake = || row.connect.poll_transmit(&self.setup).map(Due::Handshake);
-        let due = handshake().or_else(|| row.link.poll_transmit().map(Due::Frame))?;
+        let handshake = || row.connect.poll_transmit(&self.setup).map(DueFrame::Handshake);
+        let due = handshake().or_else(|| row.link.poll_transmit().map(DueFrame::Frame))?;
         Some((row.station, due))
     }
 
@@ -108,12 +108,12 @@ impl Engine<'_> {
 
     /// The device has taken it.
     #[inline]
-    fn transmitted(&mut self, index: usize, due: &Due) {
+    fn transmitted(&mut self, index: usize, due: &DueFrame) {
         self.counters.frames_sent += 1;
         let Some(row) = self.rows.get_mut(index) else { return };
         match due {
-            Due::Handshake(message) => row.connect.transmitted(&self.setup, message, self.now),
-            Due::Frame(transmit) => {
+            DueFrame::Handshake(message) => row.connect.transmitted(&self.setup, message, self.now),
+            DueFrame::Frame(transmit) => {
                 let repeated = row.link.counters().repeated;
                 row.link.transmitted(&self.link, transmit, self.now);
                 let repeated = row.link.counters().repeated.wrapping_sub(repeated);

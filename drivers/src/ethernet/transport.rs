@@ -11,9 +11,9 @@ use aldis_hal::{
 use aldis_protocols::connect::MESSAGE_BYTES_MAX;
 
 use super::engine::Engine;
-use super::framing::Address;
+use super::framing::CardAddress;
 use super::storage::Memory;
-use super::{Config, Counters};
+use super::{Config, EthernetCounters};
 
 /// The transport of one rank over an Ethernet device. See the [module](super).
 pub struct Ethernet<'m, N> {
@@ -45,12 +45,12 @@ impl<'m, N: Nic> Ethernet<'m, N> {
 
     /// The address to put on this rank's card: what peers hand to `introduce`. With UDP it has the
     /// IPv4 address too.
-    pub fn address(&self) -> Address {
+    pub fn address(&self) -> CardAddress {
         self.engine.framing.address(self.engine.port.station)
     }
 
     /// Returns the counters.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> EthernetCounters {
         self.engine.counters
     }
 

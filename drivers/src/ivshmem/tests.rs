@@ -33,7 +33,7 @@ fn guest(memory: NonNull<u8>) -> Shared {
     let space = Space::default().with(at(0, 2, 0), network).with(at(0, 4, 0), device);
     let mut root = PciRoot::new(space.clone());
     // SAFETY: the memory is valid for good, and used by these tests through `Shared` alone.
-    let shared = unsafe { Shared::find(&mut root, 1, &mut { Window::NONE }) }.unwrap().unwrap();
+    let shared = unsafe { Shared::find(&mut root, 1, &mut { AddressWindow::NONE }) }.unwrap().unwrap();
     assert_eq!(space.get(at(0, 4, 0)).command, 0b110);
     assert_eq!((shared.start, shared.len), (memory, MEMORY_BYTES));
     shared
@@ -50,8 +50,9 @@ fn divided(memory: NonNull<u8>) -> Shared {
 #[test]
 fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
     // SAFETY: there is nothing to be used.
-    let find =
-        |space| unsafe { Shared::find(&mut PciRoot::new(space), 1, &mut { Window::NONE }) }.map(|_| ());
+    let find = |space| {
+        unsafe { Shared::find(&mut PciRoot::new(space), 1, &mut { AddressWindow::NONE }) }.map(|_| ())
+    };
     assert!(matches!(find(Space::default()), Ok(())));
     let device = Function { identity: 0x1110_1AF4, ..Function::default() };
     let full = Err(Cause::Full(Resource::DeviceMemory));
@@ -101,9 +102,9 @@ fn a_card_is_none_of_an_inboxs_bytes() {
 }
 
 #[derive(Default)]
-struct Log(Vec<(u32, Vec<u8>)>);
+struct IvshmemLog(Vec<(u32, Vec<u8>)>);
 
-impl Sink for Log {
+impl Sink for IvshmemLog {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         self.0.push((from.0, message.to_vec()));
     }
@@ -148,7 +149,7 @@ fn guests_find_each_others_cards_and_talk_through_the_memory() {
         }
     }
     for (rank, (_, transport)) in guests.iter_mut().enumerate() {
-        let mut log = Log::default();
+        let mut log = IvshmemLog::default();
         transport.poll(16, Instant(0), &mut log);
         log.0.sort();
         let expected = (0..3_u32).filter(|peer| *peer != rank as u32).map(|peer| {

@@ -11,12 +11,12 @@ use super::{Again, Cause, Instant, Loopback, PeerId, Post, Quiesce, Sink, Slot, 
 const ME: PeerId = PeerId(3);
 
 #[derive(Default)]
-struct Log {
+struct LoopbackLog {
     arrived: Vec<Vec<u8>>,
     ready: u32,
 }
 
-impl Sink for Log {
+impl Sink for LoopbackLog {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         assert_eq!(from, ME);
         assert_eq!(message.as_ptr().align_offset(8), 0, "messages start 8-byte aligned");
@@ -34,8 +34,8 @@ impl Sink for Log {
     }
 }
 
-fn poll(loopback: &mut Loopback<'_>, budget: u32) -> Log {
-    let mut log = Log::default();
+fn poll(loopback: &mut Loopback<'_>, budget: u32) -> LoopbackLog {
+    let mut log = LoopbackLog::default();
     let events = loopback.poll(budget, Instant(0), &mut log);
     assert!(events <= budget);
     assert_eq!(events as usize, log.arrived.len() + log.ready as usize);

@@ -113,7 +113,7 @@ fn base_addresses_get_places_of_their_size_and_those_that_have_one_keep_it() {
     let space = Space::default().with(at(0, 1, 0), function);
     let mut root = PciRoot::new(space.clone());
     let place = DeviceFunction { bus: 0, device: 1, function: 0 };
-    let mut window = Window::new(0x4000_1000, 0x100_0000);
+    let mut window = AddressWindow::new(0x4000_1000, 0x100_0000);
     enable(&mut root, place, &mut window).unwrap();
     let bars: Vec<u32> = space.get(at(0, 1, 0)).bars.iter().map(|(value, _)| *value).collect();
     assert_eq!(bars, [0x4000_1000, 0xFEB0_0000, 0x4010_000C, 0, 0x4020_0000, 0]);
@@ -133,15 +133,15 @@ fn a_window_that_is_too_small_or_out_of_reach_is_told() {
         let mut root = PciRoot::new(Space::default().with(at(0, 1, 0), function));
         enable(&mut root, place, &mut window)
     };
-    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), Window::NONE), full);
-    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), Window::new(0x1000, 0x2FFF)), full);
-    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), Window::new(0x1000, 0x3000)), Ok(()));
-    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), Window::new(1 << 32, 1 << 20)), full, "32 bits");
-    assert_eq!(enabled(device(1).bar64(0, 0x2000, 0), Window::new(1 << 32, 1 << 20)), Ok(()));
-    assert_eq!(enabled(device(1).bar64(0, 1 << 40, 0), Window::new(1 << 32, u64::MAX)), Ok(()));
+    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), AddressWindow::NONE), full);
+    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), AddressWindow::new(0x1000, 0x2FFF)), full);
+    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), AddressWindow::new(0x1000, 0x3000)), Ok(()));
+    assert_eq!(enabled(device(1).bar32(0, 0x2000, 0), AddressWindow::new(1 << 32, 1 << 20)), full, "32 bits");
+    assert_eq!(enabled(device(1).bar64(0, 0x2000, 0), AddressWindow::new(1 << 32, 1 << 20)), Ok(()));
+    assert_eq!(enabled(device(1).bar64(0, 1 << 40, 0), AddressWindow::new(1 << 32, u64::MAX)), Ok(()));
     let mut odd = device(1);
     odd.bars[0] = (0b110, !0xFFF);
-    assert_eq!(enabled(odd, Window::NONE), Err(Cause::Device), "a width that does not exist");
+    assert_eq!(enabled(odd, AddressWindow::NONE), Err(Cause::Device), "a width that does not exist");
 }
 
 #[test]

@@ -51,7 +51,7 @@ pub fn encode(frame: &[u8], into: &mut [u8]) -> Option<usize> {
 
 /// The kind of the next byte of a frame on its way out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Next {
+enum CobsStep {
     #[default]
     Code,
     /// A byte of the frame, and so many of the group after it; `full`: no zero stands behind the
@@ -69,52 +69,52 @@ enum Next {
 pub struct Encoder {
     /// Bytes of the frame that are behind us.
     at: usize,
-    next: Next,
+    next: CobsStep,
 }
 
 impl Encoder {
     /// At the start of a frame.
     pub const fn new() -> Self {
-        Self { at: 0, next: Next::Code }
+        Self { at: 0, next: CobsStep::Code }
     }
 
     /// The next byte, the delimiter being the last; `None` after it. `frame` is the same in every
     /// call. Looks at no more than 254 bytes of it.
     pub fn next(&mut self, frame: &[u8]) -> Option<u8> {
         match self.next {
-            Next::Code => {
+            CobsStep::Code => {
                 let rest = frame.get(self.at..).unwrap_or_default();
                 let group = rest.iter().take(GROUP_BYTES_MAX).take_while(|byte| **byte != 0).count() as u8;
                 self.next = match group.checked_sub(1) {
-                    Some(after) => Next::Data { after, full: group == CODE_FULL - 1 },
+                    Some(after) => CobsStep::Data { after, full: group == CODE_FULL - 1 },
                     None => self.behind_group(frame, false),
                 };
                 Some(group + 1)
             }
-            Next::Data { after, full } => {
+            CobsStep::Data { after, full } => {
                 let byte = frame.get(self.at).copied();
                 self.at += 1;
                 self.next = match after.checked_sub(1) {
-                    Some(after) => Next::Data { after, full },
+                    Some(after) => CobsStep::Data { after, full },
                     None => self.behind_group(frame, full),
                 };
                 byte
             }
-            Next::Delimiter => {
-                self.next = Next::Nothing;
+            CobsStep::Delimiter => {
+                self.next = CobsStep::Nothing;
                 Some(DELIMITER)
             }
-            Next::Nothing => None,
+            CobsStep::Nothing => None,
         }
     }
 
     /// Returns what follows a group. The zero behind it is in its code.
-    fn behind_group(&mut self, frame: &[u8], full: bool) -> Next {
+    fn behind_group(&mut self, frame: &[u8], full: bool) -> CobsStep {
         if self.at >= frame.len() {
-            return Next::Delimiter;
+            return CobsStep::Delimiter;
         }
         self.at += usize::from(!full);
-        Next::Code
+        CobsStep::Code
     }
 }
 

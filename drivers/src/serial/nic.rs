@@ -54,7 +54,7 @@ pub struct Memory<'m> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct SerialCounters {
     /// Frames handed up.
     pub frames_received: u64,
     /// Frames that are out, but for what the stream itself keeps.
@@ -98,7 +98,7 @@ pub struct SerialNic<'m, S> {
     /// The frame that is being sent: its length, and how far it is.
     sending: Option<(usize, Encoder)>,
     unwritten: Chunk,
-    counters: Counters,
+    counters: SerialCounters,
 }
 
 impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
@@ -116,12 +116,18 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
             unread: Chunk::EMPTY,
             sending: None,
             unwritten,
-            counters: Counters { frames_received: 0, frames_sent: 0, truncated: 0, too_long: 0, errors: 0 },
+            counters: SerialCounters {
+                frames_received: 0,
+                frames_sent: 0,
+                truncated: 0,
+                too_long: 0,
+                errors: 0,
+            },
         }
     }
 
     /// Returns the counters.
-    pub const fn counters(&self) -> Counters {
+    pub const fn counters(&self) -> SerialCounters {
         self.counters
     }
 

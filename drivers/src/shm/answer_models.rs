@@ -11,7 +11,7 @@ use loom::thread;
 
 use super::memory::Short;
 use super::models::Shared;
-use super::ring::{Exact, Incoming, Next, Orders, Outgoing};
+use super::ring::{Exact, Incoming, NextMessage, Orders, Outgoing};
 use crate::sync::Ordering;
 
 /// A twin that takes credit which is ahead of answers.
@@ -70,8 +70,8 @@ fn send<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, number: u32) -> bool {
 /// Takes the answer in, if it has come.
 fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) -> bool {
     let (block, head) = match into.next(64) {
-        Next::Empty => return false,
-        Next::Lent(block, 4, head) => (block, head),
+        NextMessage::Empty => return false,
+        NextMessage::Lent(block, 4, head) => (block, head),
         _ => panic!("not an answer"),
     };
     out.answered();
@@ -108,9 +108,9 @@ fn answer<O: Orders>(both: &Both) {
     for number in 0..3 {
         let (block, head) = loop {
             match into.next(64) {
-                Next::Empty => thread::yield_now(),
-                Next::Short(_, head) => break (None, head),
-                Next::Block(block, 4, head) => break (Some(block), head),
+                NextMessage::Empty => thread::yield_now(),
+                NextMessage::Short(_, head) => break (None, head),
+                NextMessage::Block(block, 4, head) => break (Some(block), head),
                 _ => panic!("not what was sent"),
             }
         };

@@ -30,9 +30,9 @@ impl HeaderOrders for Exact {}
 
 /// The words of the line.
 #[repr(C, align(64))]
-pub(super) struct Header([Word; HEADER_WORDS]);
+pub(super) struct InboxHeader([Word; HEADER_WORDS]);
 
-impl Header {
+impl InboxHeader {
     /// A header of its own, outside shared memory, as it is in fresh memory.
     #[cfg(loom)]
     pub(super) fn new() -> Self {

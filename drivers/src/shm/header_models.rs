@@ -11,7 +11,7 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::geometry::{Geometry, Identity};
-use super::header::{Exact, Header, HeaderOrders};
+use super::header::{Exact, HeaderOrders, InboxHeader};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 struct PublishRelaxed;
@@ -28,7 +28,7 @@ const START: u32 = 7;
 
 /// An inbox: its header, a control word and a block.
 struct Inbox {
-    header: Header,
+    header: InboxHeader,
     control: Word,
     block: UnsafeCell<u32>,
 }
@@ -75,7 +75,8 @@ fn explore<O: HeaderOrders>() {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(move || {
-            let inbox = Inbox { header: Header::new(), control: Word::new(0), block: UnsafeCell::new(0) };
+            let inbox =
+                Inbox { header: InboxHeader::new(), control: Word::new(0), block: UnsafeCell::new(0) };
             let (inbox, roles) = (Arc::new(inbox), [Inbox::format::<O>, Inbox::attach::<O>]);
             let theirs = Arc::clone(&inbox);
             let thread = thread::spawn(move || roles[usize::from(!spawns_owner)](&theirs));

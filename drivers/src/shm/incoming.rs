@@ -7,21 +7,21 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
-use super::memory::{Announced, Credit, Head, Slot, ask_for};
-use super::outgoing::GOES_HOME;
-use super::ring::{Exact, Orders, Place};
+use super::memory::{Announced, Credit, Slot, SlotHead, ask_for};
+use super::outgoing::USES_PING_PONG;
+use super::ring::{Exact, LanePlace, Orders};
 use crate::sync::Ordering;
 
 /// The message at the receiver's position, if there is one.
-pub(super) enum Next<'a> {
+pub(super) enum NextMessage<'a> {
     /// No message yet.
     Empty,
     /// A message in the slot.
-    Short(&'a [u8], Head),
+    Short(&'a [u8], SlotHead),
     /// A message in a block: its index and length, both valid.
-    Block(u32, u32, Head),
+    Block(u32, u32, SlotHead),
     /// A message in a block of the opposite lane: its index and length, both valid.
-    Lent(u32, u32, Head),
+    Lent(u32, u32, SlotHead),
     /// A message that cannot be.
     Fault(Malformed),
 }
@@ -78,8 +78,8 @@ impl<O: Orders> Incoming<O> {
     /// # Safety
     /// The place stays valid until this end is closed or dropped, this is its only receiver, and
     /// its sender keeps the protocol.
-    pub(super) unsafe fn open(place: Place) -> Self {
-        let Place { slots, credit, size, blocks, start, .. } = place;
+    pub(super) unsafe fn open(place: LanePlace) -> Self {
+        let LanePlace { slots, credit, size, blocks, start, .. } = place;
         let (next, blocks) = (Cursor::new(size, start), blocks as u8);
         Self { slots, credit, next, published: start, blocks, ..Self::CLOSED }
     }
@@ -110,9 +110,9 @@ impl<O: Orders> Incoming<O> {
     /// Looks at the slot of the next message, and at nothing else. `block_bytes` is the largest
     /// length of a message in a block.
     #[inline(always)]
-    pub(super) fn next(&self, block_bytes: u32) -> Next<'_> {
+    pub(super) fn next(&self, block_bytes: u32) -> NextMessage<'_> {
         if self.next.size == 0 {
-            return Next::Empty;
+            return NextMessage::Empty;
         }
         let need = self.next.sequence();
         // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
@@ -130,7 +130,7 @@ impl<O: Orders> Incoming<O> {
             // SAFETY: the length is within the payload, which the sender has filled and leaves
             // alone until it is returned by `advance`, which needs this borrow to have ended.
             Announced::Short(len) if len <= SHORT_BYTES => unsafe {
-                Next::Short(core::slice::from_raw_parts(slot.payload(), len as usize), head)
+                NextMessage::Short(core::slice::from_raw_parts(slot.payload(), len as usize), head)
             },
             Announced::Block(block) => {
                 // SAFETY: as of the head.
@@ -141,12 +141,12 @@ impl<O: Orders> Incoming<O> {
                 // SAFETY: as of the head.
                 let len = unsafe { slot.block_len() };
                 if block < u32::from(self.blocks) && len <= block_bytes {
-                    Next::Lent(block, len, head)
+                    NextMessage::Lent(block, len, head)
                 } else {
-                    Next::Fault(Malformed::Length)
+                    NextMessage::Fault(Malformed::Length)
                 }
             }
-            Announced::Short(_) | Announced::Nonsense => Next::Fault(Malformed::Length),
+            Announced::Short(_) | Announced::Nonsense => NextMessage::Fault(Malformed::Length),
         }
     }
 
@@ -165,22 +165,22 @@ impl<O: Orders> Incoming<O> {
     /// A sequence that is not the next one: an earlier lap's as a rule. One ahead is a sender's
     /// that overran.
     #[inline(always)]
-    fn absent<'a>(got: u32, need: u32) -> Next<'a> {
+    fn absent<'a>(got: u32, need: u32) -> NextMessage<'a> {
         if (got.wrapping_sub(need) as i32) < 0 {
-            return Next::Empty;
+            return NextMessage::Empty;
         }
-        Next::Fault(Malformed::Sequence { got: got as u16, need: need as u16 })
+        NextMessage::Fault(Malformed::Sequence { got: got as u16, need: need as u16 })
     }
 
-    fn check_block<'a>(&self, block: u32, len: u32, block_bytes: u32, head: Head) -> Next<'a> {
+    fn check_block<'a>(&self, block: u32, len: u32, block_bytes: u32, head: SlotHead) -> NextMessage<'a> {
         if block >= u32::from(self.blocks) || len > block_bytes {
-            return Next::Fault(Malformed::Length);
+            return NextMessage::Fault(Malformed::Length);
         }
         if !head.is_before_home() && (self.released ^ self.told) & (1 << (block & 31)) != 0 {
             // Its release has not been published: the sender cannot know that it is free.
-            return Next::Fault(Malformed::Credit);
+            return NextMessage::Fault(Malformed::Credit);
         }
-        Next::Block(block, len, head)
+        NextMessage::Block(block, len, head)
     }
 
     /// The first block of this lane; they follow the credit line.
@@ -193,7 +193,7 @@ impl<O: Orders> Incoming<O> {
     /// is at `position`. Before [`advance`](Self::advance).
     #[inline(always)]
     pub(super) fn hold(&mut self, block: u32, position: u32) {
-        if GOES_HOME {
+        if USES_PING_PONG {
             (self.held, self.held_at) = (block as u8 + 1, position);
         }
     }
@@ -201,7 +201,7 @@ impl<O: Orders> Incoming<O> {
     /// The block that is held for an answer, if the next message the other way is at `position`.
     #[inline(always)]
     pub(super) fn held(&self, position: u32) -> Option<u32> {
-        if GOES_HOME && self.held_at == position { u32::from(self.held).checked_sub(1) } else { None }
+        if USES_PING_PONG && self.held_at == position { u32::from(self.held).checked_sub(1) } else { None }
     }
 
     /// The answer is in it.
@@ -214,7 +214,7 @@ impl<O: Orders> Incoming<O> {
     /// Holds no block any more.
     #[inline(always)]
     pub(super) fn let_go(&mut self) {
-        if GOES_HOME {
+        if USES_PING_PONG {
             self.held = 0;
         }
     }
@@ -222,7 +222,7 @@ impl<O: Orders> Incoming<O> {
     /// Ends the use of the slot at hand, whose head this is, and of its block if its message stands
     /// in one. What that frees is due to the sender, to be [settled](Self::settle) before long.
     #[inline(always)]
-    pub(super) fn advance(&mut self, head: Head, block: Option<u32>) {
+    pub(super) fn advance(&mut self, head: SlotHead, block: Option<u32>) {
         if head.is_before_home() {
             // Its sender knew that all before it were consumed.
             self.told = self.released;

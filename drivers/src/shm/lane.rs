@@ -10,7 +10,7 @@ use super::ring::{Incoming, Outgoing};
 
 /// The state of a lane: what can be done over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum LaneState {
     /// No peer was attached.
     Vacant = 0,
     /// Messages pass.
@@ -32,7 +32,7 @@ pub struct Lane {
     previous: u32,
     /// The lane that waits after this one.
     wait_next: u32,
-    pub(super) state: State,
+    pub(super) state: LaneState,
     pub(super) waiting: bool,
     /// True if it is a block, besides a slot, that is waited for.
     pub(super) wants_block: bool,
@@ -43,13 +43,13 @@ pub struct Lane {
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
     /// The doorbells of one line as last read: of line number `n`, whichever peer lane `n` is for.
-    pub(super) heard: Heard,
+    pub(super) heard: BellLine,
 }
 
 /// A doorbell line as last read, on a line of its own.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-pub(super) struct Heard(pub(super) [u32; BELLS_A_LINE as usize]);
+pub(super) struct BellLine(pub(super) [u32; BELLS_A_LINE as usize]);
 
 // On a 64-bit machine, as `Lane`'s documentation says.
 const _: () = {
@@ -62,7 +62,7 @@ impl Lane {
     pub const EMPTY: Self = Self {
         outgoing: Outgoing::CLOSED,
         wait_next: 0,
-        state: State::Vacant,
+        state: LaneState::Vacant,
         waiting: false,
         wants_block: false,
         hot: false,
@@ -71,7 +71,7 @@ impl Lane {
         next: 0,
         previous: 0,
         idle: 0,
-        heard: Heard([0; BELLS_A_LINE as usize]),
+        heard: BellLine([0; BELLS_A_LINE as usize]),
     };
 
     /// Returns true if there is what is waited for.
@@ -89,7 +89,7 @@ impl Lane {
     }
 
     /// Lets go of all shared memory.
-    pub(super) fn close(&mut self, state: State) {
+    pub(super) fn close(&mut self, state: LaneState) {
         self.outgoing = Outgoing::CLOSED;
         self.incoming = Incoming::CLOSED;
         self.sets = ptr::null();
@@ -111,14 +111,14 @@ impl fmt::Debug for Lane {
 
 /// The poll set: the lanes whose rings poll looks at, in turn. The links stand in the lanes.
 #[derive(Debug, Default)]
-pub(super) struct Circle {
+pub(super) struct PollSet {
     /// Lanes in the poll set.
     pub(super) len: u32,
     /// The lane whose turn is next, if there is any.
     pub(super) turn: u32,
 }
 
-impl Circle {
+impl PollSet {
     /// Puts a lane at the end: it comes after all that are in now. Nothing if it is in already.
     pub(super) fn insert(&mut self, lanes: &mut [Lane], index: u32) {
         let first = if self.len == 0 { index } else { self.turn };

@@ -12,7 +12,7 @@ use aldis_hal::lines::Note;
 use loom::model::Builder;
 use loom::thread;
 
-use super::lines::{Control, Exact, Line, LineOrders, Own, Place, Theirs};
+use super::lines::{Exact, Line, LineOrders, Own, SetControl, SetPlace, Theirs};
 use crate::sync::{Ordering, UnsafeCell};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -42,7 +42,7 @@ const OLD: u32 = 0x1_0000;
 
 /// A rank's set in shared memory. Chunks are cells beside it, whose accesses loom sees.
 struct Set {
-    control: Control,
+    control: SetControl,
     lines: Vec<Line>,
     chunks: Vec<UnsafeCell<u32>>,
 }
@@ -50,16 +50,16 @@ struct Set {
 impl Set {
     fn new(context: u32, start: u32) -> Self {
         Self {
-            control: Control::new(context, start),
+            control: SetControl::new(context, start),
             lines: (0..LINES).map(|_| Line::new(context, start)).collect(),
             chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
         }
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> SetPlace {
         let (control, lines) = (&raw const self.control, self.lines.as_ptr());
         let chunks = core::ptr::dangling_mut();
-        Place { control, lines, chunks, size: LINES, depth: CHUNKS, chunk_bytes: 0 }
+        SetPlace { control, lines, chunks, size: LINES, depth: CHUNKS, chunk_bytes: 0 }
     }
 
     fn write(&self, position: u32, value: u32) {

@@ -47,7 +47,7 @@ pub(super) struct Line {
 
 /// The progress of the owner of a set.
 #[repr(C, align(64))]
-pub(super) struct Control {
+pub(super) struct SetControl {
     /// The communicator that the other words are about.
     context: Word,
     /// All collectives before this one are finished here.
@@ -60,7 +60,7 @@ pub(super) struct Control {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == BYTES && size_of::<Control>() == 128);
+const _: () = assert!(size_of::<Line>() == BYTES && size_of::<SetControl>() == 128);
 
 #[cfg(loom)]
 impl Line {
@@ -76,7 +76,7 @@ impl Line {
 }
 
 #[cfg(loom)]
-impl Control {
+impl SetControl {
     pub(super) fn new(context: u32, start: u32) -> Self {
         let word = || Word::new(start);
         Self { context: Word::new(context), floor: word(), filled: word(), done: word(), _neighbour: [0; 12] }
@@ -105,8 +105,8 @@ impl LineOrders for Exact {}
 
 /// The place of a set, and its sizes.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    pub(super) control: *const Control,
+pub(super) struct SetPlace {
+    pub(super) control: *const SetControl,
     pub(super) lines: *const Line,
     pub(super) chunks: *mut u8,
     /// Lines, a power of two.
@@ -116,7 +116,7 @@ pub(super) struct Place {
     pub(super) chunk_bytes: u32,
 }
 
-impl Place {
+impl SetPlace {
     fn line(&self, number: u32) -> *const Line {
         self.lines.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
     }
@@ -135,7 +135,7 @@ fn ahead(to: u32, from: u32, most: u32) -> Option<u32> {
 /// A set as another rank sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Theirs<O = Exact> {
-    place: Place,
+    place: SetPlace,
     orders: PhantomData<O>,
 }
 
@@ -145,7 +145,7 @@ impl<O: LineOrders> Theirs<O> {
     /// # Safety
     /// The place is valid while this value is used, and its owner keeps the protocol.
     #[inline(always)]
-    pub(super) unsafe fn at(place: Place) -> Self {
+    pub(super) unsafe fn at(place: SetPlace) -> Self {
         Self { place, orders: PhantomData }
     }
 
@@ -229,7 +229,7 @@ impl<O: LineOrders> Theirs<O> {
 
 /// A set of this rank's own: where it lies, and what is known of it.
 pub(super) struct Own<O = Exact> {
-    place: Place,
+    place: SetPlace,
     /// The communicator; zero, which none has, before the first.
     pub(super) context: u32,
     /// The first number, and the first position.
@@ -263,7 +263,7 @@ impl<O: LineOrders> Own<O> {
     /// # Safety
     /// The place stays valid while this value is used, its memory is initialised, and nothing else
     /// writes it; those who read it keep the protocol.
-    pub(super) const unsafe fn at(place: Place) -> Self {
+    pub(super) const unsafe fn at(place: SetPlace) -> Self {
         Self {
             place,
             context: 0,
@@ -282,7 +282,7 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    fn control(&self) -> &Control {
+    fn control(&self) -> &SetControl {
         // SAFETY: `at`'s caller vouched for the place.
         unsafe { &*self.place.control }
     }

@@ -5,7 +5,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, PeerId, Refusal, Sink};
 
 use super::geometry::sender_at;
-use super::lane::{Heard, State};
+use super::lane::{BellLine, LaneState};
 use super::transport::Shm;
 
 /// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
@@ -18,7 +18,7 @@ impl Shm<'_> {
     #[cold]
     pub(super) fn unusable(&self, peer: PeerId) -> Cause {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
-            None | Some(State::Vacant) => Cause::Unreachable,
+            None | Some(LaneState::Vacant) => Cause::Unreachable,
             Some(_) => Cause::PeerDead,
         }
     }
@@ -28,12 +28,12 @@ impl Shm<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn find_room(&mut self, peer: PeerId, block: bool) -> Result<(), Refusal> {
-        let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == State::Open) else {
+        let Some(lane) = self.lanes.get_mut(peer.index()).filter(|lane| lane.state == LaneState::Open) else {
             return Err(Refusal::Never(self.unusable(peer)));
         };
         if lane.refresh().is_err() {
-            lane.close(State::Broken);
-            self.circle.remove(self.lanes, peer.0);
+            lane.close(LaneState::Broken);
+            self.poll_set.remove(self.lanes, peer.0);
             self.waiting.push(self.lanes, peer.0);
             return Err(Refusal::Never(Cause::PeerDead));
         }
@@ -58,21 +58,21 @@ impl Shm<'_> {
             }
             let Some(index) = self.waiting.pop(self.lanes) else { break };
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            if lane.state == State::Open && lane.refresh().is_err() {
-                lane.close(State::Broken);
+            if lane.state == LaneState::Open && lane.refresh().is_err() {
+                lane.close(LaneState::Broken);
             }
             match lane.state {
-                State::Broken => {
-                    lane.state = State::Closed;
-                    self.circle.remove(self.lanes, index);
+                LaneState::Broken => {
+                    lane.state = LaneState::Closed;
+                    self.poll_set.remove(self.lanes, index);
                     sink.lost(PeerId(index), Cause::Malformed(Malformed::Credit));
                 }
-                State::Open if lane.has_room() => sink.ready(PeerId(index)),
-                State::Open => {
+                LaneState::Open if lane.has_room() => sink.ready(PeerId(index)),
+                LaneState::Open => {
                     self.waiting.push(self.lanes, index);
                     continue;
                 }
-                State::Vacant | State::Closed => continue,
+                LaneState::Vacant | LaneState::Closed => continue,
             }
             events += 1;
         }
@@ -85,17 +85,17 @@ impl Shm<'_> {
     pub(super) fn poll_bells(&mut self) {
         let line = self.bell_turn;
         self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
-        let Some(Heard(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
+        let Some(BellLine(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
         let mut changed = false;
         for (place, bell) in self.inbox.bells(line, &mut heard) {
             let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
-            let open = self.lanes.get_mut(index as usize).filter(|lane| lane.state == State::Open);
+            let open = self.lanes.get_mut(index as usize).filter(|lane| lane.state == LaneState::Open);
             match open.map(|lane| (lane.incoming.is_rung(bell), lane)) {
-                Some((Ok(true), _)) => self.circle.insert(self.lanes, index),
+                Some((Ok(true), _)) => self.poll_set.insert(self.lanes, index),
                 Some((Err(_), lane)) => {
                     // Reported, as an event within the budget, by the next poll.
-                    lane.close(State::Broken);
-                    self.circle.remove(self.lanes, index);
+                    lane.close(LaneState::Broken);
+                    self.poll_set.remove(self.lanes, index);
                     self.waiting.push(self.lanes, index);
                 }
                 Some((Ok(false), _)) | None => {}
@@ -103,7 +103,7 @@ impl Shm<'_> {
             changed = true;
         }
         if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
-            lane.heard = Heard(heard);
+            lane.heard = BellLine(heard);
         }
     }
 
@@ -111,9 +111,9 @@ impl Shm<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn fail<S: Sink>(&mut self, index: u32, what: Malformed, sink: &mut S) {
-        self.circle.remove(self.lanes, index);
+        self.poll_set.remove(self.lanes, index);
         if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.close(State::Closed);
+            lane.close(LaneState::Closed);
         }
         sink.lost(PeerId(index), Cause::Malformed(what));
     }
@@ -124,7 +124,7 @@ impl Shm<'_> {
         if let Some(lane) = self.lanes.get_mut(index as usize) {
             lane.idle = if idle { lane.idle + 1 } else { 0 };
             if lane.idle >= IDLE_POLLS_MAX {
-                self.circle.remove(self.lanes, index);
+                self.poll_set.remove(self.lanes, index);
             }
         }
     }

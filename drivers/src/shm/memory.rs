@@ -94,7 +94,7 @@ impl Slot {
     /// # Safety
     /// The caller is the ring's sender and the slot is free.
     #[inline(always)]
-    pub(super) unsafe fn set_head(&self, Head(value): Head) {
+    pub(super) unsafe fn set_head(&self, SlotHead(value): SlotHead) {
         // SAFETY: the slot is free, so only its sender, the caller, accesses it.
         self.head.with_mut(|head| unsafe { head.write(value.to_le()) });
     }
@@ -104,10 +104,10 @@ impl Slot {
     /// # Safety
     /// The caller is the ring's receiver and has seen the slot's sequence.
     #[inline(always)]
-    pub(super) unsafe fn head(&self) -> Head {
+    pub(super) unsafe fn head(&self) -> SlotHead {
         // SAFETY: the sender has filled the slot and leaves it alone until it is returned by the
         // caller.
-        Head(u32::from_le(self.head.with(|head| unsafe { head.read() })))
+        SlotHead(u32::from_le(self.head.with(|head| unsafe { head.read() })))
     }
 
     /// Writes the length of a message in a block.
@@ -155,7 +155,7 @@ impl Slot {
 /// | 30 | the next message will stand in a ping-pong slot |
 /// | 31 | the message stands in a block |
 #[derive(Clone, Copy)]
-pub(super) struct Head(u32);
+pub(super) struct SlotHead(u32);
 
 /// The message that came, taken out of a head. Not yet held against what was granted.
 pub(super) enum Announced {
@@ -169,7 +169,7 @@ pub(super) enum Announced {
     Nonsense,
 }
 
-impl Head {
+impl SlotHead {
     const BLOCK: u32 = 1 << 31;
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;

@@ -11,8 +11,8 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::geometry::HOME_SLOTS;
-use super::memory::{Credit, Head, Short, Slot};
-use super::ring::{Exact, Incoming, Next, Orders, Outgoing, Place, hear};
+use super::memory::{Credit, Short, Slot, SlotHead};
+use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, Outgoing, hear};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -78,8 +78,8 @@ impl Shared {
         }
     }
 
-    fn place(&self) -> Place {
-        Place {
+    fn place(&self) -> LanePlace {
+        LanePlace {
             slots: self.slots.as_ptr(),
             credit: &raw const self.credit,
             bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
@@ -171,15 +171,15 @@ fn send_large<O: Orders>(shared: &Shared, end: &mut Outgoing<O>, number: u32) {
 }
 
 /// The head of the next message if it has come, which must be that of this number.
-fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<Head> {
+fn look<O: Orders>(end: &Incoming<O>, number: u32) -> Option<SlotHead> {
     match end.next(64) {
-        Next::Empty => None,
-        Next::Short(message, head) => {
+        NextMessage::Empty => None,
+        NextMessage::Short(message, head) => {
             assert_eq!(u32::from_le_bytes(message.try_into().unwrap()), number);
             Some(head)
         }
-        Next::Block(..) | Next::Lent(..) => panic!("no blocks here"),
-        Next::Fault(what) => panic!("{what}"),
+        NextMessage::Block(..) | NextMessage::Lent(..) => panic!("no blocks here"),
+        NextMessage::Fault(what) => panic!("{what}"),
     }
 }
 
@@ -267,17 +267,17 @@ mod answers {
     fn await_number<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, into: &mut Incoming<O>, number: u32) {
         let (head, block) = loop {
             match into.next(64) {
-                Next::Empty => thread::yield_now(),
-                Next::Short(message, head) => {
+                NextMessage::Empty => thread::yield_now(),
+                NextMessage::Short(message, head) => {
                     assert_eq!(u32::from_le_bytes(message.try_into().unwrap()), number);
                     break (head, None);
                 }
-                Next::Block(block, 4, head) => {
+                NextMessage::Block(block, 4, head) => {
                     assert_eq!(lane.read_block(block), number);
                     break (head, Some(block));
                 }
-                Next::Block(..) | Next::Lent(..) => panic!("another length"),
-                Next::Fault(what) => panic!("{what}"),
+                NextMessage::Block(..) | NextMessage::Lent(..) => panic!("another length"),
+                NextMessage::Fault(what) => panic!("{what}"),
             }
         };
         out.hear(head).unwrap();
@@ -348,12 +348,12 @@ mod blocks {
     }
 
     /// The next message's block and its slot's head.
-    fn await_block<O: Orders>(end: &mut Incoming<O>) -> (u32, Head) {
+    fn await_block<O: Orders>(end: &mut Incoming<O>) -> (u32, SlotHead) {
         loop {
             match end.next(64) {
-                Next::Empty => thread::yield_now(),
-                Next::Block(block, 4, head) => return (block, head),
-                Next::Fault(what) => panic!("{what}"),
+                NextMessage::Empty => thread::yield_now(),
+                NextMessage::Block(block, 4, head) => return (block, head),
+                NextMessage::Fault(what) => panic!("{what}"),
                 _ => panic!("not what was sent"),
             }
         }

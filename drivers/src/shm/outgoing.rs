@@ -7,8 +7,8 @@ use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
 use super::geometry::{HOME_SLOTS, SLOT_BYTES};
-use super::memory::{Credit, Head, Short, Slot};
-use super::ring::{Exact, Orders, Place};
+use super::memory::{Credit, Short, Slot, SlotHead};
+use super::ring::{Exact, LanePlace, Orders};
 use crate::sync::Word;
 
 /// The most positions by which a head may be older than the credit line for its 16 bits to be
@@ -21,7 +21,7 @@ const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// True if senders use ping-pong slots at all, and take the credit in heads. A 32-bit core does
 /// not, and does not hold the code: the way between caches is not what its messages take long for.
-pub(super) const GOES_HOME: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
+pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
 
 /// The sender's end.
 #[repr(C)]
@@ -74,8 +74,8 @@ impl<O: Orders> Outgoing<O> {
     /// # Safety
     /// The place stays valid until this end is closed or dropped, this is its only sender, and its
     /// receiver keeps the protocol.
-    pub(super) unsafe fn open(place: Place) -> Self {
-        let Place { slots, credit, bell, size, blocks, start } = place;
+    pub(super) unsafe fn open(place: LanePlace) -> Self {
+        let LanePlace { slots, credit, bell, size, blocks, start } = place;
         let block_mask = u32::MAX >> (32 - blocks.clamp(1, 32));
         Self {
             slots,
@@ -109,7 +109,7 @@ impl<O: Orders> Outgoing<O> {
     /// A block that is free, as far as is known here. The lowest, which was used last and is warm.
     #[inline(always)]
     pub(super) fn free_block(&self) -> Option<u32> {
-        let in_use = if GOES_HOME && self.under_way() == 0 { 0 } else { self.taken ^ self.released };
+        let in_use = if USES_PING_PONG && self.under_way() == 0 { 0 } else { self.taken ^ self.released };
         let free = !in_use & self.block_mask;
         (free != 0).then(|| free.trailing_zeros())
     }
@@ -138,7 +138,8 @@ impl<O: Orders> Outgoing<O> {
         }
         // A line that was written before the sender went home is behind by less than the ring has
         // slots.
-        let is_old = GOES_HOME && (1..=self.next.size.into()).contains(&self.clear.wrapping_sub(consumed));
+        let is_old =
+            USES_PING_PONG && (1..=self.next.size.into()).contains(&self.clear.wrapping_sub(consumed));
         if !is_old {
             let foreign = (released ^ self.released) & !(self.taken ^ self.released);
             if foreign != 0 {
@@ -149,14 +150,14 @@ impl<O: Orders> Outgoing<O> {
         let returned = consumed.wrapping_sub(self.consumed);
         if returned <= self.under_way() {
             self.consumed = consumed;
-            if GOES_HOME {
+            if USES_PING_PONG {
                 self.ahead = self.ahead.saturating_add(returned);
             }
             return Ok(());
         }
         // Heads may have returned more than the line, which is behind by less than the ring has
         // slots.
-        let is_behind = GOES_HOME && returned.wrapping_neg() < self.next.size.into();
+        let is_behind = USES_PING_PONG && returned.wrapping_neg() < self.next.size.into();
         if is_behind { Ok(()) } else { Err(Malformed::Credit) }
     }
 
@@ -167,8 +168,8 @@ impl<O: Orders> Outgoing<O> {
     /// # Errors
     /// [`Malformed::Credit`] if the receiver returns what it never got.
     #[inline(always)]
-    pub(super) fn hear(&mut self, head: Head) -> Result<(), Malformed> {
-        if !GOES_HOME {
+    pub(super) fn hear(&mut self, head: SlotHead) -> Result<(), Malformed> {
+        if !USES_PING_PONG {
             return Ok(());
         }
         let returned = head.consumed().wrapping_sub(self.consumed as u16) as i16;
@@ -190,7 +191,7 @@ impl<O: Orders> Outgoing<O> {
     /// Records that all that has come the other way was received.
     #[inline(always)]
     pub(super) fn heard_all(&mut self) {
-        if GOES_HOME {
+        if USES_PING_PONG {
             self.ahead = 0;
         }
     }
@@ -257,7 +258,7 @@ impl<O: Orders> Claim<'_, O> {
     /// [`SHORT_BYTES`](super::geometry::SHORT_BYTES).
     #[inline(always)]
     pub(super) fn send_filled(self, len: u32, consumed: u32) {
-        self.announce(Head::short(len, consumed), 0);
+        self.announce(SlotHead::short(len, consumed), 0);
     }
 
     /// Takes `block` and sends the `len` bytes that stand in it.
@@ -266,7 +267,7 @@ impl<O: Orders> Claim<'_, O> {
         // SAFETY: a claim is made only on an open end: the slot exists, `open`'s caller vouched for
         // it, and it is free.
         unsafe { (*self.slot).set_block_len(len) };
-        self.announce(Head::block(block, consumed), 1 << (block & 31));
+        self.announce(SlotHead::block(block, consumed), 1 << (block & 31));
     }
 
     /// Sends the `len` bytes that stand in `block` of the opposite lane, which the receiver there
@@ -275,16 +276,16 @@ impl<O: Orders> Claim<'_, O> {
     pub(super) fn send_lent(self, block: u32, len: u32, consumed: u32) {
         // SAFETY: as in `send_block`.
         unsafe { (*self.slot).set_block_len(len) };
-        self.announce(Head::lent(block, consumed), 0);
+        self.announce(SlotHead::lent(block, consumed), 0);
     }
 
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn announce(self, head: Head, taken: u32) {
+    fn announce(self, head: SlotHead, taken: u32) {
         let end = self.end;
         // A copy: what is stored into the slot might change the end's, as far as a compiler knows.
         let mut next = end.next;
-        let (sequence, home) = (next.sequence(), GOES_HOME && (end.under_way() == 0 || !O::PATIENT));
+        let (sequence, home) = (next.sequence(), USES_PING_PONG && (end.under_way() == 0 || !O::PATIENT));
         if home {
             (end.released, end.clear) = (end.taken, next.position());
         }
@@ -299,7 +300,7 @@ impl<O: Orders> Claim<'_, O> {
         }
         next.advance(home);
         end.next = next;
-        if GOES_HOME && !home {
+        if USES_PING_PONG && !home {
             end.take_lines();
         }
         if !end.bell.is_null() {

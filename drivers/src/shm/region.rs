@@ -8,11 +8,11 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, SLOT_BYTES, place_of};
-use super::header::{self, Header};
+use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
-use super::ring::{Exact, Incoming, Outgoing, Place, hear};
+use super::ring::{Exact, Incoming, LanePlace, Outgoing, hear};
 use crate::sync::{Ordering, Word};
 
 /// A rank's inbox, mapped into this process. Nothing is known of its contents until they are
@@ -42,9 +42,9 @@ impl<'m> Region<'m> {
         Self { start, len, memory: PhantomData }
     }
 
-    fn header(&self) -> Result<&Header, Cause> {
-        let header = self.start.cast::<Header>();
-        if self.len < size_of::<Header>() || !header.is_aligned() {
+    fn header(&self) -> Result<&InboxHeader, Cause> {
+        let header = self.start.cast::<InboxHeader>();
+        if self.len < size_of::<InboxHeader>() || !header.is_aligned() {
             return Err(Cause::BadRegion);
         }
         // SAFETY: long enough and aligned as just checked, valid and initialised by `new`'s
@@ -127,12 +127,12 @@ impl<'m> Inbox<'m> {
 
     /// Returns the place of `sender`'s lane. `sender` is a rank of the geometry other than the
     /// owner.
-    fn lane(&self, sender: PeerId) -> Place {
+    fn lane(&self, sender: PeerId) -> LanePlace {
         let place = place_of(self.identity.owner, sender);
         let memory = self.memory();
         let Geometry { slots: size, blocks, .. } = self.geometry;
         let (slots, credit, bell) = (memory.slots(place), memory.credit(place), memory.bell(place));
-        Place { slots, credit, bell, size, blocks, start: self.start }
+        LanePlace { slots, credit, bell, size, blocks, start: self.start }
     }
 
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
@@ -151,7 +151,7 @@ impl<'m> Inbox<'m> {
         Some(unsafe { Incoming::open(place) })
     }
 
-    fn checked(&self, sender: PeerId) -> Option<Place> {
+    fn checked(&self, sender: PeerId) -> Option<LanePlace> {
         (sender.0 < self.geometry.peers && sender != self.identity.owner).then(|| self.lane(sender))
     }
 
@@ -192,7 +192,7 @@ impl<'m> Inbox<'m> {
 
     /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
     #[inline]
-    fn set(&self, sets: *const u8, set: u32) -> Option<lines::Place> {
+    fn set(&self, sets: *const u8, set: u32) -> Option<lines::SetPlace> {
         place_of_set(self.geometry, sets, set)
     }
 
@@ -292,14 +292,14 @@ impl Memory {
 
 /// Returns the place of a set of control slots in an inbox whose first one is at `sets`.
 #[inline]
-fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::Place> {
+fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::SetPlace> {
     if set >= geometry.sets {
         return None;
     }
     let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
     let lines = control.wrapping_add(SLOT_BYTES as usize);
     let chunks = lines.wrapping_add(lines::BYTES.wrapping_mul(Geometry::LINES as usize));
-    Some(lines::Place {
+    Some(lines::SetPlace {
         control: control.cast_const().cast(),
         lines: lines.cast_const().cast(),
         chunks,

@@ -72,7 +72,7 @@
 use super::memory::{Credit, Slot};
 use crate::sync::{Ordering, Word};
 
-pub(super) use super::incoming::{Incoming, Next};
+pub(super) use super::incoming::{Incoming, NextMessage};
 pub(super) use super::outgoing::{Claim, Outgoing};
 
 /// The memory orders of the protocol, an argument only for the models: each has a twin with one
@@ -102,7 +102,7 @@ impl Orders for Exact {}
 
 /// The place of a lane in memory, and its sizes.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct LanePlace {
     /// The ring's first slot; the ping-pong slots follow the last one.
     pub(super) slots: *const Slot,
     /// The credit line, in a pair of lines; the blocks follow it.

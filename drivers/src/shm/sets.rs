@@ -4,7 +4,7 @@ use aldis_hal::lines::{Lines, LinesShape, Note, Notice, Progress};
 use aldis_hal::{Cause, PeerId};
 
 use super::geometry::Geometry;
-use super::lane::State;
+use super::lane::LaneState;
 use super::lines::{LINE_PAYLOAD, Own, Theirs};
 use super::transport::Shm;
 
@@ -49,7 +49,7 @@ impl Lines for Shm<'_> {
 
     fn reach(&self, peer: PeerId) -> Result<(), Cause> {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
-            Some(State::Open) => Ok(()),
+            Some(LaneState::Open) => Ok(()),
             _ => Err(self.unusable(peer)),
         }
     }

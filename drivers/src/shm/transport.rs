@@ -12,12 +12,12 @@ use aldis_hal::{
 };
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
-use super::lane::{Circle, Lane, Queue, State};
+use super::lane::{Lane, LaneState, PollSet, Queue};
 use super::lines::Own;
 use super::memory::{Short, Span};
-use super::outgoing::GOES_HOME;
+use super::outgoing::USES_PING_PONG;
 use super::region::{Inbox, Region};
-use super::ring::{Claim, Incoming, Next};
+use super::ring::{Claim, Incoming, NextMessage};
 
 /// Most messages of one lane in one poll, so that a flood from one peer delays the others by a
 /// bounded time.
@@ -49,7 +49,7 @@ pub struct Shm<'m> {
     pub(super) first: u32,
     block_bytes: u32,
     /// Lanes whose rings are looked at.
-    pub(super) circle: Circle,
+    pub(super) poll_set: PollSet,
     /// Lanes that wait for credit or have a loss to report.
     pub(super) waiting: Queue,
     /// Doorbell lines of the inbox; zero while every ring is scanned.
@@ -121,7 +121,7 @@ impl<'m> Shm<'m> {
             lanes,
             first: first.0,
             block_bytes,
-            circle: Circle::default(),
+            poll_set: PollSet::default(),
             waiting: Queue::default(),
             bell_lines: if HEARS { inbox.geometry.bell_lines() } else { 0 },
             bell_turn: 0,
@@ -157,7 +157,7 @@ impl<'m> Shm<'m> {
             return Err(Cause::Incompatible);
         }
         let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Unreachable)?;
-        if lane.state != State::Vacant {
+        if lane.state != LaneState::Vacant {
             return Err(Cause::Stale);
         }
         lane.incoming = self.inbox.incoming(number).ok_or(Cause::Unreachable)?;
@@ -165,9 +165,9 @@ impl<'m> Shm<'m> {
         if Geometry::SETS_MAX > 0 {
             lane.sets = theirs.sets();
         }
-        lane.state = State::Open;
+        lane.state = LaneState::Open;
         // Whatever doorbell rang before this was not acted upon: look at the ring itself first.
-        self.circle.insert(self.lanes, peer.0);
+        self.poll_set.insert(self.lanes, peer.0);
         Ok(())
     }
 
@@ -198,23 +198,23 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
     let mut left = most;
     while left != 0 {
         let (message, block, head) = match lane.incoming.next(block_bytes) {
-            Next::Empty => break,
-            Next::Short(message, head) => (message, None, head),
-            Next::Block(block, len, head) => {
+            NextMessage::Empty => break,
+            NextMessage::Short(message, head) => (message, None, head),
+            NextMessage::Block(block, len, head) => {
                 let start = lane.incoming.blocks().wrapping_add(block as usize * block_bytes as usize);
                 // SAFETY: `next` has checked both numbers against the geometry, and the region
                 // holds all of its blocks. The sender filled this one before it announced it and
                 // leaves it alone until the end advances, below.
                 (unsafe { slice::from_raw_parts(start, len as usize) }, Some(block), head)
             }
-            Next::Lent(block, len, head) => {
+            NextMessage::Lent(block, len, head) => {
                 let start = lane.outgoing.blocks().wrapping_add(block as usize * block_bytes as usize);
                 lane.outgoing.answered();
                 // SAFETY: as above, in the peer's region: the lane back has the same geometry. As a
                 // sender the block is this side's, which fills none while the message is borrowed.
                 (unsafe { slice::from_raw_parts(start.cast_const(), len as usize) }, None, head)
             }
-            Next::Fault(what) => return (left, Some(what)),
+            NextMessage::Fault(what) => return (left, Some(what)),
         };
         if let Err(what) = lane.outgoing.hear(head) {
             return (left, Some(what));
@@ -258,7 +258,7 @@ impl Slot for ShmSlot<'_> {
     #[inline(always)]
     fn commit(self) {
         let len = self.span.len() as u32;
-        match (self.block, self.lender.filter(|_| GOES_HOME)) {
+        match (self.block, self.lender.filter(|_| USES_PING_PONG)) {
             (None, _) => self.claim.send_filled(len, self.consumed),
             (Some(block), None) => self.claim.send_block(block, len, self.consumed),
             (Some(block), Some(lender)) => {
@@ -281,7 +281,7 @@ impl Transport for Shm<'_> {
 
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         match self.lanes.get(peer.index()).map(|lane| lane.state) {
-            Some(State::Open) => Ok(&self.caps),
+            Some(LaneState::Open) => Ok(&self.caps),
             _ => Err(self.unusable(peer)),
         }
     }
@@ -312,7 +312,8 @@ impl Transport for Shm<'_> {
             return Err(Refusal::Never(too_big(len, self.block_bytes)));
         }
         let large = len > SHORT_BYTES as usize;
-        let held = |lane: &Lane| lane.incoming.held(lane.outgoing.position()).filter(|_| GOES_HOME && large);
+        let held =
+            |lane: &Lane| lane.incoming.held(lane.outgoing.position()).filter(|_| USES_PING_PONG && large);
         let has_block = |lane: &Lane| held(lane).or_else(|| lane.outgoing.free_block()).is_some();
         let enough = |lane: &Lane| lane.outgoing.has_slot() && (!large || has_block(lane));
         if !self.lanes.get(peer.index()).is_some_and(enough) {
@@ -342,11 +343,11 @@ impl Transport for Shm<'_> {
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         let Quiesce::Peer(peer) = what else { return Err(Cause::Stale) };
         let lane = self.lanes.get_mut(peer.index()).ok_or(Cause::Stale)?;
-        if lane.state == State::Vacant {
+        if lane.state == LaneState::Vacant {
             return Err(Cause::Stale);
         }
-        lane.close(State::Closed);
-        self.circle.remove(self.lanes, peer.0);
+        lane.close(LaneState::Closed);
+        self.poll_set.remove(self.lanes, peer.0);
         Ok(())
     }
 
@@ -363,19 +364,19 @@ impl Transport for Shm<'_> {
         if HEARS && self.bell_lines != 0 {
             self.poll_bells();
         }
-        let mut turns = self.circle.len;
+        let mut turns = self.poll_set.len;
         while turns != 0 && left != 0 {
             turns -= 1;
-            let index = self.circle.turn;
+            let index = self.poll_set.turn;
             let Some(lane) = self.lanes.get_mut(index as usize) else { break };
-            self.circle.turn = Circle::after(lane);
+            self.poll_set.turn = PollSet::after(lane);
             let most = left.min(BURST);
             let burst = Burst { from: PeerId(index), block_bytes: self.block_bytes, most };
             let (spared, fault) = drain(lane, burst, sink);
             left -= most - spared;
             if let Some(what) = fault {
                 self.fail(index, what, sink);
-                turns = turns.min(self.circle.len);
+                turns = turns.min(self.poll_set.len);
                 left -= 1;
             } else if HEARS && self.bell_lines != 0 {
                 self.cool(index, spared == most);
@@ -406,10 +407,10 @@ impl RemoteMemory for Shm<'_> {}
 
 impl fmt::Debug for Shm<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { inbox, circle, waiting, .. } = self;
+        let Self { inbox, poll_set, waiting, .. } = self;
         f.debug_struct("Shm")
             .field("inbox", inbox)
-            .field("circle", circle)
+            .field("circle", poll_set)
             .field("waiting", waiting)
             .finish_non_exhaustive()
     }

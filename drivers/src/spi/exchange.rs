@@ -7,7 +7,7 @@ use aldis_hal::copy::copy;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct SpiCounters {
     /// Blocks exchanged, idle ones too.
     pub exchanges: u64,
     /// Frames handed up.
@@ -28,7 +28,7 @@ pub struct Counters {
 
 /// A frame that comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-enum Incoming {
+enum IncomingBlocks {
     /// No frame, or one of which a piece is missing.
     #[default]
     Nothing,
@@ -40,7 +40,7 @@ enum Incoming {
 
 /// A frame that is being sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Outgoing {
+struct OutgoingBlocks {
     /// Bytes of it that are out.
     at: usize,
     len: usize,
@@ -64,8 +64,8 @@ pub(super) enum Came {
 pub struct Exchange<'m> {
     into: &'m mut [u8],
     from: &'m mut [u8],
-    incoming: Incoming,
-    outgoing: Option<Outgoing>,
+    incoming: IncomingBlocks,
+    outgoing: Option<OutgoingBlocks>,
     /// Number of the block that is being sent.
     sequence: u8,
     /// Number of the last block that came; `None` before the first.
@@ -74,7 +74,7 @@ pub struct Exchange<'m> {
     room: bool,
     /// The last block that is out ended a frame, which may take the room there was.
     ended: bool,
-    counters: Counters,
+    counters: SpiCounters,
 }
 
 impl<'m> Exchange<'m> {
@@ -83,24 +83,24 @@ impl<'m> Exchange<'m> {
         Self {
             into,
             from,
-            incoming: Incoming::Nothing,
+            incoming: IncomingBlocks::Nothing,
             outgoing: None,
             sequence: 0,
             heard: None,
             room: false,
             ended: false,
-            counters: Counters::default(),
+            counters: SpiCounters::default(),
         }
     }
 
     /// Returns the counters.
-    pub(super) const fn counters(&self) -> Counters {
+    pub(super) const fn counters(&self) -> SpiCounters {
         self.counters
     }
 
     /// Returns true if there is something to exchange: a frame is being sent, or has come in part.
     pub(super) const fn wants(&self) -> bool {
-        self.outgoing.is_some() || matches!(self.incoming, Incoming::Part(_))
+        self.outgoing.is_some() || matches!(self.incoming, IncomingBlocks::Part(_))
     }
 
     /// The longest frame that can come and go.
@@ -128,8 +128,8 @@ impl<'m> Exchange<'m> {
     pub(super) fn is_out(&mut self) {
         self.sequence = self.sequence.wrapping_add(1);
         self.ended = false;
-        let Some(Outgoing { len, end: Some(end), .. }) = self.outgoing else { return };
-        self.outgoing = Some(Outgoing { at: end, len, end: None });
+        let Some(OutgoingBlocks { len, end: Some(end), .. }) = self.outgoing else { return };
+        self.outgoing = Some(OutgoingBlocks { at: end, len, end: None });
         if end == len {
             self.outgoing = None;
             self.ended = true;
@@ -172,38 +172,41 @@ impl<'m> Exchange<'m> {
     fn append(&mut self, header: &BlockHeader, piece: &[u8]) {
         if header.has(BlockHeader::FIRST) {
             self.drop_part();
-            if self.incoming == Incoming::Nothing {
-                self.incoming = Incoming::Part(0);
+            if self.incoming == IncomingBlocks::Nothing {
+                self.incoming = IncomingBlocks::Part(0);
             }
         }
         // Not begun, or one waits to be handed up, as the other side knows.
-        let Incoming::Part(at) = self.incoming else { return };
+        let IncomingBlocks::Part(at) = self.incoming else { return };
         let end = at.saturating_add(piece.len());
         match self.into.get_mut(at..end) {
             Some(place) => copy(place, piece),
             None => return self.drop_part(),
         }
-        self.incoming =
-            if header.has(BlockHeader::LAST) { Incoming::Whole(end) } else { Incoming::Part(end) };
+        self.incoming = if header.has(BlockHeader::LAST) {
+            IncomingBlocks::Whole(end)
+        } else {
+            IncomingBlocks::Part(end)
+        };
     }
 
     /// Gives up a frame of which a part has come.
     fn drop_part(&mut self) {
-        if matches!(self.incoming, Incoming::Part(_)) {
-            self.incoming = Incoming::Nothing;
+        if matches!(self.incoming, IncomingBlocks::Part(_)) {
+            self.incoming = IncomingBlocks::Nothing;
             self.counters.dropped += 1;
         }
     }
 
     /// Returns true if a frame waits to be handed up.
     pub(super) const fn has_frame(&self) -> bool {
-        matches!(self.incoming, Incoming::Whole(_))
+        matches!(self.incoming, IncomingBlocks::Whole(_))
     }
 
     /// The frame that has come, whose memory is free again at the next call.
     pub(super) fn frame(&mut self) -> Option<&[u8]> {
-        let Incoming::Whole(len) = self.incoming else { return None };
-        self.incoming = Incoming::Nothing;
+        let IncomingBlocks::Whole(len) = self.incoming else { return None };
+        self.incoming = IncomingBlocks::Nothing;
         self.counters.frames_received += 1;
         self.into.get(..len)
     }
@@ -215,6 +218,6 @@ impl<'m> Exchange<'m> {
 
     /// Sends what is in that memory.
     pub(super) fn send(&mut self, len: usize) {
-        self.outgoing = Some(Outgoing { at: 0, len, end: None });
+        self.outgoing = Some(OutgoingBlocks { at: 0, len, end: None });
     }
 }

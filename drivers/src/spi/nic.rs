@@ -6,7 +6,7 @@ use aldis_hal::Cause;
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 
 use super::block::HEADER_BYTES;
-use super::exchange::{Counters, Exchange};
+use super::exchange::{Exchange, SpiCounters};
 use super::side::Side;
 use crate::aligned::Aligned;
 use crate::ethernet::header::MAC_HEADER_BYTES;
@@ -82,7 +82,7 @@ impl<'m, S: Side> SpiNic<'m, S> {
     }
 
     /// Returns the counters.
-    pub const fn counters(&self) -> Counters {
+    pub const fn counters(&self) -> SpiCounters {
         self.exchange.counters()
     }
 

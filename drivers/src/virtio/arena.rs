@@ -84,12 +84,12 @@ pub(super) fn take(bytes: usize) -> Result<NonNull<u8>, Cause> {
 /// The machine that `virtio-drivers` asks for memory: gives it from what was [lent](lend), mapped
 /// one to one.
 #[derive(Debug)]
-pub struct Lent;
+pub struct LentFrame;
 
 // SAFETY: `dma_alloc` hands out memory that `lend` was given for good, aligned and zero, no piece
 // of it twice. Addresses are the same for devices and program, as the callers of `find_mmio` and
 // `find_pci` promise.
-unsafe impl Hal for Lent {
+unsafe impl Hal for LentFrame {
     fn dma_alloc(pages: usize, _direction: BufferDirection) -> (PhysAddr, NonNull<u8>) {
         let bytes = pages.saturating_mul(PAGE_SIZE);
         match DEVICE_MEMORY.take(bytes, PAGE_SIZE) {

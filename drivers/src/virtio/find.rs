@@ -8,13 +8,13 @@ use virtio_drivers::transport::mmio::MmioTransport;
 use virtio_drivers::transport::pci::{PciTransport, VirtioPciError, virtio_device_type};
 use virtio_drivers::transport::{DeviceType, Transport};
 
-use super::arena::Lent;
-use crate::pci::{self, ConfigurationAccess, PciRoot, Window};
+use super::arena::LentFrame;
+use crate::pci::{self, AddressWindow, ConfigurationAccess, PciRoot};
 
 /// The slots in which a board has the registers of virtio devices (VIRTIO 1.2, 4.2): of equal
 /// length, some without a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Slots {
+pub struct VirtioSlots {
     /// Address of the first.
     pub base: usize,
     /// Bytes from one to the next; 512 at least.
@@ -30,8 +30,8 @@ pub struct Slots {
 /// something that is none, and is used by nothing else as long as the transport lives. The device
 /// reaches memory at the addresses that the program uses, and is coherent with it, as the
 /// [module](super) asks of the board.
-pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
-    let Slots { base, stride, count } = slots;
+pub unsafe fn find_mmio(slots: VirtioSlots) -> Option<MmioTransport<'static>> {
+    let VirtioSlots { base, stride, count } = slots;
     (0..count).find_map(|slot| {
         let at = slot.checked_mul(stride).and_then(|offset| base.checked_add(offset))?;
         let header = NonNull::new(core::ptr::with_exposed_provenance_mut(at))?;
@@ -56,22 +56,22 @@ pub unsafe fn find_mmio(slots: Slots) -> Option<MmioTransport<'static>> {
 /// otherwise:
 ///
 /// ```compile_fail,E0133
-/// use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};
+/// use aldis_drivers::pci::{ConfigurationAccess, PciRoot, AddressWindow};
 /// use aldis_drivers::virtio::find_pci;
 ///
 /// fn registers_wherever<C: ConfigurationAccess>(made_up: C) {
-///     let _ = find_pci(&mut PciRoot::new(made_up), 1, &mut Window::new(0x1000, 0x1000));
+///     let _ = find_pci(&mut PciRoot::new(made_up), 1, &mut AddressWindow::new(0x1000, 0x1000));
 /// }
 /// ```
 pub unsafe fn find_pci<C: ConfigurationAccess>(
     root: &mut PciRoot<C>,
     buses: u8,
-    window: &mut Window,
+    window: &mut AddressWindow,
 ) -> Result<Option<PciTransport>, Cause> {
     let network = |info: &_| virtio_device_type(info) == Some(DeviceType::Network);
     let Some(function) = pci::find(root, buses, network) else { return Ok(None) };
     pci::enable(root, function, window)?;
-    match PciTransport::new::<Lent, _>(root, function) {
+    match PciTransport::new::<LentFrame, _>(root, function) {
         Ok(transport) => Ok(Some(transport)),
         Err(VirtioPciError::BarNotAllocated(_)) => Err(Cause::Full(aldis_hal::Resource::DeviceMemory)),
         Err(_) => Err(Cause::Device),

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use aldis_hal::Cause;
 use virtio_drivers::queue::VirtQueue;
 
-use super::arena::{self, Lent};
+use super::arena::{self, LentFrame};
 
 /// Bytes of the header in front of a frame (VIRTIO 1.2, 5.1.6), and of the legacy one without
 /// `num_buffers` (5.1.6.1).
@@ -125,7 +125,7 @@ impl<const QUEUE: usize> Frames<QUEUE> {
     /// descriptor.
     pub(super) fn give(
         &mut self,
-        queue: &mut VirtQueue<Lent, QUEUE>,
+        queue: &mut VirtQueue<LentFrame, QUEUE>,
         buffer: u16,
         len: Option<usize>,
     ) -> bool {
@@ -161,7 +161,7 @@ impl<const QUEUE: usize> Frames<QUEUE> {
     /// [`Cause::Device`]: the device gives back what it does not hold.
     pub(super) fn taken(
         &mut self,
-        queue: &mut VirtQueue<Lent, QUEUE>,
+        queue: &mut VirtQueue<LentFrame, QUEUE>,
         write: bool,
     ) -> Result<Option<(u16, u32)>, Cause> {
         let Some(token) = queue.peek_used() else { return Ok(None) };

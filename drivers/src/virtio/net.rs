@@ -10,7 +10,7 @@ use virtio_drivers::PAGE_SIZE;
 use virtio_drivers::queue::VirtQueue;
 use virtio_drivers::transport::{DeviceStatus, DeviceType, Transport};
 
-use super::arena::Lent;
+use super::arena::LentFrame;
 use super::frames::{Frames, stride};
 
 const RECEIVE: u16 = 0;
@@ -65,7 +65,7 @@ pub const fn bytes_needed(queue: usize, frame_bytes: usize) -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct VirtioCounters {
     /// Frames handed up.
     pub received: u64,
     /// Frames given to the device.
@@ -81,8 +81,8 @@ pub struct Counters {
 /// [module](super).
 pub struct VirtioNet<T: Transport, const QUEUE: usize> {
     transport: T,
-    incoming: VirtQueue<Lent, QUEUE>,
-    outgoing: VirtQueue<Lent, QUEUE>,
+    incoming: VirtQueue<LentFrame, QUEUE>,
+    outgoing: VirtQueue<LentFrame, QUEUE>,
     rx: Frames<QUEUE>,
     tx: Frames<QUEUE>,
     mac: Mac,
@@ -90,7 +90,7 @@ pub struct VirtioNet<T: Transport, const QUEUE: usize> {
     tells_status: bool,
     /// The device has broken the rules.
     broken: bool,
-    counters: Counters,
+    counters: VirtioCounters,
 }
 
 impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
@@ -129,7 +129,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
         let (rx, tx) = (Frames::new(frame_bytes, legacy)?, Frames::new(frame_bytes, legacy)?);
         transport.finish_init();
         let tells_status = features.contains(Features::STATUS);
-        let (mac, counters) = (Mac(mac), Counters::default());
+        let (mac, counters) = (Mac(mac), VirtioCounters::default());
         let mut net =
             Self { transport, incoming, outgoing, rx, tx, mac, mtu, tells_status, broken: false, counters };
         while let Some(buffer) = net.rx.pop() {
@@ -140,7 +140,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
     }
 
     /// Returns the counters.
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &VirtioCounters {
         &self.counters
     }
 
@@ -194,7 +194,7 @@ impl<T: Transport, const QUEUE: usize> VirtioNet<T, QUEUE> {
 fn queue<T: Transport, const QUEUE: usize>(
     transport: &mut T,
     index: u16,
-) -> Result<VirtQueue<Lent, QUEUE>, Cause> {
+) -> Result<VirtQueue<LentFrame, QUEUE>, Cause> {
     let max = transport.max_queue_size(index);
     if (max as usize) < QUEUE {
         return Err(Cause::TooBig { len: QUEUE as u64, max: u64::from(max) });
@@ -209,7 +209,11 @@ fn queue<T: Transport, const QUEUE: usize>(
 }
 
 /// Notifies the device of new buffers, if it wants to be notified.
-fn kick<T: Transport, const QUEUE: usize>(queue: &VirtQueue<Lent, QUEUE>, transport: &mut T, index: u16) {
+fn kick<T: Transport, const QUEUE: usize>(
+    queue: &VirtQueue<LentFrame, QUEUE>,
+    transport: &mut T,
+    index: u16,
+) {
     // The index of the available ring must be seen before the device's wish is read (2.7.13.4.1),
     // or it could fall asleep in between and never be notified of the buffer.
     fence(Ordering::SeqCst);

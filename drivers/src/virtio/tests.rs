@@ -11,7 +11,7 @@ use aldis_hal::{Cause, Nic, Resource};
 use proptest::prelude::*;
 use virtio_drivers::transport::{DeviceStatus, DeviceType};
 
-use self::device::{Device, Registers};
+use self::device::{FakeDevice, Registers};
 use super::*;
 
 const QUEUE: usize = 4;
@@ -23,7 +23,7 @@ type Card = VirtioNet<Registers, QUEUE>;
 static MAKING: RwLock<()> = RwLock::new(());
 
 /// A card on `device`, with memory lent.
-fn card(device: &Device) -> Result<Card, Cause> {
+fn card(device: &FakeDevice) -> Result<Card, Cause> {
     device::lend_memory();
     let _making = MAKING.read().unwrap();
     VirtioNet::new(device.registers(), FRAME_BYTES)
@@ -41,9 +41,9 @@ fn send(card: &mut Card, bytes: &[u8]) -> bool {
 }
 
 /// Modern and legacy devices, which differ in header and layout.
-fn both(test: impl Fn(&Device)) {
-    test(&Device::modern());
-    test(&Device::legacy());
+fn both(test: impl Fn(&FakeDevice)) {
+    test(&FakeDevice::modern());
+    test(&FakeDevice::legacy());
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn full_queues_refuse_and_recover() {
 
 #[test]
 fn a_token_that_is_dropped_sends_nothing_and_returns() {
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     let mut card = card(&device).unwrap();
     for _ in 0..3 * QUEUE {
         drop(card.transmit(30).unwrap());
@@ -112,7 +112,7 @@ fn a_token_that_is_dropped_sends_nothing_and_returns() {
 
 #[test]
 fn the_devices_mtu_and_link_are_minded() {
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     device.set_mtu(80);
     let mut card = card(&device).unwrap();
     assert_eq!((card.mtu(), card.link()), (80, Link::Up));
@@ -128,19 +128,19 @@ fn the_devices_mtu_and_link_are_minded() {
 
 #[test]
 fn a_device_that_does_not_fit_is_refused_by_name() {
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     device.set_type(DeviceType::Block);
     assert_eq!(card(&device).unwrap_err(), Cause::Unsupported);
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     device.set_queue_max(2);
     assert_eq!(card(&device).unwrap_err(), Cause::TooBig { len: QUEUE as u64, max: 2 });
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     device.refuse_features();
     assert_eq!(card(&device).unwrap_err(), Cause::Device);
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     device.forget_mac();
     assert_eq!(card(&device).unwrap_err(), Cause::Unsupported);
-    let large = VirtioNet::<_, QUEUE>::new(Device::modern().registers(), 1 << 17).unwrap_err();
+    let large = VirtioNet::<_, QUEUE>::new(FakeDevice::modern().registers(), 1 << 17).unwrap_err();
     assert_eq!(large, Cause::TooBig { len: 1 << 17, max: 1 << 16 });
 }
 
@@ -149,7 +149,7 @@ fn what_a_card_takes_of_the_memory_is_what_is_said() {
     device::lend_memory();
     let _making = MAKING.write().unwrap();
     let before = lent_bytes_left();
-    drop(VirtioNet::<_, 16>::new(Device::legacy().registers(), 1514).unwrap());
+    drop(VirtioNet::<_, 16>::new(FakeDevice::legacy().registers(), 1514).unwrap());
     let taken = before - lent_bytes_left();
     assert!(taken <= bytes_needed(16, 1514) && taken > bytes_needed(16, 1514) - 3 * 4096, "{taken} bytes");
 }
@@ -158,13 +158,13 @@ fn what_a_card_takes_of_the_memory_is_what_is_said() {
 fn memory_that_does_not_suffice_is_told() {
     device::lend_memory();
     let _making = MAKING.write().unwrap();
-    let large = VirtioNet::<_, 256>::new(Device::modern().registers(), 1 << 16).map(|_| ());
+    let large = VirtioNet::<_, 256>::new(FakeDevice::modern().registers(), 1 << 16).map(|_| ());
     assert_eq!(large, Err(Cause::Full(Resource::DeviceMemory)));
 }
 
 #[test]
 fn a_card_that_is_dropped_resets_the_device() {
-    let device = Device::modern();
+    let device = FakeDevice::modern();
     let card = card(&device).unwrap();
     assert!(device.status().contains(DeviceStatus::DRIVER_OK));
     drop(card);
@@ -188,7 +188,7 @@ fn lengths_that_cannot_be_lose_the_frame_and_nothing_else() {
 #[test]
 fn a_device_that_gives_back_what_it_does_not_hold_is_left_alone() {
     for token in [1_u32, QUEUE as u32, 0xFFFF, u32::MAX] {
-        let device = Device::modern();
+        let device = FakeDevice::modern();
         let mut card = card(&device).unwrap();
         device.deliver(&[1; 60]);
         device.deliver(&[2; 60]);
@@ -212,7 +212,7 @@ proptest! {
         legacy: bool,
         steps in proptest::collection::vec((0..5_u8, any::<u16>(), any::<u32>(), any::<u32>()), 1..60),
     ) {
-        let device = if legacy { Device::legacy() } else { Device::modern() };
+        let device = if legacy { FakeDevice::legacy() } else { FakeDevice::modern() };
         let mut card = card(&device).unwrap();
         for (what, index, id, len) in steps {
             match what {

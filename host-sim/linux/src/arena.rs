@@ -35,7 +35,7 @@ use core::ptr::NonNull;
 use core::slice;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use aldis_drivers::extents::{Extent, ExtentError, Extents};
+use aldis_drivers::extents::{ExtentError, Extents, FreeExtent};
 use aldis_hal::memory::Memory;
 use zerocopy::{FromBytes, IntoBytes};
 
@@ -80,7 +80,7 @@ pub enum ArenaError {
         need: usize,
     },
     /// There is no place for it.
-    Extent {
+    FreeExtent {
         /// The reason why there is none.
         error: ExtentError,
         /// Bytes of the whole arena.
@@ -102,7 +102,7 @@ impl fmt::Display for ArenaError {
                 f,
                 "no block of {need} bytes: this rank has no arena; start the job with aldis-run --arena SIZE"
             ),
-            Self::Extent { error, arena } => write!(
+            Self::FreeExtent { error, arena } => write!(
                 f,
                 "no block in an arena of {arena} bytes: {error}; give back blocks or start the job with a larger --arena"
             ),
@@ -198,7 +198,7 @@ impl Arena {
         if !align.is_power_of_two() || all > ALIGN_MAX {
             return Err(ArenaError::Alignment { align });
         }
-        let refused = |error| ArenaError::Extent { error, arena: self.bytes };
+        let refused = |error| ArenaError::FreeExtent { error, arena: self.bytes };
         let whole = need.next_multiple_of(ALIGN_MIN);
         let extent = self.extents().take(whole, all).map_err(refused)?;
         let start = if need == 0 {
@@ -220,7 +220,7 @@ impl Arena {
 /// from any other.
 pub struct Block<T> {
     arena: &'static Arena,
-    extent: Extent,
+    extent: FreeExtent,
     start: NonNull<T>,
     count: usize,
     elements: PhantomData<T>,

@@ -7,7 +7,7 @@ pub use choice::Choice;
 
 use std::os::fd::OwnedFd;
 
-use aldis_drivers::direct::{Direct, DirectTables, Slots};
+use aldis_drivers::direct::{Direct, DirectTables, RegionSlots};
 use aldis_drivers::shm::{self, Geometry, Identity, Lane, NodeRank, Region};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
@@ -180,7 +180,7 @@ impl<'a> Inboxes<'a> {
         let stand = own.stand();
         stand.take_up(Some(arena.address()).filter(|_| arena.bytes() > 0));
         let tables = (0..segments.next()).map(|_| None).collect::<Vec<_>>().leak();
-        let slots = Box::leak(Box::new(Slots::EMPTY));
+        let slots = Box::leak(Box::new(RegionSlots::EMPTY));
         let table = stand.table().map_err(refused)?;
         let copier = Copier::new(Cma::new(allowed, segments.next()), arena, segments.next());
         let tables = DirectTables { own: table, peers: tables, slots };

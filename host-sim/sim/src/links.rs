@@ -116,7 +116,7 @@ fn boxed<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>() 
 pub(crate) fn config(run: &Run, me: PeerId, epoch: Epoch, cost: Cost) -> Config {
     let config = ethernet::Config::new(me, epoch, run.seed, cost);
     let (retry_first_ns, retry_max_ns, deadline_ns) = (RETRY_FIRST_NS, RETRY_MAX_NS, DEADLINE_NS);
-    let connect = connect::Setup { retry_first_ns, retry_max_ns, deadline_ns, ..config.connect };
+    let connect = connect::HandshakeSetup { retry_first_ns, retry_max_ns, deadline_ns, ..config.connect };
     Config { connect, link: TIMES, ..config }
 }
 

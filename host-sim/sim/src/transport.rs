@@ -4,7 +4,7 @@
 use core::fmt;
 
 use aldis_drivers::Loopback;
-use aldis_drivers::ethernet::{Counters, Ethernet};
+use aldis_drivers::ethernet::{Ethernet, EthernetCounters};
 use aldis_kernel::hal::transport::{Quiesce, Route};
 use aldis_kernel::hal::{
     Caps, Cause, Epoch, Extras, Features, Instant, PeerId, Post, Refusal, RemoteMemory, Sink, Slot, Token,
@@ -78,7 +78,7 @@ impl<'a> SimTransport<'a> {
     }
 
     /// On the wire of frames, what the Ethernet transport has seen.
-    pub fn ethernet(&self) -> Option<Counters> {
+    pub fn ethernet(&self) -> Option<EthernetCounters> {
         match &self.wire {
             End::Messages(_) => None,
             End::Frames(frames) => Some(frames.second().counters()),

@@ -4,7 +4,7 @@
 use core::fmt;
 
 use aldis_hal::PeerId;
-use aldis_protocols::credit::{Grant, Window};
+use aldis_protocols::credit::{CreditWindow, Grant};
 
 use crate::api::endpoint::Endpoint;
 use crate::tables::peer::{Peer, Presence};
@@ -31,7 +31,7 @@ pub struct Account {
 }
 
 impl Account {
-    const fn new(out: &Window, into: &Grant) -> Self {
+    const fn new(out: &CreditWindow, into: &Grant) -> Self {
         Self {
             sent: out.sent(),
             limit: out.limit(),

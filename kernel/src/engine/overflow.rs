@@ -5,7 +5,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Handle, PeerId, Transport};
 use aldis_protocols::header::{Header, Kind, about, about_both};
-use aldis_protocols::overflow::{Next, Posted, Seek};
+use aldis_protocols::overflow::{NextReceive, Posted, Seek};
 use aldis_protocols::rendezvous::Announcement;
 
 use crate::counters::count;
@@ -31,10 +31,10 @@ const fn waits(request: &Request) -> bool {
 
 /// Returns true if `id` may be asked about a request.
 #[inline(always)]
-fn may_be_asked(request: &Request, id: PeerId, next: Next) -> bool {
+fn may_be_asked(request: &Request, id: PeerId, next: NextReceive) -> bool {
     waits(request)
         && (request.key.source == WILD || request.peer == id)
-        && !matches!(next, Next::After(cursor) if (request.order.wrapping_sub(cursor) as i32) <= 0)
+        && !matches!(next, NextReceive::After(cursor) if (request.order.wrapping_sub(cursor) as i32) <= 0)
 }
 
 /// The receiver's side: what is asked about, and what becomes of the answers.
@@ -70,7 +70,7 @@ impl Engine<'_> {
 
     #[cfg(feature = "compact")]
     #[inline(always)]
-    fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<PostedSlot> {
+    fn next_to_ask(&mut self, id: PeerId, next: NextReceive) -> Option<PostedSlot> {
         self.first_of_all(|request| may_be_asked(request, id, next))
     }
 

@@ -3,7 +3,7 @@
 
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
-use aldis_protocols::credit::{Grant, Limits, Window};
+use aldis_protocols::credit::{CreditWindow, Grant, Limits};
 use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
 use aldis_protocols::select::Direct;
@@ -41,9 +41,9 @@ pub(crate) struct Peer {
     pub(crate) holder: Holder,
     pub(crate) seeker: Seeker,
     /// Matchable messages this side may send.
-    pub(crate) envelopes_out: Window,
+    pub(crate) envelopes_out: CreditWindow,
     /// Eager messages with a block that this side may send.
-    pub(crate) blocks_out: Window,
+    pub(crate) blocks_out: CreditWindow,
     /// Places the peer has been promised here.
     pub(crate) envelopes_in: Grant,
     pub(crate) blocks_in: Grant,
@@ -73,8 +73,8 @@ impl Peer {
             fragment_bytes_max: 0,
             direct: Direct::NONE,
         },
-        envelopes_out: Window::NONE,
-        blocks_out: Window::NONE,
+        envelopes_out: CreditWindow::NONE,
+        blocks_out: CreditWindow::NONE,
         envelopes_in: Grant::NONE,
         blocks_in: Grant::NONE,
         sequence_out: 0,
@@ -95,8 +95,8 @@ impl Peer {
         granted: Room,
     ) -> Result<(), Cause> {
         let windows = (
-            Window::new(card.room.envelopes),
-            Window::new(card.room.blocks),
+            CreditWindow::new(card.room.envelopes),
+            CreditWindow::new(card.room.blocks),
             Grant::new(granted.envelopes),
             Grant::new(granted.blocks),
         );

@@ -3,9 +3,12 @@
 use aldis_hal::{Epoch, Instant};
 
 use super::setup::GENERATION;
-use super::{ConnectionNumbers, Event, Kind, Message, MessageEnds, Offer, Opened, Refusal, Setup, yields};
+use super::{
+    ConnectionNumbers, HandshakeEvent, HandshakeKind, HandshakeRefusal, HandshakeSetup, LinkOffer, Message,
+    MessageEnds, Opened, yields,
+};
 use crate::VERSION;
-use crate::reliable::{Ends, WINDOW_MAX};
+use crate::reliable::{LinkEnds, WINDOW_MAX};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
@@ -23,7 +26,7 @@ pub(super) enum Phase {
 }
 
 /// A message that answers one that came: `kind`, `number` and `echo`.
-type Reply = (Kind, u32, u32);
+type Reply = (HandshakeKind, u32, u32);
 
 /// The handshake with one peer; see the [module](super) for how it is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -46,7 +49,7 @@ pub struct Connect {
     /// The newest number of the admitted life; zero: none known.
     pub(super) theirs: u32,
     /// The peer's limits, as it offered them.
-    offer: Offer,
+    offer: LinkOffer,
     pub(super) retry: Timer,
     pub(super) deadline: Timer,
 }
@@ -71,14 +74,14 @@ impl Connect {
         chosen: 0,
         ours: 0,
         theirs: 0,
-        offer: Offer { window: 0, frame_bytes: 0 },
+        offer: LinkOffer { window: 0, frame_bytes: 0 },
         retry: Timer::OFF,
         deadline: Timer::OFF,
     };
 
     /// The peer with this rank, in this slot of the caller's table; nothing is admitted yet.
     #[must_use]
-    pub const fn new(setup: &Setup, peer: u32, slot: u16) -> Self {
+    pub const fn new(setup: &HandshakeSetup, peer: u32, slot: u16) -> Self {
         let generation = (setup.epoch.0 >> 16) ^ setup.epoch.0;
         Self { peer, chosen: generation.wrapping_mul(GENERATION) | slot as u32, ..Self::NONE }
     }
@@ -101,7 +104,7 @@ impl Connect {
     }
 
     /// This side wants the connection. False, and nothing is done, if the peer was not introduced.
-    pub fn connect(&mut self, setup: &Setup, now: Instant) -> bool {
+    pub fn connect(&mut self, setup: &HandshakeSetup, now: Instant) -> bool {
         if self.admitted == 0 {
             return false;
         }
@@ -143,11 +146,11 @@ impl Connect {
     /// The message to send now, if any. This changes nothing: call
     /// [`transmitted`](Self::transmitted) once the device has it, and ask again.
     #[must_use]
-    pub fn poll_transmit(&self, setup: &Setup) -> Option<Message> {
+    pub fn poll_transmit(&self, setup: &HandshakeSetup) -> Option<Message> {
         let (kind, number, echo) = match (self.reply, self.phase) {
             (Some(reply), _) => reply,
-            (None, Phase::Asking) if self.due => (Kind::Hello, self.ours, self.theirs),
-            (None, Phase::Answering) if self.due => (Kind::Welcome, self.ours, self.theirs),
+            (None, Phase::Asking) if self.due => (HandshakeKind::Hello, self.ours, self.theirs),
+            (None, Phase::Answering) if self.due => (HandshakeKind::Welcome, self.ours, self.theirs),
             _ => return None,
         };
         let sides = MessageEnds { job: setup.job, rank: setup.rank, epoch: setup.epoch, to: self.peer };
@@ -155,8 +158,8 @@ impl Connect {
     }
 
     /// The device has taken what [`poll_transmit`](Self::poll_transmit) named.
-    pub fn transmitted(&mut self, setup: &Setup, message: &Message, now: Instant) {
-        if !matches!(message.kind, Kind::Hello | Kind::Welcome) {
+    pub fn transmitted(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) {
+        if !matches!(message.kind, HandshakeKind::Hello | HandshakeKind::Welcome) {
             self.reply = None;
             return;
         }
@@ -173,11 +176,11 @@ impl Connect {
     }
 
     /// Time has passed. Ask [`poll_transmit`](Self::poll_transmit) afterwards.
-    pub fn handle_timeout(&mut self, now: Instant) -> Option<Event> {
+    pub fn handle_timeout(&mut self, now: Instant) -> Option<HandshakeEvent> {
         if self.deadline.fire(now) {
             let wanted = self.wanted;
             self.close();
-            return wanted.then_some(Event::TimedOut);
+            return wanted.then_some(HandshakeEvent::TimedOut);
         }
         self.due |= self.retry.fire(now) && !planted(Defect::NoRepeats);
         None
@@ -186,49 +189,58 @@ impl Connect {
     /// A frame that bears this number has come, which its sender knows from our welcome: as good as
     /// a confirmation.
     #[inline]
-    pub fn handle_data(&mut self, number: u32) -> Option<Event> {
+    pub fn handle_data(&mut self, number: u32) -> Option<HandshakeEvent> {
         let confirmed = self.phase == Phase::Answering && number == self.ours;
         confirmed.then(|| self.open())
     }
 
     /// Handles a message from the peer's address.
-    pub fn handle(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+    pub fn handle(
+        &mut self,
+        setup: &HandshakeSetup,
+        message: &Message,
+        now: Instant,
+    ) -> Option<HandshakeEvent> {
         match (message.kind, self.objection(setup, message)) {
-            (Kind::Hello, Some(why)) => {
+            (HandshakeKind::Hello, Some(why)) => {
                 self.refuse(why, self.ours, message.number);
                 None
             }
-            (Kind::Welcome, Some(why)) if self.is_connecting() && self.is_echoed(message) => {
+            (HandshakeKind::Welcome, Some(why)) if self.is_connecting() && self.is_echoed(message) => {
                 self.close();
                 self.refuse(why, self.ours, message.number);
-                Some(Event::Refused(why))
+                Some(HandshakeEvent::Refused(why))
             }
-            (Kind::Refuse(why), objection) if objection.is_some() || self.is_admitted(message) => {
+            (HandshakeKind::Refuse(why), objection) if objection.is_some() || self.is_admitted(message) => {
                 self.refused(message, why)
             }
             (_, Some(_)) => None,
             (_, None) if !self.is_admitted(message) => self.stranger(message),
-            (Kind::Hello | Kind::Welcome | Kind::Confirm, None) if self.is_old(message) => None,
-            (Kind::Hello, None) => self.hello(setup, message, now),
-            (Kind::Welcome, None) => self.welcome(message),
-            (Kind::Confirm, None) => self.confirm(message),
-            (Kind::Refuse(_), None) => None,
+            (HandshakeKind::Hello | HandshakeKind::Welcome | HandshakeKind::Confirm, None)
+                if self.is_old(message) =>
+            {
+                None
+            }
+            (HandshakeKind::Hello, None) => self.hello(setup, message, now),
+            (HandshakeKind::Welcome, None) => self.welcome(message),
+            (HandshakeKind::Confirm, None) => self.confirm(message),
+            (HandshakeKind::Refuse(_), None) => None,
         }
     }
 
-    fn objection(&self, setup: &Setup, message: &Message) -> Option<Refusal> {
+    fn objection(&self, setup: &HandshakeSetup, message: &Message) -> Option<HandshakeRefusal> {
         let offer = message.offer;
-        let offers = matches!(message.kind, Kind::Hello | Kind::Welcome);
+        let offers = matches!(message.kind, HandshakeKind::Hello | HandshakeKind::Welcome);
         if message.version != VERSION {
-            Some(Refusal::Version)
+            Some(HandshakeRefusal::Version)
         } else if message.job != setup.job {
-            Some(Refusal::Job)
+            Some(HandshakeRefusal::Job)
         } else if message.rank != self.peer || message.to != setup.rank || message.rank == message.to {
-            Some(Refusal::Rank)
+            Some(HandshakeRefusal::Rank)
         } else if offers
             && (offer.window == 0 || offer.window > WINDOW_MAX || offer.frame_bytes < setup.frame_bytes_min)
         {
-            Some(Refusal::Limits)
+            Some(HandshakeRefusal::Limits)
         } else {
             None
         }
@@ -253,24 +265,24 @@ impl Connect {
     }
 
     /// A message of a life that is not admitted.
-    fn stranger(&mut self, message: &Message) -> Option<Event> {
-        let hello = message.kind == Kind::Hello;
+    fn stranger(&mut self, message: &Message) -> Option<HandshakeEvent> {
+        let hello = message.kind == HandshakeKind::Hello;
         let proven = self.is_echoed(message) || (hello && planted(Defect::TrustsStrangers));
         let event = (self.admitted != 0 && proven).then(|| self.end(message.epoch()));
         match message.kind {
-            Kind::Hello => {
+            HandshakeKind::Hello => {
                 if self.ours == 0 {
                     self.choose();
                 }
-                self.refuse(Refusal::Unknown, self.ours, message.number);
+                self.refuse(HandshakeRefusal::Unknown, self.ours, message.number);
             }
-            Kind::Welcome | Kind::Confirm => self.disown(message),
-            Kind::Refuse(_) => {}
+            HandshakeKind::Welcome | HandshakeKind::Confirm => self.disown(message),
+            HandshakeKind::Refuse(_) => {}
         }
         event
     }
 
-    fn hello(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+    fn hello(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
             Phase::Open => self.after(again, message),
@@ -290,7 +302,7 @@ impl Connect {
         }
     }
 
-    fn answer(&mut self, setup: &Setup, message: &Message, now: Instant) -> Option<Event> {
+    fn answer(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
         (self.phase, self.due, self.doublings) = (Phase::Answering, true, 0);
         (self.theirs, self.offer) = (message.number, message.offer);
         if !self.wanted {
@@ -299,16 +311,16 @@ impl Connect {
         None
     }
 
-    fn welcome(&mut self, message: &Message) -> Option<Event> {
+    fn welcome(&mut self, message: &Message) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
             Phase::Asking | Phase::Answering if self.is_echoed(message) || planted(Defect::NoEchoCheck) => {
                 (self.theirs, self.offer) = (message.number, message.offer);
-                self.reply = Some((Kind::Confirm, self.ours, self.theirs));
+                self.reply = Some((HandshakeKind::Confirm, self.ours, self.theirs));
                 Some(self.open())
             }
             Phase::Open if again && self.is_echoed(message) => {
-                self.reply = Some((Kind::Confirm, self.ours, self.theirs));
+                self.reply = Some((HandshakeKind::Confirm, self.ours, self.theirs));
                 None
             }
             Phase::Open => self.after(again, message),
@@ -319,7 +331,7 @@ impl Connect {
         }
     }
 
-    fn confirm(&mut self, message: &Message) -> Option<Event> {
+    fn confirm(&mut self, message: &Message) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
             Phase::Answering if again && self.is_echoed(message) => Some(self.open()),
@@ -333,25 +345,25 @@ impl Connect {
 
     /// A message of the open connection's life: if it is of another attempt, that life has begun
     /// anew.
-    fn after(&mut self, again: bool, message: &Message) -> Option<Event> {
+    fn after(&mut self, again: bool, message: &Message) -> Option<HandshakeEvent> {
         (!again).then(|| self.end(message.epoch()))
     }
 
     /// This side does not hold the pair of numbers that the message names, and never will.
     fn disown(&mut self, message: &Message) {
         if !planted(Defect::NoStale) {
-            self.refuse(Refusal::Stale, message.echo, message.number);
+            self.refuse(HandshakeRefusal::Stale, message.echo, message.number);
         }
     }
 
-    fn refused(&mut self, message: &Message, why: Refusal) -> Option<Event> {
+    fn refused(&mut self, message: &Message, why: HandshakeRefusal) -> Option<HandshakeEvent> {
         if !self.is_echoed(message) {
             return None;
         }
         let pair = message.number == self.theirs;
         match (why, self.phase) {
-            (Refusal::Stale, Phase::Open) if pair => Some(self.end(message.epoch())),
-            (Refusal::Stale, Phase::Answering) if pair => {
+            (HandshakeRefusal::Stale, Phase::Open) if pair => Some(self.end(message.epoch())),
+            (HandshakeRefusal::Stale, Phase::Answering) if pair => {
                 if self.wanted {
                     self.ask();
                 } else {
@@ -359,39 +371,39 @@ impl Connect {
                 }
                 None
             }
-            (Refusal::Unknown, Phase::Asking)
+            (HandshakeRefusal::Unknown, Phase::Asking)
                 if message.number != 0 && newer(message.number, self.theirs) =>
             {
                 (self.theirs, self.due) = (message.number, true);
                 None
             }
-            (Refusal::Stale | Refusal::Unknown, _) => None,
+            (HandshakeRefusal::Stale | HandshakeRefusal::Unknown, _) => None,
             (_, Phase::Asking | Phase::Answering) => {
                 self.close();
-                Some(Event::Refused(why))
+                Some(HandshakeEvent::Refused(why))
             }
             _ => None,
         }
     }
 
-    fn refuse(&mut self, why: Refusal, number: u32, echo: u32) {
-        self.reply = Some((Kind::Refuse(why), number, echo));
+    fn refuse(&mut self, why: HandshakeRefusal, number: u32, echo: u32) {
+        self.reply = Some((HandshakeKind::Refuse(why), number, echo));
     }
 
-    fn open(&mut self) -> Event {
+    fn open(&mut self) -> HandshakeEvent {
         self.close();
         self.phase = Phase::Open;
-        Event::Opened(Opened {
-            ends: Ends { ours: self.ours, theirs: self.theirs, peer_window: self.offer.window },
+        HandshakeEvent::Opened(Opened {
+            ends: LinkEnds { ours: self.ours, theirs: self.theirs, peer_window: self.offer.window },
             frame_bytes: self.offer.frame_bytes,
             epoch: Epoch(self.admitted),
         })
     }
 
     /// Ends what was open or under way; `epoch` is the life that showed it.
-    fn end(&mut self, epoch: Epoch) -> Event {
+    fn end(&mut self, epoch: Epoch) -> HandshakeEvent {
         self.abandon();
-        Event::Restarted(epoch)
+        HandshakeEvent::Restarted(epoch)
     }
 
     fn ask(&mut self) {

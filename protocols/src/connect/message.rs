@@ -15,7 +15,7 @@ const MAGIC: [u8; 4] = *b"Ald1";
 /// The reason why a peer is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Refusal {
+pub enum HandshakeRefusal {
     /// Another version of the wire format.
     Version,
     /// Another job.
@@ -30,7 +30,7 @@ pub enum Refusal {
     Stale,
 }
 
-impl core::fmt::Display for Refusal {
+impl core::fmt::Display for HandshakeRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Version => "another version of the wire format",
@@ -48,7 +48,7 @@ impl core::fmt::Display for Refusal {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
-pub enum Kind {
+pub enum HandshakeKind {
     /// Shall we?
     Hello = 1,
     /// Yes, and are you there?
@@ -56,13 +56,13 @@ pub enum Kind {
     /// I am.
     Confirm,
     /// No.
-    Refuse(Refusal),
+    Refuse(HandshakeRefusal),
 }
 
 /// The limits of what a side can take.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Offer {
+pub struct LinkOffer {
     /// Frames that it takes ahead of what it has.
     pub window: u8,
     /// Bytes of the largest payload of a frame that it takes.
@@ -100,7 +100,7 @@ pub struct Message {
     /// The sender's version of the wire format.
     pub version: u8,
     /// The kind of the message.
-    pub kind: Kind,
+    pub kind: HandshakeKind,
     /// The number that the sender has chosen for the connection: it is on every frame to the
     /// sender.
     pub number: u32,
@@ -115,13 +115,18 @@ pub struct Message {
     epoch: u32,
     /// The limits of what the sender can take; nothing if it speaks another version.
     #[serde(skip)]
-    pub offer: Offer,
+    pub offer: LinkOffer,
 }
 
 impl Message {
     /// A message of this build's version.
     #[must_use]
-    pub const fn new(kind: Kind, numbers: ConnectionNumbers, ends: MessageEnds, offer: Offer) -> Self {
+    pub const fn new(
+        kind: HandshakeKind,
+        numbers: ConnectionNumbers,
+        ends: MessageEnds,
+        offer: LinkOffer,
+    ) -> Self {
         let ConnectionNumbers { own: number, echo } = numbers;
         let MessageEnds { job, rank, epoch, to } = ends;
         Self { magic: MAGIC, version: VERSION, kind, number, echo, job, rank, to, epoch: epoch.0, offer }
@@ -166,8 +171,8 @@ mod tests {
 
     use super::*;
 
-    fn sample(kind: Kind) -> Message {
-        let offer = Offer { window: 32, frame_bytes: 1468 };
+    fn sample(kind: HandshakeKind) -> Message {
+        let offer = LinkOffer { window: 32, frame_bytes: 1468 };
         let ends = MessageEnds { job: 300, rank: 3, epoch: Epoch(9), to: 2 };
         Message::new(kind, ConnectionNumbers { own: 0x0005_0003, echo: 7 }, ends, offer)
     }
@@ -175,7 +180,7 @@ mod tests {
     #[test]
     fn golden_bytes() {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let bytes = sample(Kind::Refuse(Refusal::Limits)).encode(&mut buffer).unwrap();
+        let bytes = sample(HandshakeKind::Refuse(HandshakeRefusal::Limits)).encode(&mut buffer).unwrap();
         let golden =
             [b'A', b'l', b'd', b'1', VERSION, 3, 3, 0x83, 0x80, 0x14, 7, 0xAC, 2, 3, 2, 9, 32, 0xBC, 0x0B];
         assert_eq!(bytes, golden);
@@ -183,11 +188,11 @@ mod tests {
 
     #[test]
     fn the_largest_fits_and_a_short_buffer_is_refused() {
-        let offer = Offer { window: u8::MAX, frame_bytes: u16::MAX };
+        let offer = LinkOffer { window: u8::MAX, frame_bytes: u16::MAX };
         let max = u32::MAX;
         let numbers = ConnectionNumbers { own: max, echo: max };
         let ends = MessageEnds { job: u64::MAX, rank: max, epoch: Epoch(max), to: max };
-        let message = Message::new(Kind::Refuse(Refusal::Stale), numbers, ends, offer);
+        let message = Message::new(HandshakeKind::Refuse(HandshakeRefusal::Stale), numbers, ends, offer);
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         assert_eq!(Message::decode(message.encode(&mut buffer).unwrap()), Ok(message));
         assert_eq!(message.encode(&mut [0; 9]), None);
@@ -196,11 +201,11 @@ mod tests {
     #[test]
     fn another_version_is_read_as_far_as_all_versions_agree() {
         let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let foreign = Message { version: 200, ..sample(Kind::Hello) };
+        let foreign = Message { version: 200, ..sample(HandshakeKind::Hello) };
         let length = foreign.encode(&mut buffer).unwrap().len();
         buffer[length] = 0xEE;
         let read = Message::decode(&buffer[..=length]).unwrap();
-        assert_eq!(read, Message { offer: Offer::default(), ..foreign });
+        assert_eq!(read, Message { offer: LinkOffer::default(), ..foreign });
         buffer[0] = b'B';
         assert_eq!(Message::decode(&buffer[..length]), Err(Malformed::Control));
     }

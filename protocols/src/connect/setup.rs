@@ -2,8 +2,8 @@
 
 use aldis_hal::Epoch;
 
-use super::{Offer, Refusal};
-use crate::reliable::Ends;
+use super::{HandshakeRefusal, LinkOffer};
+use crate::reliable::LinkEnds;
 
 /// From one number to the next: the slot below stays.
 pub(super) const GENERATION: u32 = 1 << 16;
@@ -23,7 +23,7 @@ pub const fn yields(rank: u32, peer: u32) -> bool {
 /// The identity of this side and what it asks for; one for all peers. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Setup {
+pub struct HandshakeSetup {
     /// The key of the job: peers of another are refused.
     pub job: u64,
     /// This side's rank.
@@ -31,7 +31,7 @@ pub struct Setup {
     /// This side's life.
     pub epoch: Epoch,
     /// The limits of what this side takes.
-    pub offer: Offer,
+    pub offer: LinkOffer,
     /// The least that a peer's frames must be able to carry.
     pub frame_bytes_min: u16,
     /// The time after which a message that found no answer is first repeated; at least 1.
@@ -42,14 +42,14 @@ pub struct Setup {
     pub deadline_ns: u64,
 }
 
-impl Setup {
+impl HandshakeSetup {
     /// For a local network: repeated after 10 ms to 1 s, given up after 10 s. Job, rank and epoch
     /// are to be filled in.
     pub const DEFAULT: Self = Self {
         job: 0,
         rank: 0,
         epoch: Epoch(0),
-        offer: Offer { window: 32, frame_bytes: 1468 },
+        offer: LinkOffer { window: 32, frame_bytes: 1468 },
         frame_bytes_min: 64,
         retry_first_ns: 10_000_000,
         retry_max_ns: 1_000_000_000,
@@ -62,7 +62,7 @@ impl Setup {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Opened {
     /// The two ends, as [`Link::open`](crate::reliable::Link::open) wants them.
-    pub ends: Ends,
+    pub ends: LinkEnds,
     /// Bytes of the largest payload of a frame that the peer takes.
     pub frame_bytes: u16,
     /// The peer's life.
@@ -72,14 +72,14 @@ pub struct Opened {
 /// The outcome of a message or of the time that has passed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
+pub enum HandshakeEvent {
     /// The connection is there.
     Opened(Opened),
     /// The admitted life is over, or has itself given up the connection: whatever is open is dead.
     /// Nothing connects until the peer is introduced anew.
     Restarted(Epoch),
     /// The peer refuses for good, or is refused.
-    Refused(Refusal),
+    Refused(HandshakeRefusal),
     /// This side's attempt has found no answer by its deadline.
     TimedOut,
 }

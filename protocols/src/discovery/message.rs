@@ -27,7 +27,7 @@ const HERE: u8 = 2;
 /// The message in front of the card, as it is on the wire.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-struct Header {
+struct DiscoveryHeader {
     checksum: U32,
     version: u8,
     kind: u8,
@@ -42,7 +42,7 @@ struct Header {
     asked: U64,
 }
 
-const _: () = assert!(size_of::<Header>() == HEADER_BYTES && align_of::<Header>() == 1);
+const _: () = assert!(size_of::<DiscoveryHeader>() == HEADER_BYTES && align_of::<DiscoveryHeader>() == 1);
 
 /// The ranks that a hello asks for their cards.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -68,7 +68,7 @@ impl Asked {
 /// The kind of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Kind {
+pub enum DiscoveryKind {
     /// Here is my card; where is yours?
     Hello(Asked),
     /// Here is my card, since you asked.
@@ -79,7 +79,7 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message<'c> {
     /// The kind of the message.
-    pub kind: Kind,
+    pub kind: DiscoveryKind,
     /// The job.
     pub job: u64,
     /// Ranks of the job.
@@ -103,10 +103,10 @@ impl<'c> Message<'c> {
         let (head, rest) = buffer.get_mut(..HEADER_BYTES + length)?.split_at_mut_checked(HEADER_BYTES)?;
         rest.copy_from_slice(self.card);
         let (kind, asked) = match self.kind {
-            Kind::Hello(asked) => (HELLO, asked),
-            Kind::Here => (HERE, Asked::default()),
+            DiscoveryKind::Hello(asked) => (HELLO, asked),
+            DiscoveryKind::Here => (HERE, Asked::default()),
         };
-        let mut header = Header {
+        let mut header = DiscoveryHeader {
             checksum: U32::ZERO,
             version: VERSION,
             kind,
@@ -132,7 +132,7 @@ impl<'c> Message<'c> {
     /// [`Malformed`]: what is wrong with it; the checksum is judged before anything that it
     /// protects but the length.
     pub fn decode(bytes: &'c [u8]) -> Result<Self, Malformed> {
-        let (header, rest) = Header::ref_from_prefix(bytes).map_err(|_| Malformed::Length)?;
+        let (header, rest) = DiscoveryHeader::ref_from_prefix(bytes).map_err(|_| Malformed::Length)?;
         let card = rest.get(..usize::from(header.length.get())).ok_or(Malformed::Length)?;
         if sum(header, card) != header.checksum.get() {
             return Err(Malformed::Checksum);
@@ -142,8 +142,8 @@ impl<'c> Message<'c> {
         }
         let asked = Asked { first: header.first.get(), ranks: header.asked.get() };
         let kind = match header.kind {
-            HELLO => Kind::Hello(asked),
-            HERE if asked == Asked::default() => Kind::Here,
+            HELLO => DiscoveryKind::Hello(asked),
+            HERE if asked == Asked::default() => DiscoveryKind::Here,
             HERE => return Err(Malformed::Reserved),
             other => return Err(Malformed::Kind(other)),
         };
@@ -158,7 +158,7 @@ impl<'c> Message<'c> {
     }
 }
 
-fn sum(header: &Header, card: &[u8]) -> u32 {
+fn sum(header: &DiscoveryHeader, card: &[u8]) -> u32 {
     let covered = header.as_bytes().get(size_of::<U32>()..).unwrap_or_default();
     Crc32c::new().update(covered).update(card).finish()
 }

@@ -30,7 +30,7 @@ pub struct Refused {
 
 /// The reason why a message is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refusal {
+pub(super) enum DiscoveryRefusal {
     Malformed(Malformed),
     Job,
     Size,
@@ -39,16 +39,16 @@ pub(super) enum Refusal {
 }
 
 impl Refused {
-    pub(super) const fn count(&mut self, why: Refusal) {
+    pub(super) const fn count(&mut self, why: DiscoveryRefusal) {
         let counter = match why {
-            Refusal::Malformed(Malformed::Length) => &mut self.truncated,
-            Refusal::Malformed(Malformed::Checksum) => &mut self.checksum,
-            Refusal::Malformed(Malformed::Version(_)) => &mut self.version,
-            Refusal::Malformed(_) => &mut self.malformed,
-            Refusal::Job => &mut self.job,
-            Refusal::Size => &mut self.size,
-            Refusal::Claimed => &mut self.claimed,
-            Refusal::Stale => &mut self.stale,
+            DiscoveryRefusal::Malformed(Malformed::Length) => &mut self.truncated,
+            DiscoveryRefusal::Malformed(Malformed::Checksum) => &mut self.checksum,
+            DiscoveryRefusal::Malformed(Malformed::Version(_)) => &mut self.version,
+            DiscoveryRefusal::Malformed(_) => &mut self.malformed,
+            DiscoveryRefusal::Job => &mut self.job,
+            DiscoveryRefusal::Size => &mut self.size,
+            DiscoveryRefusal::Claimed => &mut self.claimed,
+            DiscoveryRefusal::Stale => &mut self.stale,
         };
         *counter = counter.wrapping_add(1);
     }
@@ -83,7 +83,7 @@ impl fmt::Display for Refused {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub struct Counters {
+pub struct DiscoveryCounters {
     /// Messages that came, whatever they were.
     pub received: u64,
     /// Hellos sent, those among them that asked one rank whether a new card is its own included.

@@ -8,8 +8,8 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Resource};
 use heapless::Deque;
 
 use super::entry::Entry;
-use super::report::Refusal;
-use super::{Asked, Counters, Kind, Message, Overdue};
+use super::report::DiscoveryRefusal;
+use super::{Asked, DiscoveryCounters, DiscoveryKind, Message, Overdue};
 use crate::card::CARD_BYTES_MAX;
 use crate::timer::Timer;
 
@@ -25,7 +25,7 @@ const DOUBLINGS_MAX: u8 = 16;
 /// The identity of this side, and how long it searches. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Setup {
+pub struct DiscoverySetup {
     /// The key of the job: messages of another are refused.
     pub job: u64,
     /// This side's rank.
@@ -42,7 +42,7 @@ pub struct Setup {
     pub deadline_ns: u64,
 }
 
-impl Setup {
+impl DiscoverySetup {
     /// For a local network: repeated after 10 ms to 1 s, given up after 20 s. Job, rank, size and
     /// epoch are to be filled in.
     pub const DEFAULT: Self = Self {
@@ -71,7 +71,7 @@ enum Reply {
 /// [`poll_transmit`](Self::poll_transmit), send, [`transmitted`](Self::transmitted), until there is
 /// nothing more.
 pub struct Roster<'m> {
-    setup: Setup,
+    setup: DiscoverySetup,
     entries: &'m mut [Entry],
     /// Ranks whose card is here, this side's own included.
     known: u32,
@@ -94,7 +94,7 @@ pub struct Roster<'m> {
     retry: Timer,
     deadline: Timer,
     replies: Deque<Reply, REPLIES_MAX>,
-    counters: Counters,
+    counters: DiscoveryCounters,
 }
 
 impl<'m> Roster<'m> {
@@ -103,8 +103,8 @@ impl<'m> Roster<'m> {
     /// # Errors
     /// [`Cause::TooSmall`] for fewer entries than ranks, [`Cause::RankOutOfRange`] for a rank
     /// outside the job, [`Cause::Incompatible`] for an epoch of zero.
-    pub fn new(setup: Setup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
-        let Setup { rank, size, epoch, .. } = setup;
+    pub fn new(setup: DiscoverySetup, entries: &'m mut [Entry]) -> Result<Self, Cause> {
+        let DiscoverySetup { rank, size, epoch, .. } = setup;
         let have = u32::try_from(entries.len()).unwrap_or(u32::MAX);
         let Some(entries) = entries.get_mut(..size as usize) else {
             return Err(Cause::TooSmall { what: Resource::Peers, need: size, have });
@@ -133,7 +133,7 @@ impl<'m> Roster<'m> {
             retry: Timer::OFF,
             deadline: Timer::OFF,
             replies: Deque::new(),
-            counters: Counters::default(),
+            counters: DiscoveryCounters::default(),
         })
     }
 
@@ -146,7 +146,7 @@ impl<'m> Roster<'m> {
         if card.len() > CARD_BYTES_MAX {
             return Err(Cause::TooBig { len: card.len() as u64, max: CARD_BYTES_MAX as u64 });
         }
-        let Setup { rank, epoch, .. } = self.setup;
+        let DiscoverySetup { rank, epoch, .. } = self.setup;
         let Some(mine) = self.entries.get_mut(rank as usize) else { return Err(Cause::Unreachable) };
         self.known += u32::from(!mine.is_known());
         mine.learn(Mac([0; 6]), epoch, card);
@@ -158,7 +158,7 @@ impl<'m> Roster<'m> {
 
     /// The schedule begins anew, and its first message was sent.
     fn search(&mut self, now: Instant) {
-        let Setup { retry_first_ns, deadline_ns, .. } = self.setup;
+        let DiscoverySetup { retry_first_ns, deadline_ns, .. } = self.setup;
         (self.now, self.begins, self.doublings, self.overdue) = (now, false, 1, false);
         self.retry.set(now, retry_first_ns);
         self.deadline.set(now, deadline_ns);
@@ -167,7 +167,7 @@ impl<'m> Roster<'m> {
     /// Takes a message that came from `from`.
     pub fn handle(&mut self, from: Mac, bytes: &[u8]) {
         self.counters.received = self.counters.received.wrapping_add(1);
-        let admitted = Message::decode(bytes).map_err(Refusal::Malformed);
+        let admitted = Message::decode(bytes).map_err(DiscoveryRefusal::Malformed);
         match admitted.and_then(|message| self.admit(from, message)) {
             Ok(Some(message)) => self.take(from, &message),
             Ok(None) => self.counters.own = self.counters.own.wrapping_add(1),
@@ -176,23 +176,23 @@ impl<'m> Roster<'m> {
     }
 
     /// The message, unless it is this side's own or is refused.
-    fn admit<'c>(&self, from: Mac, message: Message<'c>) -> Result<Option<Message<'c>>, Refusal> {
-        let Setup { job, rank, size, epoch, .. } = self.setup;
+    fn admit<'c>(&self, from: Mac, message: Message<'c>) -> Result<Option<Message<'c>>, DiscoveryRefusal> {
+        let DiscoverySetup { job, rank, size, epoch, .. } = self.setup;
         if from.0.first().is_none_or(|first| first & 1 == 1) {
-            return Err(Refusal::Malformed(Malformed::Envelope));
+            return Err(DiscoveryRefusal::Malformed(Malformed::Envelope));
         }
         if message.job != job {
-            return Err(Refusal::Job);
+            return Err(DiscoveryRefusal::Job);
         }
         if message.size != size {
-            return Err(Refusal::Size);
+            return Err(DiscoveryRefusal::Size);
         }
         if message.rank == rank {
-            return if message.epoch == epoch { Ok(None) } else { Err(Refusal::Claimed) };
+            return if message.epoch == epoch { Ok(None) } else { Err(DiscoveryRefusal::Claimed) };
         }
         match self.entries.get(message.rank as usize) {
-            Some(entry) if entry.is_known() && entry.station != from => Err(Refusal::Claimed),
-            Some(entry) if entry.has_replaced(message.epoch) => Err(Refusal::Stale),
+            Some(entry) if entry.is_known() && entry.station != from => Err(DiscoveryRefusal::Claimed),
+            Some(entry) if entry.has_replaced(message.epoch) => Err(DiscoveryRefusal::Stale),
             _ => Ok(Some(message)),
         }
     }
@@ -203,7 +203,7 @@ impl<'m> Roster<'m> {
         let Some(entry) = self.entries.get_mut(rank as usize) else { return };
         let since = entry.challenge;
         let proven = since != 0
-            && message.kind == Kind::Here
+            && message.kind == DiscoveryKind::Here
             && number.wrapping_sub(since) <= newest.wrapping_sub(since);
         if entry.holds(message) {
             if proven {
@@ -219,7 +219,7 @@ impl<'m> Roster<'m> {
         } else {
             self.challenge(from, rank);
         }
-        if let Kind::Hello(asked) = message.kind
+        if let DiscoveryKind::Hello(asked) = message.kind
             && asked.includes(self.setup.rank)
         {
             self.reply(Reply::Here { to: from, number });
@@ -289,13 +289,13 @@ impl<'m> Roster<'m> {
     /// bytes are always enough.
     #[must_use]
     pub fn poll_transmit<'b>(&self, buffer: &'b mut [u8]) -> Option<(Mac, &'b [u8])> {
-        let Setup { job, rank, size, epoch, .. } = self.setup;
+        let DiscoverySetup { job, rank, size, epoch, .. } = self.setup;
         let (to, kind, number) = match self.replies.front() {
-            Some(&Reply::Here { to, number }) => (to, Kind::Here, number),
+            Some(&Reply::Here { to, number }) => (to, DiscoveryKind::Here, number),
             Some(&Reply::Ask { to, rank, number }) => {
-                (to, Kind::Hello(Asked { first: rank, ranks: 1 }), number)
+                (to, DiscoveryKind::Hello(Asked { first: rank, ranks: 1 }), number)
             }
-            None if self.due => (BROADCAST, Kind::Hello(self.asked()), self.next_number()),
+            None if self.due => (BROADCAST, DiscoveryKind::Hello(self.asked()), self.next_number()),
             None => return None,
         };
         let card = self.card(PeerId(rank))?;
@@ -318,7 +318,7 @@ impl<'m> Roster<'m> {
         self.due = false;
         self.number = self.next_number();
         self.window = self.asked().first.saturating_add(u64::BITS);
-        let Setup { retry_first_ns, retry_max_ns, .. } = self.setup;
+        let DiscoverySetup { retry_first_ns, retry_max_ns, .. } = self.setup;
         let interval = retry_first_ns.saturating_mul(1 << self.doublings).min(retry_max_ns).max(1);
         self.doublings = self.doublings.saturating_add(1).min(DOUBLINGS_MAX);
         self.retry.set(self.now, interval);
@@ -391,13 +391,13 @@ impl<'m> Roster<'m> {
 
     /// Returns the identity and times of this side.
     #[must_use]
-    pub const fn setup(&self) -> &Setup {
+    pub const fn setup(&self) -> &DiscoverySetup {
         &self.setup
     }
 
     /// Returns the counters.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &DiscoveryCounters {
         &self.counters
     }
 }

@@ -12,16 +12,16 @@ use std::vec::Vec;
 use aldis_hal::nic::Mac;
 use aldis_hal::{Epoch, Instant, PeerId};
 
-use super::{Asked, Entry, Kind, MESSAGE_BYTES_MAX, Message, Roster, Setup};
+use super::{Asked, DiscoveryKind, DiscoverySetup, Entry, MESSAGE_BYTES_MAX, Message, Roster};
 
 const JOB: u64 = 0xA1D1_5001;
 
-fn setup(rank: u32, size: u32, epoch: u32) -> Setup {
-    Setup { job: JOB, rank, size, epoch: Epoch(epoch), ..Setup::DEFAULT }
+fn setup(rank: u32, size: u32, epoch: u32) -> DiscoverySetup {
+    DiscoverySetup { job: JOB, rank, size, epoch: Epoch(epoch), ..DiscoverySetup::DEFAULT }
 }
 
 /// A roster that never returns its memory.
-fn roster(setup: Setup) -> Roster<'static> {
+fn roster(setup: DiscoverySetup) -> Roster<'static> {
     let entries = Box::leak(Box::new([Entry::EMPTY; 160]));
     Roster::new(setup, entries).unwrap()
 }
@@ -49,7 +49,7 @@ fn sent(roster: &mut Roster<'_>) -> Vec<(Mac, Vec<u8>)> {
 }
 
 /// A message of a rank in a life, with the card that it should have.
-fn message(kind: Kind, rank: u32, epoch: u32, number: u32) -> Vec<u8> {
+fn message(kind: DiscoveryKind, rank: u32, epoch: u32, number: u32) -> Vec<u8> {
     let mut buffer = [0; MESSAGE_BYTES_MAX];
     let card = card(rank, epoch);
     let message = Message { kind, job: JOB, size: 3, rank, epoch: Epoch(epoch), number, card: &card };
@@ -57,4 +57,4 @@ fn message(kind: Kind, rank: u32, epoch: u32, number: u32) -> Vec<u8> {
 }
 
 /// A hello that asks no rank.
-const MUTE: Kind = Kind::Hello(Asked { first: 0, ranks: 0 });
+const MUTE: DiscoveryKind = DiscoveryKind::Hello(Asked { first: 0, ranks: 0 });

@@ -220,7 +220,7 @@ const fn limits(kind: Kind) -> (u64, u32) {
 }
 
 /// The fixed part of any body as words, with zeroes behind a short one.
-type Words = [u32; size_of::<RawClearToSend>() / 4];
+type HeaderWords = [u32; size_of::<RawClearToSend>() / 4];
 
 impl<'a> Body<'a> {
     /// Reads what follows a header.
@@ -247,7 +247,7 @@ impl<'a> Body<'a> {
         if header.tag > tag_max {
             return Err(Malformed::Reserved);
         }
-        let mut words: Words = [0; _];
+        let mut words: HeaderWords = [0; _];
         for (to, from) in words.as_mut_bytes().iter_mut().zip(fixed) {
             *to = *from;
         }

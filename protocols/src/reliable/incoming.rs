@@ -5,13 +5,13 @@ use aldis_hal::cause::Malformed;
 
 use super::config::{FRAMES_PER_ACK, Order};
 use super::outgoing::ahead;
-use super::{Config, Fate};
+use super::{Config, FrameFate};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct Incoming {
+pub(super) struct IncomingFrames {
     /// The lowest number that has not been handed up.
     expected: u32,
     /// The first number that the peer may not send yet. It never moves back.
@@ -28,7 +28,7 @@ pub(super) struct Incoming {
     pub(super) due: bool,
 }
 
-impl Incoming {
+impl IncomingFrames {
     pub(super) const NONE: Self = Self::new(0, 0);
 
     pub(super) const fn new(first: u32, window: u8) -> Self {
@@ -54,17 +54,17 @@ impl Incoming {
 
     /// Takes a checked number in.
     #[inline]
-    pub(super) fn take(&mut self, config: &Config, sequence: u32, now: Instant) -> Fate {
+    pub(super) fn take(&mut self, config: &Config, sequence: u32, now: Instant) -> FrameFate {
         let offset = ahead(sequence, self.expected);
         let bit = u32::try_from(offset).ok().and_then(|offset| 1u64.checked_shl(offset)).unwrap_or(0);
         if bit == 0 || self.arrived & bit != 0 {
             self.due = true;
-            return Fate::Duplicate;
+            return FrameFate::Duplicate;
         }
         let gap = self.arrived != 0;
         if config.order == Order::InOrder && offset != 0 {
             self.due = true;
-            return Fate::Store;
+            return FrameFate::Store;
         }
         self.arrived |= bit;
         match config.order {
@@ -77,7 +77,7 @@ impl Incoming {
         if !self.due && !planted(Defect::NoDelayTimer) {
             self.delay.start(now, config.ack_delay_ns);
         }
-        Fate::Deliver
+        FrameFate::Deliver
     }
 
     #[inline]
@@ -153,50 +153,50 @@ mod tests {
     const FIRST: u32 = u32::MAX - 1;
     const NOW: Instant = Instant(50);
 
-    fn take(incoming: &mut Incoming, index: u32) -> Fate {
+    fn take(incoming: &mut IncomingFrames, index: u32) -> FrameFate {
         incoming.take(&CONFIG, FIRST.wrapping_add(index), NOW)
     }
 
     #[test]
     fn the_second_frame_is_acknowledged_at_once_and_the_first_after_a_delay() {
-        let mut incoming = Incoming::new(FIRST, CONFIG.window);
+        let mut incoming = IncomingFrames::new(FIRST, CONFIG.window);
         for index in [0, 2] {
-            assert_eq!(take(&mut incoming, index), Fate::Deliver);
+            assert_eq!(take(&mut incoming, index), FrameFate::Deliver);
             assert!(!incoming.due);
             assert_eq!(incoming.delay.at(), Some(Instant(NOW.0 + CONFIG.ack_delay_ns)));
-            assert_eq!(take(&mut incoming, index + 1), Fate::Deliver);
+            assert_eq!(take(&mut incoming, index + 1), FrameFate::Deliver);
             assert!(incoming.due);
             incoming.acknowledged();
             assert!(!incoming.due && incoming.delay.at().is_none());
         }
         let hasty = Config { ack_delay_ns: 0, ..CONFIG };
-        assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), NOW), Fate::Deliver);
+        assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), NOW), FrameFate::Deliver);
         assert!(incoming.due);
     }
 
     #[test]
     fn a_gap_is_told_at_once_and_so_is_that_it_is_filled() {
-        let mut incoming = Incoming::new(FIRST, CONFIG.window);
-        assert_eq!(take(&mut incoming, 1), Fate::Store);
+        let mut incoming = IncomingFrames::new(FIRST, CONFIG.window);
+        assert_eq!(take(&mut incoming, 1), FrameFate::Store);
         incoming.stored(FIRST.wrapping_add(1));
         assert!(incoming.due);
         incoming.acknowledged();
         assert_eq!(incoming.acknowledgement(), (FIRST, 1, FIRST.wrapping_add(32)));
-        assert_eq!(take(&mut incoming, 0), Fate::Deliver);
+        assert_eq!(take(&mut incoming, 0), FrameFate::Deliver);
         assert!(incoming.due);
         // What is stored has arrived, though it may not be handed up for a while.
         assert_eq!(incoming.acknowledgement(), (FIRST.wrapping_add(2), 0, FIRST.wrapping_add(33)));
-        assert_eq!(take(&mut incoming, 1), Fate::Duplicate);
+        assert_eq!(take(&mut incoming, 1), FrameFate::Duplicate);
         assert_eq!(incoming.next_stored(), Some(FIRST.wrapping_add(1)));
         assert_eq!(incoming.next_stored(), None);
     }
 
     #[test]
     fn what_is_promised_stays_promised() {
-        let mut incoming = Incoming::new(FIRST, 4);
+        let mut incoming = IncomingFrames::new(FIRST, 4);
         incoming.set_room(0);
         assert!(!incoming.due, "the peer may still send");
-        assert!((0..4).all(|index| take(&mut incoming, index) == Fate::Deliver));
+        assert!((0..4).all(|index| take(&mut incoming, index) == FrameFate::Deliver));
         assert_eq!(incoming.check(FIRST.wrapping_add(4)), Err(Malformed::Credit));
         incoming.acknowledged();
         incoming.set_room(2);

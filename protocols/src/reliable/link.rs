@@ -4,8 +4,8 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Cause, Instant};
 use zerocopy::little_endian::{U32, U64};
 
-use super::incoming::Incoming;
-use super::outgoing::Outgoing;
+use super::incoming::IncomingFrames;
+use super::outgoing::OutgoingFrames;
 use super::{Config, Frame, FrameKind};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
@@ -13,7 +13,7 @@ use crate::timer::Timer;
 /// The numbers that the handshake has settled.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Ends {
+pub struct LinkEnds {
     /// The number that this side chose: on every frame that comes in.
     pub ours: u32,
     /// The number that the peer chose: on every frame that is sent.
@@ -34,7 +34,7 @@ pub struct Transmit {
 /// The fate of the payload of a frame that came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Fate {
+pub enum FrameFate {
     /// Next in order: hand it up now, then whatever [`next_stored`](Link::next_stored) names.
     Deliver,
     /// Too early: keep it in its slot and say so with [`stored`](Link::stored), or drop it and it
@@ -55,13 +55,13 @@ pub struct Taken {
     /// So many of this side's payloads, from the oldest on, have arrived: their slots are free.
     pub released: u32,
     /// The fate of the frame's payload.
-    pub fate: Fate,
+    pub fate: FrameFate,
 }
 
 /// Counters of a link since it was opened. Counts wrap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Counters {
+pub struct LinkCounters {
     /// Data frames sent, repetitions included.
     pub sent: u32,
     /// Data frames sent again.
@@ -80,7 +80,7 @@ pub struct Counters {
     pub stale: u32,
 }
 
-impl Counters {
+impl LinkCounters {
     const NONE: Self =
         Self { sent: 0, repeated: 0, timeouts: 0, acks: 0, probes: 0, delivered: 0, duplicates: 0, stale: 0 };
 }
@@ -89,8 +89,8 @@ impl Counters {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Link {
-    outgoing: Outgoing,
-    incoming: Incoming,
+    outgoing: OutgoingFrames,
+    incoming: IncomingFrames,
     ours: u32,
     theirs: u32,
     /// The time at which the peer is asked whether it is alive, or whether it takes more.
@@ -98,7 +98,7 @@ pub struct Link {
     /// The time at which the peer is dead: set by what asks for an answer, until anything is
     /// received.
     give_up: Timer,
-    counters: Counters,
+    counters: LinkCounters,
     /// Probes since anything was last received from the peer.
     probes: u8,
     probe_due: bool,
@@ -110,13 +110,13 @@ const _: () = assert!(size_of::<Link>() <= 192, "the state of a peer is small an
 impl Link {
     /// No connection: it sends nothing, and every frame is stale. All bits zero.
     pub const CLOSED: Self = Self {
-        outgoing: Outgoing::NONE,
-        incoming: Incoming::NONE,
+        outgoing: OutgoingFrames::NONE,
+        incoming: IncomingFrames::NONE,
         ours: 0,
         theirs: 0,
         probe: Timer::OFF,
         give_up: Timer::OFF,
-        counters: Counters::NONE,
+        counters: LinkCounters::NONE,
         probes: 0,
         probe_due: false,
         open: false,
@@ -126,10 +126,10 @@ impl Link {
     /// connection number on, so that both sides know the first number and a frame of another
     /// connection seldom even looks right.
     #[must_use]
-    pub fn open(config: &Config, ends: Ends, now: Instant) -> Self {
+    pub fn open(config: &Config, ends: LinkEnds, now: Instant) -> Self {
         let mut link = Self {
-            outgoing: Outgoing::new(ends.theirs, ends.peer_window),
-            incoming: Incoming::new(ends.ours, config.window),
+            outgoing: OutgoingFrames::new(ends.theirs, ends.peer_window),
+            incoming: IncomingFrames::new(ends.ours, config.window),
             ours: ends.ours,
             theirs: ends.theirs,
             open: true,
@@ -250,7 +250,7 @@ impl Link {
     pub fn handle_frame(&mut self, config: &Config, frame: &Frame, now: Instant) -> Result<Taken, Malformed> {
         if !self.open || frame.connection.get() != self.ours {
             self.counters.stale = self.counters.stale.wrapping_add(1);
-            return Ok(Taken { released: 0, fate: Fate::Stale });
+            return Ok(Taken { released: 0, fate: FrameFate::Stale });
         }
         let (sequence, cumulative) = (frame.sequence.get(), frame.cumulative.get());
         let kind = frame.kind()?;
@@ -266,12 +266,12 @@ impl Link {
         self.heard(config, now);
         let fate = match kind {
             FrameKind::Data => self.incoming.take(config, sequence, now),
-            _ => Fate::None,
+            _ => FrameFate::None,
         };
         self.incoming.due |= kind == FrameKind::Probe;
         match fate {
-            Fate::Deliver => self.counters.delivered = self.counters.delivered.wrapping_add(1),
-            Fate::Duplicate => self.counters.duplicates = self.counters.duplicates.wrapping_add(1),
+            FrameFate::Deliver => self.counters.delivered = self.counters.delivered.wrapping_add(1),
+            FrameFate::Duplicate => self.counters.duplicates = self.counters.duplicates.wrapping_add(1),
             _ => {}
         }
         Ok(Taken { released, fate })
@@ -330,7 +330,7 @@ impl Link {
 
     /// Returns the counters.
     #[must_use]
-    pub const fn counters(&self) -> &Counters {
+    pub const fn counters(&self) -> &LinkCounters {
         &self.counters
     }
 

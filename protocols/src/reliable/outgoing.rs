@@ -38,7 +38,7 @@ pub(super) fn ahead(to: u32, from: u32) -> i32 {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) struct Outgoing {
+pub(super) struct OutgoingFrames {
     base: u32,
     fresh: u32,
     next: u32,
@@ -69,7 +69,7 @@ pub(super) struct Outgoing {
     urgent: bool,
 }
 
-impl Outgoing {
+impl OutgoingFrames {
     pub(super) const NONE: Self = Self::new(0, 0);
 
     pub(super) const fn new(first: u32, peer_window: u8) -> Self {

@@ -83,7 +83,7 @@ pub enum ReaderStep {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-enum Phase {
+enum ReceivePhase {
     #[default]
     Reading,
     Waiting,
@@ -101,7 +101,7 @@ pub struct Reader {
     end: u64,
     /// Bytes being read.
     under_way: u32,
-    phase: Phase,
+    phase: ReceivePhase,
     withdrawn: bool,
 }
 
@@ -109,7 +109,7 @@ impl Reader {
     /// A matched announcement of `length` bytes, for a buffer with room for `room` bytes.
     pub const fn new(announcement: &Announcement, length: u64, room: u64) -> Self {
         let end = if length < room { length } else { room };
-        let phase = if end == 0 { Phase::Telling } else { Phase::Reading };
+        let phase = if end == 0 { ReceivePhase::Telling } else { ReceivePhase::Reading };
         let &Announcement { sender, key } = announcement;
         Self { key, sender, next: 0, end, under_way: 0, phase, withdrawn: false }
     }
@@ -117,59 +117,59 @@ impl Reader {
     /// Returns the next step, reading at most `most` bytes at a time.
     pub fn step(&self, most: u64) -> ReaderStep {
         match self.phase {
-            Phase::Reading => {
+            ReceivePhase::Reading => {
                 let len = self.end.saturating_sub(self.next).min(most.clamp(1, u32::MAX.into()));
                 ReaderStep::Read { key: self.key, offset: self.next, len: len as u32 }
             }
-            Phase::Waiting | Phase::Held => ReaderStep::Wait,
-            Phase::Telling => ReaderStep::Tell { sender: self.sender },
+            ReceivePhase::Waiting | ReceivePhase::Held => ReaderStep::Wait,
+            ReceivePhase::Telling => ReaderStep::Tell { sender: self.sender },
         }
     }
 
     /// Leaves the message where it is, if none of it has been read: until it is
     /// [declined](Self::decline), or [read](Self::read_held) after all.
     pub fn hold(&mut self) {
-        if self.phase == Phase::Reading && self.next == 0 {
-            self.phase = Phase::Held;
+        if self.phase == ReceivePhase::Reading && self.next == 0 {
+            self.phase = ReceivePhase::Held;
         }
     }
 
     /// Returns the message's key if it is left where it is.
     pub fn held(&self) -> Option<MemoryKey> {
-        (self.phase == Phase::Held).then_some(self.key)
+        (self.phase == ReceivePhase::Held).then_some(self.key)
     }
 
     /// Reads what was held.
     pub fn read_held(&mut self) {
-        if self.phase == Phase::Held {
-            self.phase = Phase::Reading;
+        if self.phase == ReceivePhase::Held {
+            self.phase = ReceivePhase::Reading;
         }
     }
 
     /// Records that so many bytes are being read; the outcome is reported later.
     pub fn posted(&mut self, len: u32) {
-        if self.phase == Phase::Reading {
-            (self.phase, self.under_way) = (Phase::Waiting, len);
+        if self.phase == ReceivePhase::Reading {
+            (self.phase, self.under_way) = (ReceivePhase::Waiting, len);
         }
     }
 
     /// Notes that what was being read is here. Returns false if nothing was.
     pub const fn arrived(&mut self) -> bool {
-        let Phase::Waiting = self.phase else { return false };
+        let ReceivePhase::Waiting = self.phase else { return false };
         self.next = self.next.saturating_add(self.under_way as u64);
-        self.phase = if self.next < self.end { Phase::Reading } else { Phase::Telling };
+        self.phase = if self.next < self.end { ReceivePhase::Reading } else { ReceivePhase::Telling };
         true
     }
 
     /// The sender has taken its memory back: what has been read may be anything.
     pub const fn withdraw(&mut self) {
         self.withdrawn = true;
-        self.phase = Phase::Telling;
+        self.phase = ReceivePhase::Telling;
     }
 
     /// Wants no data any more.
     pub const fn decline(&mut self) {
-        self.phase = Phase::Telling;
+        self.phase = ReceivePhase::Telling;
     }
 
     /// Returns true if the sender has taken its memory back.

@@ -45,7 +45,7 @@ pub enum WriterStep {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-enum Phase {
+enum WritePhase {
     #[default]
     Writing,
     Waiting,
@@ -63,48 +63,50 @@ pub struct Writer {
     end: u64,
     /// Bytes being written.
     under_way: u32,
-    phase: Phase,
+    phase: WritePhase,
 }
 
 impl Writer {
     /// Has been asked for `end` bytes, by this key.
     pub(super) const fn new(receiver: Handle, end: u64, key: MemoryKey) -> Self {
-        let phase = if end == 0 { Phase::Written } else { Phase::Writing };
+        let phase = if end == 0 { WritePhase::Written } else { WritePhase::Writing };
         Self { key, receiver, next: 0, end, under_way: 0, phase }
     }
 
     /// Returns the next step, writing at most `most` bytes at a time.
     pub fn step(&self, most: u64) -> WriterStep {
         match self.phase {
-            Phase::Writing => {
+            WritePhase::Writing => {
                 let len = self.end.saturating_sub(self.next).min(most.clamp(1, u32::MAX.into()));
                 WriterStep::Write { key: self.key, offset: self.next, len: len as u32 }
             }
-            Phase::Waiting => WriterStep::Wait,
-            Phase::Written => WriterStep::Finish { receiver: self.receiver, status: Finish::Written },
-            Phase::Withdrawn => WriterStep::Finish { receiver: self.receiver, status: Finish::Withdrawn },
+            WritePhase::Waiting => WriterStep::Wait,
+            WritePhase::Written => WriterStep::Finish { receiver: self.receiver, status: Finish::Written },
+            WritePhase::Withdrawn => {
+                WriterStep::Finish { receiver: self.receiver, status: Finish::Withdrawn }
+            }
         }
     }
 
     /// Records that so many bytes are being written; the outcome is reported later.
     pub fn posted(&mut self, len: u32) {
-        if self.phase == Phase::Writing {
-            (self.phase, self.under_way) = (Phase::Waiting, len);
+        if self.phase == WritePhase::Writing {
+            (self.phase, self.under_way) = (WritePhase::Waiting, len);
         }
     }
 
     /// Notes that what was being written can be seen there.
     pub const fn arrived(&mut self) {
-        if let Phase::Waiting = self.phase {
+        if let WritePhase::Waiting = self.phase {
             self.next = self.next.saturating_add(self.under_way as u64);
             let has_more = self.next < self.end;
-            self.phase = if has_more { Phase::Writing } else { Phase::Written };
+            self.phase = if has_more { WritePhase::Writing } else { WritePhase::Written };
         }
     }
 
     /// The user's memory is no longer there.
     pub const fn withdraw(&mut self) {
-        self.phase = Phase::Withdrawn;
+        self.phase = WritePhase::Withdrawn;
     }
 
     /// Sends the data in fragments instead: it cannot be written after all.

@@ -6,10 +6,10 @@ use zerocopy::{FromBytes, IntoBytes};
 use super::buffer::Buffer;
 use super::link::Dialler;
 use super::message::{
-    ANSWER_BYTES, GREETING_BYTES, Greeting, HEAD_BYTES, Head, Identity, Kind, MAGIC, NONCE_BYTES,
-    PROOF_BYTES, Prover, same, tag,
+    ANSWER_BYTES, EndIdentity, GREETING_BYTES, Greeting, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES, Prover,
+    StreamHead, StreamKind, same, tag,
 };
-use super::{Event, Link, Mac, Node, Refusal, Setup, chooses};
+use super::{Link, Mac, Node, StreamEvent, StreamRefusal, StreamSetup, chooses};
 use crate::VERSION;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
@@ -71,7 +71,7 @@ pub struct Dial {
 }
 
 impl Handshake {
-    fn new(key: u32, setup: &Setup, now: Instant) -> Self {
+    fn new(key: u32, setup: &StreamSetup, now: Instant) -> Self {
         let (input, output) = (Buffer::new(), Buffer::new());
         let (dialler, acceptor) = (Greeting::none(), Greeting::none());
         let mut deadline = Timer::OFF;
@@ -95,8 +95,9 @@ impl Handshake {
         let Dial { key, peer, link, nonce } = dial;
         let (epoch, attempt) = node.link(peer, link)?.dial(key)?;
         let setup = node.setup;
-        let head = Head::new(Kind::Greeting, link, setup.links);
-        let greeting = Greeting::new(setup, head, Identity { rank: peer, epoch }, nonce).for_attempt(attempt);
+        let head = StreamHead::new(StreamKind::Greeting, link, setup.links);
+        let greeting =
+            Greeting::new(setup, head, EndIdentity { rank: peer, epoch }, nonce).for_attempt(attempt);
         let mut this =
             Self { phase: Phase::Answer, dialled: true, dialler: greeting, ..Self::new(key, setup, now) };
         this.output.push(greeting.as_bytes());
@@ -106,10 +107,10 @@ impl Handshake {
     /// The handshake of a connection that a peer, or a stranger, has made to this side; `key` and
     /// `nonce` as in [`Dial`].
     #[must_use]
-    pub fn accept(key: u32, setup: &Setup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
+    pub fn accept(key: u32, setup: &StreamSetup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
         let mut this = Self::new(key, setup, now);
-        let nobody = Identity { rank: PeerId(0), epoch: Epoch(0) };
-        let head = Head::new(Kind::Answer, 0, setup.links);
+        let nobody = EndIdentity { rank: PeerId(0), epoch: Epoch(0) };
+        let head = StreamHead::new(StreamKind::Answer, 0, setup.links);
         this.acceptor = Greeting::new(setup, head, nobody, nonce);
         this
     }
@@ -164,29 +165,35 @@ impl Handshake {
     }
 
     /// Time has passed.
-    pub fn handle_timeout(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
-        self.deadline.fire(now).then(|| self.end(node, Refusal::Slow, now))
+    pub fn handle_timeout(&mut self, node: &mut Node<'_>, now: Instant) -> Option<StreamEvent> {
+        self.deadline.fire(now).then(|| self.end(node, StreamRefusal::Slow, now))
     }
 
     /// The connection has come to its end (closed, reset, never made) before the handshake. `None`
     /// if it was over.
-    pub fn hang_up(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
+    pub fn hang_up(&mut self, node: &mut Node<'_>, now: Instant) -> Option<StreamEvent> {
         let why = match (self.heard, self.dialled) {
-            (true, _) => Refusal::Truncated,
-            (false, true) => Refusal::Unreachable,
-            (false, false) => Refusal::Silent,
+            (true, _) => StreamRefusal::Truncated,
+            (false, true) => StreamRefusal::Unreachable,
+            (false, false) => StreamRefusal::Silent,
         };
         (!self.is_over()).then(|| self.end(node, why, now))
     }
 
     /// The caller does not keep the connection, for this reason. `None` if the handshake was over.
-    pub fn refuse(&mut self, node: &mut Node<'_>, why: Refusal, now: Instant) -> Option<Event> {
+    pub fn refuse(&mut self, node: &mut Node<'_>, why: StreamRefusal, now: Instant) -> Option<StreamEvent> {
         (!self.is_over()).then(|| self.end(node, why, now))
     }
 
     /// Handles bytes from the connection: how many of them are the handshake's, and what they have
-    /// brought about. What follows an event is not looked at: after [`Event::Opened`] it is frames.
-    pub fn handle(&mut self, node: &mut Node<'_>, bytes: &[u8], now: Instant) -> (usize, Option<Event>) {
+    /// brought about. What follows an event is not looked at: after [`StreamEvent::Opened`] it is
+    /// frames.
+    pub fn handle(
+        &mut self,
+        node: &mut Node<'_>,
+        bytes: &[u8],
+        now: Instant,
+    ) -> (usize, Option<StreamEvent>) {
         self.heard |= !bytes.is_empty();
         let mut rest = bytes;
         while let Some((piece, more)) =
@@ -203,12 +210,12 @@ impl Handshake {
     }
 
     /// The other side, as it or this one has named it.
-    fn peer(&self) -> Identity {
+    fn peer(&self) -> EndIdentity {
         if self.dialled { self.dialler.to() } else { self.dialler.from() }
     }
 
-    fn head(&self) -> Option<Head> {
-        Head::read_from_prefix(self.input.bytes()).ok().map(|(head, _)| head)
+    fn head(&self) -> Option<StreamHead> {
+        StreamHead::read_from_prefix(self.input.bytes()).ok().map(|(head, _)| head)
     }
 
     /// Bytes that are missing of the message that has begun; `None` when no message is expected.
@@ -221,34 +228,34 @@ impl Handshake {
     }
 
     /// Returns the kind of the message that is expected.
-    const fn awaited(&self) -> Option<Kind> {
+    const fn awaited(&self) -> Option<StreamKind> {
         Some(match self.phase {
-            Phase::Greeting => Kind::Greeting,
-            Phase::Answer => Kind::Answer,
-            Phase::Proof => Kind::Proof,
-            Phase::Select => Kind::Select,
-            Phase::Confirm => Kind::Confirm,
+            Phase::Greeting => StreamKind::Greeting,
+            Phase::Answer => StreamKind::Answer,
+            Phase::Proof => StreamKind::Proof,
+            Phase::Select => StreamKind::Select,
+            Phase::Confirm => StreamKind::Confirm,
             Phase::Open | Phase::Ended => return None,
         })
     }
 
     /// Looks at what has come so far: as soon as it cannot become the message that is expected, the
     /// connection ends.
-    fn step(&mut self, node: &mut Node<'_>, now: Instant) -> Option<Event> {
+    fn step(&mut self, node: &mut Node<'_>, now: Instant) -> Option<StreamEvent> {
         let input = self.input;
         if input.bytes().iter().zip(MAGIC).any(|(&byte, magic)| byte != magic) {
-            return Some(self.end(node, Refusal::Foreign, now));
+            return Some(self.end(node, StreamRefusal::Foreign, now));
         }
         let head = self.head()?;
-        if head.kind() == Some(Kind::Refuse) {
-            let why = Refusal::from_wire(head.first).unwrap_or(Refusal::Malformed);
+        if head.kind() == Some(StreamKind::Refuse) {
+            let why = StreamRefusal::from_wire(head.first).unwrap_or(StreamRefusal::Malformed);
             return Some(self.close(node, why, true, now));
         }
         if head.version != VERSION {
-            return Some(self.end(node, Refusal::Version, now));
+            return Some(self.end(node, StreamRefusal::Version, now));
         }
         if head.kind() != self.awaited() || !head.is_sound() {
-            return Some(self.end(node, Refusal::Malformed, now));
+            return Some(self.end(node, StreamRefusal::Malformed, now));
         }
         if self.missing() != Some(0) {
             return None;
@@ -257,7 +264,7 @@ impl Handshake {
         match self.take_in(node, input.bytes()) {
             Ok(()) if self.phase == Phase::Open => {
                 self.deadline = Timer::OFF;
-                Some(Event::Opened { peer: self.peer().rank, link: self.dialler.link() })
+                Some(StreamEvent::Opened { peer: self.peer().rank, link: self.dialler.link() })
             }
             Ok(()) => None,
             Err(why) => Some(self.end(node, why, now)),
@@ -265,33 +272,33 @@ impl Handshake {
     }
 
     /// Handles a whole message of the kind that is expected.
-    fn take_in(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+    fn take_in(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), StreamRefusal> {
         match self.phase {
             Phase::Greeting => self.greeted(node, message),
             Phase::Answer => self.answered(node, message),
             Phase::Proof => self.proven(node, message),
             Phase::Select => self.selected(node),
             Phase::Confirm => self.confirmed(node),
-            Phase::Open | Phase::Ended => Err(Refusal::Malformed),
+            Phase::Open | Phase::Ended => Err(StreamRefusal::Malformed),
         }
     }
 
     /// Handles the greeting at the acceptor: learns which rank dials, and answers.
-    fn greeted(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+    fn greeted(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), StreamRefusal> {
         let setup = node.setup;
-        let greeting = Greeting::read_from_bytes(message).map_err(|_| Refusal::Malformed)?;
+        let greeting = Greeting::read_from_bytes(message).map_err(|_| StreamRefusal::Malformed)?;
         if let Some(why) = greeting.objection(setup) {
             return Err(why);
         }
         let (from, to) = (greeting.from(), greeting.to());
         if to.rank != setup.rank {
-            return Err(Refusal::Rank);
+            return Err(StreamRefusal::Rank);
         }
         if to.epoch != setup.epoch {
-            return Err(Refusal::Epoch);
+            return Err(StreamRefusal::Epoch);
         }
         if !link(node, from.rank, greeting.link())?.admits(from.epoch) {
-            return Err(Refusal::Unknown);
+            return Err(StreamRefusal::Unknown);
         }
         self.dialler = greeting;
         self.acceptor = self.acceptor.answering(&greeting);
@@ -303,50 +310,50 @@ impl Handshake {
 
     /// Handles the answer at the dialler: it has found the rank it looked for, and proves which
     /// rank it is.
-    fn answered(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
-        let (greeting, proof) = message.split_at_checked(GREETING_BYTES).ok_or(Refusal::Malformed)?;
-        let answer = Greeting::read_from_bytes(greeting).map_err(|_| Refusal::Malformed)?;
+    fn answered(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), StreamRefusal> {
+        let (greeting, proof) = message.split_at_checked(GREETING_BYTES).ok_or(StreamRefusal::Malformed)?;
+        let answer = Greeting::read_from_bytes(greeting).map_err(|_| StreamRefusal::Malformed)?;
         if let Some(why) = answer.objection(node.setup) {
             return Err(why);
         }
         if answer.from().rank != self.dialler.to().rank {
-            return Err(Refusal::Rank);
+            return Err(StreamRefusal::Rank);
         }
         if answer.from().epoch != self.dialler.to().epoch {
-            return Err(Refusal::Epoch);
+            return Err(StreamRefusal::Epoch);
         }
         if !answer.answers(&self.dialler) {
-            return Err(Refusal::Malformed);
+            return Err(StreamRefusal::Malformed);
         }
         self.acceptor = answer;
         self.verify(node.mac, Prover::Acceptor, proof)?;
         let (peer, number) = (self.peer(), self.dialler.link());
         let link = link(node, peer.rank, number)?;
         if link.is_open() {
-            return Err(Refusal::Crossed);
+            return Err(StreamRefusal::Crossed);
         }
         if !link.is_dialling(self.key) {
-            return Err(Refusal::Stale);
+            return Err(StreamRefusal::Stale);
         }
-        self.output.push(Head::new(Kind::Proof, 0, 0).as_bytes());
+        self.output.push(StreamHead::new(StreamKind::Proof, 0, 0).as_bytes());
         self.output.push(&tag(node.mac, Prover::Dialler, &self.dialler, &self.acceptor));
         self.choose(node, Dialler::Own)
     }
 
     /// Handles the proof at the acceptor: the dialler is the rank it claims to be.
-    fn proven(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), Refusal> {
+    fn proven(&mut self, node: &mut Node<'_>, message: &[u8]) -> Result<(), StreamRefusal> {
         let proof = message.get(HEAD_BYTES..).unwrap_or_default();
         self.verify(node.mac, Prover::Dialler, proof)?;
         self.choose(node, Dialler::Peer { attempt: self.dialler.attempt() })
     }
 
-    fn verify(&self, mac: &dyn Mac, prover: Prover, proof: &[u8]) -> Result<(), Refusal> {
+    fn verify(&self, mac: &dyn Mac, prover: Prover, proof: &[u8]) -> Result<(), StreamRefusal> {
         let right = same(&tag(mac, prover, &self.dialler, &self.acceptor), proof);
-        if right || planted(Defect::TrustsTags) { Ok(()) } else { Err(Refusal::Key) }
+        if right || planted(Defect::TrustsTags) { Ok(()) } else { Err(StreamRefusal::Key) }
     }
 
     /// Both have proven who they are. The lower rank chooses; the higher waits for that.
-    fn choose(&mut self, node: &mut Node<'_>, by: Dialler) -> Result<(), Refusal> {
+    fn choose(&mut self, node: &mut Node<'_>, by: Dialler) -> Result<(), StreamRefusal> {
         let (peer, number) = (self.peer(), self.dialler.link());
         let both = planted(Defect::BothChoose);
         if !chooses(node.setup.rank, peer.rank) && !both {
@@ -354,22 +361,22 @@ impl Handshake {
             return Ok(());
         }
         link(node, peer.rank, number)?.select(peer.epoch, self.key, by)?;
-        self.output.push(Head::new(Kind::Select, 0, 0).as_bytes());
+        self.output.push(StreamHead::new(StreamKind::Select, 0, 0).as_bytes());
         (self.phase, self.deadline) = (Phase::Confirm, Timer::OFF);
         Ok(())
     }
 
     /// The higher rank takes the connection that was chosen.
-    fn selected(&mut self, node: &mut Node<'_>) -> Result<(), Refusal> {
+    fn selected(&mut self, node: &mut Node<'_>) -> Result<(), StreamRefusal> {
         let (peer, number) = (self.peer(), self.dialler.link());
         link(node, peer.rank, number)?.take(peer.epoch, self.key)?;
-        self.output.push(Head::new(Kind::Confirm, 0, 0).as_bytes());
+        self.output.push(StreamHead::new(StreamKind::Confirm, 0, 0).as_bytes());
         self.phase = Phase::Open;
         Ok(())
     }
 
     /// Handles the confirmation at the lower rank.
-    fn confirmed(&mut self, node: &mut Node<'_>) -> Result<(), Refusal> {
+    fn confirmed(&mut self, node: &mut Node<'_>) -> Result<(), StreamRefusal> {
         let (peer, number) = (self.peer(), self.dialler.link());
         link(node, peer.rank, number)?.confirm(peer.epoch, self.key)?;
         self.phase = Phase::Open;
@@ -377,26 +384,26 @@ impl Handshake {
     }
 
     /// This side does not keep the connection.
-    fn end(&mut self, node: &mut Node<'_>, why: Refusal, now: Instant) -> Event {
+    fn end(&mut self, node: &mut Node<'_>, why: StreamRefusal, now: Instant) -> StreamEvent {
         if why.is_sent() {
-            self.output.push(Head::new(Kind::Refuse, why as u8, 0).as_bytes());
+            self.output.push(StreamHead::new(StreamKind::Refuse, why as u8, 0).as_bytes());
         }
         self.close(node, why, false, now)
     }
 
-    fn close(&mut self, node: &mut Node<'_>, why: Refusal, told: bool, now: Instant) -> Event {
+    fn close(&mut self, node: &mut Node<'_>, why: StreamRefusal, told: bool, now: Instant) -> StreamEvent {
         let (peer, number) = (self.peer(), self.dialler.link());
         let setup = node.setup;
         if let Some(link) = node.link(peer.rank, number) {
             link.release(setup, self.key, why, now);
         }
         (self.phase, self.deadline) = (Phase::Ended, Timer::OFF);
-        Event::Ended { why, told }
+        StreamEvent::Ended { why, told }
     }
 }
 
 /// The link of a greeting that was checked against the setup; only a table that is too short has
 /// none.
-fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut Link, Refusal> {
-    node.link(peer, number).ok_or(Refusal::Busy)
+fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut Link, StreamRefusal> {
+    node.link(peer, number).ok_or(StreamRefusal::Busy)
 }

@@ -2,7 +2,7 @@
 
 use aldis_hal::{Epoch, Instant};
 
-use super::{Refusal, Setup};
+use super::{StreamRefusal, StreamSetup};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
@@ -41,7 +41,7 @@ pub struct Link {
     pub(super) wanted: bool,
     pub(super) doublings: u8,
     /// The reason why the last attempt failed.
-    pub(super) last: Option<Refusal>,
+    pub(super) last: Option<StreamRefusal>,
     /// This side's attempt under way: the key of its connection.
     pub(super) dialling: Option<u32>,
     /// The life of the peer that may connect; zero: none.
@@ -60,7 +60,7 @@ const _: () = assert!(size_of::<Link>() <= 56, "the state of a link is small and
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed {
     /// The reason why the last attempt failed; `None` if none has ended.
-    pub last: Option<Refusal>,
+    pub last: Option<StreamRefusal>,
 }
 
 impl Link {
@@ -102,7 +102,7 @@ impl Link {
 
     /// This side wants the connection: attempts begin, see [`wants_dial`](Self::wants_dial). False,
     /// and nothing is done, if the peer was not introduced.
-    pub fn want(&mut self, setup: &Setup, now: Instant) -> bool {
+    pub fn want(&mut self, setup: &StreamSetup, now: Instant) -> bool {
         if self.admitted == 0 {
             return false;
         }
@@ -174,9 +174,9 @@ impl Link {
     ///
     /// # Errors
     /// Why the connection is not kept.
-    pub(super) fn select(&mut self, epoch: Epoch, key: u32, by: Dialler) -> Result<(), Refusal> {
+    pub(super) fn select(&mut self, epoch: Epoch, key: u32, by: Dialler) -> Result<(), StreamRefusal> {
         if !self.admits(epoch) {
-            return Err(Refusal::Stale);
+            return Err(StreamRefusal::Stale);
         }
         let replaces = match (self.phase, by) {
             (Phase::Idle, _) => true,
@@ -186,7 +186,7 @@ impl Link {
             _ => false,
         };
         if !replaces && !planted(Defect::SelectsTwice) {
-            return Err(Refusal::Crossed);
+            return Err(StreamRefusal::Crossed);
         }
         self.phase = Phase::Selected { key, by };
         Ok(())
@@ -196,12 +196,12 @@ impl Link {
     ///
     /// # Errors
     /// Why it does not.
-    pub(super) fn take(&mut self, epoch: Epoch, key: u32) -> Result<(), Refusal> {
+    pub(super) fn take(&mut self, epoch: Epoch, key: u32) -> Result<(), StreamRefusal> {
         if !self.admits(epoch) {
-            return Err(Refusal::Stale);
+            return Err(StreamRefusal::Stale);
         }
         if self.is_open() && !planted(Defect::TakesTwice) {
-            return Err(Refusal::Crossed);
+            return Err(StreamRefusal::Crossed);
         }
         self.open(key);
         Ok(())
@@ -211,13 +211,13 @@ impl Link {
     ///
     /// # Errors
     /// Why it is too late.
-    pub(super) fn confirm(&mut self, epoch: Epoch, connection: u32) -> Result<(), Refusal> {
+    pub(super) fn confirm(&mut self, epoch: Epoch, connection: u32) -> Result<(), StreamRefusal> {
         match self.phase {
             Phase::Selected { key, .. } if key == connection && self.admits(epoch) => {
                 self.open(key);
                 Ok(())
             }
-            _ => Err(Refusal::Stale),
+            _ => Err(StreamRefusal::Stale),
         }
     }
 
@@ -228,7 +228,7 @@ impl Link {
     }
 
     /// The connection has ended within its handshake: what it held is free again.
-    pub(super) fn release(&mut self, setup: &Setup, connection: u32, why: Refusal, now: Instant) {
+    pub(super) fn release(&mut self, setup: &StreamSetup, connection: u32, why: StreamRefusal, now: Instant) {
         let selected = matches!(self.phase, Phase::Selected { key, .. } if key == connection);
         if selected && !planted(Defect::KeepsSelected) {
             self.phase = Phase::Idle;

@@ -5,7 +5,7 @@ use aldis_hal::{Epoch, PeerId};
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Mac, Refusal, Setup, Tag};
+use super::{Mac, StreamRefusal, StreamSetup, Tag};
 use crate::VERSION;
 
 /// The first bytes of every message.
@@ -29,7 +29,7 @@ const LABEL_BYTES: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
-pub(super) enum Kind {
+pub(super) enum StreamKind {
     /// The dialler's [`Greeting`].
     Greeting = 1,
     /// The acceptor's [`Greeting`] and the tag of both.
@@ -44,7 +44,7 @@ pub(super) enum Kind {
     Refuse,
 }
 
-impl Kind {
+impl StreamKind {
     const ALL: [Self; 6] =
         [Self::Greeting, Self::Answer, Self::Proof, Self::Select, Self::Confirm, Self::Refuse];
 
@@ -64,7 +64,7 @@ impl Kind {
     Clone, Copy, PartialEq, Eq, Hash, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
 #[repr(C)]
-pub(super) struct Head {
+pub(super) struct StreamHead {
     magic: [u8; 4],
     pub(super) version: u8,
     kind: u8,
@@ -74,20 +74,20 @@ pub(super) struct Head {
     pub(super) second: u8,
 }
 
-impl Head {
-    pub(super) const fn new(kind: Kind, first: u8, second: u8) -> Self {
+impl StreamHead {
+    pub(super) const fn new(kind: StreamKind, first: u8, second: u8) -> Self {
         Self { magic: MAGIC, version: VERSION, kind: kind as u8, first, second }
     }
 
     /// Returns true if the bytes without a meaning are zero.
     pub(super) fn is_sound(&self) -> bool {
-        matches!(self.kind(), Some(Kind::Greeting | Kind::Answer | Kind::Refuse))
+        matches!(self.kind(), Some(StreamKind::Greeting | StreamKind::Answer | StreamKind::Refuse))
             || (self.first | self.second) == 0
     }
 
     /// Returns the kind of the message, if there is such a thing.
-    pub(super) fn kind(&self) -> Option<Kind> {
-        Kind::ALL.into_iter().find(|&kind| kind as u8 == self.kind)
+    pub(super) fn kind(&self) -> Option<StreamKind> {
+        StreamKind::ALL.into_iter().find(|&kind| kind as u8 == self.kind)
     }
 }
 
@@ -97,7 +97,7 @@ impl Head {
 )]
 #[repr(C)]
 pub(super) struct Greeting {
-    pub(super) head: Head,
+    pub(super) head: StreamHead,
     rank: U32,
     to: U32,
     epoch: U32,
@@ -109,26 +109,31 @@ pub(super) struct Greeting {
     nonce: [u8; NONCE_BYTES],
 }
 
-const _: () = assert!(size_of::<Head>() == HEAD_BYTES && size_of::<Greeting>() == GREETING_BYTES);
+const _: () = assert!(size_of::<StreamHead>() == HEAD_BYTES && size_of::<Greeting>() == GREETING_BYTES);
 
 /// The identity of one end of a connection, as a greeting names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Identity {
+pub(super) struct EndIdentity {
     pub(super) rank: PeerId,
     pub(super) epoch: Epoch,
 }
 
-impl Identity {
+impl EndIdentity {
     /// This side.
-    pub(super) const fn of(setup: &Setup) -> Self {
+    pub(super) const fn of(setup: &StreamSetup) -> Self {
         Self { rank: setup.rank, epoch: setup.epoch }
     }
 }
 
 impl Greeting {
     /// This side greets `to`, for no numbered attempt of a link.
-    pub(super) fn new(setup: &Setup, head: Head, to: Identity, nonce: [u8; NONCE_BYTES]) -> Self {
-        let from = Identity::of(setup);
+    pub(super) fn new(
+        setup: &StreamSetup,
+        head: StreamHead,
+        to: EndIdentity,
+        nonce: [u8; NONCE_BYTES],
+    ) -> Self {
+        let from = EndIdentity::of(setup);
         Self {
             head,
             rank: U32::new(from.rank.0),
@@ -154,7 +159,7 @@ impl Greeting {
 
     /// This answer, made out to whom it answers.
     pub(super) const fn answering(self, greeting: &Self) -> Self {
-        let head = Head { first: greeting.head.first, ..self.head };
+        let head = StreamHead { first: greeting.head.first, ..self.head };
         Self { head, to: greeting.rank, to_epoch: greeting.epoch, attempt: greeting.attempt, ..self }
     }
 
@@ -164,12 +169,12 @@ impl Greeting {
         addressed && (self.head.first, self.attempt) == (greeting.head.first, greeting.attempt)
     }
 
-    pub(super) const fn from(&self) -> Identity {
-        Identity { rank: PeerId(self.rank.get()), epoch: Epoch(self.epoch.get()) }
+    pub(super) const fn from(&self) -> EndIdentity {
+        EndIdentity { rank: PeerId(self.rank.get()), epoch: Epoch(self.epoch.get()) }
     }
 
-    pub(super) const fn to(&self) -> Identity {
-        Identity { rank: PeerId(self.to.get()), epoch: Epoch(self.to_epoch.get()) }
+    pub(super) const fn to(&self) -> EndIdentity {
+        EndIdentity { rank: PeerId(self.to.get()), epoch: Epoch(self.to_epoch.get()) }
     }
 
     pub(super) const fn link(&self) -> u8 {
@@ -181,13 +186,13 @@ impl Greeting {
     }
 
     /// The reason why it does not fit this side's job, if it does not.
-    pub(super) fn objection(&self, setup: &Setup) -> Option<Refusal> {
-        let &Setup { job, ranks, links, .. } = setup;
+    pub(super) fn objection(&self, setup: &StreamSetup) -> Option<StreamRefusal> {
+        let &StreamSetup { job, ranks, links, .. } = setup;
         let checks = [
-            (self.job.get() == job, Refusal::Job),
-            (self.ranks.get() == ranks, Refusal::Ranks),
-            (self.head.second == links && self.link() < links, Refusal::Links),
-            (self.rank.get() < ranks && self.rank != self.to && self.epoch.get() != 0, Refusal::Rank),
+            (self.job.get() == job, StreamRefusal::Job),
+            (self.ranks.get() == ranks, StreamRefusal::Ranks),
+            (self.head.second == links && self.link() < links, StreamRefusal::Links),
+            (self.rank.get() < ranks && self.rank != self.to && self.epoch.get() != 0, StreamRefusal::Rank),
         ];
         checks.into_iter().find_map(|(fits, why)| (!fits).then_some(why))
     }

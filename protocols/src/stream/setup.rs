@@ -26,7 +26,7 @@ pub fn job_name(mac: &dyn Mac) -> u64 {
 /// The identity and patience of this side; one for all peers. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Setup {
+pub struct StreamSetup {
     /// The public name of the job, see [`job_name`].
     pub job: u64,
     /// Ranks of the job.
@@ -47,7 +47,7 @@ pub struct Setup {
     pub deadline_ns: u64,
 }
 
-impl Setup {
+impl StreamSetup {
     /// Handshakes of 5 s, repeated after 10 ms to 1 s, given up after 20 s. Who it is, is to be
     /// filled in.
     pub const DEFAULT: Self = Self {
@@ -66,11 +66,11 @@ impl Setup {
 /// The state that all handshakes of a side share, lent for one call.
 pub struct Node<'a> {
     /// The identity and times of this side.
-    pub setup: &'a Setup,
+    pub setup: &'a StreamSetup,
     /// The key.
     pub mac: &'a dyn Mac,
-    /// [`links`](Setup::links) of them for each rank, in the order of ranks: [`Node::link`] finds
-    /// one.
+    /// [`links`](StreamSetup::links) of them for each rank, in the order of ranks: [`Node::link`]
+    /// finds one.
     pub links: &'a mut [Link],
 }
 
@@ -93,7 +93,7 @@ pub const fn chooses(rank: PeerId, peer: PeerId) -> bool {
 /// The outcome of a handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Event {
+pub enum StreamEvent {
     /// Both sides keep this connection for this link. What is left of
     /// [`output`](super::Handshake::output) is sent first, then frames; every other connection of
     /// this link is to be dropped.
@@ -106,7 +106,7 @@ pub enum Event {
     /// The connection is not kept: after what is left of the output it is to be closed.
     Ended {
         /// The reason.
-        why: Refusal,
+        why: StreamRefusal,
         /// The peer has said so, not this side.
         told: bool,
     },
@@ -117,7 +117,7 @@ pub enum Event {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(u8)]
-pub enum Refusal {
+pub enum StreamRefusal {
     /// The bytes that came do not begin as a message of the handshake does. Never sent: a foreign
     /// program gets no answer.
     Foreign = 1,
@@ -159,7 +159,7 @@ pub enum Refusal {
     Untrusted,
 }
 
-impl Refusal {
+impl StreamRefusal {
     /// Every reason, in the order of [`index`](Self::index).
     pub const ALL: [Self; 18] = [
         Self::Foreign,
@@ -253,7 +253,7 @@ impl Refusal {
     }
 }
 
-impl core::fmt::Display for Refusal {
+impl core::fmt::Display for StreamRefusal {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Foreign => "not the language of Aldis",

@@ -5,7 +5,7 @@ use core::fmt;
 use core::time::Duration;
 
 use aldis_drivers::Loopback;
-use aldis_drivers::discovery::{Discovery, Setup};
+use aldis_drivers::discovery::{Discovery, DiscoverySetup};
 use aldis_drivers::ethernet::{Config, Ethernet, Framing, Udp};
 use aldis_hal::{Cause, Cost, Epoch, Nic, PeerId, Platform};
 use aldis_kernel::{Composite, Endpoint};
@@ -56,7 +56,7 @@ pub(crate) fn join<N: Nic, P: Platform>(
     let (me, epoch) = (PeerId(options.rank), Epoch::from_entropy(clock.entropy()));
     let (job, rank, size) = (options.job, options.rank, options.size);
     let deadline_ns = SEARCH.as_nanos() as u64;
-    let setup = Setup { job, rank, size, epoch, deadline_ns, ..Setup::DEFAULT };
+    let setup = DiscoverySetup { job, rank, size, epoch, deadline_ns, ..DiscoverySetup::DEFAULT };
     let entries = memory::CARDS.take().ok_or(TAKEN)?;
     let too_many = Cause::TooBig { len: size.into(), max: entries.len() as u64 };
     let entries = entries.get_mut(..size as usize).ok_or(too_many)?;

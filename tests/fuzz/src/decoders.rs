@@ -50,7 +50,7 @@ pub(crate) fn handshakes(bytes: &[u8]) {
     let mut buffer = [0; DISCOVERY_BYTES_MAX];
     let length = bytes.len().min(card::CARD_BYTES_MAX);
     let message = discovery::Message {
-        kind: discovery::Kind::Here,
+        kind: discovery::DiscoveryKind::Here,
         job: 7,
         size: 9,
         rank: 8,

@@ -5,8 +5,12 @@ use std::collections::VecDeque;
 use aldis_drivers::serial::{SerialNic, SerialStorage, cobs};
 use aldis_hal::nic::{Mac as Address, Nic, RxFrame};
 use aldis_hal::{Epoch, Instant, PeerId};
-use aldis_protocols::reliable::{Config, Ends, Fate, Frame, FrameKind, Link as Reliable, open, seal};
-use aldis_protocols::stream::{Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, Setup, Tag};
+use aldis_protocols::reliable::{
+    Config, Frame, FrameFate, FrameKind, Link as Reliable, LinkEnds, open, seal,
+};
+use aldis_protocols::stream::{
+    GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, StreamEvent, StreamSetup, Tag,
+};
 use embedded_io::ErrorKind;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
@@ -25,7 +29,7 @@ impl Mac for Weak {
 /// A handshake takes any bytes in any pieces; it answers with no more than one has, and ends.
 pub(crate) fn streams(bytes: &[u8]) {
     let mut script = Script(bytes);
-    let setup = Setup { ranks: 4, links: 2, rank: PeerId(2), epoch: Epoch(5), ..Setup::DEFAULT };
+    let setup = StreamSetup { ranks: 4, links: 2, rank: PeerId(2), epoch: Epoch(5), ..StreamSetup::DEFAULT };
     let mut links = vec![Link::NONE; 8];
     for link in &mut links[..4] {
         assert!(link.introduce(Epoch(9)));
@@ -53,7 +57,7 @@ pub(crate) fn streams(bytes: &[u8]) {
                 event
             }
         };
-        opened += u32::from(matches!(event, Some(Event::Opened { .. })));
+        opened += u32::from(matches!(event, Some(StreamEvent::Opened { .. })));
         assert!(
             handshake.output().len() <= 2 * GREETING_BYTES + HEAD_BYTES,
             "no more than an answer and a word"
@@ -62,7 +66,7 @@ pub(crate) fn streams(bytes: &[u8]) {
     assert!(opened <= 1, "it opens once");
 }
 
-const ENDS: Ends = Ends { ours: u32::MAX - 2, theirs: u32::MAX - 4, peer_window: 16 };
+const ENDS: LinkEnds = LinkEnds { ours: u32::MAX - 2, theirs: u32::MAX - 4, peer_window: 16 };
 
 /// A frame of the script, near to what is acceptable.
 fn frame(script: &mut Script<'_>) -> Frame {
@@ -115,7 +119,7 @@ pub(crate) fn reliable(bytes: &[u8]) {
                 match link.handle_frame(&config, &came, now) {
                     Ok(taken) => {
                         under_way -= i64::from(taken.released);
-                        if let Fate::Store = taken.fate {
+                        if let FrameFate::Store = taken.fate {
                             link.stored(came.sequence.get());
                         }
                     }

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::path::Path;
 use std::process::ExitCode;
 
-use aldis_drivers::discovery::{Discovery, Entry, Setup};
+use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, Framing, Udp};
 use aldis_hal::nic::Mac;
 use aldis_hal::{Cost, Epoch, PeerId, Platform};
@@ -91,7 +91,8 @@ fn assemble(nic: SocketNic, options: &Options) -> Result<Rank, Box<dyn core::err
     let mut platform = HostPlatform::unwatched(Patience::SHARED);
     let (me, epoch) = (PeerId(options.rank), Epoch((platform.entropy() as u32).max(1)));
     let (job, size) = (options.job, options.size);
-    let setup = Setup { job, rank: me.0, size, epoch, deadline_ns: SEARCH_NS, ..Setup::DEFAULT };
+    let setup =
+        DiscoverySetup { job, rank: me.0, size, epoch, deadline_ns: SEARCH_NS, ..DiscoverySetup::DEFAULT };
     let entries = Box::leak(vec![Entry::EMPTY; size as usize].into_boxed_slice());
     let framing = match options.framing {
         programs::Framing::Ethernet => Framing::Ethernet,

@@ -5,14 +5,14 @@
 
 use std::collections::VecDeque;
 
-use aldis_drivers::discovery::{Discovery, Entry, Setup};
+use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry};
 use aldis_drivers::ethernet::header::{DISCOVERY_SUBTYPE, SUBTYPE};
 use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
-use aldis_drivers::ethernet::{Counters, Framing, Udp};
+use aldis_drivers::ethernet::{EthernetCounters, Framing, Udp};
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame};
 use aldis_hal::{Epoch, Platform};
 use aldis_protocols::card::CARD_BYTES_MAX;
-use aldis_protocols::connect::{self, ConnectionNumbers, Kind, Message, MessageEnds, Offer};
+use aldis_protocols::connect::{self, ConnectionNumbers, HandshakeKind, LinkOffer, Message, MessageEnds};
 use aldis_protocols::reliable::{FRAME_BYTES, Frame, FrameKind, seal};
 use aldis_protocols::{Card, discovery};
 use zerocopy::little_endian::U32;
@@ -135,7 +135,7 @@ impl<N> Thrown<N> {
         let number = self.draw.next() as u32;
         let rank = self.below(3) as u32;
         if self.draw.once_in(3) {
-            let kind = discovery::Kind::Here;
+            let kind = discovery::DiscoveryKind::Here;
             let message = discovery::Message {
                 kind,
                 job: JOB + 1,
@@ -149,10 +149,10 @@ impl<N> Thrown<N> {
             return framed(genuine, self.header, DISCOVERY_SUBTYPE, &[message.encode(&mut buffer).unwrap()]);
         }
         let (job, epoch) = if self.draw.once_in(2) { (JOB, Epoch(99)) } else { (JOB + 1, EPOCHS[0]) };
-        let offer = Offer { window: 16, frame_bytes: 456 };
+        let offer = LinkOffer { window: 16, frame_bytes: 456 };
         let numbers = ConnectionNumbers { own: number, echo: 0 };
         let ends = MessageEnds { job, rank, epoch, to: 1 - rank.min(1) };
-        let message = Message::new(Kind::Hello, numbers, ends, offer);
+        let message = Message::new(HandshakeKind::Hello, numbers, ends, offer);
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         let payload = message.encode(&mut buffer).unwrap();
         let frame = seal(Frame::new(FrameKind::Handshake), payload).unwrap();
@@ -189,7 +189,13 @@ fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<B
     let mut rank = 0;
     let nics = nics.map(|nic| {
         let entries = Box::leak(Box::new([Entry::EMPTY; 2]));
-        let setup = Setup { job: JOB, rank, size: 2, epoch: EPOCHS[rank as usize], ..Setup::DEFAULT };
+        let setup = DiscoverySetup {
+            job: JOB,
+            rank,
+            size: 2,
+            epoch: EPOCHS[rank as usize],
+            ..DiscoverySetup::DEFAULT
+        };
         let (draw, framing) = (Draw(seed ^ u64::from(rank)), framing(rank));
         rank += 1;
         let nic = Thrown { nic, draw, header: framing.header_bytes(), genuine: VecDeque::new(), count: 0 };
@@ -236,8 +242,8 @@ fn survived<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing, told: 
         pair.rendezvous();
     }
     for end in &pair.ends {
-        let counters: Counters = end.transport().counters();
-        let Counters { foreign, truncated, checksum, stale, version, duplicates, .. } = counters;
+        let counters: EthernetCounters = end.transport().counters();
+        let EthernetCounters { foreign, truncated, checksum, stale, version, duplicates, .. } = counters;
         for (sum, count) in told.refused.iter_mut().zip([foreign, truncated, checksum, stale, duplicates]) {
             *sum += count;
         }

@@ -151,7 +151,7 @@ fn letting_go_ends_it_for_this_peer_alone() {
     net.until("the other one", |net| !net.nodes[0].log.arrived.is_empty());
     net.until("the peer notices", |net| !net.nodes[1].log.lost.is_empty());
     assert_eq!(net.nodes[1].log.lost, [(0, Cause::PeerDead)]);
-    let Log { arrived, lost, ready } = net.nodes[0].take();
+    let EthernetLog { arrived, lost, ready } = net.nodes[0].take();
     assert_eq!((arrived, lost, ready), (vec![(2, b"still here".to_vec())], vec![], vec![]));
     assert!(net.nodes[0].ethernet.counters().stale > 0);
 

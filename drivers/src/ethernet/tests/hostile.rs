@@ -10,7 +10,7 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::super::header::{EthernetHeader, HEADER_BYTES, SUBTYPE};
-use super::super::{Counters, HEADERS_BYTES};
+use super::super::{EthernetCounters, HEADERS_BYTES};
 use super::*;
 
 /// A frame as rank 0 might have sent it to rank 1.
@@ -29,7 +29,7 @@ fn genuine(net: &mut Net) -> (Vec<u8>, Frame) {
 }
 
 /// Returns what rank 1 counts for a frame, which has no other effect.
-fn counted(net: &mut Net, bytes: &[u8], counter: fn(&Counters) -> u64) -> u64 {
+fn counted(net: &mut Net, bytes: &[u8], counter: fn(&EthernetCounters) -> u64) -> u64 {
     let before = counter(&net.nodes[1].ethernet.counters());
     net.hub.inject(station(1), bytes);
     net.poll(1, 1);
@@ -224,7 +224,7 @@ proptest! {
         let after = net.nodes[1].ethernet.counters();
         prop_assert_eq!(net.nodes[1].take().events(), 0);
         prop_assert_eq!(after.frames_received - before.frames_received, count);
-        let refused = |c: &Counters| {
+        let refused = |c: &EthernetCounters| {
             c.foreign + c.truncated + c.checksum + c.version + c.stale + c.impostor + c.unknown + c.malformed
         };
         // Damage can undo itself: two changes of one byte. Then it is a replay.

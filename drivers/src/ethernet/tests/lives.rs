@@ -154,7 +154,7 @@ fn a_hundred_dead_peers_are_each_lost_once() {
     let storage = Box::leak(Box::new(EthernetStorage::<{ RANKS as usize - 1 }, WINDOW, BYTES>::new()));
     let nic = net.hub.nic(station(0), BYTES + MTU_OVERHEAD_BYTES);
     let ethernet = Ethernet::new(nic, storage.memory(), config(0, epoch(0))).unwrap();
-    net.nodes.push(Node { ethernet, log: Log::default() });
+    net.nodes.push(Node { ethernet, log: EthernetLog::default() });
     let mut alive = net.node(config(1, epoch(1)));
     alive.introduce(0, epoch(0));
     net.nodes.push(alive);
@@ -242,7 +242,7 @@ fn other_message_sizes_do_not_fit() {
     let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, 128>::new()));
     let nic = net.hub.nic(station(1), 1500);
     let ethernet = Ethernet::new(nic, storage.memory(), config(1, epoch(1))).unwrap();
-    net.nodes.push(Node { ethernet, log: Log::default() });
+    net.nodes.push(Node { ethernet, log: EthernetLog::default() });
     net.nodes[0].introduce(1, epoch(1));
     net.nodes[1].introduce(0, epoch(0));
     assert!(matches!(net.nodes[1].short(0, b"x"), Post::Again(_)));
@@ -302,7 +302,8 @@ fn a_restart_is_a_loss_and_nothing_of_the_old_life_reaches_the_new() {
         }
         net.send(0, 2, b"old");
         net.settle();
-        let of_one = |log: Log| log.arrived.into_iter().filter(|(from, _)| *from < 2).collect::<Vec<_>>();
+        let of_one =
+            |log: EthernetLog| log.arrived.into_iter().filter(|(from, _)| *from < 2).collect::<Vec<_>>();
         assert_eq!(of_one(net.nodes[0].take()), [(1, b"new".to_vec())], "seed {seed}");
         assert_eq!(net.nodes[1].take().arrived, [(0, b"new".to_vec())], "seed {seed}");
         assert!(net.nodes[2].take().lost.iter().all(|lost| *lost == (1, Cause::PeerDead)));

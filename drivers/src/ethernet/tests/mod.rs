@@ -24,13 +24,13 @@ const JOB: u64 = 7;
 
 /// The events that a rank got, in order.
 #[derive(Default)]
-struct Log {
+struct EthernetLog {
     arrived: Vec<(u32, Vec<u8>)>,
     ready: Vec<u32>,
     lost: Vec<(u32, Cause)>,
 }
 
-impl Sink for Log {
+impl Sink for EthernetLog {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         self.arrived.push((from.0, message.to_vec()));
     }
@@ -45,7 +45,7 @@ impl Sink for Log {
     }
 }
 
-impl Log {
+impl EthernetLog {
     fn events(&self) -> usize {
         self.arrived.len() + self.ready.len() + self.lost.len()
     }
@@ -54,7 +54,7 @@ impl Log {
 /// A rank: its transport, and the events since the last look.
 struct Node {
     ethernet: Ethernet<'static, HubNic>,
-    log: Log,
+    log: EthernetLog,
 }
 
 impl Node {
@@ -83,7 +83,7 @@ impl Node {
         self.ethernet.introduce(PeerId(peer), Epoch(epoch), &address).unwrap();
     }
 
-    fn take(&mut self) -> Log {
+    fn take(&mut self) -> EthernetLog {
         core::mem::take(&mut self.log)
     }
 }
@@ -143,7 +143,7 @@ impl Net {
     fn node(&self, config: Config) -> Node {
         let nic = self.hub.nic(station(config.connect.rank), BYTES + config.framing.mtu_overhead_bytes());
         let storage = Box::leak(Box::new(EthernetStorage::<OTHERS, WINDOW, BYTES>::new()));
-        Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: Log::default() }
+        Node { ethernet: Ethernet::new(nic, storage.memory(), config).unwrap(), log: EthernetLog::default() }
     }
 
     /// Polls once; returns the number of events.

@@ -2,7 +2,7 @@
 
 use std::vec;
 
-use super::super::Counters;
+use super::super::EthernetCounters;
 use super::super::udp::UDP_HEADER_BYTES;
 use super::*;
 
@@ -36,7 +36,7 @@ fn a_card_and_a_frame_say_where_a_rank_is() {
 #[test]
 fn the_traffic_of_others_is_foreign_and_a_forged_address_is_not_believed() {
     let (mut net, bytes) = pair();
-    let mut counted = |at: usize, value: u8, counter: fn(&Counters) -> u64| {
+    let mut counted = |at: usize, value: u8, counter: fn(&EthernetCounters) -> u64| {
         let before = counter(&net.nodes[1].ethernet.counters());
         let mut frame = bytes.clone();
         frame[at] = value;

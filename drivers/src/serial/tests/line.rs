@@ -11,7 +11,7 @@ use aldis_hal::nic::{Mac, Nic, RxFrame, TxFrame};
 use embedded_io::ErrorKind;
 use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, proptest};
 
-use super::super::{Counters, SerialNic, SerialStorage, cobs};
+use super::super::{SerialCounters, SerialNic, SerialStorage, cobs};
 
 /// Bytes on their way in one direction.
 #[derive(Default)]
@@ -72,11 +72,11 @@ impl embedded_io::WriteReady for End {
 
 const FRAME_BYTES: usize = 300;
 
-type Device = SerialNic<'static, End>;
+type SerialEnd = SerialNic<'static, End>;
 
 /// Two devices on a line that holds `room` bytes each way, and the direction from the first to the
 /// second.
-fn pair(room: usize) -> (Device, Device, Rc<RefCell<Queue>>) {
+fn pair(room: usize) -> (SerialEnd, SerialEnd, Rc<RefCell<Queue>>) {
     let queue = || Rc::new(RefCell::new(Queue { room, ..Queue::default() }));
     let (there, back) = (queue(), queue());
     let device = |into: &Rc<RefCell<Queue>>, from: &Rc<RefCell<Queue>>, number| {
@@ -87,19 +87,19 @@ fn pair(room: usize) -> (Device, Device, Rc<RefCell<Queue>>) {
     (device(&there, &back, 1), device(&back, &there, 2), there)
 }
 
-fn send(nic: &mut Device, frame: &[u8]) -> bool {
+fn send(nic: &mut SerialEnd, frame: &[u8]) -> bool {
     let Some(mut token) = nic.transmit(frame.len()) else { return false };
     token.bytes().copy_from_slice(frame);
     token.send();
     true
 }
 
-fn receive(nic: &mut Device) -> Option<Vec<u8>> {
+fn receive(nic: &mut SerialEnd) -> Option<Vec<u8>> {
     nic.receive().map(|frame| frame.bytes().to_vec())
 }
 
 /// All that comes of `frames` at the other end, and what that end has counted.
-fn passed(room: usize, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, Counters) {
+fn passed(room: usize, frames: &[Vec<u8>]) -> (Vec<Vec<u8>>, SerialCounters) {
     let (mut one, mut other, _) = pair(room);
     let mut received = Vec::new();
     for frame in frames {
@@ -168,7 +168,7 @@ fn damage_is_counted_by_kind() {
     assert!(send(&mut one, b"whole"));
     let whole = (0..3).find_map(|_| receive(&mut other));
     assert_eq!(whole.as_deref(), Some(&b"whole"[..]));
-    let Counters { too_long, truncated, errors, frames_received, .. } = other.counters();
+    let SerialCounters { too_long, truncated, errors, frames_received, .. } = other.counters();
     assert_eq!((too_long, truncated, errors, frames_received), (1, 1, 0, 1));
 }
 

@@ -9,7 +9,7 @@ use aldis_hal::{
     Again, Cause, Cost, Extras, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token,
 };
 
-use super::{Log, SMALL, World, identity, lanes, memory, region};
+use super::{SMALL, ShmLog, World, identity, lanes, memory, region};
 use crate::shm::{Geometry, NodeRank, Shm, format};
 
 #[test]
@@ -306,10 +306,10 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
         first.attach(other, inbox, owner).unwrap();
         assert_eq!(first.reach(PeerId(peers - 1)), Err(Cause::Unreachable));
         for _ in 0..300 {
-            assert_eq!(last.poll(8, Instant(0), &mut Log::default()), 0, "its lane goes cold");
+            assert_eq!(last.poll(8, Instant(0), &mut ShmLog::default()), 0, "its lane goes cold");
         }
         assert_eq!(first.short(other, b"by ", b"name"), Post::Done);
-        let mut log = Log::default();
+        let mut log = ShmLog::default();
         for _ in 0..2 {
             last.poll(8, Instant(0), &mut log);
         }

@@ -6,7 +6,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::transport::Transport;
 use aldis_hal::{Again, Cause, PeerId, Post};
 
-use super::{Log, SMALL, World};
+use super::{SMALL, ShmLog, World};
 use crate::shm::Geometry;
 
 const SEQUENCE: usize = 0;
@@ -20,7 +20,7 @@ const fn block(index: u32) -> u32 {
 }
 
 /// A malformed announcement by rank 0 in the inbox of rank 1; the events that rank 1 gets.
-fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> Log {
+fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> ShmLog {
     let ring = SMALL.ring_at(0);
     world.set_word(1, ring + HEAD, head);
     world.set_word(1, ring + LENGTH, len);
@@ -28,7 +28,7 @@ fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> Log {
     world.poll(1, 8)
 }
 
-fn assert_lost(world: &mut World, rank: u32, peer: u32, log: &Log, what: Malformed) {
+fn assert_lost(world: &mut World, rank: u32, peer: u32, log: &ShmLog, what: Malformed) {
     assert_eq!(log.lost, [(peer, Cause::Malformed(what))]);
     assert_eq!(log.arrived, []);
     assert_eq!(world.short(rank, peer, b"x"), Post::Never(Cause::PeerDead));

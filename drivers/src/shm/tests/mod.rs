@@ -42,13 +42,13 @@ pub(super) fn identity(rank: u32) -> Identity {
 
 /// The events that a rank got, in order.
 #[derive(Default)]
-pub(super) struct Log {
+pub(super) struct ShmLog {
     pub(super) arrived: Vec<(u32, Vec<u8>)>,
     pub(super) ready: Vec<u32>,
     pub(super) lost: Vec<(u32, Cause)>,
 }
 
-impl Sink for Log {
+impl Sink for ShmLog {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
         assert_eq!(message.as_ptr().align_offset(8), 0, "messages start 8-byte aligned");
         self.arrived.push((from.0, message.to_vec()));
@@ -64,7 +64,7 @@ impl Sink for Log {
     }
 }
 
-impl Log {
+impl ShmLog {
     pub(super) fn events(&self) -> usize {
         self.arrived.len() + self.ready.len() + self.lost.len()
     }
@@ -144,8 +144,8 @@ impl World {
     }
 
     /// Polls once; returns what was delivered.
-    pub(super) fn poll(&mut self, rank: u32, budget: u32) -> Log {
-        let mut log = Log::default();
+    pub(super) fn poll(&mut self, rank: u32, budget: u32) -> ShmLog {
+        let mut log = ShmLog::default();
         let events = self.ranks[rank as usize].poll(budget, Instant(0), &mut log);
         assert_eq!(log.events(), events as usize, "poll tells what it did");
         assert!(events <= budget, "and keeps to its budget");

@@ -15,12 +15,13 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, prop_o
 use proptest::strategy::{Just, Strategy};
 
 use super::{
-    BlockHeader, BlockPort, Controller, Counters, HEADER_BYTES, Memory, NoPin, Peripheral, SpiNic, SpiStorage,
+    BlockHeader, BlockPort, Controller, HEADER_BYTES, Memory, NoPin, Peripheral, SpiCounters, SpiNic,
+    SpiStorage,
 };
 
 /// The fate of an exchange.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum BlockFate {
     Whole,
     /// A bit of what comes for the controller.
     FlipBack(u16),
@@ -39,7 +40,7 @@ struct Wire {
     /// The contents of the peripheral's shift register when nothing is loaded.
     stale: Vec<u8>,
     pin: bool,
-    fates: Vec<Fate>,
+    fates: Vec<BlockFate>,
     exchanges: u32,
 }
 
@@ -72,7 +73,7 @@ impl SpiDevice for Bus {
         let [Operation::TransferInPlace(block)] = operations else { panic!("one transfer a block") };
         let mut wire = self.0.borrow_mut();
         wire.exchanges += 1;
-        let fate = wire.fates.pop().unwrap_or(Fate::Whole);
+        let fate = wire.fates.pop().unwrap_or(BlockFate::Whole);
         // Nothing loaded: the last block is sent again, and what comes is lost.
         let fresh = wire.loaded.is_some();
         let mut back = wire.loaded.take().unwrap_or_else(|| wire.stale.clone());
@@ -80,10 +81,10 @@ impl SpiDevice for Bus {
         back.resize(block.len(), 0);
         let mut there = block.to_vec();
         match fate {
-            Fate::Whole | Fate::Fail => {}
-            Fate::FlipBack(bit) => flip(&mut back, bit),
-            Fate::FlipThere(bit) => flip(&mut there, bit),
-            Fate::Shift(bits) => {
+            BlockFate::Whole | BlockFate::Fail => {}
+            BlockFate::FlipBack(bit) => flip(&mut back, bit),
+            BlockFate::FlipThere(bit) => flip(&mut there, bit),
+            BlockFate::Shift(bits) => {
                 shift(&mut back, bits);
                 shift(&mut there, bits);
             }
@@ -91,7 +92,7 @@ impl SpiDevice for Bus {
         if fresh {
             wire.came = Some(there);
         }
-        if fate == Fate::Fail {
+        if fate == BlockFate::Fail {
             return Err(ErrorKind::Overrun);
         }
         block.copy_from_slice(&back);
@@ -297,13 +298,13 @@ fn a_peripheral_that_stalls_costs_time_and_no_frame() {
     assert_eq!((&came, &went), (&frames, &frames), "what it misses is said again");
 }
 
-fn fates() -> impl Strategy<Value = Vec<Fate>> {
+fn fates() -> impl Strategy<Value = Vec<BlockFate>> {
     let fate = prop_oneof![
-        6 => Just(Fate::Whole),
-        1 => any::<u16>().prop_map(Fate::FlipBack),
-        1 => any::<u16>().prop_map(Fate::FlipThere),
-        1 => (1u8..32).prop_map(Fate::Shift),
-        1 => Just(Fate::Fail),
+        6 => Just(BlockFate::Whole),
+        1 => any::<u16>().prop_map(BlockFate::FlipBack),
+        1 => any::<u16>().prop_map(BlockFate::FlipThere),
+        1 => (1u8..32).prop_map(BlockFate::Shift),
+        1 => Just(BlockFate::Fail),
     ];
     proptest::collection::vec(fate, 0..200)
 }
@@ -321,7 +322,7 @@ proptest! {
         let (came, went) = both.run(&there, &back, &[]);
         prop_assert_eq!((came, went), (there, back));
         for counters in [both.controller.counters(), both.peripheral.counters()] {
-            let Counters { damaged, missed, dropped, errors, .. } = counters;
+            let SpiCounters { damaged, missed, dropped, errors, .. } = counters;
             prop_assert_eq!((damaged, missed, dropped, errors), (0, 0, 0, 0));
         }
     }
@@ -334,7 +335,7 @@ proptest! {
         stalls in proptest::collection::vec(proptest::bool::weighted(0.2), 0..200),
     ) {
         let mut both = Both::new();
-        let ills = fates.iter().filter(|fate| **fate != Fate::Whole).count();
+        let ills = fates.iter().filter(|fate| **fate != BlockFate::Whole).count();
         both.bus.0.borrow_mut().fates = fates;
         let (came, went) = both.run(&there, &back, &stalls);
         prop_assert!(in_order(&came, &there), "{came:?}");

@@ -46,7 +46,7 @@ struct State {
 }
 
 #[derive(Clone)]
-pub(super) struct Device(Arc<Mutex<State>>);
+pub(super) struct FakeDevice(Arc<Mutex<State>>);
 
 const MTU: u64 = 1 << 3;
 const MAC: u64 = 1 << 5;
@@ -59,7 +59,7 @@ const OTHERS: u64 = 1 | 1 << 15 | 1 << 28 | 1 << 29;
 const RECEIVE: usize = 0;
 const TRANSMIT: usize = 1;
 
-impl Device {
+impl FakeDevice {
     fn new(features: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             kind: DeviceType::Network,
@@ -237,7 +237,7 @@ impl State {
 }
 
 /// The registers, as a driver sees them.
-pub(super) struct Registers(Device);
+pub(super) struct Registers(FakeDevice);
 
 impl Transport for Registers {
     fn device_type(&self) -> DeviceType {

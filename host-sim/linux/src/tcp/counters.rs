@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_protocols::stream::Refusal;
+use aldis_protocols::stream::StreamRefusal;
 
 /// Counts since the transport was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,8 +46,8 @@ pub struct Counters {
     pub failed: u64,
     /// Connections for which no descriptor was left.
     pub crowded: u64,
-    /// Handshakes that came to nothing, by [reason](Refusal::index).
-    pub refused: [u64; Refusal::ALL.len()],
+    /// Handshakes that came to nothing, by [reason](StreamRefusal::index).
+    pub refused: [u64; StreamRefusal::ALL.len()],
 }
 
 /// Writes what came and went, and why connections were refused, as words of `name=count` on one
@@ -76,7 +76,7 @@ impl fmt::Display for Counters {
         ] {
             write!(f, " {name}={count}")?;
         }
-        for why in Refusal::ALL {
+        for why in StreamRefusal::ALL {
             write!(f, " {}={}", why.name(), self.refused(why))?;
         }
         Ok(())
@@ -85,7 +85,7 @@ impl fmt::Display for Counters {
 
 impl Counters {
     /// Handshakes that came to nothing for this reason.
-    pub const fn refused(&self, why: Refusal) -> u64 {
+    pub const fn refused(&self, why: StreamRefusal) -> u64 {
         self.refused[why.index()]
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn every_count_has_its_word() {
         let mut counters = Counters { cut: 3, ..Counters::default() };
-        counters.refused[Refusal::Key.index()] = 7;
+        counters.refused[StreamRefusal::Key.index()] = 7;
         let told = counters.to_string();
         assert!(
             told.contains(" cut=3 ") && told.contains(" key=7 ") && told.ends_with(" untrusted=0"),

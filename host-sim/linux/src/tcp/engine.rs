@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use aldis_hal::{Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Sink, Token};
 use aldis_protocols::header::DATA_HEADER_BYTES;
-use aldis_protocols::stream::{self, Node, Setup, job_name};
+use aldis_protocols::stream::{self, Node, StreamSetup, job_name};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use aldis_sys::socket::TcpListener;
 use aldis_sys::{Call, Errno, Failure, errno_of};
@@ -40,7 +40,7 @@ const LISTENER: u64 = u64::MAX;
 /// Everything there is of a transport that is not vacant.
 #[derive(Debug)]
 pub(super) struct Engine {
-    pub(super) setup: Setup,
+    pub(super) setup: StreamSetup,
     pub(super) key: JobKey,
     pub(super) caps: Caps,
     pub(super) options: Options,
@@ -123,9 +123,18 @@ impl Engine {
             listeners.push(listener);
         }
         let deadline_ns = u64::try_from(config.connect_timeout.as_nanos()).unwrap_or(u64::MAX).max(1);
-        let handshake_ns = Setup::DEFAULT.handshake_ns.min(deadline_ns);
+        let handshake_ns = StreamSetup::DEFAULT.handshake_ns.min(deadline_ns);
         let job = job_name(&key);
-        let setup = Setup { job, ranks, links, rank: me, epoch, handshake_ns, deadline_ns, ..Setup::DEFAULT };
+        let setup = StreamSetup {
+            job,
+            ranks,
+            links,
+            rank: me,
+            epoch,
+            handshake_ns,
+            deadline_ns,
+            ..StreamSetup::DEFAULT
+        };
         Ok(Self {
             setup,
             key,

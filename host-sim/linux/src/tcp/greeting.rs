@@ -4,7 +4,7 @@
 use std::io::ErrorKind;
 
 use aldis_hal::{Cause, Instant, PeerId, Resource};
-use aldis_protocols::stream::{Dial, Event, Handshake, Node, Refusal, chooses};
+use aldis_protocols::stream::{Dial, Handshake, Node, StreamEvent, StreamRefusal, chooses};
 use aldis_sys::socket::TcpStream;
 use aldis_sys::{Call, Errno, Failure, errno_of};
 
@@ -105,8 +105,8 @@ impl Engine {
     /// A connection begins its handshake.
     fn begin(&mut self, stream: TcpStream, mut handshake: Handshake) {
         let Some(wire) = Wire::new(stream, self.tls.as_ref(), handshake.is_dialled()) else {
-            handshake.refuse(&mut self.node(), Refusal::Untrusted, now());
-            self.counters.refused[Refusal::Untrusted.index()] += 1;
+            handshake.refuse(&mut self.node(), StreamRefusal::Untrusted, now());
+            self.counters.refused[StreamRefusal::Untrusted.index()] += 1;
             return;
         };
         let connection = Connection {
@@ -174,7 +174,7 @@ impl Engine {
             self.handshake(*slot).is_some_and(|handshake| !handshake.is_proven() && !handshake.is_dialled())
         });
         if let Some(slot) = stranger {
-            self.refuse(slot, Refusal::Busy);
+            self.refuse(slot, StreamRefusal::Busy);
         }
     }
 }
@@ -234,8 +234,8 @@ impl Engine {
         speak(wire, handshake);
         match event {
             None => self.enqueue(slot),
-            Some(Event::Opened { peer, link }) => self.opened(slot, peer, link, rest),
-            Some(Event::Ended { why, .. }) => {
+            Some(StreamEvent::Opened { peer, link }) => self.opened(slot, peer, link, rest),
+            Some(StreamEvent::Ended { why, .. }) => {
                 self.ended(slot, why);
             }
         }
@@ -243,7 +243,7 @@ impl Engine {
     }
 
     /// This side does not keep a connection that is in its handshake.
-    fn refuse(&mut self, slot: u32, why: Refusal) {
+    fn refuse(&mut self, slot: u32, why: StreamRefusal) {
         let Self { connections, setup, key, ways, .. } = self;
         let mut node = Node { setup, mac: key, links: ways };
         if let Some(Connection { wire, stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
@@ -255,7 +255,7 @@ impl Engine {
     }
 
     /// A connection is not kept.
-    fn ended(&mut self, slot: u32, why: Refusal) {
+    fn ended(&mut self, slot: u32, why: StreamRefusal) {
         self.counters.refused[why.index()] += 1;
         let dialled = self.handshake(slot).filter(|handshake| handshake.is_dialled());
         let claim = dialled.and_then(Handshake::claim);
@@ -290,7 +290,7 @@ impl Engine {
         let others: Vec<u32> = self.greetings.clone();
         for other in others {
             if self.handshake(other).is_some_and(|handshake| handshake.claim() == Some((peer, number))) {
-                self.refuse(other, Refusal::Crossed);
+                self.refuse(other, StreamRefusal::Crossed);
             }
         }
         if let Some(row) = self.peers.get_mut(peer.index()) {
@@ -318,7 +318,7 @@ impl Engine {
             let Self { connections, setup, key, ways, .. } = self;
             let mut node = Node { setup, mac: key, links: ways };
             if let Some(Connection { stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
-                && let Some(Event::Ended { why, .. }) = handshake.handle_timeout(&mut node, now)
+                && let Some(StreamEvent::Ended { why, .. }) = handshake.handle_timeout(&mut node, now)
             {
                 self.ended(slot, why);
             }
@@ -401,17 +401,17 @@ fn speak(wire: &mut Wire, handshake: &mut Handshake) -> Moved {
 }
 
 /// The reason why a peer could not be reached, from what its last attempt came to.
-const fn cause_of(last: Option<Refusal>) -> Cause {
+const fn cause_of(last: Option<StreamRefusal>) -> Cause {
     match last {
         Some(
-            Refusal::Version
-            | Refusal::Ranks
-            | Refusal::Links
-            | Refusal::Key
-            | Refusal::Job
-            | Refusal::Untrusted,
+            StreamRefusal::Version
+            | StreamRefusal::Ranks
+            | StreamRefusal::Links
+            | StreamRefusal::Key
+            | StreamRefusal::Job
+            | StreamRefusal::Untrusted,
         ) => Cause::Incompatible,
-        Some(Refusal::Unreachable) => Cause::PeerDead,
+        Some(StreamRefusal::Unreachable) => Cause::PeerDead,
         _ => Cause::Unreachable,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 
-use aldis_protocols::stream::Refusal;
+use aldis_protocols::stream::StreamRefusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
 use aldis_sys::{Call, Failure, errno_of, uninterrupted};
 use rustls::{Connection, Error};
@@ -24,7 +24,7 @@ pub(super) struct Session {
     held: bool,
     /// The stream of the socket is at its end.
     ended: bool,
-    refusal: Option<Refusal>,
+    refusal: Option<StreamRefusal>,
 }
 
 impl Session {
@@ -38,7 +38,7 @@ impl Session {
     }
 
     /// The reason why TLS has ended the connection, if it has.
-    pub(super) const fn refusal(&self) -> Option<Refusal> {
+    pub(super) const fn refusal(&self) -> Option<StreamRefusal> {
         self.refusal
     }
 
@@ -146,11 +146,11 @@ fn failure(call: Call, error: io::Error) -> Option<Failure> {
 
 /// Returns the reason of an error: the other side is not trusted or trusts not, or does not speak
 /// TLS.
-const fn reason(error: &Error) -> Refusal {
+const fn reason(error: &Error) -> StreamRefusal {
     match error {
         Error::InvalidCertificate(_) | Error::NoCertificatesPresented | Error::AlertReceived(_) => {
-            Refusal::Untrusted
+            StreamRefusal::Untrusted
         }
-        _ => Refusal::Foreign,
+        _ => StreamRefusal::Foreign,
     }
 }

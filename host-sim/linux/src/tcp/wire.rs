@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
-use aldis_protocols::stream::Refusal;
+use aldis_protocols::stream::StreamRefusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
 use aldis_sys::{Call, Errno, Failure, errno_of, uninterrupted};
 
@@ -78,7 +78,7 @@ impl Wire {
     }
 
     /// The reason why the encryption has ended the connection, if it has.
-    pub(super) const fn refusal(&self) -> Option<Refusal> {
+    pub(super) const fn refusal(&self) -> Option<StreamRefusal> {
         match self {
             Self::Plain(_) => None,
             Self::Encrypted(session) => session.refusal(),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES, Memory, Row};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink, Transport};
-use aldis_protocols::connect::Setup;
+use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable;
 
 use super::address::Address;
@@ -76,7 +76,11 @@ impl Wire {
         let pair = Datagrams::new(&here.domain, &here.channel, &here.choice, slots)?;
         let nic = DatagramNic::new(pair, (me, ranks), (SENDS, frame_bytes));
         let patience_ns = here.patience_ns();
-        let connect = Setup { retry_max_ns: RETRY_NS_MAX, deadline_ns: patience_ns, ..Setup::DEFAULT };
+        let connect = HandshakeSetup {
+            retry_max_ns: RETRY_NS_MAX,
+            deadline_ns: patience_ns,
+            ..HandshakeSetup::DEFAULT
+        };
         // No peer is asked whether it lives: a rank that computes does not answer.
         let link = reliable::Config {
             rto_max_ns: RETRY_NS_MAX,
@@ -84,7 +88,7 @@ impl Wire {
             give_up_ns: patience_ns,
             ..reliable::Config::DEFAULT
         };
-        let connect = Setup { rank: me.0, epoch, ..connect };
+        let connect = HandshakeSetup { rank: me.0, epoch, ..connect };
         let framing = ethernet::Framing::Ethernet;
         let config = ethernet::Config { connect, link, cost: shape.cost, framing };
         let memory = memory(others as usize, shape.window, shape.message_bytes);

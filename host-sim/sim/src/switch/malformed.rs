@@ -164,7 +164,7 @@ impl Fuzzer {
         let number = self.random.draw() as u32;
         let sides = MessageEnds { job: real.job, rank: real.rank, epoch, to: real.to };
         let numbers = ConnectionNumbers { own: number, echo: 0 };
-        let message = Message::new(connect::Kind::Hello, numbers, sides, real.offer);
+        let message = Message::new(connect::HandshakeKind::Hello, numbers, sides, real.offer);
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         Some((frame, message.encode(&mut buffer)?.to_vec()))
     }
@@ -211,15 +211,23 @@ mod tests {
 
     #[test]
     fn a_greeting_comes_back_from_another_life() {
-        let offer = connect::Offer { window: 8, frame_bytes: 1500 };
+        let offer = connect::LinkOffer { window: 8, frame_bytes: 1500 };
         let sides = MessageEnds { job: 9, rank: 1, epoch: Epoch(3), to: 0 };
-        let hello = Message::new(connect::Kind::Welcome, ConnectionNumbers { own: 5, echo: 6 }, sides, offer);
+        let hello = Message::new(
+            connect::HandshakeKind::Welcome,
+            ConnectionNumbers { own: 5, echo: 6 },
+            sides,
+            offer,
+        );
         let mut buffer = [0; connect::MESSAGE_BYTES_MAX];
         let model = real(FrameKind::Handshake, hello.encode(&mut buffer).unwrap());
         let stale = made(&model, 100).into_iter().find(|(kind, _)| *kind == Malformed::Stale).unwrap().1;
         let message = Message::decode(open(&stale[16..]).unwrap().1).unwrap();
         assert_ne!(message.epoch(), Epoch(3));
-        assert_eq!((message.job, message.rank, message.to, message.kind), (9, 1, 0, connect::Kind::Hello));
+        assert_eq!(
+            (message.job, message.rank, message.to, message.kind),
+            (9, 1, 0, connect::HandshakeKind::Hello)
+        );
     }
 
     #[test]

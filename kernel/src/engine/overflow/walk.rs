@@ -1,7 +1,7 @@
 //! The walk from one receive to the one posted after it, without a look at all requests.
 
 use aldis_hal::PeerId;
-use aldis_protocols::overflow::{Next, Posted};
+use aldis_protocols::overflow::{NextReceive, Posted};
 
 use super::{may_be_asked, waits};
 use crate::counters::count;
@@ -37,18 +37,20 @@ impl PostedSlot {
 impl Engine<'_> {
     /// Finds the request to ask `id` about: from one to the next, beginning where none before is to
     /// be asked about, or among all if they lie too far apart for that.
-    pub(super) fn next_to_ask(&mut self, id: PeerId, next: Next) -> Option<PostedSlot> {
+    pub(super) fn next_to_ask(&mut self, id: PeerId, next: NextReceive) -> Option<PostedSlot> {
         let mut at = match next {
-            Next::First => self.oldest,
-            Next::After(_) => self.peers.get(id.index()).map(|row| PostedSlot::of(row.seeker.sought())),
+            NextReceive::First => self.oldest,
+            NextReceive::After(_) => {
+                self.peers.get(id.index()).map(|row| PostedSlot::of(row.seeker.sought()))
+            }
         };
-        if let (Some(at), Next::After(cursor)) = (at, next)
+        if let (Some(at), NextReceive::After(cursor)) = (at, next)
             && at.order == cursor
             && self.matcher.is_newest(cursor)
         {
             return None;
         }
-        let mut is_oldest = next == Next::First;
+        let mut is_oldest = next == NextReceive::First;
         while let Some(place) = at {
             count(&mut self.counters.seek_steps);
             let request = self.requests.at(place.slot)?;

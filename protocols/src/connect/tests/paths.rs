@@ -8,17 +8,22 @@ use aldis_hal::{Epoch, Instant};
 use proptest::prelude::*;
 
 use super::super::{
-    Connect, ConnectionNumbers, Event, Kind, MESSAGE_BYTES_MAX, Message, MessageEnds, Offer, Refusal, Setup,
-    slot, yields,
+    Connect, ConnectionNumbers, HandshakeEvent, HandshakeKind, HandshakeRefusal, HandshakeSetup, LinkOffer,
+    MESSAGE_BYTES_MAX, Message, MessageEnds, slot, yields,
 };
 
 const NOW: Instant = Instant(1);
 
-fn setups() -> [Setup; 2] {
-    [0, 1].map(|rank| Setup { job: 99, rank, epoch: Epoch(0xABCD_0000 + rank), ..Setup::DEFAULT })
+fn setups() -> [HandshakeSetup; 2] {
+    [0, 1].map(|rank| HandshakeSetup {
+        job: 99,
+        rank,
+        epoch: Epoch(0xABCD_0000 + rank),
+        ..HandshakeSetup::DEFAULT
+    })
 }
 
-fn machines(setups: &[Setup; 2]) -> [Connect; 2] {
+fn machines(setups: &[HandshakeSetup; 2]) -> [Connect; 2] {
     let [one, other] = setups;
     let mut machines = [Connect::new(one, 1, 7), Connect::new(other, 0, 9)];
     assert!(machines[0].introduce(other.epoch) && machines[1].introduce(one.epoch));
@@ -26,7 +31,7 @@ fn machines(setups: &[Setup; 2]) -> [Connect; 2] {
 }
 
 /// Passes messages to and fro until there are none; the events that the two got.
-fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2] {
+fn exchange(setups: &[HandshakeSetup; 2], machines: &mut [Connect; 2]) -> [Vec<HandshakeEvent>; 2] {
     let mut events = [Vec::new(), Vec::new()];
     for _ in 0..20 {
         for from in 0..2 {
@@ -41,7 +46,7 @@ fn exchange(setups: &[Setup; 2], machines: &mut [Connect; 2]) -> [Vec<Event>; 2]
 }
 
 /// Returns the events of both sides if the first asks and the second is not quite as expected.
-fn ask(setups: [Setup; 2]) -> [Vec<Event>; 2] {
+fn ask(setups: [HandshakeSetup; 2]) -> [Vec<HandshakeEvent>; 2] {
     let mut machines = machines(&setups);
     assert!(machines[0].connect(&setups[0], NOW));
     let events = exchange(&setups, &mut machines);
@@ -53,13 +58,14 @@ fn ask(setups: [Setup; 2]) -> [Vec<Event>; 2] {
 fn both_are_told_the_same() {
     for asking in [&[0][..], &[1], &[0, 1]] {
         let mut setups = setups();
-        setups[1].offer = Offer { window: 8, frame_bytes: 500 };
+        setups[1].offer = LinkOffer { window: 8, frame_bytes: 500 };
         let mut machines = machines(&setups);
         for &i in asking {
             assert!(machines[i].connect(&setups[i], NOW));
         }
         let [one, other] = exchange(&setups, &mut machines);
-        let (&[Event::Opened(one)], &[Event::Opened(other)]) = (&one[..], &other[..]) else {
+        let (&[HandshakeEvent::Opened(one)], &[HandshakeEvent::Opened(other)]) = (&one[..], &other[..])
+        else {
             panic!("{one:?} {other:?}")
         };
         assert_eq!((one.ends.ours, one.ends.theirs), (other.ends.theirs, other.ends.ours));
@@ -81,7 +87,7 @@ fn the_first_frame_is_as_good_as_a_confirmation() {
     assert_eq!(machines[1].handle(&setups[1], &hello, NOW), None);
     let number = machines[1].number();
     assert_eq!(machines[1].handle_data(number ^ 1), None);
-    assert!(matches!(machines[1].handle_data(number), Some(Event::Opened(_))));
+    assert!(matches!(machines[1].handle_data(number), Some(HandshakeEvent::Opened(_))));
     assert_eq!(machines[1].handle_data(number), None);
 }
 
@@ -89,23 +95,26 @@ fn the_first_frame_is_as_good_as_a_confirmation() {
 fn a_refusal_is_named_and_final() {
     let fit = setups();
     let [one, other] = fit;
-    let narrow = Offer { frame_bytes: other.frame_bytes_min - 1, ..other.offer };
-    let shut = Offer { window: 0, ..other.offer };
+    let narrow = LinkOffer { frame_bytes: other.frame_bytes_min - 1, ..other.offer };
+    let shut = LinkOffer { window: 0, ..other.offer };
     for (unfit, why) in [
-        ([Setup { job: 98, ..one }, other], Refusal::Job),
-        ([Setup { rank: 5, ..one }, other], Refusal::Rank),
-        ([one, Setup { rank: 5, ..other }], Refusal::Rank),
-        ([Setup { offer: narrow, ..one }, other], Refusal::Limits),
-        ([Setup { offer: shut, ..one }, other], Refusal::Limits),
+        ([HandshakeSetup { job: 98, ..one }, other], HandshakeRefusal::Job),
+        ([HandshakeSetup { rank: 5, ..one }, other], HandshakeRefusal::Rank),
+        ([one, HandshakeSetup { rank: 5, ..other }], HandshakeRefusal::Rank),
+        ([HandshakeSetup { offer: narrow, ..one }, other], HandshakeRefusal::Limits),
+        ([HandshakeSetup { offer: shut, ..one }, other], HandshakeRefusal::Limits),
     ] {
         let [told, untold] = ask(unfit);
-        assert_eq!((told, untold), (vec![Event::Refused(why)], vec![]), "{why}");
+        assert_eq!((told, untold), (vec![HandshakeEvent::Refused(why)], vec![]), "{why}");
     }
     // What is wrong with the answer is seen by the asker, and sent to the answerer.
-    let [told, answerer] = ask([one, Setup { offer: narrow, ..other }]);
+    let [told, answerer] = ask([one, HandshakeSetup { offer: narrow, ..other }]);
     assert_eq!(
         (told, answerer),
-        (vec![Event::Refused(Refusal::Limits)], vec![Event::Refused(Refusal::Limits)])
+        (
+            vec![HandshakeEvent::Refused(HandshakeRefusal::Limits)],
+            vec![HandshakeEvent::Refused(HandshakeRefusal::Limits)]
+        )
     );
 }
 
@@ -119,8 +128,8 @@ fn another_version_is_refused_by_either() {
     assert_eq!(answers.handle(&other, &hello, NOW), None);
     let mut refusal = answers.poll_transmit(&other).unwrap();
     refusal.version = 200;
-    assert_eq!(refusal.kind, Kind::Refuse(Refusal::Version));
-    assert_eq!(asks.handle(&one, &refusal, NOW), Some(Event::Refused(Refusal::Version)));
+    assert_eq!(refusal.kind, HandshakeKind::Refuse(HandshakeRefusal::Version));
+    assert_eq!(asks.handle(&one, &refusal, NOW), Some(HandshakeEvent::Refused(HandshakeRefusal::Version)));
     assert_eq!(asks.handle(&one, &refusal, NOW), None, "once");
 }
 
@@ -136,7 +145,7 @@ fn who_is_not_introduced_asks_again_until_it_is() {
     let again = machines[0].poll_timeout().unwrap();
     assert_eq!(machines[0].handle_timeout(again), None);
     let events = exchange(&[one, other], &mut machines);
-    assert!(events.iter().all(|events| matches!(events[..], [Event::Opened(_)])), "{events:?}");
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
 }
 
 #[test]
@@ -152,18 +161,18 @@ fn a_new_life_proves_itself_and_a_stray_hello_does_not() {
     assert!(machines[0].introduce(other.epoch) && machines[0].connect(&setups[0], NOW));
 
     assert_eq!(machines[1].handle(&other, &stray, NOW), None, "it is of the open connection's life");
-    let dead = Setup { epoch: Epoch(55), ..one };
+    let dead = HandshakeSetup { epoch: Epoch(55), ..one };
     let mut ghost = Connect::new(&dead, 1, 7);
     assert!(ghost.introduce(other.epoch) && ghost.connect(&dead, NOW));
     assert_eq!(machines[1].handle(&other, &ghost.poll_transmit(&dead).unwrap(), NOW), None);
     assert!(machines[1].is_open());
 
     let [young, old] = exchange(&setups, &mut machines);
-    assert_eq!((young, old), (vec![], vec![Event::Restarted(Epoch(77))]));
+    assert_eq!((young, old), (vec![], vec![HandshakeEvent::Restarted(Epoch(77))]));
     assert!(machines[1].introduce(Epoch(77)));
     machines[0].handle_timeout(machines[0].poll_timeout().unwrap());
     let events = exchange(&setups, &mut machines);
-    assert!(events.iter().all(|events| matches!(events[..], [Event::Opened(_)])), "{events:?}");
+    assert!(events.iter().all(|events| matches!(events[..], [HandshakeEvent::Opened(_)])), "{events:?}");
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn an_attempt_backs_off_and_ends() {
         last = at;
         assert!(asks.connect(&one, at), "asking again gives it no more time");
         if let Some(event) = asks.handle_timeout(at) {
-            assert_eq!((event, at.0), (Event::TimedOut, NOW.0 + one.deadline_ns));
+            assert_eq!((event, at.0), (HandshakeEvent::TimedOut, NOW.0 + one.deadline_ns));
             break;
         }
     }
@@ -194,7 +203,7 @@ fn an_attempt_backs_off_and_ends() {
 
 #[test]
 fn no_number_is_zero() {
-    let setup = Setup { epoch: Epoch(0xFFFE), ..setups()[0] };
+    let setup = HandshakeSetup { epoch: Epoch(0xFFFE), ..setups()[0] };
     let mut machine = Connect::new(&setup, 1, 0);
     for number in [0xFFFF_0000, 0x0001_0000] {
         assert!(machine.introduce(Epoch(number)) && machine.connect(&setup, NOW));
@@ -203,10 +212,16 @@ fn no_number_is_zero() {
 }
 
 fn anything() -> impl Strategy<Value = Message> {
-    let refusals =
-        [Refusal::Version, Refusal::Job, Refusal::Rank, Refusal::Limits, Refusal::Unknown, Refusal::Stale];
-    let kinds = [Kind::Hello, Kind::Welcome, Kind::Confirm];
-    let kinds: Vec<_> = kinds.into_iter().chain(refusals.map(Kind::Refuse)).collect();
+    let refusals = [
+        HandshakeRefusal::Version,
+        HandshakeRefusal::Job,
+        HandshakeRefusal::Rank,
+        HandshakeRefusal::Limits,
+        HandshakeRefusal::Unknown,
+        HandshakeRefusal::Stale,
+    ];
+    let kinds = [HandshakeKind::Hello, HandshakeKind::Welcome, HandshakeKind::Confirm];
+    let kinds: Vec<_> = kinds.into_iter().chain(refusals.map(HandshakeKind::Refuse)).collect();
     let numbers = || (0u32..8).prop_map(|generation| 0xABCB_0000 + (generation << 16) + 9);
     let others = (98u64..100, 0u32..3, 0u32..2, 0xABCD_0000u32..0xABCD_0003, 0u8..80, 0u16..70);
     (prop::sample::select(kinds), numbers(), 0u32..8, others).prop_map(|(kind, number, echo, others)| {
@@ -216,7 +231,7 @@ fn anything() -> impl Strategy<Value = Message> {
             kind,
             ConnectionNumbers { own: number, echo },
             MessageEnds { job, rank, epoch: Epoch(epoch), to },
-            Offer { window, frame_bytes: 20 * frame_bytes },
+            LinkOffer { window, frame_bytes: 20 * frame_bytes },
         )
     })
 }
@@ -233,7 +248,7 @@ proptest! {
         for (message, asks) in messages {
             machine.introduce(other.epoch);
             prop_assert!(!asks || machine.connect(&setup, NOW));
-            if let Some(Event::Opened(opened)) = machine.handle(&setup, &message, NOW) {
+            if let Some(HandshakeEvent::Opened(opened)) = machine.handle(&setup, &message, NOW) {
                 prop_assert!(machine.is_open() && opened.epoch == other.epoch);
                 prop_assert_eq!((opened.ends.ours, opened.ends.theirs), (message.echo, message.number));
                 prop_assert_eq!((message.job, message.rank, message.to), (99, 1, 0));

@@ -8,7 +8,7 @@ use std::{format, vec};
 use aldis_hal::{Epoch, Instant};
 
 use super::super::machine::Phase;
-use super::super::{Connect, Event, Message, Setup};
+use super::super::{Connect, HandshakeEvent, HandshakeSetup, Message};
 use crate::explore::{self, Broken};
 
 macro_rules! ensure {
@@ -95,9 +95,16 @@ fn life(node: usize, of: Epoch) -> u32 {
     (1..9).find(|&life| epoch(node, life) == of).unwrap_or(0)
 }
 
-fn setup(node: usize, life: u32) -> Setup {
+fn setup(node: usize, life: u32) -> HandshakeSetup {
     let epoch = epoch(node, life);
-    Setup { rank: node as u32, epoch, retry_first_ns: 1, retry_max_ns: 1, deadline_ns: 2, ..Setup::DEFAULT }
+    HandshakeSetup {
+        rank: node as u32,
+        epoch,
+        retry_first_ns: 1,
+        retry_max_ns: 1,
+        deadline_ns: 2,
+        ..HandshakeSetup::DEFAULT
+    }
 }
 
 impl Node {
@@ -226,7 +233,7 @@ impl World {
         }
         let wanted = machine.wanted;
         let event = machine.handle_timeout(Instant(2));
-        ensure!(event == wanted.then_some(Event::TimedOut), "at the deadline: {event:?}");
+        ensure!(event == wanted.then_some(HandshakeEvent::TimedOut), "at the deadline: {event:?}");
         Ok(())
     }
 
@@ -250,12 +257,12 @@ impl World {
     }
 
     /// Checks that the caller may get this event, and now.
-    fn happened(&mut self, i: usize, before: &Node, event: Event) -> Result<(), Broken> {
+    fn happened(&mut self, i: usize, before: &Node, event: HandshakeEvent) -> Result<(), Broken> {
         let peer = self.nodes[1 - i];
         let node = &mut self.nodes[i];
         let admitted = life(1 - i, Epoch(before.machine.admitted));
         match event {
-            Event::Opened(opened) => {
+            HandshakeEvent::Opened(opened) => {
                 let with = life(1 - i, opened.epoch);
                 ensure!(with == admitted && with >= node.opened, "life {with} after {}", node.opened);
                 ensure!(node.phase() == Phase::Open, "opened, and it is not");
@@ -265,7 +272,7 @@ impl World {
                 ensure!(peer.life != with || held || peer.machine.chosen != 0, "a number that nobody chose");
                 node.opened = with;
             }
-            Event::Restarted(by) => {
+            HandshakeEvent::Restarted(by) => {
                 let by = life(1 - i, by);
                 ensure!(by >= admitted && by <= peer.life, "life {by} ends life {admitted}");
                 let mirrored =
@@ -274,7 +281,9 @@ impl World {
                 ensure!(!alive || before.phase() != Phase::Open, "a connection that both hold is ended");
                 ensure!(by > admitted || before.phase() == Phase::Open, "nothing was there to be ended");
             }
-            Event::Refused(_) | Event::TimedOut => return Err(format!("{event:?} between peers that fit")),
+            HandshakeEvent::Refused(_) | HandshakeEvent::TimedOut => {
+                return Err(format!("{event:?} between peers that fit"));
+            }
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use crate::card::CARD_BYTES_MAX;
 use crate::reliable::crc32c;
 
 fn sample() -> Message<'static> {
-    let kind = Kind::Hello(Asked { first: 0x0605, ranks: 0x8000_0000_0000_0003 });
+    let kind = DiscoveryKind::Hello(Asked { first: 0x0605, ranks: 0x8000_0000_0000_0003 });
     let (job, epoch) = (0x0807_0605_0403_0201, Epoch(0x0D0C_0B0A));
     Message { kind, job, size: 0x0901, rank: 0x0704, epoch, number: 0x1413_1211, card: b"card" }
 }
@@ -46,8 +46,8 @@ fn padding_is_ignored_and_what_is_wrong_is_named() {
     assert_eq!(Message::decode(&padded), Ok(sample()));
     padded[50] ^= 1;
     assert_eq!(Message::decode(&padded), Err(Malformed::Checksum));
-    type Change = fn(&mut [u8]);
-    let wrong: [(Change, Malformed); 7] = [
+    type CodecChange = fn(&mut [u8]);
+    let wrong: [(CodecChange, Malformed); 7] = [
         (|bytes| bytes[4] = 9, Malformed::Version(9)),
         (|bytes| bytes[5] = 3, Malformed::Kind(3)),
         (|bytes| bytes[5] = 2, Malformed::Reserved),
@@ -94,7 +94,7 @@ proptest! {
         job: u64, epoch in 1..=u32::MAX, rank in 0..100_u32, number: u32, hello: bool, asked: (u32, u64),
         card in proptest::collection::vec(any::<u8>(), 0..=CARD_BYTES_MAX), at: prop::sample::Index, bit in 0..8,
     ) {
-        let kind = if hello { Kind::Hello(Asked { first: asked.0, ranks: asked.1 }) } else { Kind::Here };
+        let kind = if hello { DiscoveryKind::Hello(Asked { first: asked.0, ranks: asked.1 }) } else { DiscoveryKind::Here };
         let message = Message { kind, job, size: 100, rank, epoch: Epoch(epoch), number, card: &card };
         let mut buffer = [0; MESSAGE_BYTES_MAX];
         let mut bytes = message.encode(&mut buffer).unwrap().to_vec();

@@ -29,7 +29,7 @@ fn counted(roster: &mut Roster<'_>, from: Mac, bytes: &[u8], counter: fn(&Refuse
 #[test]
 fn every_kind_of_nonsense_is_counted_and_harmless() {
     let mut one = knows_zero();
-    let all = Kind::Hello(Asked { first: 0, ranks: u64::MAX });
+    let all = DiscoveryKind::Hello(Asked { first: 0, ranks: u64::MAX });
     let card = card(2, 102);
     let ours = Message { kind: all, job: JOB, size: 3, rank: 2, epoch: Epoch(102), number: 5, card: &card };
     let mut buffer = [0; MESSAGE_BYTES_MAX];
@@ -56,7 +56,7 @@ fn every_kind_of_nonsense_is_counted_and_harmless() {
 #[test]
 fn a_flood_of_questions_has_bounded_answers() {
     let mut one = knows_zero();
-    let asks = Kind::Hello(Asked { first: 1, ranks: 1 });
+    let asks = DiscoveryKind::Hello(Asked { first: 1, ranks: 1 });
     for number in 0..100 {
         one.handle(station(0), &message(asks, 0, 100, number));
     }
@@ -67,7 +67,7 @@ fn a_flood_of_questions_has_bounded_answers() {
 #[test]
 fn nothing_is_answered_before_there_is_a_card() {
     let mut one = roster(setup(1, 3, 101));
-    one.handle(station(0), &message(Kind::Hello(Asked { first: 1, ranks: 1 }), 0, 100, 1));
+    one.handle(station(0), &message(DiscoveryKind::Hello(Asked { first: 1, ranks: 1 }), 0, 100, 1));
     assert!(sent(&mut one).is_empty());
     assert!(one.card(PeerId(0)).is_some(), "but what is said is heard");
     one.announce(&card(1, 101), Instant(0)).unwrap();
@@ -90,7 +90,7 @@ proptest! {
             prop_assert!(net.step());
         }
         for (at, (target, rank, epoch, (number, first, ranks))) in lies.into_iter().enumerate() {
-            let kind = if at % 2 == 0 { Kind::Here } else { Kind::Hello(Asked { first, ranks }) };
+            let kind = if at % 2 == 0 { DiscoveryKind::Here } else { DiscoveryKind::Hello(Asked { first, ranks }) };
             let liar = Mac([4, 0, 0, 0, 0, target]);
             net.node(u32::from(target) % 3).handle(liar, &message(kind, rank, epoch, number));
         }

@@ -39,7 +39,7 @@ fn knows_two() -> Roster<'static> {
 fn question(zero: &mut Roster<'_>) -> u32 {
     let [(to, bytes)] = &sent(zero)[..] else { panic!("one question") };
     let question = Message::decode(bytes).unwrap();
-    assert_eq!((*to, question.kind), (station(2), Kind::Hello(Asked { first: 2, ranks: 1 })));
+    assert_eq!((*to, question.kind), (station(2), DiscoveryKind::Hello(Asked { first: 2, ranks: 1 })));
     question.number
 }
 
@@ -50,10 +50,10 @@ fn an_old_frame_replaces_nothing_and_a_replaced_life_never_comes_back() {
     let number = question(&mut zero);
     assert_eq!(zero.epoch(PeerId(2)), Some(Epoch(102)), "a hello proves nothing");
     for old in [number.wrapping_sub(1), number.wrapping_add(100)] {
-        zero.handle(station(2), &message(Kind::Here, 2, 202, old));
+        zero.handle(station(2), &message(DiscoveryKind::Here, 2, 202, old));
         assert_eq!(zero.epoch(PeerId(2)), Some(Epoch(102)), "nor an answer to something else");
     }
-    zero.handle(station(2), &message(Kind::Here, 2, 202, number));
+    zero.handle(station(2), &message(DiscoveryKind::Here, 2, 202, number));
     assert_eq!(zero.epoch(PeerId(2)), Some(Epoch(202)));
     sent(&mut zero);
     zero.handle(station(2), &message(MUTE, 2, 102, 9));
@@ -65,8 +65,8 @@ fn who_is_asked_and_is_still_the_same_stays() {
     let mut zero = knows_two();
     zero.handle(station(2), &message(MUTE, 2, 202, 1));
     let number = question(&mut zero);
-    zero.handle(station(2), &message(Kind::Here, 2, 102, number));
-    zero.handle(station(2), &message(Kind::Here, 2, 202, number));
+    zero.handle(station(2), &message(DiscoveryKind::Here, 2, 102, number));
+    zero.handle(station(2), &message(DiscoveryKind::Here, 2, 202, number));
     assert_eq!(zero.epoch(PeerId(2)), Some(Epoch(102)), "the question has been answered");
     assert_ne!(question(&mut zero), number, "so it is asked again");
 }

@@ -93,7 +93,9 @@ fn every_rank_is_asked_in_turn() {
         let at = net.node(149).poll_timeout().unwrap();
         net.node(149).handle_timeout(at);
         for (_, bytes) in sent(net.node(149)) {
-            let Kind::Hello(who) = Message::decode(&bytes).unwrap().kind else { panic!("an answer") };
+            let DiscoveryKind::Hello(who) = Message::decode(&bytes).unwrap().kind else {
+                panic!("an answer")
+            };
             asked.extend((0..size).filter(|rank| who.includes(*rank)));
         }
     }

@@ -7,7 +7,7 @@ const FIRST: u32 = u32::MAX - 20;
 const NOW: Instant = Instant(1000);
 
 /// Sends whatever is due of as much as the window holds; how many frames that were.
-fn send(outgoing: &mut Outgoing) -> u32 {
+fn send(outgoing: &mut OutgoingFrames) -> u32 {
     while let Ok(sequence) = outgoing.vacancy(&CONFIG) {
         outgoing.queue(sequence);
     }
@@ -19,14 +19,14 @@ fn send(outgoing: &mut Outgoing) -> u32 {
     frames
 }
 
-fn started() -> Outgoing {
-    let mut outgoing = Outgoing::new(FIRST, 64);
+fn started() -> OutgoingFrames {
+    let mut outgoing = OutgoingFrames::new(FIRST, 64);
     assert_eq!(send(&mut outgoing), u32::from(INITIAL_WINDOW));
     outgoing
 }
 
 /// The peer has everything below `index`, and of the rest what the bits say.
-fn acknowledge(outgoing: &mut Outgoing, index: u32, bitmap: u64) -> u32 {
+fn acknowledge(outgoing: &mut OutgoingFrames, index: u32, bitmap: u64) -> u32 {
     let cumulative = FIRST.wrapping_add(index);
     outgoing.raise(cumulative.wrapping_add(64));
     outgoing.check(cumulative, bitmap, cumulative.wrapping_add(64)).unwrap();

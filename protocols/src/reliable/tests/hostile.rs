@@ -8,10 +8,10 @@ use aldis_hal::cause::Malformed;
 use proptest::prelude::*;
 use zerocopy::little_endian::{U32, U64};
 
-use super::super::{Config, Ends, Fate, Frame, FrameKind, Link, Order};
+use super::super::{Config, Frame, FrameFate, FrameKind, Link, LinkEnds, Order};
 use super::pair::{Broken, CONFIG};
 
-const ENDS: Ends = Ends { ours: u32::MAX - 2, theirs: u32::MAX - 4, peer_window: 16 };
+const ENDS: LinkEnds = LinkEnds { ours: u32::MAX - 2, theirs: u32::MAX - 4, peer_window: 16 };
 
 /// A link that has sent eight payloads and received three.
 fn busy(config: &Config) -> Link {
@@ -23,7 +23,7 @@ fn busy(config: &Config) -> Link {
         link.transmitted(config, &transmit, Instant(0));
     }
     for index in 0..3 {
-        assert_eq!(link.handle_frame(config, &data(index), Instant(5)).unwrap().fate, Fate::Deliver);
+        assert_eq!(link.handle_frame(config, &data(index), Instant(5)).unwrap().fate, FrameFate::Deliver);
     }
     link
 }
@@ -106,9 +106,12 @@ fn what_is_old_changes_nothing_that_counts() {
         assert_eq!(link, known);
     }
     let foreign = Frame { connection: U32::new(ENDS.ours ^ 1), ..news };
-    assert_eq!(link.handle_frame(&CONFIG, &foreign, Instant(8)).unwrap().fate, Fate::Stale);
+    assert_eq!(link.handle_frame(&CONFIG, &foreign, Instant(8)).unwrap().fate, FrameFate::Stale);
     assert_eq!(link.counters().stale, 1);
-    assert_eq!(Link::CLOSED.clone().handle_frame(&CONFIG, &ack(), Instant(8)).unwrap().fate, Fate::Stale);
+    assert_eq!(
+        Link::CLOSED.clone().handle_frame(&CONFIG, &ack(), Instant(8)).unwrap().fate,
+        FrameFate::Stale
+    );
 }
 
 fn anything() -> impl Strategy<Value = Frame> {
@@ -144,7 +147,7 @@ proptest! {
             match link.handle_frame(&config, frame, Instant(now)) {
                 Ok(taken) => {
                     released += taken.released;
-                    if taken.fate == Fate::Store {
+                    if taken.fate == FrameFate::Store {
                         link.stored(frame.sequence.get());
                     }
                     while link.next_stored().is_some() {}

@@ -11,7 +11,7 @@ use aldis_hal::Instant;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::super::{Config, Ends, Fate, Frame, FrameKind, Link, Order, Transmit, open, seal};
+use super::super::{Config, Frame, FrameFate, FrameKind, Link, LinkEnds, Order, Transmit, open, seal};
 use crate::sabotage::{Defect, planted};
 
 /// A description of the invariant that was broken.
@@ -127,7 +127,7 @@ impl Side {
         let config = plan.config_of(i);
         let slots = usize::from(config.window);
         let (ours, theirs, peer_window) = (plan.numbers[i], plan.numbers[1 - i], plan.windows[1 - i]);
-        let ends = Ends { ours, theirs, peer_window };
+        let ends = LinkEnds { ours, theirs, peer_window };
         Self {
             link: Link::open(&config, ends, Instant(0)),
             first: theirs,
@@ -368,7 +368,7 @@ impl Pair {
             .handle_frame(&config, &frame, Instant(self.now))
             .map_err(|malformed| format!("an honest frame is refused: {malformed}"))?;
         ensure!(
-            stale == (taken.fate == Fate::Stale) || planted(Defect::AdmitsStale),
+            stale == (taken.fate == FrameFate::Stale) || planted(Defect::AdmitsStale),
             "stale or not: {taken:?}"
         );
         if !stale {
@@ -377,15 +377,15 @@ impl Pair {
         let extra = u32::from(planted(Defect::ReleasesEarly) && taken.released > 0);
         self.release(i, taken.released + extra)?;
         match taken.fate {
-            Fate::Deliver => self.deliver(i, index, body)?,
-            Fate::Duplicate if planted(Defect::HandsUpTwice) => self.deliver(i, index, body)?,
-            Fate::Store if !self.heals() && self.random.chance(self.plan.dropped_early) => {
+            FrameFate::Deliver => self.deliver(i, index, body)?,
+            FrameFate::Duplicate if planted(Defect::HandsUpTwice) => self.deliver(i, index, body)?,
+            FrameFate::Store if !self.heals() && self.random.chance(self.plan.dropped_early) => {
                 if planted(Defect::ClaimsStored) {
                     self.sides[i].link.stored(frame.sequence.get());
                 }
             }
-            Fate::Store => self.store(i, frame.sequence.get(), body)?,
-            Fate::Duplicate | Fate::None | Fate::Stale => {}
+            FrameFate::Store => self.store(i, frame.sequence.get(), body)?,
+            FrameFate::Duplicate | FrameFate::None | FrameFate::Stale => {}
         }
         while let Some(sequence) = self.sides[i].link.next_stored() {
             let index = sequence.wrapping_sub(self.sides[i].peer_first);

@@ -6,7 +6,7 @@ use std::format;
 use aldis_hal::{Cause, Instant};
 use zerocopy::little_endian::U32;
 
-use super::super::{Config, Ends, Frame, FrameKind, Link};
+use super::super::{Config, Frame, FrameKind, Link, LinkEnds};
 use super::pair::{Broken, CALM, CONFIG, Pair, Plan};
 
 /// A situation, and the promise that is kept in it.
@@ -214,7 +214,7 @@ fn dead_peer() -> Result<(), Broken> {
 /// A peer that answers so many probes and then no more: how many it did not.
 fn dying(answers: u32) -> Result<u32, Broken> {
     let config = Config { give_up_ns: 5_000_000, ..CONFIG };
-    let mut link = Link::open(&config, Ends { ours: 5, theirs: 6, peer_window: 8 }, Instant(0));
+    let mut link = Link::open(&config, LinkEnds { ours: 5, theirs: 6, peer_window: 8 }, Instant(0));
     let answer =
         Frame { connection: 5.into(), cumulative: 6.into(), limit: 14.into(), ..Frame::new(FrameKind::Ack) };
     let mut heard = Instant(0);
@@ -249,7 +249,7 @@ fn every_path() {
 /// Frames sent while the clock was not read are timed from when it is read again, and not measured.
 fn retimed() -> Result<(), Broken> {
     let (then, now) = (Instant(1_000), Instant(1_000 + 2 * CONFIG.give_up_ns));
-    let ends = Ends { ours: 7, theirs: 9, peer_window: CONFIG.window };
+    let ends = LinkEnds { ours: 7, theirs: 9, peer_window: CONFIG.window };
     let mut link = Link::open(&Config { silence_ns: 0, ..CONFIG }, ends, Instant(1));
     let sequence = link.queue(&CONFIG, then);
     let transmit = link.poll_transmit().filter(|transmit| transmit.payload == sequence);

@@ -5,8 +5,8 @@ use std::vec::Vec;
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::{
-    ANSWER_BYTES, Dial, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, Refusal,
-    Setup, Tag, chooses, job_name,
+    ANSWER_BYTES, Dial, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, StreamEvent,
+    StreamRefusal, StreamSetup, Tag, chooses, job_name,
 };
 
 pub(super) const NOW: Instant = Instant(1);
@@ -28,20 +28,20 @@ impl Mac for Key {
 
 /// A rank of a job of four, with what it holds.
 pub(super) struct Rank {
-    pub(super) setup: Setup,
+    pub(super) setup: StreamSetup,
     pub(super) key: Key,
     pub(super) links: Vec<Link>,
 }
 
 impl Rank {
     fn new(rank: u32, key: Key) -> Self {
-        let setup = Setup {
+        let setup = StreamSetup {
             job: job_name(&Key(7)),
             ranks: 4,
             links: 2,
             rank: PeerId(rank),
             epoch: Epoch(0x100 + rank),
-            ..Setup::DEFAULT
+            ..StreamSetup::DEFAULT
         };
         let mut links = std::vec![Link::NONE; 8];
         for (i, link) in links.iter_mut().enumerate() {
@@ -77,7 +77,7 @@ pub(super) fn exchange(
     ranks: &mut [Rank; 2],
     handshakes: &mut [Handshake; 2],
     piece: usize,
-) -> [Vec<Event>; 2] {
+) -> [Vec<StreamEvent>; 2] {
     let mut events = [Vec::new(), Vec::new()];
     while handshakes.iter().any(|handshake| !handshake.output().is_empty()) {
         for from in 0..2 {
@@ -109,7 +109,7 @@ fn whoever_dials_both_are_told() {
             let mut ranks = pair();
             let mut handshakes = dialled(&mut ranks, dialler);
             let events = exchange(&mut ranks, &mut handshakes, piece);
-            let opened = |peer| std::vec![Event::Opened { peer: PeerId(peer), link: 1 }];
+            let opened = |peer| std::vec![StreamEvent::Opened { peer: PeerId(peer), link: 1 }];
             assert_eq!(events, [opened(2), opened(1)]);
             assert!(ranks[0].links[5].is_open_on(handshakes[0].key()));
             assert!(ranks[1].links[3].is_open_on(handshakes[1].key()));
@@ -147,15 +147,15 @@ fn golden_bytes() {
     assert_eq!(proof, [&[b'A', b'l', b'd', b'S', 1, 3, 0, 0][..], &tag, &select].concat());
     assert_eq!(proof.len(), PROOF_BYTES + HEAD_BYTES);
 
-    let opened = Some(Event::Opened { peer: PeerId(1), link: 1 });
+    let opened = Some(StreamEvent::Opened { peer: PeerId(1), link: 1 });
     assert_eq!(other.handle(&mut ranks[1].node(), &proof, NOW), (proof.len(), opened));
     other.transmitted(ANSWER_BYTES);
     assert_eq!(other.output(), [b'A', b'l', b'd', b'S', 1, 5, 0, 0]);
     other.transmitted(3);
     assert_eq!(other.output(), [b'S', 1, 5, 0, 0]);
     let mut refused = ranks[1].accept();
-    let event = refused.refuse(&mut ranks[1].node(), Refusal::Busy, NOW);
-    assert_eq!(event, Some(Event::Ended { why: Refusal::Busy, told: false }));
+    let event = refused.refuse(&mut ranks[1].node(), StreamRefusal::Busy, NOW);
+    assert_eq!(event, Some(StreamEvent::Ended { why: StreamRefusal::Busy, told: false }));
     assert_eq!(refused.output(), [b'A', b'l', b'd', b'S', 1, 6, 12, 0]);
 }
 
@@ -198,7 +198,7 @@ fn a_newer_attempt_replaces_what_was_chosen_and_not_taken() {
 
     let confirm = [b'A', b'l', b'd', b'S', 1, 5, 0, 0];
     let late = accepted.handle(&mut ranks[0].node(), &confirm, NOW).1;
-    assert_eq!(late, Some(Event::Ended { why: Refusal::Stale, told: false }));
+    assert_eq!(late, Some(StreamEvent::Ended { why: StreamRefusal::Stale, told: false }));
     assert!(ranks[0].links[5].is_open_on(22), "the old one takes nothing with it");
 }
 
@@ -227,7 +227,7 @@ fn attempts_back_off_and_end() {
         .unwrap();
         attempts += 1;
     };
-    assert_eq!((failed.last, at.0), (Some(Refusal::Unreachable), NOW.0 + ranks[0].setup.deadline_ns));
+    assert_eq!((failed.last, at.0), (Some(StreamRefusal::Unreachable), NOW.0 + ranks[0].setup.deadline_ns));
     // At once, after 10, 20, ... 640 ms, and then each second.
     assert_eq!(attempts, 8 + 18);
     let link = &mut ranks[0].links[5];
@@ -241,7 +241,7 @@ fn each_link_has_its_own_connection() {
     for link in 0..2 {
         let mut handshakes = [ranks[0].dial(2, link), ranks[1].accept()];
         let [events, _] = exchange(&mut ranks, &mut handshakes, 200);
-        assert_eq!(events, [Event::Opened { peer: PeerId(2), link }]);
+        assert_eq!(events, [StreamEvent::Opened { peer: PeerId(2), link }]);
     }
     assert!(ranks[0].links[4].is_open() && ranks[0].links[5].is_open());
     let mut node = ranks[0].node();

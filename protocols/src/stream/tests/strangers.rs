@@ -8,22 +8,23 @@ use aldis_hal::{Epoch, Instant, PeerId};
 use proptest::prelude::*;
 
 use super::super::{
-    Dial, Event, GREETING_BYTES, HEAD_BYTES, Handshake, Link, PROOF_BYTES, Refusal, Setup, job_name,
+    Dial, GREETING_BYTES, HEAD_BYTES, Handshake, Link, PROOF_BYTES, StreamEvent, StreamRefusal, StreamSetup,
+    job_name,
 };
 use super::paths::{Key, NOW, Rank, dialled, exchange, pair};
 use crate::sabotage::{Defect, with};
 
-const fn refused(why: Refusal) -> Event {
-    Event::Ended { why, told: false }
+const fn refused(why: StreamRefusal) -> StreamEvent {
+    StreamEvent::Ended { why, told: false }
 }
 
-const fn told(why: Refusal) -> Event {
-    Event::Ended { why, told: true }
+const fn told(why: StreamRefusal) -> StreamEvent {
+    StreamEvent::Ended { why, told: true }
 }
 
 /// Returns the events that the dialler and the acceptor get if one of them is not as the other
 /// expects.
-fn meet(mut ranks: [Rank; 2]) -> [Vec<Event>; 2] {
+fn meet(mut ranks: [Rank; 2]) -> [Vec<StreamEvent>; 2] {
     let mut handshakes = [ranks[0].dial(2, 1), ranks[1].accept()];
     let events = exchange(&mut ranks, &mut handshakes, 200);
     assert!(handshakes.iter().all(|handshake| handshake.is_over() && handshake.poll_timeout().is_none()));
@@ -35,17 +36,17 @@ fn meet(mut ranks: [Rank; 2]) -> [Vec<Event>; 2] {
 
 #[test]
 fn who_does_not_fit_is_refused_by_name() {
-    type Change = fn(&mut Rank);
-    let changes: [(Change, Refusal); 9] = [
-        (|rank| rank.setup.job ^= 1, Refusal::Job),
-        (|rank| rank.setup.ranks = 5, Refusal::Ranks),
-        (|rank| (rank.setup.links, rank.links) = (1, vec![rank.links[0]; 4]), Refusal::Links),
-        (|rank| (rank.setup.links, rank.links) = (3, vec![rank.links[0]; 12]), Refusal::Links),
-        (|rank| rank.setup.rank = PeerId(3), Refusal::Rank),
-        (|rank| rank.setup.epoch = Epoch(9), Refusal::Epoch),
-        (|rank| rank.links[3].forget(), Refusal::Unknown),
-        (|rank| assert!(rank.links[3].introduce(Epoch(9))), Refusal::Unknown),
-        (|rank| rank.links.truncate(1), Refusal::Busy),
+    type GreetingChange = fn(&mut Rank);
+    let changes: [(GreetingChange, StreamRefusal); 9] = [
+        (|rank| rank.setup.job ^= 1, StreamRefusal::Job),
+        (|rank| rank.setup.ranks = 5, StreamRefusal::Ranks),
+        (|rank| (rank.setup.links, rank.links) = (1, vec![rank.links[0]; 4]), StreamRefusal::Links),
+        (|rank| (rank.setup.links, rank.links) = (3, vec![rank.links[0]; 12]), StreamRefusal::Links),
+        (|rank| rank.setup.rank = PeerId(3), StreamRefusal::Rank),
+        (|rank| rank.setup.epoch = Epoch(9), StreamRefusal::Epoch),
+        (|rank| rank.links[3].forget(), StreamRefusal::Unknown),
+        (|rank| assert!(rank.links[3].introduce(Epoch(9))), StreamRefusal::Unknown),
+        (|rank| rank.links.truncate(1), StreamRefusal::Busy),
     ];
     for (change, why) in changes {
         let mut ranks = pair();
@@ -58,7 +59,7 @@ fn who_does_not_fit_is_refused_by_name() {
 fn a_wrong_key_is_seen_by_either() {
     let mut ranks = pair();
     ranks[1].key = Key(8);
-    assert_eq!(meet(ranks), [vec![refused(Refusal::Key)], vec![told(Refusal::Key)]]);
+    assert_eq!(meet(ranks), [vec![refused(StreamRefusal::Key)], vec![told(StreamRefusal::Key)]]);
 
     // A dialler that does not mind goes on; so do the acceptor's checks.
     let mut ranks = pair();
@@ -74,7 +75,7 @@ fn a_wrong_key_is_seen_by_either() {
     assert_eq!(events.1, None);
     let proof = handshakes[0].output().to_vec();
     let (count, event) = handshakes[1].handle(&mut ranks[1].node(), &proof, NOW);
-    assert_eq!((count, event), (PROOF_BYTES, Some(refused(Refusal::Key))));
+    assert_eq!((count, event), (PROOF_BYTES, Some(refused(StreamRefusal::Key))));
     assert_eq!(handshakes[1].claim(), None);
 }
 
@@ -96,14 +97,14 @@ fn what_was_recorded_proves_nothing() {
     let mut ranks = pair();
     let mut accepted = Handshake::accept(5, &ranks[1].setup, [0xAD; 16], NOW);
     assert_eq!(accepted.handle(&mut ranks[1].node(), &greeting, NOW).1, None);
-    assert_eq!(accepted.handle(&mut ranks[1].node(), &proof, NOW).1, Some(refused(Refusal::Key)));
+    assert_eq!(accepted.handle(&mut ranks[1].node(), &proof, NOW).1, Some(refused(StreamRefusal::Key)));
 
     // The acceptor's own tag, sent back to it.
     let mut accepted = Handshake::accept(6, &ranks[1].setup, [0xAC; 16], NOW);
     assert_eq!(accepted.handle(&mut ranks[1].node(), &greeting, NOW).1, None);
     let mut reflected = proof.clone();
     reflected[HEAD_BYTES..PROOF_BYTES].copy_from_slice(&answer[GREETING_BYTES..]);
-    assert_eq!(accepted.handle(&mut ranks[1].node(), &reflected, NOW).1, Some(refused(Refusal::Key)));
+    assert_eq!(accepted.handle(&mut ranks[1].node(), &reflected, NOW).1, Some(refused(StreamRefusal::Key)));
 
     // An old answer to a new greeting.
     let mut node = ranks[0].node();
@@ -111,15 +112,18 @@ fn what_was_recorded_proves_nothing() {
     let mut dialled =
         Handshake::dial(&mut node, Dial { key: 7, peer: PeerId(2), link: 1, nonce: [0xD2; 16] }, NOW)
             .unwrap();
-    assert_eq!(dialled.handle(&mut node, &answer, NOW).1, Some(refused(Refusal::Key)));
+    assert_eq!(dialled.handle(&mut node, &answer, NOW).1, Some(refused(StreamRefusal::Key)));
 }
 
 #[test]
 fn an_answer_for_somebody_else_is_none() {
     let [.., answer] = recorded();
-    for (at, why) in
-        [(8, Refusal::Rank), (16, Refusal::Epoch), (12, Refusal::Malformed), (28, Refusal::Malformed)]
-    {
+    for (at, why) in [
+        (8, StreamRefusal::Rank),
+        (16, StreamRefusal::Epoch),
+        (12, StreamRefusal::Malformed),
+        (28, StreamRefusal::Malformed),
+    ] {
         let mut ranks = pair();
         let [mut one, _] = dialled(&mut ranks, 0);
         let mut changed = answer.clone();
@@ -136,12 +140,12 @@ fn another_version_is_refused_by_its_head_alone() {
     greeting[4] = 200;
     let mut accepted = ranks[1].accept();
     let (count, event) = accepted.handle(&mut ranks[1].node(), &greeting, NOW);
-    assert_eq!((count, event), (HEAD_BYTES, Some(refused(Refusal::Version))));
+    assert_eq!((count, event), (HEAD_BYTES, Some(refused(StreamRefusal::Version))));
     let [mut dialler, _] = handshakes;
     let mut refusal = accepted.output().to_vec();
     refusal[4] = 200;
-    assert_eq!(dialler.handle(&mut ranks[0].node(), &refusal, NOW).1, Some(told(Refusal::Version)));
-    assert!(Refusal::Version.is_final() && !Refusal::Version.is_ordinary());
+    assert_eq!(dialler.handle(&mut ranks[0].node(), &refusal, NOW).1, Some(told(StreamRefusal::Version)));
+    assert!(StreamRefusal::Version.is_final() && !StreamRefusal::Version.is_ordinary());
 }
 
 #[test]
@@ -159,7 +163,7 @@ fn what_is_no_greeting_gets_no_word() {
             events.extend(accepted.handle(&mut ranks[1].node(), &[byte], NOW).1);
         }
         let foreign = stranger != b"Al";
-        assert_eq!(events, vec![refused(Refusal::Foreign); foreign.into()]);
+        assert_eq!(events, vec![refused(StreamRefusal::Foreign); foreign.into()]);
         assert!(accepted.output().is_empty() && accepted.claim().is_none(), "{taken} bytes");
         assert_eq!(accepted.is_over(), foreign);
         assert_eq!(accepted.handle(&mut ranks[1].node(), b"more", NOW).1.is_none(), foreign);
@@ -176,27 +180,27 @@ fn who_says_too_little_is_told_apart() {
         let (count, event) = accepted.handle(&mut ranks[1].node(), &whole[..length], NOW);
         assert_eq!((count, event), (length, None));
         let mut slow = accepted;
-        let why = if length == 0 { Refusal::Silent } else { Refusal::Truncated };
+        let why = if length == 0 { StreamRefusal::Silent } else { StreamRefusal::Truncated };
         assert_eq!(accepted.hang_up(&mut ranks[1].node(), NOW), Some(refused(why)));
         assert_eq!(accepted.hang_up(&mut ranks[1].node(), NOW), None);
 
         let until = slow.poll_timeout().unwrap();
         assert_eq!(until, Instant(NOW.0 + ranks[1].setup.handshake_ns), "bytes give no more time");
         assert_eq!(slow.handle_timeout(&mut ranks[1].node(), Instant(until.0 - 1)), None);
-        assert_eq!(slow.handle_timeout(&mut ranks[1].node(), until), Some(refused(Refusal::Slow)));
-        assert_eq!(slow.refuse(&mut ranks[1].node(), Refusal::Busy, NOW), None);
+        assert_eq!(slow.handle_timeout(&mut ranks[1].node(), until), Some(refused(StreamRefusal::Slow)));
+        assert_eq!(slow.refuse(&mut ranks[1].node(), StreamRefusal::Busy, NOW), None);
     }
 }
 
 #[test]
 fn every_reason_has_a_place_a_name_and_a_text() {
-    for (at, why) in Refusal::ALL.into_iter().enumerate() {
+    for (at, why) in StreamRefusal::ALL.into_iter().enumerate() {
         assert_eq!(why.index(), at);
         assert!(why.to_string().len() > why.name().len());
-        assert_eq!(Refusal::from_wire(why as u8), why.is_sent().then_some(why));
+        assert_eq!(StreamRefusal::from_wire(why as u8), why.is_sent().then_some(why));
         assert!(!(why.is_final() && why.is_ordinary()));
     }
-    assert_eq!((Refusal::from_wire(0), Refusal::from_wire(19)), (None, None));
+    assert_eq!((StreamRefusal::from_wire(0), StreamRefusal::from_wire(19)), (None, None));
 }
 
 #[test]
@@ -208,7 +212,7 @@ fn a_link_outside_the_table_is_none() {
     assert!(
         Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(2), link: 9, nonce: [0; 16] }, NOW).is_none()
     );
-    let setup = Setup { job: job_name(&Key(7)), ..Setup::DEFAULT };
+    let setup = StreamSetup { job: job_name(&Key(7)), ..StreamSetup::DEFAULT };
     let mut nobody = Link::NONE;
     assert!(!nobody.want(&setup, NOW) && !nobody.wants_dial(), "nobody is there to be connected to");
 }
@@ -232,7 +236,7 @@ proptest! {
         for piece in [begin].into_iter().chain(pieces) {
             let (count, event) = handshakes[which].handle(&mut ranks[which].node(), &piece, NOW);
             taken += count;
-            let opened = matches!(event, Some(Event::Opened { .. }));
+            let opened = matches!(event, Some(StreamEvent::Opened { .. }));
             prop_assert!(!opened);
         }
         prop_assert!(taken <= 144 && handshakes[which].output().len() <= own + HEAD_BYTES);
@@ -253,7 +257,7 @@ proptest! {
             rest = &rest[count..];
             events.extend(event);
         }
-        let opened = events.iter().any(|event| matches!(event, Event::Opened { .. }));
+        let opened = events.iter().any(|event| matches!(event, StreamEvent::Opened { .. }));
         prop_assert!(!opened);
 
         let mut answer = answer;

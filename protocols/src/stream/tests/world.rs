@@ -8,7 +8,7 @@ use std::{format, vec};
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::link::Phase as Chosen;
-use super::super::{Dial, Event, Handshake, Link, Node, Refusal, Setup, job_name};
+use super::super::{Dial, Handshake, Link, Node, StreamEvent, StreamRefusal, StreamSetup, job_name};
 use super::paths::Key;
 use crate::explore::{self, Broken};
 use crate::timer::Timer;
@@ -65,7 +65,7 @@ impl Hash for End {
 
 /// A connection and what is on its way to each end.
 #[derive(Clone, Hash, Debug)]
-pub(super) struct Connection {
+pub(super) struct StreamConnection {
     key: u32,
     /// The lives of the two ends.
     lives: [u32; 2],
@@ -102,13 +102,13 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct World {
     pub(super) sides: [Side; 2],
-    pub(super) connections: Vec<Connection>,
+    pub(super) connections: Vec<StreamConnection>,
     next_key: u32,
     pub(super) budget: Budget,
 }
 
-fn setup(i: usize, life: u32) -> Setup {
-    Setup {
+fn setup(i: usize, life: u32) -> StreamSetup {
+    StreamSetup {
         job: job_name(&KEY),
         ranks: 2,
         rank: PeerId(i as u32),
@@ -117,7 +117,7 @@ fn setup(i: usize, life: u32) -> Setup {
         retry_first_ns: 1,
         retry_max_ns: 1,
         deadline_ns: 100,
-        ..Setup::DEFAULT
+        ..StreamSetup::DEFAULT
     }
 }
 
@@ -232,7 +232,7 @@ impl World {
 
     /// The connection that is whole and open at both ends.
     pub(super) fn shared(&self) -> Option<u32> {
-        let whole = |one: &&Connection| !one.reset && matches!(one.ends, [End::Open, End::Open]);
+        let whole = |one: &&StreamConnection| !one.reset && matches!(one.ends, [End::Open, End::Open]);
         self.connections.iter().find(whole).map(|one| one.key)
     }
 
@@ -288,7 +288,7 @@ impl World {
             Step::Restart(i) => {
                 budget.restarts -= 1;
                 self.drop_all(i);
-                let waiting = |one: &&mut Connection| matches!(one.ends[i], End::Waiting);
+                let waiting = |one: &&mut StreamConnection| matches!(one.ends[i], End::Waiting);
                 self.connections.iter_mut().filter(waiting).for_each(|one| one.ends[i] = End::Gone);
                 self.sides[i] = Side { life: self.sides[i].life + 1, link: Link::NONE };
             }
@@ -316,7 +316,7 @@ impl World {
         let mut ends = [End::Waiting, End::Waiting];
         ends[i] = End::Shaking(dialled.into());
         let lives = [self.sides[0].life, self.sides[1].life];
-        self.connections.push(Connection { key, lives, ends, wire: [vec![], vec![]], reset: false });
+        self.connections.push(StreamConnection { key, lives, ends, wire: [vec![], vec![]], reset: false });
         self.flush(self.connections.len() - 1, i);
         Ok(())
     }
@@ -337,22 +337,26 @@ impl World {
         &mut self,
         at: usize,
         i: usize,
-        act: impl FnOnce(&mut Handshake, &mut Node<'_>) -> Option<Event>,
+        act: impl FnOnce(&mut Handshake, &mut Node<'_>) -> Option<StreamEvent>,
     ) -> Result<(), Broken> {
         let End::Shaking(handshake) = &mut self.connections[at].ends[i] else { return Ok(()) };
         let event = self.sides[i].with(i, |node| act(handshake, node));
         self.flush(at, i);
         match event {
             None => Ok(()),
-            Some(Event::Opened { peer, link }) => {
+            Some(StreamEvent::Opened { peer, link }) => {
                 ensure!((peer.index(), link) == (1 - i, 0), "another peer or link");
                 self.opened(at, i)
             }
-            Some(Event::Ended { why, .. }) => {
+            Some(StreamEvent::Ended { why, .. }) => {
                 self.close(at, i);
                 let can = !matches!(
                     why,
-                    Refusal::Key | Refusal::Job | Refusal::Rank | Refusal::Malformed | Refusal::Foreign
+                    StreamRefusal::Key
+                        | StreamRefusal::Job
+                        | StreamRefusal::Rank
+                        | StreamRefusal::Malformed
+                        | StreamRefusal::Foreign
                 );
                 ensure!(can, "{why} between peers that fit");
                 Ok(())
@@ -374,7 +378,7 @@ impl World {
                 _ => false,
             };
             if claims && other != at {
-                self.shake(other, i, |handshake, node| handshake.refuse(node, Refusal::Crossed, NOW))?;
+                self.shake(other, i, |handshake, node| handshake.refuse(node, StreamRefusal::Crossed, NOW))?;
             }
         }
         Ok(())
@@ -410,7 +414,8 @@ impl World {
 
     /// Checks the invariants, which hold in every state.
     fn check(&self) -> Result<(), Broken> {
-        let whole = |one: &Connection| !one.reset && !one.ends.iter().any(|end| matches!(end, End::Gone));
+        let whole =
+            |one: &StreamConnection| !one.reset && !one.ends.iter().any(|end| matches!(end, End::Gone));
         let open = |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], End::Open));
         for i in 0..2 {
             let link = &self.sides[i].link;

@@ -11,7 +11,7 @@
 use core::arch::{asm, global_asm};
 use core::fmt;
 
-use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
+use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
 use aldis_drivers::platform::aarch64::GenericTimer;
 use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::Slots;
@@ -162,8 +162,8 @@ impl Machine for Virt {
         // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
         // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES as u16) });
-        let registers = Window::new(0x1000_0000, 0x1000_0000);
-        Some(Pci { root, registers, memory: Window::new(0x2000_0000, 0x1000_0000) })
+        let registers = AddressWindow::new(0x1000_0000, 0x1000_0000);
+        Some(Pci { root, registers, memory: AddressWindow::new(0x2000_0000, 0x1000_0000) })
     }
 
     fn slots(&self) -> Option<Slots> {

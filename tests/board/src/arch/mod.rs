@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use aldis_drivers::pci::{ConfigurationAccess, PciRoot, Window};
+use aldis_drivers::pci::{AddressWindow, ConfigurationAccess, PciRoot};
 use aldis_drivers::virtio::Slots;
 use aldis_hal::Platform;
 use embedded_io::{Read, ReadReady, WriteReady};
@@ -61,9 +61,9 @@ pub(crate) struct Pci<A: ConfigurationAccess> {
     /// Its root.
     pub(crate) root: PciRoot<A>,
     /// Addresses that are mapped for registers.
-    pub(crate) registers: Window,
+    pub(crate) registers: AddressWindow,
     /// Addresses that are mapped for memory of a device that is shared with others.
-    pub(crate) memory: Window,
+    pub(crate) memory: AddressWindow,
 }
 
 /// Buses that are looked at: there are no bridges.

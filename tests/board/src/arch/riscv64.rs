@@ -9,7 +9,7 @@
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
 
-use aldis_drivers::pci::{Layout, Mapped, PciRoot, Window};
+use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
 use aldis_drivers::platform::riscv64::Timer;
 use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::Slots;
@@ -134,8 +134,8 @@ impl Machine for Virt {
         // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
         // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, Layout::Ecam, BUSES as u16) });
-        let registers = Window::new(0x4000_0000, 0x1000_0000);
-        Some(Pci { root, registers, memory: Window::new(0x5000_0000, 0x1000_0000) })
+        let registers = AddressWindow::new(0x4000_0000, 0x1000_0000);
+        Some(Pci { root, registers, memory: AddressWindow::new(0x5000_0000, 0x1000_0000) })
     }
 
     fn slots(&self) -> Option<Slots> {

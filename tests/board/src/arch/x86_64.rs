@@ -11,7 +11,7 @@ use core::arch::{asm, global_asm};
 use core::ffi::CStr;
 use core::fmt::Write;
 
-use aldis_drivers::pci::{self, PciRoot, Window};
+use aldis_drivers::pci::{self, AddressWindow, PciRoot};
 use aldis_drivers::platform::x86_64::{Tsc, input, output};
 use aldis_drivers::virtio::Slots;
 
@@ -218,7 +218,7 @@ impl Machine for Pc {
     fn pci(&mut self) -> Option<Pci<pci::Ports>> {
         // SAFETY: nobody else uses these ports, and the first 4 GiB are mapped as they are.
         let root = PciRoot::new(unsafe { pci::Ports::new() });
-        Some(Pci { root, registers: Window::NONE, memory: Window::NONE })
+        Some(Pci { root, registers: AddressWindow::NONE, memory: AddressWindow::NONE })
     }
 
     /// The slots of a `microvm`.

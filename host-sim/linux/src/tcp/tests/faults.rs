@@ -152,8 +152,10 @@ fn strangers_do_no_harm() {
     drop(cut);
     until(&mut ranks, "refusals", |ranks| {
         let refused = |why| ranks[0].counters().refused(why);
-        use aldis_protocols::stream::Refusal;
-        refused(Refusal::Foreign) == 1 && refused(Refusal::Truncated) == 1 && refused(Refusal::Busy) >= 10
+        use aldis_protocols::stream::StreamRefusal;
+        refused(StreamRefusal::Foreign) == 1
+            && refused(StreamRefusal::Truncated) == 1
+            && refused(StreamRefusal::Busy) >= 10
     });
     send(&mut ranks, 1, 0, b"", b"through");
     until(&mut ranks, "arrival", |ranks| ranks[0].log.messages.len() == 1);

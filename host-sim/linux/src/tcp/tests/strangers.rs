@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use aldis_protocols::stream::{
-    ANSWER_BYTES, Dial, Handshake, Link, Mac, NONCE_BYTES, Node, Refusal, Setup, job_name,
+    ANSWER_BYTES, Dial, Handshake, Link, Mac, NONCE_BYTES, Node, StreamRefusal, StreamSetup, job_name,
 };
 
 use super::*;
@@ -14,7 +14,7 @@ const RANKS: u32 = 3;
 
 /// Returns what a rank of another job, or a thief of greetings, would say first to rank 0.
 fn greeting(key: &JobKey, job: u64) -> Vec<u8> {
-    let setup = Setup { job, ranks: RANKS, rank: PeerId(1), epoch: epoch(1), ..Setup::DEFAULT };
+    let setup = StreamSetup { job, ranks: RANKS, rank: PeerId(1), epoch: epoch(1), ..StreamSetup::DEFAULT };
     let mut links = [Link::NONE; RANKS as usize];
     assert!(links[0].introduce(epoch(0)) && links[0].want(&setup, Instant(0)));
     let mut node = Node { setup: &setup, mac: key, links: &mut links };
@@ -53,8 +53,8 @@ fn impostor(ranks: &mut [Rank], address: SocketAddr) {
     });
     let tag = JobKey::new([9; 32]).tag(&answer);
     stranger.write_all(&[b"AldS\x01\x03\0\0", &tag[..]].concat()).unwrap();
-    let before = ranks[0].counters().refused(Refusal::Key);
-    until(ranks, "refusal", |ranks| ranks[0].counters().refused(Refusal::Key) > before);
+    let before = ranks[0].counters().refused(StreamRefusal::Key);
+    until(ranks, "refusal", |ranks| ranks[0].counters().refused(StreamRefusal::Key) > before);
 }
 
 #[test]
@@ -80,8 +80,10 @@ fn a_job_goes_on_whoever_knocks() {
     }
     until(&mut ranks, "refusals", |ranks| {
         let refused = |why| ranks[0].counters().refused(why);
-        let counts = [Refusal::Silent, Refusal::Job, Refusal::Truncated, Refusal::Key].map(refused);
-        counts == [20; 4] && refused(Refusal::Foreign) == 40 && refused(Refusal::Slow) == 2
+        let counts =
+            [StreamRefusal::Silent, StreamRefusal::Job, StreamRefusal::Truncated, StreamRefusal::Key]
+                .map(refused);
+        counts == [20; 4] && refused(StreamRefusal::Foreign) == 40 && refused(StreamRefusal::Slow) == 2
     });
     let _ = loris.write(b"A");
     round(&mut ranks, 20);

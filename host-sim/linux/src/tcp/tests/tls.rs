@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
 
-use aldis_protocols::stream::Refusal;
+use aldis_protocols::stream::StreamRefusal;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
 use super::*;
@@ -116,7 +116,7 @@ fn messages_pass_under_tls() {
 
 /// Of three ranks the last does not fit. It is kept out whichever side begins, and the others go
 /// on.
-fn kept_out(fitting: [Config; 2], other: Config, refused: Refusal, told: &[Refusal]) {
+fn kept_out(fitting: [Config; 2], other: Config, refused: StreamRefusal, told: &[StreamRefusal]) {
     let [one, two] = fitting;
     let all = [one, two, other].map(|config| Config { connect_timeout: Duration::from_secs(2), ..config });
     let mut ranks = job_of(&all);
@@ -140,7 +140,7 @@ fn a_certificate_of_another_authority_is_refused() {
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     // It trusts the job's authority, as a thief would, but has a certificate of its own.
     let own = other.issue("thief", "aldis");
-    kept_out(fitting, encrypted(own), Refusal::Untrusted, &[Refusal::Untrusted]);
+    kept_out(fitting, encrypted(own), StreamRefusal::Untrusted, &[StreamRefusal::Untrusted]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_certificate_for_another_name_is_refused() {
     let authority = Authority::new(&folder, "authority");
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let web = authority.issue("web", "www.example.org");
-    kept_out(fitting, encrypted(web), Refusal::Untrusted, &[Refusal::Untrusted]);
+    kept_out(fitting, encrypted(web), StreamRefusal::Untrusted, &[StreamRefusal::Untrusted]);
 }
 
 #[test]
@@ -157,8 +157,8 @@ fn plain_text_is_refused() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
-    let told = [Refusal::Foreign, Refusal::Unreachable, Refusal::Truncated];
-    kept_out(fitting, config(Family::V4), Refusal::Foreign, &told);
+    let told = [StreamRefusal::Foreign, StreamRefusal::Unreachable, StreamRefusal::Truncated];
+    kept_out(fitting, config(Family::V4), StreamRefusal::Foreign, &told);
 }
 
 #[test]
@@ -183,7 +183,8 @@ fn strangers_at_a_rank_with_tls_do_no_harm() {
     until(&mut ranks, "refusals", |ranks| {
         let refused = |why| ranks[0].counters().refused(why);
         ranks[0].log.messages.len() == 1
-            && (refused(Refusal::Foreign), refused(Refusal::Silent), refused(Refusal::Slow)) == (1, 1, 2)
+            && (refused(StreamRefusal::Foreign), refused(StreamRefusal::Silent), refused(StreamRefusal::Slow))
+                == (1, 1, 2)
     });
     assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
@@ -198,7 +199,7 @@ fn the_key_of_the_job_is_asked_for_under_tls_too() {
     ranks.push(Rank { tcp: stranger, log: Log::default() });
     introduce(&mut ranks);
     ranks[1].tcp.expect(PeerId(0));
-    until(&mut ranks, "refusal", |ranks| ranks[0].counters().refused(Refusal::Job) > 0);
+    until(&mut ranks, "refusal", |ranks| ranks[0].counters().refused(StreamRefusal::Job) > 0);
     assert_eq!(ranks[0].counters().opened, 0);
 }
 
