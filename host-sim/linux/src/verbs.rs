@@ -61,8 +61,8 @@ mod address;
 mod choice;
 mod engine;
 mod error;
-mod here;
 mod nic;
+mod open_device;
 mod regions;
 mod sys;
 mod transport;
@@ -74,7 +74,7 @@ use std::os::fd::OwnedFd;
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 
 use self::engine::Engine;
-use self::here::Here;
+use self::open_device::OpenDevice;
 use self::wire::{Identity, Wire};
 
 pub use self::choice::{Config, Manager, Mode, RoceVersion, VARIABLE};
@@ -100,11 +100,11 @@ const WINDOW: usize = 16;
 
 /// The transport over verbs of one rank. See the [module](self).
 #[derive(Debug)]
-pub struct Verbs(Way);
+pub struct Verbs(MessagePath);
 
 /// The way in which its messages travel.
 #[derive(Debug)]
-enum Way {
+enum MessagePath {
     /// Not at all.
     None,
     Connected(Box<Engine>),
@@ -114,7 +114,7 @@ enum Way {
 impl Verbs {
     /// A transport that reaches no peer and opens no device: of a job that goes other ways.
     pub const fn vacant() -> Self {
-        Self(Way::None)
+        Self(MessagePath::None)
     }
 
     /// The transport of rank `me` of so many, in this life. Peers can be reached once they are
@@ -126,13 +126,13 @@ impl Verbs {
         if me.0 >= ranks || epoch == Epoch(0) {
             return Err(VerbsError::Identity);
         }
-        let (here, who) = (Here::open(config)?, Identity { me, epoch, ranks });
+        let (here, who) = (OpenDevice::open(config)?, Identity { me, epoch, ranks });
         Ok(Self(match config.mode {
-            Mode::Connected(manager) => Way::Connected(Box::new(Engine::open(&here, who, manager)?)),
+            Mode::Connected(manager) => MessagePath::Connected(Box::new(Engine::open(&here, who, manager)?)),
             Mode::Datagrams => {
                 let message_bytes = wire::message_bytes(here.choice.mtu);
                 let shape = wire::Shape { mode: config.mode, window: WINDOW, message_bytes, cost: COST };
-                Way::Datagrams(Box::new(Wire::open(&here, who, shape)?))
+                MessagePath::Datagrams(Box::new(Wire::open(&here, who, shape)?))
             }
         }))
     }
@@ -141,18 +141,18 @@ impl Verbs {
     /// ([`Card::address`](aldis_protocols::card::Card)); nothing if it is vacant.
     pub fn address(&self) -> Vec<u8> {
         match &self.0 {
-            Way::None => Vec::new(),
-            Way::Connected(engine) => engine.address().encode().into(),
-            Way::Datagrams(wire) => wire.address().encode().into(),
+            MessagePath::None => Vec::new(),
+            MessagePath::Connected(engine) => engine.address().encode().into(),
+            MessagePath::Datagrams(wire) => wire.address().encode().into(),
         }
     }
 
     /// Device, port and index of the address that were chosen; `None` if it is vacant.
     pub fn place(&self) -> Option<(&str, u8, u32)> {
         match &self.0 {
-            Way::None => None,
-            Way::Connected(engine) => Some(engine.here().place()),
-            Way::Datagrams(wire) => Some(wire.here().place()),
+            MessagePath::None => None,
+            MessagePath::Connected(engine) => Some(engine.here().place()),
+            MessagePath::Datagrams(wire) => Some(wire.here().place()),
         }
     }
 
@@ -161,9 +161,9 @@ impl Verbs {
     /// more files.
     pub fn bell(&self) -> Option<OwnedFd> {
         match &self.0 {
-            Way::None => None,
-            Way::Connected(engine) => engine.bell(),
-            Way::Datagrams(wire) => wire.here().channel.bell().ok(),
+            MessagePath::None => None,
+            MessagePath::Connected(engine) => engine.bell(),
+            MessagePath::Datagrams(wire) => wire.here().channel.bell().ok(),
         }
     }
 
@@ -175,8 +175,8 @@ impl Verbs {
     /// [`Cause::Stale`] if there is none.
     pub fn fail(&mut self, peer: PeerId) -> Result<(), Cause> {
         match &self.0 {
-            Way::Connected(engine) => engine.stop(peer),
-            Way::None | Way::Datagrams(_) => Err(Cause::Stale),
+            MessagePath::Connected(engine) => engine.stop(peer),
+            MessagePath::None | MessagePath::Datagrams(_) => Err(Cause::Stale),
         }
     }
 }

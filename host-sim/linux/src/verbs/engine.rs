@@ -1,6 +1,7 @@
 //! A rank's connections: credits, slots, and what a poll does.
 
-mod bond;
+mod connection;
+mod control;
 mod direct;
 mod due;
 mod maker;
@@ -9,7 +10,6 @@ mod memory;
 mod peer;
 mod poll;
 mod tools;
-mod word;
 
 use core::fmt;
 use std::os::fd::OwnedFd;
@@ -20,16 +20,16 @@ use aldis_hal::transport::Quiesce;
 use aldis_hal::{Again, Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
+use self::control::CONTROL_BYTES;
 use self::direct::ORDERS;
 use self::due::Due;
 use self::manager::{News, Rdma};
-use self::peer::{IS_MESSAGE, Peer, Place, State};
+use self::peer::{DeviceAddress, IS_MESSAGE, Peer, State};
 use self::tools::{Queue, Tools};
-use self::word::WORD_BYTES;
 use super::address::Address;
 use super::choice::{Config, Manager, Mode};
 use super::error::VerbsError;
-use super::here::Here;
+use super::open_device::OpenDevice;
 use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
 use super::sys::{self, Done, Ending, Pair, REQUESTS_OF_ORDER, Receives, Sent};
 use super::watch::Watch;
@@ -90,7 +90,7 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn open(here: &Rc<Here>, who: Identity, manager: Manager) -> Result<Self, VerbsError> {
+    pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, manager: Manager) -> Result<Self, VerbsError> {
         let Identity { me, epoch, ranks } = who;
         let limits = here.limits()?;
         here.need(&[
@@ -115,7 +115,7 @@ impl Engine {
         let manager: Box<dyn manager::Manager> = match manager {
             Manager::OutOfBand => {
                 let mode = Mode::Connected(manager);
-                let shape = Shape { mode, window: WORDS, message_bytes: WORD_BYTES, cost: COST };
+                let shape = Shape { mode, window: WORDS, message_bytes: CONTROL_BYTES, cost: COST };
                 Box::new(Wire::open(here, who, shape)?)
             }
             Manager::Rdma => Box::new(Rdma::open(here, who)?),
@@ -145,7 +145,7 @@ impl Engine {
         Address { flush: self.tools.flush.key(), ..self.manager.address() }
     }
 
-    pub(super) fn here(&self) -> &Here {
+    pub(super) fn here(&self) -> &OpenDevice {
         &self.tools.here
     }
 
@@ -185,7 +185,7 @@ impl Engine {
         let cut_off = core::mem::take(&mut row.direct.cut_off);
         let Address { gid, lid, mtu, flush, .. } = address;
         *row = Peer::new(self.me < peer);
-        (row.state, row.epoch, row.place) = (State::Known, epoch, Place { gid, lid, mtu, flush });
+        (row.state, row.epoch, row.place) = (State::Known, epoch, DeviceAddress { gid, lid, mtu, flush });
         row.direct.cut_off = cut_off;
         self.heard.retain(|(from, _)| *from != peer);
         self.note(peer);
@@ -210,7 +210,7 @@ impl Engine {
 
     /// Has the device fail the queue pair of messages with a peer.
     pub(super) fn stop(&self, peer: PeerId) -> Result<(), Cause> {
-        let pair = self.peers.get(peer.index()).and_then(|row| row.bond.end()).ok_or(Cause::Stale)?;
+        let pair = self.peers.get(peer.index()).and_then(|row| row.connection.end()).ok_or(Cause::Stale)?;
         pair.stop().map_err(|_| Cause::Device)
     }
 
@@ -238,7 +238,7 @@ impl Engine {
     /// Room in a slot that was admitted.
     #[inline]
     pub(super) fn room(&mut self, peer: PeerId, slot: u16, len: usize) -> &mut [u8] {
-        let pair = self.peers.get_mut(peer.index()).and_then(|row| row.bond.end_mut());
+        let pair = self.peers.get_mut(peer.index()).and_then(|row| row.connection.end_mut());
         pair.map_or(&mut [], |pair| pair.bytes_mut(slot.into(), len))
     }
 
@@ -247,7 +247,7 @@ impl Engine {
     pub(super) fn commit(&mut self, peer: PeerId, slot: u16, len: usize) {
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
         let immediate = IS_MESSAGE | u32::from(row.grant.limit());
-        let Some(pair) = row.bond.end_mut() else { return };
+        let Some(pair) = row.connection.end_mut() else { return };
         if pair.send(slot.into(), len, immediate).is_err() {
             row.part(Cause::Device);
             return self.note(peer);

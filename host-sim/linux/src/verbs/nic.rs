@@ -7,7 +7,7 @@ use std::rc::Rc;
 use aldis_hal::PeerId;
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 
-use super::sys::{Datagrams, Way};
+use super::sys::{AddressHandle, Datagrams};
 
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 pub(super) const MAC_HEADER_BYTES: usize = 14;
@@ -36,7 +36,7 @@ pub(super) struct DatagramNic {
     /// Slots to send from; the next that is tried.
     sends: usize,
     next: usize,
-    routes: Vec<Option<(Rc<Way>, u32)>>,
+    routes: Vec<Option<(Rc<AddressHandle>, u32)>>,
     /// The state of the link that the device has told last.
     link: Link,
     /// Slots that could not be lent to the device again; tried once more with each frame.
@@ -69,7 +69,7 @@ impl DatagramNic {
     }
 
     /// Frames to `peer` go this way, to this queue pair.
-    pub(super) fn route(&mut self, peer: PeerId, way: Way, number: u32) {
+    pub(super) fn route(&mut self, peer: PeerId, way: AddressHandle, number: u32) {
         if let Some(route) = self.routes.get_mut(peer.index()) {
             *route = Some((Rc::new(way), number));
         }

@@ -14,16 +14,16 @@ use super::address::Address;
 use super::choice::Mode;
 use super::engine::Engine;
 use super::nic::DatagramNic;
-use super::sys::Act;
-use super::{Verbs, Way};
+use super::sys::DirectOperation;
+use super::{MessagePath, Verbs};
 
 /// A message being written, in the memory that it will be sent from. Nothing is taken before
 /// [`commit`](Slot::commit).
 #[derive(Debug)]
-pub struct VerbsSlot<'a>(Place<'a>);
+pub struct VerbsSlot<'a>(SlotPlace<'a>);
 
 #[derive(Debug)]
-enum Place<'a> {
+enum SlotPlace<'a> {
     Connected { engine: &'a mut Engine, peer: PeerId, slot: u16, length: usize },
     Datagrams(EthernetSlot<'a, 'static, DatagramNic>),
 }
@@ -32,16 +32,16 @@ impl Slot for VerbsSlot<'_> {
     #[inline]
     fn bytes(&mut self) -> &mut [u8] {
         match &mut self.0 {
-            Place::Connected { engine, peer, slot, length } => engine.room(*peer, *slot, *length),
-            Place::Datagrams(slot) => slot.bytes(),
+            SlotPlace::Connected { engine, peer, slot, length } => engine.room(*peer, *slot, *length),
+            SlotPlace::Datagrams(slot) => slot.bytes(),
         }
     }
 
     #[inline]
     fn commit(self) {
         match self.0 {
-            Place::Connected { engine, peer, slot, length } => engine.commit(peer, slot, length),
-            Place::Datagrams(slot) => slot.commit(),
+            SlotPlace::Connected { engine, peer, slot, length } => engine.commit(peer, slot, length),
+            SlotPlace::Datagrams(slot) => slot.commit(),
         }
     }
 }
@@ -50,22 +50,22 @@ impl Verbs {
     /// Returns the engine of connections, which alone reach memory.
     const fn engine(&self) -> Option<&Engine> {
         match &self.0 {
-            Way::Connected(engine) => Some(engine),
-            Way::None | Way::Datagrams(_) => None,
+            MessagePath::Connected(engine) => Some(engine),
+            MessagePath::None | MessagePath::Datagrams(_) => None,
         }
     }
 
     const fn engine_mut(&mut self) -> Option<&mut Engine> {
         match &mut self.0 {
-            Way::Connected(engine) => Some(engine),
-            Way::None | Way::Datagrams(_) => None,
+            MessagePath::Connected(engine) => Some(engine),
+            MessagePath::None | MessagePath::Datagrams(_) => None,
         }
     }
 
     fn act(
         &mut self,
         peer: PeerId,
-        act: Act,
+        act: DirectOperation,
         local: Gather,
         remote: RemoteAddress<'_>,
         token: Token,
@@ -83,25 +83,25 @@ impl Transport for Verbs {
 
     fn name(&self) -> &'static str {
         match self.0 {
-            Way::None | Way::Connected(_) => "verbs",
-            Way::Datagrams(_) => "verbs-ud",
+            MessagePath::None | MessagePath::Connected(_) => "verbs",
+            MessagePath::Datagrams(_) => "verbs-ud",
         }
     }
 
     #[inline]
     fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         match &self.0 {
-            Way::None => Err(Cause::Unreachable),
-            Way::Connected(engine) => engine.reach(peer),
-            Way::Datagrams(wire) => wire.seen().reach(peer),
+            MessagePath::None => Err(Cause::Unreachable),
+            MessagePath::Connected(engine) => engine.reach(peer),
+            MessagePath::Datagrams(wire) => wire.seen().reach(peer),
         }
     }
 
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         match &mut self.0 {
-            Way::None => Err(Cause::Unreachable),
-            Way::Connected(engine) => engine.introduce(peer, epoch, address),
-            Way::Datagrams(wire) => {
+            MessagePath::None => Err(Cause::Unreachable),
+            MessagePath::Connected(engine) => engine.introduce(peer, epoch, address),
+            MessagePath::Datagrams(wire) => {
                 let address = Address::decode(address, Mode::Datagrams).ok_or(Cause::Unreachable)?;
                 wire.introduce(peer, epoch, &address)
             }
@@ -111,30 +111,32 @@ impl Transport for Verbs {
     #[inline]
     fn expect(&mut self, peer: PeerId) {
         match &mut self.0 {
-            Way::None => {}
-            Way::Connected(engine) => engine.expect(peer),
-            Way::Datagrams(wire) => wire.messages().expect(peer),
+            MessagePath::None => {}
+            MessagePath::Connected(engine) => engine.expect(peer),
+            MessagePath::Datagrams(wire) => wire.messages().expect(peer),
         }
     }
 
     #[inline]
     fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
         match &mut self.0 {
-            Way::None => Post::Never(Cause::Unreachable),
-            Way::Connected(engine) => engine.short(peer, header, payload),
-            Way::Datagrams(wire) => wire.messages().short(peer, header, payload),
+            MessagePath::None => Post::Never(Cause::Unreachable),
+            MessagePath::Connected(engine) => engine.short(peer, header, payload),
+            MessagePath::Datagrams(wire) => wire.messages().short(peer, header, payload),
         }
     }
 
     #[inline]
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<VerbsSlot<'_>, Refusal> {
         match &mut self.0 {
-            Way::None => Err(Refusal::Never(Cause::Unreachable)),
-            Way::Connected(engine) => {
+            MessagePath::None => Err(Refusal::Never(Cause::Unreachable)),
+            MessagePath::Connected(engine) => {
                 let slot = engine.admit(peer, len)?;
-                Ok(VerbsSlot(Place::Connected { engine, peer, slot, length: len }))
+                Ok(VerbsSlot(SlotPlace::Connected { engine, peer, slot, length: len }))
             }
-            Way::Datagrams(wire) => wire.messages().reserve(peer, len).map(Place::Datagrams).map(VerbsSlot),
+            MessagePath::Datagrams(wire) => {
+                wire.messages().reserve(peer, len).map(SlotPlace::Datagrams).map(VerbsSlot)
+            }
         }
     }
 
@@ -142,35 +144,35 @@ impl Transport for Verbs {
     /// that all reads, writes and atomics of that peer are on.
     fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match &mut self.0 {
-            Way::None => Err(Cause::Stale),
-            Way::Connected(engine) => engine.quiesce(what),
-            Way::Datagrams(wire) => wire.messages().quiesce(what),
+            MessagePath::None => Err(Cause::Stale),
+            MessagePath::Connected(engine) => engine.quiesce(what),
+            MessagePath::Datagrams(wire) => wire.messages().quiesce(what),
         }
     }
 
     #[inline]
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         match &mut self.0 {
-            Way::None => 0,
-            Way::Connected(engine) => engine.poll(budget, now, sink),
-            Way::Datagrams(wire) => wire.poll(budget, now, sink),
+            MessagePath::None => 0,
+            MessagePath::Connected(engine) => engine.poll(budget, now, sink),
+            MessagePath::Datagrams(wire) => wire.poll(budget, now, sink),
         }
     }
 
     fn is_idle(&self) -> bool {
         match &self.0 {
-            Way::None => true,
-            Way::Connected(engine) => engine.is_idle(),
-            Way::Datagrams(wire) => wire.seen().is_idle(),
+            MessagePath::None => true,
+            MessagePath::Connected(engine) => engine.is_idle(),
+            MessagePath::Datagrams(wire) => wire.seen().is_idle(),
         }
     }
 
     #[inline]
     fn features(&self) -> Features {
         match &self.0 {
-            Way::None => Features::empty(),
-            Way::Connected(engine) => engine.features(),
-            Way::Datagrams(wire) => wire.seen().features(),
+            MessagePath::None => Features::empty(),
+            MessagePath::Connected(engine) => engine.features(),
+            MessagePath::Datagrams(wire) => wire.seen().features(),
         }
     }
 }
@@ -183,17 +185,17 @@ impl RemoteMemory for Verbs {
     /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device
     /// refused it.
     fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
-        self.act(peer, Act::Read, local, remote, token)
+        self.act(peer, DirectOperation::Read, local, remote, token)
     }
 
     /// A completion means that the bytes can be seen there.
     fn put(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
-        self.act(peer, Act::Write, local, remote, token)
+        self.act(peer, DirectOperation::Write, local, remote, token)
     }
 
     fn atomic(&mut self, peer: PeerId, update: AtomicUpdate<'_>, token: Token) -> Post {
         let AtomicUpdate { op, word, fetched } = update;
-        self.act(peer, Act::Update(op), fetched, word, token)
+        self.act(peer, DirectOperation::Update(op), fetched, word, token)
     }
 
     /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked,

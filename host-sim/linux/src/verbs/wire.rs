@@ -12,9 +12,9 @@ use super::address::Address;
 use super::choice::Mode;
 use super::engine::PROBE_NS;
 use super::error::VerbsError;
-use super::here::Here;
 use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
-use super::sys::{Datagrams, FlushKey, Slots, Way};
+use super::open_device::OpenDevice;
+use super::sys::{AddressHandle, Datagrams, FlushKey, Slots};
 use super::watch::Watch;
 
 /// Datagrams that can wait here for each other rank, and how many at most for all.
@@ -54,7 +54,7 @@ pub(super) const fn message_bytes(mtu: u16) -> usize {
 /// The datagrams of one rank.
 pub(super) struct Wire {
     ethernet: Ethernet<'static, DatagramNic>,
-    here: Rc<Here>,
+    here: Rc<OpenDevice>,
     mode: Mode,
     watch: Watch,
     /// The time at which the device was last asked whether it still works.
@@ -62,7 +62,7 @@ pub(super) struct Wire {
 }
 
 impl Wire {
-    pub(super) fn open(here: &Rc<Here>, who: Identity, shape: Shape) -> Result<Self, VerbsError> {
+    pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, shape: Shape) -> Result<Self, VerbsError> {
         let Identity { me, epoch, ranks } = who;
         let others = ranks.saturating_sub(1).max(1);
         let frame_bytes = usize::from(here.choice.mtu);
@@ -120,7 +120,7 @@ impl Wire {
 
     /// Introduces this life of `peer`, at this address, as the one to connect to from here on.
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause> {
-        let way = Way::new(&self.here.domain, &self.here.choice, address.gid, address.lid);
+        let way = AddressHandle::new(&self.here.domain, &self.here.choice, address.gid, address.lid);
         self.ethernet.nic_mut().route(peer, way.map_err(|_| Cause::Unreachable)?, address.number);
         self.ethernet.introduce(peer, epoch, &nic::mac(peer).0)
     }
@@ -163,7 +163,7 @@ impl Wire {
         &self.ethernet
     }
 
-    pub(super) fn here(&self) -> &Here {
+    pub(super) fn here(&self) -> &OpenDevice {
         &self.here
     }
 }

@@ -9,17 +9,17 @@ use std::rc::Rc;
 
 use aldis_hal::{Cause, Token};
 
-use super::super::sys::{Act, DirectPair, Done, Ending, Region, Span};
-use super::bond::{Bond, News, State};
+use super::super::sys::{DirectOperation, DirectPair, Done, Ending, Region, Span};
+use super::connection::{News, PeerConnection, State};
+use super::control::{ControlMessage, Lane};
 use super::maker::Maker;
-use super::word::{Lane, Word};
 
 /// Reads, writes and atomics with a peer that can be under way.
 pub(super) const ORDERS: u32 = 16;
 
 /// This side of it.
 pub(super) struct Direct {
-    pub(super) bond: Bond<DirectPair>,
+    pub(super) connection: PeerConnection<DirectPair>,
     /// A post was refused since the sink was last told that the peer is ready.
     waiting: bool,
     /// Orders that were cut off, to be told. At most [`ORDERS`]: nothing is posted before all are
@@ -37,12 +37,12 @@ pub(super) enum Attempt {
 
 impl Direct {
     pub(super) const fn new(is_lower: bool) -> Self {
-        Self { bond: Bond::new(Lane::Memory, is_lower), waiting: false, cut_off: Vec::new() }
+        Self { connection: PeerConnection::new(Lane::Memory, is_lower), waiting: false, cut_off: Vec::new() }
     }
 
     /// Returns the tokens of what is at work, with a piece of `region` or with any.
     pub(super) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
-        self.bond.end().into_iter().flat_map(move |pair| pair.tokens(region))
+        self.connection.end().into_iter().flat_map(move |pair| pair.tokens(region))
     }
 
     /// Returns true if nothing is under way.
@@ -53,11 +53,11 @@ impl Direct {
     /// Returns true if a post that was refused can be tried again; asked once for each.
     pub(super) fn is_ready(&mut self) -> bool {
         let can_post = self.cut_off.is_empty()
-            && match self.bond.state() {
+            && match self.connection.state() {
                 State::Offered | State::Answered => false,
                 // The next attempt fails with the reason, or offers.
                 State::Closed | State::Refused => true,
-                State::Open => self.bond.end().is_some_and(DirectPair::has_room),
+                State::Open => self.connection.end().is_some_and(DirectPair::has_room),
             };
         let is_ready = self.waiting && can_post;
         self.waiting &= !is_ready;
@@ -67,16 +67,16 @@ impl Direct {
     pub(super) fn post(
         &mut self,
         (maker, may_connect): (&Maker<'_>, bool),
-        (token, act): (Token, Act),
+        (token, act): (Token, DirectOperation),
         region: &Rc<Region>,
         span: Span,
     ) -> Attempt {
-        if self.cut_off.is_empty() && may_connect && self.bond.need(maker).is_err() {
+        if self.cut_off.is_empty() && may_connect && self.connection.need(maker).is_err() {
             return Attempt::Refused;
         }
-        let state = self.bond.state();
+        let state = self.connection.state();
         self.waiting = state != State::Refused;
-        match (state, self.bond.end_mut()) {
+        match (state, self.connection.end_mut()) {
             (State::Refused, _) => Attempt::Refused,
             (State::Open, Some(pair)) if self.cut_off.is_empty() && pair.has_room() => {
                 self.waiting = false;
@@ -92,29 +92,29 @@ impl Direct {
     }
 
     /// Handles a control message of the peer.
-    pub(super) fn hear(&mut self, word: &Word, maker: &Maker<'_>) {
-        if let News::Ended(pair) = self.bond.hear(word, maker) {
+    pub(super) fn hear(&mut self, word: &ControlMessage, maker: &Maker<'_>) {
+        if let News::Ended(pair) = self.connection.hear(word, maker) {
             self.cut_off.extend(pair.tokens(None));
         }
     }
 
     /// Ends it on both sides.
     fn close(&mut self) {
-        let ended = self.bond.close();
+        let ended = self.connection.close();
         self.cut_off.extend(ended.iter().flat_map(|pair| pair.tokens(None)));
     }
 
     /// Ends it here, for good: the device touches nothing for it any more.
     pub(super) fn finish(&mut self) {
-        let ended = self.bond.finish();
+        let ended = self.connection.finish();
         self.cut_off.extend(ended.iter().flat_map(|pair| pair.tokens(None)));
-        self.bond.word();
+        self.connection.control();
         self.waiting = false;
     }
 
     /// Ends it if it is at work on this region, or on this post.
     pub(super) fn let_go(&mut self, is_meant: impl Fn(&DirectPair) -> bool) -> bool {
-        let is_at_work = self.bond.end().is_some_and(is_meant);
+        let is_at_work = self.connection.end().is_some_and(is_meant);
         if is_at_work {
             self.close();
         }
@@ -123,7 +123,7 @@ impl Direct {
 
     /// An order is over: whose, and how. One that failed has broken the connection.
     pub(super) fn ended(&mut self, done: &Done) -> Option<(Token, Result<(), Cause>)> {
-        let token = self.bond.end_mut()?.take(done)?;
+        let token = self.connection.end_mut()?.take(done)?;
         let result = match done.ending {
             Ending::Good => return Some((token, Ok(()))),
             Ending::Refused => Err(Cause::Stale),

@@ -6,12 +6,12 @@ use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::super::choice::Choice;
 use super::super::sys::{Completions, DirectPair, Domain, Flush, Pair, Receives, Remote};
-use super::bond::End;
+use super::connection::ConnectionEnd;
+use super::control::ControlMessage;
 use super::direct::ORDERS;
 use super::manager::Manager;
 use super::memory::cause_of;
-use super::word::Word;
-use super::{INLINE_BYTES, MESSAGES, PACKET_MASK, PROBES, Place, SLOT_BYTES, WINDOW};
+use super::{DeviceAddress, INLINE_BYTES, MESSAGES, PACKET_MASK, PROBES, SLOT_BYTES, WINDOW};
 
 /// The resources that queue pairs are made from.
 pub(super) struct Maker<'a> {
@@ -23,7 +23,7 @@ pub(super) struct Maker<'a> {
     pub(super) choice: &'a Choice,
     pub(super) flush: &'a Flush,
     /// The place of the peer's device.
-    pub(super) place: Place,
+    pub(super) place: DeviceAddress,
     /// The lives of the peer and of this rank.
     pub(super) epochs: (Epoch, Epoch),
     /// Reads that a queue pair here can have under way.
@@ -38,15 +38,15 @@ impl Maker<'_> {
 
     /// The other end of a connection, whose packets begin with numbers that no other connection of
     /// the two begins with soon, so that late ones of another are nothing.
-    fn remote(&self, word: &Word, depth: u8) -> Remote {
-        let Place { gid, lid, mtu, .. } = self.place;
+    fn remote(&self, word: &ControlMessage, depth: u8) -> Remote {
+        let DeviceAddress { gid, lid, mtu, .. } = self.place;
         let first = |epoch: Epoch| epoch.0.wrapping_add(u32::from(word.serial) << 12) & PACKET_MASK;
         let numbers = (first(self.epochs.0), first(self.epochs.1));
         Remote { gid, lid, mtu, pair: word.number, numbers, depth }
     }
 }
 
-impl End for Pair {
+impl ConnectionEnd for Pair {
     type Maker<'a> = Maker<'a>;
 
     fn make(maker: &Maker<'_>) -> Result<Self, Cause> {
@@ -59,7 +59,7 @@ impl End for Pair {
         (self.number(), 0)
     }
 
-    fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
+    fn connect(&mut self, maker: &Maker<'_>, word: &ControlMessage) -> Result<(), Cause> {
         let connected = match maker.manager.line(maker.peer, word) {
             Some(line) => self.connect_by(line, maker.mtu()),
             None => Self::connect(self, maker.choice, &maker.remote(word, 0)),
@@ -68,7 +68,7 @@ impl End for Pair {
     }
 }
 
-impl End for DirectPair {
+impl ConnectionEnd for DirectPair {
     type Maker<'a> = Maker<'a>;
 
     fn make(maker: &Maker<'_>) -> Result<Self, Cause> {
@@ -79,7 +79,7 @@ impl End for DirectPair {
         (self.number(), maker.depth)
     }
 
-    fn connect(&mut self, maker: &Maker<'_>, word: &Word) -> Result<(), Cause> {
+    fn connect(&mut self, maker: &Maker<'_>, word: &ControlMessage) -> Result<(), Cause> {
         let depth = maker.depth.min(word.depth).max(1);
         let connected = match maker.manager.line(maker.peer, word) {
             Some(line) => self.connect_by(line, maker.mtu(), depth),

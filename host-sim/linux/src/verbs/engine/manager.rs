@@ -17,14 +17,14 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 use super::super::address::Address;
 use super::super::sys::Line;
 use super::super::wire::Wire;
-use super::word::{Lane, Word};
+use super::control::{ControlMessage, Lane};
 
 pub(super) use self::rdma::Rdma;
 
 /// An event of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Heard {
-    Word(Word),
+    ControlMessage(ControlMessage),
     /// The answer of this side in the connection of this number has not reached the peer, which has
     /// given it up.
     Lapsed(Lane, u16),
@@ -44,7 +44,7 @@ pub(super) trait Manager {
     fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &Address) -> Result<(), Cause>;
 
     /// Sends it a control message, now or soon.
-    fn say(&mut self, peer: PeerId, word: &Word) -> Post;
+    fn say(&mut self, peer: PeerId, control: &ControlMessage) -> Post;
 
     /// Receives what peers send, in about so many events.
     fn listen(&mut self, budget: u32, now: Instant, heard: &mut News);
@@ -62,7 +62,7 @@ pub(super) trait Manager {
 
     /// Returns the connection that knows how a queue pair gets to the other end that `word` names;
     /// `None` if the peer's card tells that.
-    fn line(&self, _peer: PeerId, _word: &Word) -> Option<&Line> {
+    fn line(&self, _peer: PeerId, _word: &ControlMessage) -> Option<&Line> {
         None
     }
 }
@@ -72,7 +72,8 @@ struct Ears<'a>(&'a mut News);
 
 impl Sink for Ears<'_> {
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        let heard = Word::decode(message).map_or_else(|why| Heard::Lost(Cause::Malformed(why)), Heard::Word);
+        let heard = ControlMessage::decode(message)
+            .map_or_else(|why| Heard::Lost(Cause::Malformed(why)), Heard::ControlMessage);
         self.0.push_back((from, heard));
     }
     fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
@@ -92,8 +93,8 @@ impl Manager for Wire {
         Self::introduce(self, peer, epoch, address)
     }
 
-    fn say(&mut self, peer: PeerId, word: &Word) -> Post {
-        self.messages().short(peer, &word.encode(), &[])
+    fn say(&mut self, peer: PeerId, control: &ControlMessage) -> Post {
+        self.messages().short(peer, &control.encode(), &[])
     }
 
     fn listen(&mut self, budget: u32, now: Instant, heard: &mut News) {

@@ -11,12 +11,12 @@ use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
 use aldis_sys::Errno;
 
 use super::super::error::VerbsError;
-use super::super::sys::{Act, DirectPair, Key, Region, Span};
+use super::super::sys::{DirectOperation, DirectPair, Key, Region, Span};
 use super::direct::Attempt;
 use super::{ATOMICS, Engine, Refusal};
 
 /// Bytes of what an atomic updates, and to what they are aligned.
-const WORD_BYTES: usize = 8;
+const CONTROL_BYTES: usize = 8;
 
 impl Engine {
     /// # Safety
@@ -74,12 +74,12 @@ impl Engine {
     pub(in super::super) fn act(
         &mut self,
         peer: PeerId,
-        act: Act,
+        act: DirectOperation,
         local: Gather,
         remote: RemoteAddress<'_>,
         token: Token,
     ) -> Post {
-        if local.len == 0 && !matches!(act, Act::Update(_)) {
+        if local.len == 0 && !matches!(act, DirectOperation::Update(_)) {
             return Post::Done;
         }
         match self.try_act(peer, act, local, remote, token) {
@@ -91,7 +91,7 @@ impl Engine {
     fn try_act(
         &mut self,
         peer: PeerId,
-        act: Act,
+        act: DirectOperation,
         local: Gather,
         remote: RemoteAddress<'_>,
         token: Token,
@@ -123,17 +123,17 @@ impl Engine {
 
 /// Returns the access that `act` takes to memory here; fails if a device with such capabilities
 /// cannot do it between a piece here and a `place` there.
-fn check(caps: &Caps, act: Act, local: &Gather, place: u64) -> Result<Access, Cause> {
+fn check(caps: &Caps, act: DirectOperation, local: &Gather, place: u64) -> Result<Access, Cause> {
     let (len, max) = (local.len as u64, caps.limits.direct_bytes_max);
-    let word = WORD_BYTES as u64;
+    let word = CONTROL_BYTES as u64;
     match act {
-        Act::Update(_) if !caps.features.contains(ATOMICS) => Err(Cause::Unsupported),
-        Act::Update(_) if len != word || !place.is_multiple_of(word) => {
-            Err(Cause::Unaligned { need: WORD_BYTES as u32 })
+        DirectOperation::Update(_) if !caps.features.contains(ATOMICS) => Err(Cause::Unsupported),
+        DirectOperation::Update(_) if len != word || !place.is_multiple_of(word) => {
+            Err(Cause::Unaligned { need: CONTROL_BYTES as u32 })
         }
         _ if len > max => Err(Cause::TooBig { len, max }),
-        Act::Write => Ok(Access::LOCAL_READ),
-        Act::Read | Act::Update(_) => Ok(Access::LOCAL_WRITE),
+        DirectOperation::Write => Ok(Access::LOCAL_READ),
+        DirectOperation::Read | DirectOperation::Update(_) => Ok(Access::LOCAL_WRITE),
     }
 }
 

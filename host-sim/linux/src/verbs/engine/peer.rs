@@ -5,10 +5,10 @@ use aldis_hal::{Cause, Epoch, PeerId, Post, Sink};
 use aldis_protocols::credit::{Grant, Window};
 
 use super::super::sys::FlushKey;
-use super::bond::{Bond, News, State as Bonded};
+use super::connection::{News, PeerConnection, State as Bonded};
+use super::control::{ControlMessage, Lane};
 use super::direct::Direct;
 use super::maker::Maker;
-use super::word::{Lane, Word};
 use super::{BARE_MAX, Done, Ending, Pair, Sent, WINDOW};
 
 /// The bit of an immediate value that says that there is a message; the low half is a limit.
@@ -16,7 +16,7 @@ pub(super) const IS_MESSAGE: u32 = 1 << 16;
 
 /// The place of a peer's device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Place {
+pub(super) struct DeviceAddress {
     pub(super) gid: [u8; 16],
     pub(super) lid: u16,
     pub(super) mtu: u16,
@@ -27,10 +27,10 @@ pub(super) struct Place {
 /// A peer's row.
 pub(super) struct Peer {
     pub(super) state: State,
-    pub(super) bond: Bond<Pair>,
+    pub(super) connection: PeerConnection<Pair>,
     pub(super) direct: Direct,
     pub(super) epoch: Epoch,
-    pub(super) place: Place,
+    pub(super) place: DeviceAddress,
     pub(super) window: Window,
     pub(super) grant: Grant,
     /// The slot of the next message.
@@ -62,10 +62,10 @@ impl Peer {
     pub(super) fn new(is_lower: bool) -> Self {
         Self {
             state: State::Unknown,
-            bond: Bond::new(Lane::Messages, is_lower),
+            connection: PeerConnection::new(Lane::Messages, is_lower),
             direct: Direct::new(is_lower),
             epoch: Epoch(0),
-            place: Place::default(),
+            place: DeviceAddress::default(),
             window: Window::new(WINDOW).unwrap_or(Window::NONE),
             grant: Grant::new(WINDOW).unwrap_or(Grant::NONE),
             next: 0,
@@ -81,12 +81,14 @@ impl Peer {
     /// Returns true if messages can be sent.
     #[inline]
     pub(super) fn is_open(&self) -> bool {
-        self.bond.state() == Bonded::Open
+        self.connection.state() == Bonded::Open
     }
 
     /// Returns true if there is to be a connection, and is none.
     pub(super) fn needs_connection(&self) -> bool {
-        (self.waiting || self.expected) && self.state == State::Known && self.bond.state() == Bonded::Closed
+        (self.waiting || self.expected)
+            && self.state == State::Known
+            && self.connection.state() == Bonded::Closed
     }
 
     /// Gives up the peer: nothing more goes to it or comes from it. Its queue pairs are destroyed,
@@ -94,7 +96,7 @@ impl Peer {
     pub(super) fn part(&mut self, cause: Cause) {
         if self.state == State::Known {
             (self.state, self.lost) = (State::Gone(cause), true);
-            self.bond.finish();
+            self.connection.finish();
             self.direct.finish();
             (self.flying, self.bare) = (0, 0);
             (self.waiting, self.expected, self.probed) = (false, false, false);
@@ -102,10 +104,10 @@ impl Peer {
     }
 
     /// Handles a control message of the peer about its connections.
-    pub(super) fn hear(&mut self, word: &Word, maker: &Maker<'_>) {
-        match word.lane {
-            Lane::Memory => self.direct.hear(word, maker),
-            Lane::Messages => match self.bond.hear(word, maker) {
+    pub(super) fn hear(&mut self, control: &ControlMessage, maker: &Maker<'_>) {
+        match control.lane {
+            Lane::Memory => self.direct.hear(control, maker),
+            Lane::Messages => match self.connection.hear(control, maker) {
                 News::Nothing | News::Opened => {}
                 // Messages may have been under way.
                 News::Ended(_) => self.part(Cause::PeerDead),
@@ -117,14 +119,14 @@ impl Peer {
     /// Notes that what was answered has not reached the peer.
     pub(super) fn lapse(&mut self, lane: Lane, serial: u16) {
         match lane {
-            Lane::Messages => self.bond.lapse(serial),
-            Lane::Memory => self.direct.bond.lapse(serial),
+            Lane::Messages => self.connection.lapse(serial),
+            Lane::Memory => self.direct.connection.lapse(serial),
         }
     }
 
     /// Returns true if it has nothing to say of its connections.
     pub(super) const fn is_silent(&self) -> bool {
-        self.bond.is_silent() && self.direct.bond.is_silent()
+        self.connection.is_silent() && self.direct.connection.is_silent()
     }
 
     /// Reads what came with an arrival. Returns true if it is a message.
@@ -133,7 +135,7 @@ impl Peer {
             return Err(Cause::Device);
         }
         // A peer that sends can use the connection.
-        self.bond.go();
+        self.connection.go();
         self.window.raise(done.immediate as u16).map_err(Cause::Malformed)?;
         match done.immediate & !0xFFFF {
             IS_MESSAGE => {
@@ -147,7 +149,7 @@ impl Peer {
 
     /// Accounts for an order that is over: its message has been sent, or has not.
     pub(super) fn sent(&mut self, done: &Done) {
-        match self.bond.end_mut().map(|pair| pair.take(done)) {
+        match self.connection.end_mut().map(|pair| pair.take(done)) {
             Some(Sent::Slot) => self.flying = self.flying.saturating_sub(1),
             Some(Sent::Bare) => self.bare = self.bare.saturating_sub(1),
             Some(Sent::Probe) => self.probed = false,
@@ -164,7 +166,7 @@ impl Peer {
     /// Asks whether it lives, if anything is expected of it.
     pub(super) fn probe(&mut self) {
         let is_due = self.expected && !self.probed && self.is_open() && self.flying == 0;
-        if let Some(pair) = self.bond.end_mut().filter(|_| is_due) {
+        if let Some(pair) = self.connection.end_mut().filter(|_| is_due) {
             self.probed = true;
             if pair.probe().is_err() {
                 self.part(Cause::Device);
@@ -174,22 +176,22 @@ impl Peer {
 
     /// Sends what the peer is to be told: of the connections, by `say`, and a limit that no message
     /// has told it.
-    pub(super) fn speak(&mut self, mut say: impl FnMut(&Word) -> Post) {
-        let Self { bond, direct, .. } = self;
-        if let Some(word) = bond.word() {
-            match say(&word) {
-                Post::Again(_) => bond.unsay(word),
+    pub(super) fn speak(&mut self, mut say: impl FnMut(&ControlMessage) -> Post) {
+        let Self { connection, direct, .. } = self;
+        if let Some(control) = connection.control() {
+            match say(&control) {
+                Post::Again(_) => connection.unsay(control),
                 Post::Never(cause) => self.part(cause),
                 Post::Done | Post::Queued => {}
             }
-        } else if let Some(word) = direct.bond.word()
-            && let Post::Again(_) = say(&word)
+        } else if let Some(control) = direct.connection.control()
+            && let Post::Again(_) = say(&control)
         {
-            direct.bond.unsay(word);
+            direct.connection.unsay(control);
         }
         let limit = u32::from(self.grant.limit());
         let is_due = self.grant.is_due() && self.bare < BARE_MAX && self.is_open();
-        if let Some(pair) = self.bond.end_mut().filter(|_| is_due) {
+        if let Some(pair) = self.connection.end_mut().filter(|_| is_due) {
             if pair.send_bare(limit).is_err() {
                 return self.part(Cause::Device);
             }

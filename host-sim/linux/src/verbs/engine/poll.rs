@@ -3,10 +3,10 @@
 use aldis_hal::{Cause, Instant, PeerId, Resource, Sink};
 
 use super::super::sys::{BATCH, Ending};
+use super::control::{ControlKind, Lane};
 use super::manager::Heard;
 use super::memory::cause_of;
 use super::peer::{IS_MESSAGE, Peer};
-use super::word::{Kind, Lane};
 use super::{BUSY_POLLS, Engine, PROBE_NS};
 
 impl Engine {
@@ -125,15 +125,17 @@ impl Engine {
             && let Some((peer, heard)) = self.heard.pop_front()
         {
             let heard = match heard {
-                Heard::Word(word) if (word.lane, word.kind) == (Lane::Messages, Kind::Offer) => {
-                    self.make_room(peer).map_or_else(Heard::Lost, |()| Heard::Word(word))
+                Heard::ControlMessage(control)
+                    if (control.lane, control.kind) == (Lane::Messages, ControlKind::Offer) =>
+                {
+                    self.make_room(peer).map_or_else(Heard::Lost, |()| Heard::ControlMessage(control))
                 }
                 heard => heard,
             };
             let Self { peers, tools, manager, .. } = self;
             let Some(row) = peers.get_mut(peer.index()) else { continue };
             match heard {
-                Heard::Word(word) => row.hear(&word, &tools.maker((peer, row), &**manager)),
+                Heard::ControlMessage(control) => row.hear(&control, &tools.maker((peer, row), &**manager)),
                 Heard::Lapsed(lane, serial) => row.lapse(lane, serial),
                 Heard::Lost(cause) => row.part(cause),
             }
@@ -170,7 +172,7 @@ impl Engine {
         self.connect(peer);
         let Self { peers, tools, manager, heard, due, .. } = self;
         let Some(row) = peers.get_mut(peer.index()) else { return 0 };
-        row.speak(|word| manager.say(peer, word));
+        row.speak(|control| manager.say(peer, control));
         if heard.is_empty() && row.is_silent() {
             manager.settle(peer);
         }
@@ -190,7 +192,7 @@ impl Engine {
         let room = self.make_room(peer);
         let Self { peers, tools, manager, .. } = self;
         if let Some(row) = peers.get_mut(peer.index()) {
-            let made = room.and_then(|()| row.bond.need(&tools.maker((peer, row), &**manager)));
+            let made = room.and_then(|()| row.connection.need(&tools.maker((peer, row), &**manager)));
             if let Err(cause) = made {
                 row.part(cause);
             }

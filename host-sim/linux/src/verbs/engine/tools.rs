@@ -6,16 +6,16 @@ use std::rc::Rc;
 use aldis_hal::{Epoch, PeerId};
 
 use super::super::error::VerbsError;
-use super::super::here::Here;
+use super::super::open_device::OpenDevice;
 use super::super::sys::{Completions, Flush, Receives};
+use super::control::Lane;
 use super::maker::Maker;
 use super::manager::Manager;
 use super::peer::Peer;
-use super::word::Lane;
 
 /// The parts of the device that all connections share.
 pub(super) struct Tools {
-    pub(super) here: Rc<Here>,
+    pub(super) here: Rc<OpenDevice>,
     pub(super) epoch: Epoch,
     pub(super) receives: Receives,
     pub(super) sent: Queue,
@@ -37,7 +37,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(here: &Here, entries: u32) -> Result<Self, VerbsError> {
+    pub(super) fn new(here: &OpenDevice, entries: u32) -> Result<Self, VerbsError> {
         Ok(Self { completions: Completions::new(&here.domain, &here.channel, entries)?, entries, stale: 0 })
     }
 
@@ -49,7 +49,7 @@ impl Queue {
 
 impl Tools {
     pub(super) fn new(
-        here: &Rc<Here>,
+        here: &Rc<OpenDevice>,
         (epoch, depth): (Epoch, u8),
         (receives, sent, received): (Receives, Queue, Queue),
         ranks: usize,
@@ -84,8 +84,8 @@ impl Tools {
     /// Takes note of the queue pairs that a peer has now.
     pub(super) fn note(&mut self, peer: PeerId, row: &Peer) {
         let now = [
-            (Lane::Messages, row.bond.end().map_or(0, |pair| pair.number())),
-            (Lane::Memory, row.direct.bond.end().map_or(0, |pair| pair.number())),
+            (Lane::Messages, row.connection.end().map_or(0, |pair| pair.number())),
+            (Lane::Memory, row.direct.connection.end().map_or(0, |pair| pair.number())),
         ];
         let Some(numbers) = self.numbers.get_mut(peer.index()) else { return };
         for (known, (lane, number)) in numbers.iter_mut().zip(now) {

@@ -25,7 +25,7 @@ pub(in crate::verbs) struct Datagrams {
     connection: Connection,
     sends: Slab,
     /// The way of what was last sent from each slot.
-    ways: Vec<Option<Rc<Way>>>,
+    ways: Vec<Option<Rc<AddressHandle>>>,
     inline_bytes: usize,
     receives: Receives,
     sent: Rc<Completions>,
@@ -47,12 +47,12 @@ pub(in crate::verbs) struct Slots {
 
 /// The way to a port, as the device knows it.
 #[derive(Debug)]
-pub(in crate::verbs) struct Way {
+pub(in crate::verbs) struct AddressHandle {
     handle: *mut ffi::ibv_ah,
     _domain: Rc<Domain>,
 }
 
-impl Way {
+impl AddressHandle {
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         choice: &Choice,
@@ -69,7 +69,7 @@ impl Way {
     }
 }
 
-impl Drop for Way {
+impl Drop for AddressHandle {
     fn drop(&mut self) {
         // SAFETY: made once, and held as long as anything is under way on it.
         unsafe { ffi::ibv_destroy_ah(self.handle) };
@@ -117,7 +117,7 @@ impl Datagrams {
     pub(in crate::verbs) fn send(
         &mut self,
         (slot, len): (usize, usize),
-        way: &Rc<Way>,
+        way: &Rc<AddressHandle>,
         number: u32,
     ) -> Result<(), VerbsError> {
         let place = self.sends.place(slot, len).ok_or_else(stale)?;

@@ -34,7 +34,7 @@ pub(in crate::verbs) struct DirectPair {
 
 /// The operation that is to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::verbs) enum Act {
+pub(in crate::verbs) enum DirectOperation {
     Read,
     Write,
     Update(Atomic),
@@ -96,20 +96,20 @@ impl DirectPair {
     pub(in crate::verbs) fn post(
         &mut self,
         token: Token,
-        act: Act,
+        act: DirectOperation,
         region: &Rc<Region>,
         (span, flush): (Span, (&Flush, FlushKey)),
     ) -> Result<(), VerbsError> {
         let place = region.place(span.here, span.len).ok_or_else(stale)?;
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
-        let request = if act == Act::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
+        let request = if act == DirectOperation::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
         let order = spell(request, act, span);
         // SAFETY: the region is kept with the order below, for longer than the connection if need
         // be. If the second post fails, the caller drops this while it has the region, and so ends
         // the first. The region's owner has promised that nothing else touches what the device
         // writes.
         unsafe { self.connection.post(order, Some(place)) }?;
-        if act == Act::Write {
+        if act == DirectOperation::Write {
             let (here, FlushKey { key, base }) = flush;
             let order = reading(slot as u64, base.into(), key);
             // SAFETY: no code looks at the memory, and it is there for the rest of the process.
@@ -140,7 +140,7 @@ fn reading(request: u64, remote_addr: u64, rkey: u32) -> ffi::ibv_send_wr {
 }
 
 /// The order as the library wants it.
-fn spell(request: u64, act: Act, span: Span) -> ffi::ibv_send_wr {
+fn spell(request: u64, act: DirectOperation, span: Span) -> ffi::ibv_send_wr {
     use ffi::ibv_wr_opcode as code;
     let (remote_addr, rkey) = (span.key.place(span.there), span.key.key);
     let rdma = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr, rkey };
@@ -148,10 +148,12 @@ fn spell(request: u64, act: Act, span: Span) -> ffi::ibv_send_wr {
         atomic: ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2 { remote_addr, compare_add, swap, rkey },
     };
     let (opcode, wr) = match act {
-        Act::Read => return reading(request, remote_addr, rkey),
-        Act::Write => (code::IBV_WR_RDMA_WRITE, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
-        Act::Update(Atomic::FetchAdd(value)) => (code::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(value, 0)),
-        Act::Update(Atomic::CompareSwap { compare, swap }) => {
+        DirectOperation::Read => return reading(request, remote_addr, rkey),
+        DirectOperation::Write => (code::IBV_WR_RDMA_WRITE, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
+        DirectOperation::Update(Atomic::FetchAdd(value)) => {
+            (code::IBV_WR_ATOMIC_FETCH_AND_ADD, atomic(value, 0))
+        }
+        DirectOperation::Update(Atomic::CompareSwap { compare, swap }) => {
             (code::IBV_WR_ATOMIC_CMP_AND_SWP, atomic(compare, swap))
         }
     };

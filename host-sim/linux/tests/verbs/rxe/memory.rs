@@ -45,7 +45,7 @@ pub(super) fn register(
 }
 
 #[derive(Clone, Copy)]
-enum Act {
+enum MemoryOperation {
     Get,
     Put,
     Update(Atomic),
@@ -56,12 +56,19 @@ fn token(slot: u32) -> Token {
 }
 
 /// Tries once, as rank 0, to do it with memory of rank 1.
-fn attempt(rank: &mut Rank, act: Act, local: Gather, key: &[u8], offset: u64, number: u32) -> Post {
+fn attempt(
+    rank: &mut Rank,
+    act: MemoryOperation,
+    local: Gather,
+    key: &[u8],
+    offset: u64,
+    number: u32,
+) -> Post {
     let remote = RemoteAddress { key, offset };
     match act {
-        Act::Get => rank.verbs.get(PeerId(1), local, remote, token(number)),
-        Act::Put => rank.verbs.put(PeerId(1), local, remote, token(number)),
-        Act::Update(atomic) => {
+        MemoryOperation::Get => rank.verbs.get(PeerId(1), local, remote, token(number)),
+        MemoryOperation::Put => rank.verbs.put(PeerId(1), local, remote, token(number)),
+        MemoryOperation::Update(atomic) => {
             let update = AtomicUpdate { op: atomic, word: remote, fetched: local };
             rank.verbs.atomic(PeerId(1), update, token(number))
         }
@@ -69,7 +76,13 @@ fn attempt(rank: &mut Rank, act: Act, local: Gather, key: &[u8], offset: u64, nu
 }
 
 /// Rank 0 does it, and how that has ended.
-fn done(ranks: &mut [Rank], act: Act, local: Gather, key: &[u8], offset: u64) -> Result<(), Cause> {
+fn done(
+    ranks: &mut [Rank],
+    act: MemoryOperation,
+    local: Gather,
+    key: &[u8],
+    offset: u64,
+) -> Result<(), Cause> {
     until(ranks, "post", |ranks| match attempt(&mut ranks[0], act, local, key, offset, 7) {
         Post::Queued => true,
         Post::Again(_) => false,
@@ -92,13 +105,13 @@ fn memory_is_read_and_written_where_it_was_meant() {
         let (offset, place) = (17 * at + 3, 5 * at + 1);
         let piece = Gather { region: local, offset: place, len };
         here.0.fill(0xEE);
-        assert_eq!(done(&mut ranks, Act::Get, piece, &key, offset as u64), Ok(()), "{len} bytes");
+        assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, offset as u64), Ok(()), "{len} bytes");
         assert!(here.0[place..place + len] == there.0[offset..offset + len], "{len} bytes read");
         assert!(here.0[..place].iter().chain(&here.0[place + len..]).all(|byte| *byte == 0xEE));
 
         let (fresh, before) = (pattern(at + 50, len), there.0.to_vec());
         here.0[place..place + len].copy_from_slice(&fresh);
-        assert_eq!(done(&mut ranks, Act::Put, piece, &key, offset as u64), Ok(()), "{len} bytes");
+        assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &key, offset as u64), Ok(()), "{len} bytes");
         assert!(there.0[offset..offset + len] == fresh, "{len} bytes written");
         assert!(there.0[..offset] == before[..offset] && there.0[offset + len..] == before[offset + len..]);
     }
@@ -116,7 +129,7 @@ fn a_write_is_over_when_it_can_be_seen() {
     let (_, key) = register(&mut ranks, 1, &mut there, Access::REMOTE_WRITE);
     for (offset, len) in [(0, LEN), (8, 1), (LEN - 8, 8)] {
         let piece = Gather { region: local, offset, len };
-        assert_eq!(done(&mut ranks, Act::Put, piece, &key, offset as u64), Ok(()));
+        assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &key, offset as u64), Ok(()));
         assert_eq!(there.0[offset..offset + len], here.0[offset..offset + len]);
         there.0[offset..offset + len].fill(0);
     }
@@ -135,10 +148,10 @@ fn words_are_updated_and_what_they_were_is_fetched() {
     let mut here = Buffer::of(vec![0; 8]);
     let (region, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_WRITE);
     let piece = Gather { region, offset: 0, len: 8 };
-    let swap = |compare, swap| Act::Update(Atomic::CompareSwap { compare, swap });
+    let swap = |compare, swap| MemoryOperation::Update(Atomic::CompareSwap { compare, swap });
     for (act, was, is) in [
-        (Act::Update(Atomic::FetchAdd(3)), 9, 12),
-        (Act::Update(Atomic::FetchAdd(u64::MAX)), 12, 11),
+        (MemoryOperation::Update(Atomic::FetchAdd(3)), 9, 12),
+        (MemoryOperation::Update(Atomic::FetchAdd(u64::MAX)), 12, 11),
         (swap(11, 1 << 40), 11, 1 << 40),
         (swap(11, 2), 1 << 40, 1 << 40),
     ] {
@@ -146,7 +159,7 @@ fn words_are_updated_and_what_they_were_is_fetched() {
         let fetched = u64::from_le_bytes(here.0[..].try_into().unwrap());
         assert_eq!((fetched, u64::from_le(words[1]), u64::from_le(words[0])), (was, is, 5));
     }
-    let unaligned = attempt(&mut ranks[0], Act::Update(Atomic::FetchAdd(1)), piece, &key, 4, 1);
+    let unaligned = attempt(&mut ranks[0], MemoryOperation::Update(Atomic::FetchAdd(1)), piece, &key, 4, 1);
     assert_eq!(unaligned, Post::Never(Cause::Unaligned { need: 8 }));
 }
 
@@ -169,13 +182,13 @@ fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
     longer[8..].copy_from_slice(&(1_u64 << 20).to_le_bytes());
     let piece = Gather { region, offset: 0, len: 64 };
     for (what, key, offset, act) in [
-        ("read by a stale key", stale, 0, Act::Get),
-        ("written by a stale key", stale, 0, Act::Put),
-        ("read by a forged key", other, 0, Act::Get),
-        ("written by a forged key", other, 0, Act::Put),
-        ("written beyond its end", longer, 32, Act::Put),
-        ("read beyond its end", longer, 4096, Act::Get),
-        ("written where it may be read", read_only, 0, Act::Put),
+        ("read by a stale key", stale, 0, MemoryOperation::Get),
+        ("written by a stale key", stale, 0, MemoryOperation::Put),
+        ("read by a forged key", other, 0, MemoryOperation::Get),
+        ("written by a forged key", other, 0, MemoryOperation::Put),
+        ("written beyond its end", longer, 32, MemoryOperation::Put),
+        ("read beyond its end", longer, 4096, MemoryOperation::Get),
+        ("written where it may be read", read_only, 0, MemoryOperation::Put),
     ] {
         assert_eq!(done(&mut ranks, act, piece, &key, offset), Err(Cause::Stale), "{what}");
         assert!(there.0.iter().all(|byte| *byte == 0x55), "{what}");
@@ -185,7 +198,7 @@ fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
         send(&mut ranks, 1, 0, what.as_bytes());
     }
     until(&mut ranks, "messages", |ranks| ranks.iter().all(|rank| rank.log.messages.len() == 7));
-    assert_eq!(done(&mut ranks, Act::Put, piece, &good, 0), Ok(()));
+    assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &good, 0), Ok(()));
     assert_eq!(there.0, here.0);
     assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
@@ -199,14 +212,21 @@ fn what_is_wrong_on_this_side_is_told_at_once() {
     let piece = Gather { region, offset: 0, len: 64 };
     let mut try_it = |act, piece, key: &[u8], offset| attempt(&mut ranks[0], act, piece, key, offset, 1);
     let bad = Post::Never(Cause::BadRegion);
-    assert_eq!(try_it(Act::Get, piece, &key, 0), bad, "not to be written here");
-    assert_eq!(try_it(Act::Put, Gather { offset: 1, ..piece }, &key, 0), bad, "beyond the end here");
-    assert_eq!(try_it(Act::Put, piece, &key, 1), bad, "beyond the end there");
-    assert_eq!(try_it(Act::Put, piece, &key[..15], 0), bad, "half a key");
+    assert_eq!(try_it(MemoryOperation::Get, piece, &key, 0), bad, "not to be written here");
+    assert_eq!(
+        try_it(MemoryOperation::Put, Gather { offset: 1, ..piece }, &key, 0),
+        bad,
+        "beyond the end here"
+    );
+    assert_eq!(try_it(MemoryOperation::Put, piece, &key, 1), bad, "beyond the end there");
+    assert_eq!(try_it(MemoryOperation::Put, piece, &key[..15], 0), bad, "half a key");
     let stale = RegionId(Handle { generation: 99, ..region.0 });
-    assert_eq!(try_it(Act::Put, Gather { region: stale, ..piece }, &key, 0), Post::Never(Cause::Stale));
-    assert_eq!(try_it(Act::Put, Gather { len: 0, ..piece }, &key, 0), Post::Done);
-    assert_eq!(try_it(Act::Put, piece, &key, 0), Post::Again(Again::Connecting));
+    assert_eq!(
+        try_it(MemoryOperation::Put, Gather { region: stale, ..piece }, &key, 0),
+        Post::Never(Cause::Stale)
+    );
+    assert_eq!(try_it(MemoryOperation::Put, Gather { len: 0, ..piece }, &key, 0), Post::Done);
+    assert_eq!(try_it(MemoryOperation::Put, piece, &key, 0), Post::Again(Again::Connecting));
     let nothing = Memory { start: NonNull::dangling(), len: 0 };
     // SAFETY: there is no byte of it.
     let refused = unsafe { ranks[0].verbs.register(PeerId(1), nothing, ALL) };
@@ -254,10 +274,10 @@ fn memory_that_is_taken_back_is_touched_no_more() {
     let (mut region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = |region| Gather { region, offset: 0, len: 1 << 20 };
-    assert_eq!(done(&mut ranks, Act::Get, piece(region), &key, 0), Ok(()));
+    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece(region), &key, 0), Ok(()));
     for round in 0..4 {
         until(&mut ranks, "post", |ranks| {
-            attempt(&mut ranks[0], Act::Get, piece(region), &key, 0, 9) == Post::Queued
+            attempt(&mut ranks[0], MemoryOperation::Get, piece(region), &key, 0, 9) == Post::Queued
         });
         match round {
             0 => ranks[0].verbs.deregister(region).unwrap(),
@@ -288,10 +308,10 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
     let (region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (mut shown, mut key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region, offset: 0, len: 1 << 20 };
-    assert_eq!(done(&mut ranks, Act::Get, piece, &key, 0), Ok(()));
+    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, 0), Ok(()));
     for _ in 0..3 {
         until(&mut ranks, "post", |ranks| {
-            attempt(&mut ranks[0], Act::Get, piece, &key, 0, 9) == Post::Queued
+            attempt(&mut ranks[0], MemoryOperation::Get, piece, &key, 0, 9) == Post::Queued
         });
         ranks[1].verbs.deregister(shown).unwrap();
         there.0.fill(4);
@@ -305,7 +325,7 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
         there.0.fill(2);
         (shown, key) = register(&mut ranks, 1, &mut there, ALL);
     }
-    assert_eq!(done(&mut ranks, Act::Get, piece, &key, 0), Ok(()));
+    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, 0), Ok(()));
 }
 
 /// Does something as a user who may lock no more than so much: the superuser may lock what it
@@ -360,8 +380,12 @@ fn a_megabyte() {
     let (local, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region: local, offset: 0, len: LEN };
-    for (act, what) in [(Act::Get, "read"), (Act::Put, "written"), (Act::Get, "read"), (Act::Put, "written")]
-    {
+    for (act, what) in [
+        (MemoryOperation::Get, "read"),
+        (MemoryOperation::Put, "written"),
+        (MemoryOperation::Get, "read"),
+        (MemoryOperation::Put, "written"),
+    ] {
         let start = std::time::Instant::now();
         for _ in 0..10 {
             assert_eq!(done(&mut ranks, act, piece, &key, 0), Ok(()));

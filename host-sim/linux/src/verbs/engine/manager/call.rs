@@ -8,10 +8,11 @@
 //! ```
 //!
 //! Refusing is a rejection (REJ), closing a disconnection (DREQ), or a rejection before it is made.
-//! What [`Bond`](super::super::bond) wants of control messages is kept so: a request that finds no
-//! answer is made again, under the same number, for as long as a peer may compute; so an answer may
-//! be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one that finds no
-//! answer itself; a peer that reads it after all, because it has computed for so long, asks again.
+//! [`PeerConnection`](super::super::connection) gets its control messages delivered so: a request
+//! that finds no answer is made again, under the same number, for as long as a peer may compute; so
+//! an answer may be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one
+//! that finds no answer itself; a peer that reads it after all, because it has computed for so long,
+//! asks again.
 //!
 //! The tests take two sides through every order of steps, with what is not answered in time.
 
@@ -24,7 +25,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, Instant, PeerId};
 
 use super::super::super::sys::{LETTER_BYTES, What};
-use super::super::word::{Kind, Word};
+use super::super::control::{ControlKind, ControlMessage};
 use super::Heard;
 use super::letter::Letter;
 
@@ -96,7 +97,7 @@ pub(super) struct Call<L> {
 struct Current<L> {
     stage: Stage,
     /// The offer: this side's if it asked.
-    word: Word,
+    control: ControlMessage,
     /// Since when it has been asked, and when it was for the last time.
     since: Instant,
     asked: Instant,
@@ -110,41 +111,42 @@ impl<L: Connecting> Call<L> {
     }
 
     /// Carries out a control message of this side.
-    pub(super) fn say(&mut self, word: &Word, parties: &Parties<'_, L>) {
-        match word.kind {
-            Kind::Offer => {
+    pub(super) fn say(&mut self, control: &ControlMessage, parties: &Parties<'_, L>) {
+        match control.kind {
+            ControlKind::Offer => {
                 self.retire(None);
                 let since = parties.now;
                 let stage = Stage::Later(since);
-                let mut asked = Current { stage, word: *word, since, asked: since, line: None };
+                let mut asked = Current { stage, control: *control, since, asked: since, line: None };
                 asked.dial(parties);
                 self.now = Some(asked);
             }
-            Kind::Answer => {
-                if let Some(asked) = self.at(word, Stage::Asking) {
-                    let depth = word.depth.min(asked.word.depth);
-                    asked.line.iter().for_each(|line| line.accept(&parties.letter(word), depth));
+            ControlKind::Answer => {
+                if let Some(asked) = self.at(control, Stage::Asking) {
+                    let depth = control.depth.min(asked.control.depth);
+                    asked.line.iter().for_each(|line| line.accept(&parties.letter(control), depth));
                     asked.stage = Stage::Answered;
                 }
             }
-            Kind::Go => {
-                if let Some(replied) = self.at(word, Stage::Replied) {
+            ControlKind::Go => {
+                if let Some(replied) = self.at(control, Stage::Replied) {
                     replied.line.iter().for_each(L::establish);
                     replied.stage = Stage::Up;
                 }
             }
-            Kind::Close | Kind::Refuse => {
-                let is_it = |now: &Current<L>| now.word.serial.wrapping_sub(word.serial).cast_signed() <= 0;
+            ControlKind::Close | ControlKind::Refuse => {
+                let is_it =
+                    |now: &Current<L>| now.control.serial.wrapping_sub(control.serial).cast_signed() <= 0;
                 if self.now.as_ref().is_some_and(is_it) {
-                    self.retire(Some(&parties.letter(word)));
+                    self.retire(Some(&parties.letter(control)));
                 }
             }
         }
     }
 
     /// The connection that a control message is about, if it is at this stage.
-    fn at(&mut self, word: &Word, stage: Stage) -> Option<&mut Current<L>> {
-        self.now.as_mut().filter(|now| now.stage == stage && now.word.serial == word.serial)
+    fn at(&mut self, control: &ControlMessage, stage: Stage) -> Option<&mut Current<L>> {
+        self.now.as_mut().filter(|now| now.stage == stage && now.control.serial == control.serial)
     }
 
     /// Ends what there is, with this letter if there is still room for one.
@@ -168,34 +170,42 @@ impl<L: Connecting> Call<L> {
         parties: &Parties<'_, L>,
         mut tell: impl FnMut(Heard),
     ) {
-        let word = letter.word;
+        let control = letter.control;
         if let Some(now) = &self.now {
-            let ahead = word.serial.wrapping_sub(now.word.serial).cast_signed();
+            let ahead = control.serial.wrapping_sub(now.control.serial).cast_signed();
             let comes_again = ahead == 0 && matches!(now.stage, Stage::Asking | Stage::Answered);
             if ahead < 0 || (ahead == 0 && !comes_again) {
-                return line.reject(&parties.letter(&Word::bare(word.lane, Kind::Close, word.serial)));
+                return line.reject(&parties.letter(&ControlMessage::bare(
+                    control.lane,
+                    ControlKind::Close,
+                    control.serial,
+                )));
             }
             if now.stage == Stage::Answered {
-                tell(Heard::Lapsed(word.lane, now.word.serial));
+                tell(Heard::Lapsed(control.lane, now.control.serial));
             }
         }
         self.retire(None);
         let (since, stage) = (parties.now, Stage::Asking);
-        self.now = Some(Current { stage, word, since, asked: since, line: Some(line) });
-        tell(Heard::Word(word));
+        self.now = Some(Current { stage, control, since, asked: since, line: Some(line) });
+        tell(Heard::ControlMessage(control));
     }
 
     /// Rejects what was asked, to which the bond has no answer: it is about one that is over.
     pub(super) fn settle(&mut self, parties: &Parties<'_, L>) {
-        if let Some(Current { stage: Stage::Asking, word, .. }) = self.now {
-            self.retire(Some(&parties.letter(&Word::bare(word.lane, Kind::Close, word.serial))));
+        if let Some(Current { stage: Stage::Asking, control, .. }) = self.now {
+            self.retire(Some(&parties.letter(&ControlMessage::bare(
+                control.lane,
+                ControlKind::Close,
+                control.serial,
+            ))));
         }
     }
 
     /// Returns the connection that knows the way for a queue pair to the other end that a control
     /// message names.
-    pub(super) fn line(&self, word: &Word) -> Option<&L> {
-        let now = self.now.as_ref().filter(|now| now.word.serial == word.serial);
+    pub(super) fn line(&self, control: &ControlMessage) -> Option<&L> {
+        let now = self.now.as_ref().filter(|now| now.control.serial == control.serial);
         now.filter(|now| matches!(now.stage, Stage::Replied | Stage::Asking))?.line.as_ref()
     }
 
@@ -232,20 +242,20 @@ impl<L: Connecting> Call<L> {
             return;
         }
         let Some(now) = self.now.as_mut().filter(|now| now.line.as_ref().is_some_and(is_it)) else { return };
-        let (lane, serial) = (now.word.lane, now.word.serial);
-        let closed = Word::bare(lane, Kind::Close, serial);
+        let (lane, serial) = (now.control.lane, now.control.serial);
+        let closed = ControlMessage::bare(lane, ControlKind::Close, serial);
         match (what, now.stage) {
             (What::Resolved, Stage::Resolving) => now.step(Stage::Routing, L::route, parties),
             (What::Routed, Stage::Routing) => {
-                let letter = parties.letter(&now.word);
+                let letter = parties.letter(&now.control);
                 now.asked = parties.now;
                 now.step(Stage::Asked, |line| line.ask(&letter), parties);
             }
             (What::Accepted(_), Stage::Asked) if now.may_have_lapsed(parties) => now.put_off(parties),
             (What::Accepted(letter), Stage::Asked) => match parties.read(&letter, &closed) {
-                Some(word) if word.kind == Kind::Answer => {
+                Some(control) if control.kind == ControlKind::Answer => {
                     now.stage = Stage::Replied;
-                    tell(Heard::Word(word));
+                    tell(Heard::ControlMessage(control));
                 }
                 _ => {
                     self.now = None;
@@ -254,15 +264,16 @@ impl<L: Connecting> Call<L> {
             },
             (What::Established, Stage::Answered) => {
                 now.stage = Stage::Up;
-                tell(Heard::Word(Word::bare(lane, Kind::Go, serial)));
+                tell(Heard::ControlMessage(ControlMessage::bare(lane, ControlKind::Go, serial)));
             }
             (What::Rejected { is_there, letter }, Stage::Asked) => {
                 self.now = None;
                 let said = parties.read(&letter, &closed);
-                let said = said.filter(|word| matches!(word.kind, Kind::Close | Kind::Refuse));
+                let said =
+                    said.filter(|control| matches!(control.kind, ControlKind::Close | ControlKind::Refuse));
                 // Where no process listens, the peer is gone.
                 tell(if is_there {
-                    Heard::Word(said.unwrap_or(closed))
+                    Heard::ControlMessage(said.unwrap_or(closed))
                 } else {
                     Heard::Lost(Cause::PeerDead)
                 });
@@ -271,7 +282,7 @@ impl<L: Connecting> Call<L> {
             (What::Rejected { .. } | What::Over | What::Unreachable, Stage::Replied | Stage::Up)
             | (What::Over, Stage::Answered) => {
                 self.now = None;
-                tell(Heard::Word(closed));
+                tell(Heard::ControlMessage(closed));
             }
             // The peer that asked has given it up, or does not read: the bond's answer, if there is
             // one, will be asked for again.
@@ -311,15 +322,15 @@ impl<L: Connecting> Current<L> {
 }
 
 impl<L: Connecting> Parties<'_, L> {
-    fn letter(&self, word: &Word) -> Letter {
-        Letter { from: self.ranks.0, epochs: self.epochs, word: *word }
+    fn letter(&self, control: &ControlMessage) -> Letter {
+        Letter { from: self.ranks.0, epochs: self.epochs, control: *control }
     }
 
     /// Returns what the peer says of the connection that `of` is about; `None` if that is nothing
     /// of this life of it.
-    fn read(&self, bytes: &[u8; LETTER_BYTES], of: &Word) -> Option<Word> {
-        let Letter { from, epochs, word } = Letter::decode(bytes)?;
+    fn read(&self, bytes: &[u8; LETTER_BYTES], of: &ControlMessage) -> Option<ControlMessage> {
+        let Letter { from, epochs, control } = Letter::decode(bytes)?;
         let is_its = (from, epochs) == (self.ranks.1, (self.epochs.1, self.epochs.0));
-        (is_its && (word.lane, word.serial) == (of.lane, of.serial)).then_some(word)
+        (is_its && (control.lane, control.serial) == (of.lane, of.serial)).then_some(control)
     }
 }

@@ -10,11 +10,11 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post};
 
 use super::super::super::address::Address;
 use super::super::super::error::VerbsError;
-use super::super::super::here::Here;
+use super::super::super::open_device::OpenDevice;
 use super::super::super::sys::{Event, Events, FlushKey, Line, Offered, What};
 use super::super::super::wire::Identity;
+use super::super::control::{ControlKind, ControlMessage, Lane};
 use super::super::memory::cause_of;
-use super::super::word::{Kind, Lane, Word};
 use super::call::{Call, Connecting, Parties};
 use super::letter::Letter;
 use super::{Heard, Manager, News};
@@ -32,7 +32,7 @@ pub(in super::super) struct Rdma {
     _listener: Line,
     port: u16,
     events: Rc<Events>,
-    here: Rc<Here>,
+    here: Rc<OpenDevice>,
     at: IpAddr,
     me: PeerId,
     epoch: Epoch,
@@ -73,7 +73,7 @@ impl Default for Call<Line> {
 
 impl Rdma {
     /// Listens at the address that was chosen.
-    pub(in super::super) fn open(here: &Rc<Here>, who: Identity) -> Result<Self, VerbsError> {
+    pub(in super::super) fn open(here: &Rc<OpenDevice>, who: Identity) -> Result<Self, VerbsError> {
         let at = here.choice.gid.ip().ok_or(VerbsError::NoManager)?;
         let events = Events::new()?;
         let listener = Line::new(&events, LISTENER)?;
@@ -143,21 +143,21 @@ impl Rdma {
     }
 
     fn request(&mut self, mut line: Line, letter: Letter) {
-        let Letter { from, epochs: (life, mine), word } = letter;
-        let is_peer = from != self.me && word.kind == Kind::Offer;
+        let Letter { from, epochs: (life, mine), control } = letter;
+        let is_peer = from != self.me && control.kind == ControlKind::Offer;
         let Some(row) = self.rows.get_mut(from.index()).filter(|_| is_peer && mine == self.epoch) else {
             // It means another life of this rank, or another job.
-            let refusal = Word::bare(word.lane, Kind::Refuse, word.serial);
-            let letter = Letter { from: self.me, epochs: (mine, life), word: refusal };
+            let refusal = ControlMessage::bare(control.lane, ControlKind::Refuse, control.serial);
+            let letter = Letter { from: self.me, epochs: (mine, life), control: refusal };
             return line.reject(&letter.encode());
         };
-        line.mark(mark(from, word.lane));
+        line.mark(mark(from, control.lane));
         match row.life {
             Some((known, _)) if known == life => {
                 let asked = (line, letter);
-                self.with((from, word.lane), |call, parties, tell| call.request(asked, parties, tell));
+                self.with((from, control.lane), |call, parties, tell| call.request(asked, parties, tell));
             }
-            _ => row.early[word.lane as usize] = Some((line, letter)),
+            _ => row.early[control.lane as usize] = Some((line, letter)),
         }
     }
 
@@ -194,11 +194,11 @@ impl Manager for Rdma {
         Ok(())
     }
 
-    fn say(&mut self, peer: PeerId, word: &Word) -> Post {
+    fn say(&mut self, peer: PeerId, control: &ControlMessage) -> Post {
         if self.removed {
             return Post::Never(Cause::Device);
         }
-        let said = self.with((peer, word.lane), |call, parties, _| call.say(word, parties));
+        let said = self.with((peer, control.lane), |call, parties, _| call.say(control, parties));
         said.map_or(Post::Never(Cause::Unreachable), |()| Post::Done)
     }
 
@@ -226,8 +226,8 @@ impl Manager for Rdma {
         Some(self.events.file())
     }
 
-    fn line(&self, peer: PeerId, word: &Word) -> Option<&Line> {
-        self.rows.get(peer.index())?.calls.get(word.lane as usize)?.line(word)
+    fn line(&self, peer: PeerId, control: &ControlMessage) -> Option<&Line> {
+        self.rows.get(peer.index())?.calls.get(control.lane as usize)?.line(control)
     }
 }
 
@@ -245,12 +245,12 @@ impl Connecting for Line {
     }
 
     fn ask(&self, letter: &Letter) -> Result<(), Cause> {
-        let Word { number, depth, .. } = letter.word;
+        let ControlMessage { number, depth, .. } = letter.control;
         Self::ask(self, Offered { number, depth }, &letter.encode()).map_err(cause_of)
     }
 
     fn accept(&self, letter: &Letter, depth: u8) {
-        Self::accept(self, Offered { number: letter.word.number, depth }, &letter.encode());
+        Self::accept(self, Offered { number: letter.control.number, depth }, &letter.encode());
     }
 
     fn reject(&self, letter: &Letter) {

@@ -4,8 +4,8 @@
 use core::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
-use super::super::super::bond::{self, Bond, End};
-use super::super::super::word::Lane;
+use super::super::super::connection::{self, ConnectionEnd, PeerConnection};
+use super::super::super::control::Lane;
 use super::*;
 
 /// A connection here.
@@ -14,21 +14,21 @@ struct Fake(u16);
 
 /// A request to the system about a connection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Act {
-    Ask(Word),
-    Accept(Word),
-    Reject(Word),
+enum CallStep {
+    Ask(ControlMessage),
+    Accept(ControlMessage),
+    Reject(ControlMessage),
     Establish,
     Disconnect,
     Destroy,
 }
 
 thread_local! {
-    static ACTS: RefCell<Vec<(u16, Act)>> = const { RefCell::new(Vec::new()) };
+    static ACTS: RefCell<Vec<(u16, CallStep)>> = const { RefCell::new(Vec::new()) };
     static NEXT: RefCell<u16> = const { RefCell::new(0) };
 }
 
-fn act(of: &Fake, what: Act) {
+fn act(of: &Fake, what: CallStep) {
     ACTS.with_borrow_mut(|acts| acts.push((of.0, what)));
 }
 
@@ -48,7 +48,7 @@ impl Clone for Fake {
 
 impl Drop for Fake {
     fn drop(&mut self) {
-        act(self, Act::Destroy);
+        act(self, CallStep::Destroy);
     }
 }
 
@@ -62,20 +62,20 @@ impl Connecting for Fake {
         Ok(())
     }
     fn ask(&self, letter: &Letter) -> Result<(), Cause> {
-        act(self, Act::Ask(letter.word));
+        act(self, CallStep::Ask(letter.control));
         Ok(())
     }
     fn accept(&self, letter: &Letter, _depth: u8) {
-        act(self, Act::Accept(letter.word));
+        act(self, CallStep::Accept(letter.control));
     }
     fn reject(&self, letter: &Letter) {
-        act(self, Act::Reject(letter.word));
+        act(self, CallStep::Reject(letter.control));
     }
     fn establish(&self) {
-        act(self, Act::Establish);
+        act(self, CallStep::Establish);
     }
     fn disconnect(&self) {
-        act(self, Act::Disconnect);
+        act(self, CallStep::Disconnect);
     }
     fn key(&self) -> usize {
         self.0.into()
@@ -89,7 +89,7 @@ struct Queues {
     to: u32,
 }
 
-impl End for Queues {
+impl ConnectionEnd for Queues {
     type Maker<'a> = u32;
 
     fn make(number: &u32) -> Result<Self, Cause> {
@@ -98,19 +98,19 @@ impl End for Queues {
     fn number(&self, _maker: &u32) -> (u32, u8) {
         (self.number, 1)
     }
-    fn connect(&mut self, _maker: &u32, word: &Word) -> Result<(), Cause> {
-        self.to = word.number;
+    fn connect(&mut self, _maker: &u32, control: &ControlMessage) -> Result<(), Cause> {
+        self.to = control.number;
         Ok(())
     }
 }
 
 /// An event that a side has still to receive, about the connection of that number.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-enum Told {
-    Request(Word),
-    Accepted(Word),
+enum ToldCall {
+    Request(ControlMessage),
+    Accepted(ControlMessage),
     Established,
-    Rejected(Option<Word>),
+    Rejected(Option<ControlMessage>),
     Unreachable,
     Over,
 }
@@ -139,25 +139,25 @@ struct Pair {
 /// A packet on its way, to the end of that number of a pair.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Packet {
-    Request(Word),
-    Reply(Word),
+    Request(ControlMessage),
+    Reply(ControlMessage),
     Ready,
-    Reject(Option<Word>),
+    Reject(Option<ControlMessage>),
     Disconnect,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Side {
-    bond: Bond<Queues>,
+struct CallSide {
+    connection: PeerConnection<Queues>,
     call: Call<Fake>,
-    events: VecDeque<(u16, Told)>,
+    events: VecDeque<(u16, ToldCall)>,
     needs: u8,
     ends: u8,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
-    sides: [Side; 2],
+    sides: [CallSide; 2],
     pairs: Vec<Pair>,
     packets: Vec<(usize, usize, Packet)>,
     made: u32,
@@ -180,8 +180,8 @@ fn parties(at: usize, is_late: bool) -> Parties<'static, Fake> {
     }
 }
 
-fn bytes(from: usize, word: Word) -> [u8; LETTER_BYTES] {
-    let letter = Letter { from: RANKS[from], epochs: (LIFE[from], LIFE[1 - from]), word };
+fn bytes(from: usize, control: ControlMessage) -> [u8; LETTER_BYTES] {
+    let letter = Letter { from: RANKS[from], epochs: (LIFE[from], LIFE[1 - from]), control };
     let mut bytes = [0; LETTER_BYTES];
     let written = letter.encode();
     bytes[..written.len()].copy_from_slice(&written);
@@ -190,8 +190,8 @@ fn bytes(from: usize, word: Word) -> [u8; LETTER_BYTES] {
 
 impl World {
     fn new(counts: [(u8, u8); 2], delays: u8) -> Self {
-        let side = |is_lower, (needs, ends)| Side {
-            bond: Bond::new(Lane::Messages, is_lower),
+        let side = |is_lower, (needs, ends)| CallSide {
+            connection: PeerConnection::new(Lane::Messages, is_lower),
             call: Call::new(),
             events: VecDeque::new(),
             needs,
@@ -203,22 +203,22 @@ impl World {
     }
 
     /// Does something with a side, and then what it has asked of the system.
-    fn with(&mut self, at: usize, what: impl FnOnce(&mut Side, u32, &mut Vec<Heard>)) {
+    fn with(&mut self, at: usize, what: impl FnOnce(&mut CallSide, u32, &mut Vec<Heard>)) {
         ACTS.with_borrow_mut(Vec::clear);
         NEXT.set(self.next);
         let (number, mut heard) = (self.made + 1, Vec::new());
         what(&mut self.sides[at], number, &mut heard);
         for heard in heard {
-            let bond = &mut self.sides[at].bond;
+            let connection = &mut self.sides[at].connection;
             match heard {
-                Heard::Word(word) => {
-                    bond.hear(&word, &number);
+                Heard::ControlMessage(control) => {
+                    connection.hear(&control, &number);
                 }
-                Heard::Lapsed(_, serial) => bond.lapse(serial),
+                Heard::Lapsed(_, serial) => connection.lapse(serial),
                 Heard::Lost(cause) => panic!("{cause}"),
             }
         }
-        let is_used = self.sides[at].bond.end().is_some_and(|end| end.number == number);
+        let is_used = self.sides[at].connection.end().is_some_and(|end| end.number == number);
         self.made += u32::from(is_used);
         // The way is found at once.
         let key = self.sides[at].call.now.as_ref().and_then(|now| Some(now.line.as_ref()?.key()));
@@ -233,28 +233,33 @@ impl World {
         }
     }
 
-    fn system(&mut self, at: usize, key: u16, act: Act) {
-        if let Act::Ask(word) = act {
+    fn system(&mut self, at: usize, key: u16, act: CallStep) {
+        if let CallStep::Ask(control) = act {
             let (keys, ends) = ([key, 0], [System::Asked, System::None]);
             self.pairs.push(Pair { asker: at, keys, ends, is_late: false });
-            return self.packets.push((self.pairs.len() - 1, 1, Packet::Request(word)));
+            return self.packets.push((self.pairs.len() - 1, 1, Packet::Request(control)));
         }
         let is_its = |pair: &Pair| pair.keys.contains(&key) && key != 0;
         let Some(number) = self.pairs.iter().position(is_its) else { return };
         let pair = &mut self.pairs[number];
         let end = usize::from(pair.keys[1] == key);
         let was = pair.ends[end];
-        if act == Act::Destroy {
+        if act == CallStep::Destroy {
             self.sides[at].events.retain(|(of, _)| *of != key);
         }
         let (now, packet) = match (act, was, end) {
-            (Act::Accept(word), System::Asked, 1) => (System::Replied, Some(Packet::Reply(word))),
-            (Act::Reject(word), System::Asked, 1) | (Act::Reject(word), System::Replied, 0) => {
-                (System::Dead, Some(Packet::Reject(Some(word))))
+            (CallStep::Accept(control), System::Asked, 1) => (System::Replied, Some(Packet::Reply(control))),
+            (CallStep::Reject(control), System::Asked, 1)
+            | (CallStep::Reject(control), System::Replied, 0) => {
+                (System::Dead, Some(Packet::Reject(Some(control))))
             }
-            (Act::Establish, System::Replied, 0) => (System::Up, Some(Packet::Ready)),
-            (Act::Disconnect | Act::Destroy, System::Up, _) => (System::Dead, Some(Packet::Disconnect)),
-            (Act::Destroy, System::Asked | System::Replied, _) => (System::Dead, Some(Packet::Reject(None))),
+            (CallStep::Establish, System::Replied, 0) => (System::Up, Some(Packet::Ready)),
+            (CallStep::Disconnect | CallStep::Destroy, System::Up, _) => {
+                (System::Dead, Some(Packet::Disconnect))
+            }
+            (CallStep::Destroy, System::Asked | System::Replied, _) => {
+                (System::Dead, Some(Packet::Reject(None)))
+            }
             _ => (was, None),
         };
         pair.ends[end] = now;
@@ -267,17 +272,17 @@ impl World {
         let pair = &mut self.pairs[number];
         let side = if end == 0 { pair.asker } else { 1 - pair.asker };
         let (now, told) = match (packet, pair.ends[end]) {
-            (Packet::Request(word), System::None) => {
+            (Packet::Request(control), System::None) => {
                 self.next += 1;
                 pair.keys[1] = self.next;
-                (System::Asked, Told::Request(word))
+                (System::Asked, ToldCall::Request(control))
             }
-            (Packet::Reply(word), System::Asked) => (System::Replied, Told::Accepted(word)),
-            (Packet::Ready, System::Replied) => (System::Up, Told::Established),
-            (Packet::Reject(word), System::Asked | System::Replied | System::Up) => {
-                (System::Dead, Told::Rejected(word))
+            (Packet::Reply(control), System::Asked) => (System::Replied, ToldCall::Accepted(control)),
+            (Packet::Ready, System::Replied) => (System::Up, ToldCall::Established),
+            (Packet::Reject(control), System::Asked | System::Replied | System::Up) => {
+                (System::Dead, ToldCall::Rejected(control))
             }
-            (Packet::Disconnect, System::Replied | System::Up) => (System::Dead, Told::Over),
+            (Packet::Disconnect, System::Replied | System::Up) => (System::Dead, ToldCall::Over),
             _ => return,
         };
         pair.ends[end] = now;
@@ -290,7 +295,7 @@ impl World {
         pair.ends[end] = System::Dead;
         pair.is_late = end == 1;
         let side = if end == 0 { pair.asker } else { 1 - pair.asker };
-        self.sides[side].events.push_back((pair.keys[end], Told::Unreachable));
+        self.sides[side].events.push_back((pair.keys[end], ToldCall::Unreachable));
     }
 
     fn hear(&mut self, at: usize) {
@@ -299,18 +304,18 @@ impl World {
         self.with(at, |side, _, heard| {
             let mut tell = |what| heard.push(what);
             let what = match told {
-                Told::Request(word) => {
-                    let letter = Letter { from: RANKS[1 - at], epochs: (LIFE[1 - at], LIFE[at]), word };
+                ToldCall::Request(control) => {
+                    let letter = Letter { from: RANKS[1 - at], epochs: (LIFE[1 - at], LIFE[at]), control };
                     return side.call.request((Fake(key), letter), &parties(at, false), tell);
                 }
-                Told::Accepted(word) => What::Accepted(bytes(1 - at, word)),
-                Told::Established => What::Established,
-                Told::Rejected(word) => {
-                    let letter = word.map_or([0; LETTER_BYTES], |word| bytes(1 - at, word));
+                ToldCall::Accepted(control) => What::Accepted(bytes(1 - at, control)),
+                ToldCall::Established => What::Established,
+                ToldCall::Rejected(control) => {
+                    let letter = control.map_or([0; LETTER_BYTES], |control| bytes(1 - at, control));
                     What::Rejected { is_there: true, letter }
                 }
-                Told::Unreachable => What::Unreachable,
-                Told::Over => What::Over,
+                ToldCall::Unreachable => What::Unreachable,
+                ToldCall::Over => What::Over,
             };
             side.call.hear((key.into(), what), &parties(at, is_late), &mut tell);
         });
@@ -326,28 +331,28 @@ impl World {
         };
         for at in 0..2 {
             let side = &self.sides[at];
-            if side.needs > 0 && side.bond.state() == bond::State::Closed {
+            if side.needs > 0 && side.connection.state() == connection::State::Closed {
                 add(&|world| {
                     world.sides[at].needs -= 1;
-                    world.with(at, |side, number, _| side.bond.need(&number).unwrap());
+                    world.with(at, |side, number, _| side.connection.need(&number).unwrap());
                 });
             }
-            if side.ends > 0 && side.bond.end().is_some() {
+            if side.ends > 0 && side.connection.end().is_some() {
                 add(&|world| {
                     world.sides[at].ends -= 1;
                     world.with(at, |side, _, _| {
-                        side.bond.close();
+                        side.connection.close();
                     });
                 });
             }
             let is_asking = matches!(side.call.now, Some(Current { stage: Stage::Asking, .. }));
-            if !side.bond.is_silent() || is_asking {
+            if !side.connection.is_silent() || is_asking {
                 add(&|world| {
                     world.with(at, |side, _, _| {
-                        if let Some(word) = side.bond.word() {
-                            side.call.say(&word, &parties(at, false));
+                        if let Some(control) = side.connection.control() {
+                            side.call.say(&control, &parties(at, false));
                         }
-                        if side.bond.is_silent() {
+                        if side.connection.is_silent() {
                             side.call.settle(&parties(at, false));
                         }
                     });
@@ -382,7 +387,7 @@ impl World {
             }
             let is_vain = !on_its_way && asker == System::Dead;
             let is_unread =
-                |(key, told): &(u16, Told)| *key == pair.keys[0] && matches!(told, Told::Accepted(_));
+                |(key, told): &(u16, ToldCall)| *key == pair.keys[0] && matches!(told, ToldCall::Accepted(_));
             let is_unread = asker == System::Replied && self.sides[pair.asker].events.iter().any(is_unread);
             if asked == System::Replied && (is_vain || (self.delays > 0 && is_unread)) {
                 add(&|world| {
@@ -397,13 +402,13 @@ impl World {
     /// Asserts that both have the same connection or none, once nothing can happen any more.
     fn check(&self) {
         let [one, other] = &self.sides;
-        let states = [one.bond.state(), other.bond.state()];
+        let states = [one.connection.state(), other.connection.state()];
         match states {
-            [bond::State::Open, bond::State::Open] => {
-                let ends = [one, other].map(|side| side.bond.end().unwrap());
+            [connection::State::Open, connection::State::Open] => {
+                let ends = [one, other].map(|side| side.connection.end().unwrap());
                 assert_eq!((ends[0].to, ends[1].to), (ends[1].number, ends[0].number), "{self:#?}");
             }
-            [bond::State::Closed, bond::State::Closed] => {
+            [connection::State::Closed, connection::State::Closed] => {
                 assert!(self.sides.iter().all(|side| side.call.now.is_none()), "{self:#?}");
             }
             _ => panic!("{self:#?}"),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use super::super::word::WORD_BYTES;
+use super::super::control::CONTROL_BYTES;
 use super::*;
 
 /// A queue pair by its number, and the one that it is connected to.
@@ -16,7 +16,7 @@ struct Maker {
     number: u32,
 }
 
-impl End for Fake {
+impl ConnectionEnd for Fake {
     type Maker<'a> = Maker;
 
     fn make(maker: &Maker) -> Result<Self, Cause> {
@@ -27,8 +27,8 @@ impl End for Fake {
         (self.number, 1)
     }
 
-    fn connect(&mut self, _maker: &Maker, word: &Word) -> Result<(), Cause> {
-        self.to = word.number;
+    fn connect(&mut self, _maker: &Maker, control: &ControlMessage) -> Result<(), Cause> {
+        self.to = control.number;
         Ok(())
     }
 }
@@ -37,8 +37,8 @@ impl End for Fake {
 /// it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Side {
-    bond: Bond<Fake>,
-    words: VecDeque<[u8; WORD_BYTES]>,
+    connection: PeerConnection<Fake>,
+    words: VecDeque<[u8; CONTROL_BYTES]>,
     needs: u8,
     ends: u8,
 }
@@ -52,8 +52,8 @@ struct World {
 impl World {
     fn new(counts: [(u8, u8); 2]) -> Self {
         let side = |is_lower, (needs, ends)| {
-            let (bond, words) = (Bond::new(Lane::Messages, is_lower), VecDeque::new());
-            Side { bond, words, needs, ends }
+            let (connection, words) = (PeerConnection::new(Lane::Messages, is_lower), VecDeque::new());
+            Side { connection, words, needs, ends }
         };
         let [one, other] = counts;
         Self { sides: [side(true, one), side(false, other)], made: 0 }
@@ -74,30 +74,30 @@ impl World {
                 next.push(world);
             };
             let side = &self.sides[at];
-            if side.needs > 0 && side.bond.state() == State::Closed {
+            if side.needs > 0 && side.connection.state() == State::Closed {
                 add(&|world| {
                     let maker = world.maker();
                     world.sides[at].needs -= 1;
-                    world.sides[at].bond.need(&maker).unwrap();
+                    world.sides[at].connection.need(&maker).unwrap();
                 });
             }
-            if side.ends > 0 && side.bond.end().is_some() {
+            if side.ends > 0 && side.connection.end().is_some() {
                 add(&|world| {
                     world.sides[at].ends -= 1;
-                    world.sides[at].bond.close();
+                    world.sides[at].connection.close();
                 });
             }
-            if !side.bond.is_silent() {
+            if !side.connection.is_silent() {
                 add(&|world| {
-                    let word = world.sides[at].bond.word().unwrap();
-                    world.sides[1 - at].words.push_back(word.encode());
+                    let control = world.sides[at].connection.control().unwrap();
+                    world.sides[1 - at].words.push_back(control.encode());
                 });
             }
             if !side.words.is_empty() {
                 add(&|world| {
                     let maker = world.maker();
-                    let word = world.sides[at].words.pop_front().unwrap();
-                    world.sides[at].bond.hear(&Word::decode(&word).unwrap(), &maker);
+                    let control = world.sides[at].words.pop_front().unwrap();
+                    world.sides[at].connection.hear(&ControlMessage::decode(&control).unwrap(), &maker);
                 });
             }
         }
@@ -106,16 +106,16 @@ impl World {
 
     fn check(&self) {
         let [one, other] = &self.sides;
-        if one.bond.state() == State::Open && other.bond.state() == State::Open {
-            let ends = [one, other].map(|side| side.bond.end().unwrap());
+        if one.connection.state() == State::Open && other.connection.state() == State::Open {
+            let ends = [one, other].map(|side| side.connection.end().unwrap());
             let agree = ends[0].to == ends[1].number && ends[1].to == ends[0].number;
             // Unless one of them is about to learn that its connection is over.
-            let is_over = |side: &Side, of: &Side| !of.bond.is_silent() || !side.words.is_empty();
+            let is_over = |side: &Side, of: &Side| !of.connection.is_silent() || !side.words.is_empty();
             assert!(agree || is_over(one, other) || is_over(other, one), "{self:?}");
         }
-        let quiet = self.sides.iter().all(|side| side.words.is_empty() && side.bond.is_silent());
+        let quiet = self.sides.iter().all(|side| side.words.is_empty() && side.connection.is_silent());
         if quiet {
-            let states = [one.bond.state(), other.bond.state()];
+            let states = [one.connection.state(), other.connection.state()];
             assert!(
                 matches!(states, [State::Open, State::Open] | [State::Closed, State::Closed]),
                 "{self:?}"
@@ -151,25 +151,25 @@ fn both_sides_come_to_agree_in_every_order() {
 fn a_device_that_cannot_is_told_to_both() {
     let (able, unable) = (Maker { number: 7 }, Maker { number: 0 });
     let (mut one, mut other) =
-        (Bond::<Fake>::new(Lane::Memory, true), Bond::<Fake>::new(Lane::Memory, false));
+        (PeerConnection::<Fake>::new(Lane::Memory, true), PeerConnection::<Fake>::new(Lane::Memory, false));
     assert_eq!(one.need(&able), Ok(()));
-    let offer = one.word().unwrap();
+    let offer = one.control().unwrap();
     assert_eq!(other.hear(&offer, &unable), News::Refused(Cause::Device));
-    assert_eq!(one.hear(&other.word().unwrap(), &able), News::Refused(Cause::Unreachable));
+    assert_eq!(one.hear(&other.control().unwrap(), &able), News::Refused(Cause::Unreachable));
     assert_eq!((one.state(), other.state()), (State::Refused, State::Refused));
     assert_eq!(one.need(&able), Ok(()));
-    assert_eq!((one.state(), one.word()), (State::Refused, None));
+    assert_eq!((one.state(), one.control()), (State::Refused, None));
 }
 
 #[test]
 fn a_word_that_could_not_be_said_is_said_later_unless_it_is_overtaken() {
     let maker = Maker { number: 3 };
-    let mut bond = Bond::<Fake>::new(Lane::Messages, true);
-    bond.need(&maker).unwrap();
-    let offer = bond.word().unwrap();
-    bond.unsay(offer);
-    assert_eq!(bond.word(), Some(offer));
-    bond.close();
-    bond.unsay(offer);
-    assert_eq!(bond.word(), Some(Word::bare(Lane::Messages, Kind::Close, 2)));
+    let mut connection = PeerConnection::<Fake>::new(Lane::Messages, true);
+    connection.need(&maker).unwrap();
+    let offer = connection.control().unwrap();
+    connection.unsay(offer);
+    assert_eq!(connection.control(), Some(offer));
+    connection.close();
+    connection.unsay(offer);
+    assert_eq!(connection.control(), Some(ControlMessage::bare(Lane::Messages, ControlKind::Close, 2)));
 }

@@ -21,10 +21,10 @@ mod tests;
 
 use aldis_hal::Cause;
 
-use super::word::{Kind, Lane, Word};
+use super::control::{ControlKind, ControlMessage, Lane};
 
 /// This side's end of a connection: a queue pair. Dropped, it touches no memory any more.
-pub(super) trait End: Sized {
+pub(super) trait ConnectionEnd: Sized {
     /// The resources that it is made from.
     type Maker<'a>;
 
@@ -33,7 +33,7 @@ pub(super) trait End: Sized {
     /// Its number, and how many reads it can have under way.
     fn number(&self, maker: &Self::Maker<'_>) -> (u32, u8);
     /// Connects it to the one that an offer or an answer names.
-    fn connect(&mut self, maker: &Self::Maker<'_>, word: &Word) -> Result<(), Cause>;
+    fn connect(&mut self, maker: &Self::Maker<'_>, control: &ControlMessage) -> Result<(), Cause>;
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,7 +60,7 @@ pub(super) enum News<E> {
 
 /// A side of a connection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Bond<E> {
+pub(super) struct PeerConnection<E> {
     lane: Lane,
     /// True if this is the side of the lower rank.
     is_lower: bool,
@@ -69,10 +69,10 @@ pub(super) struct Bond<E> {
     serial: u16,
     /// The control message that the peer is to be sent next. A later one says all that an earlier
     /// one did.
-    say: Option<Word>,
+    say: Option<ControlMessage>,
 }
 
-impl<E: End> Bond<E> {
+impl<E: ConnectionEnd> PeerConnection<E> {
     pub(super) const fn new(lane: Lane, is_lower: bool) -> Self {
         Self { lane, is_lower, state: State::Closed, end: None, serial: 0, say: None }
     }
@@ -91,13 +91,13 @@ impl<E: End> Bond<E> {
     }
 
     /// Takes the next control message for the peer.
-    pub(super) const fn word(&mut self) -> Option<Word> {
+    pub(super) const fn control(&mut self) -> Option<ControlMessage> {
         self.say.take()
     }
 
     /// Gives one back that could not be sent yet, unless it has been overtaken.
-    pub(super) fn unsay(&mut self, word: Word) {
-        self.say.get_or_insert(word);
+    pub(super) fn unsay(&mut self, control: ControlMessage) {
+        self.say.get_or_insert(control);
     }
 
     /// Returns true if no control message is still to be sent.
@@ -113,7 +113,7 @@ impl<E: End> Bond<E> {
                 self.serial = self.serial.wrapping_add(1);
             }
             match E::make(maker) {
-                Ok(end) => self.hold(State::Offered, Kind::Offer, end, maker),
+                Ok(end) => self.hold(State::Offered, ControlKind::Offer, end, maker),
                 Err(cause) => {
                     self.state = State::Refused;
                     return Err(cause);
@@ -123,51 +123,52 @@ impl<E: End> Bond<E> {
         Ok(())
     }
 
-    fn hold(&mut self, state: State, kind: Kind, end: E, maker: &E::Maker<'_>) {
+    fn hold(&mut self, state: State, kind: ControlKind, end: E, maker: &E::Maker<'_>) {
         let (number, depth) = end.number(maker);
-        self.say = Some(Word { lane: self.lane, kind, serial: self.serial, depth, number });
+        self.say = Some(ControlMessage { lane: self.lane, kind, serial: self.serial, depth, number });
         (self.state, self.end) = (state, Some(end));
     }
 
     /// Handles a control message of the peer.
-    pub(super) fn hear(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
-        let ahead = word.serial.wrapping_sub(self.serial).cast_signed();
-        match (word.kind, self.state) {
-            (Kind::Offer, State::Refused) => {
-                self.say = Some(Word::bare(self.lane, Kind::Refuse, word.serial));
+    pub(super) fn hear(&mut self, control: &ControlMessage, maker: &E::Maker<'_>) -> News<E> {
+        let ahead = control.serial.wrapping_sub(self.serial).cast_signed();
+        match (control.kind, self.state) {
+            (ControlKind::Offer, State::Refused) => {
+                self.say = Some(ControlMessage::bare(self.lane, ControlKind::Refuse, control.serial));
                 News::Nothing
             }
             (_, State::Refused) => News::Nothing,
-            (Kind::Offer, _) if ahead > 0 => self.answer(word, maker),
-            (Kind::Close, _) if ahead >= 0 => {
-                self.serial = word.serial;
+            (ControlKind::Offer, _) if ahead > 0 => self.answer(control, maker),
+            (ControlKind::Close, _) if ahead >= 0 => {
+                self.serial = control.serial;
                 self.cut().map_or(News::Nothing, News::Ended)
             }
-            (Kind::Refuse, _) if ahead >= 0 => {
+            (ControlKind::Refuse, _) if ahead >= 0 => {
                 self.cut();
                 self.state = State::Refused;
                 News::Refused(Cause::Unreachable)
             }
-            (Kind::Answer, State::Offered) if ahead == 0 => self.complete(word, maker),
-            (Kind::Go, _) if ahead == 0 => self.go(),
+            (ControlKind::Answer, State::Offered) if ahead == 0 => self.complete(control, maker),
+            (ControlKind::Go, _) if ahead == 0 => self.go(),
             // Of a connection that is over.
             _ => News::Nothing,
         }
     }
 
-    fn complete(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
-        if let Some(Err(cause)) = self.end.as_mut().map(|end| end.connect(maker, word)) {
+    fn complete(&mut self, control: &ControlMessage, maker: &E::Maker<'_>) -> News<E> {
+        if let Some(Err(cause)) = self.end.as_mut().map(|end| end.connect(maker, control)) {
             return self.refuse(cause);
         }
-        (self.state, self.say) = (State::Open, Some(Word::bare(self.lane, Kind::Go, self.serial)));
+        (self.state, self.say) =
+            (State::Open, Some(ControlMessage::bare(self.lane, ControlKind::Go, self.serial)));
         News::Opened
     }
 
-    fn answer(&mut self, word: &Word, maker: &E::Maker<'_>) -> News<E> {
+    fn answer(&mut self, control: &ControlMessage, maker: &E::Maker<'_>) -> News<E> {
         let ended = self.cut();
-        self.serial = word.serial;
-        match E::make(maker).and_then(|mut end| end.connect(maker, word).map(|()| end)) {
-            Ok(end) => self.hold(State::Answered, Kind::Answer, end, maker),
+        self.serial = control.serial;
+        match E::make(maker).and_then(|mut end| end.connect(maker, control).map(|()| end)) {
+            Ok(end) => self.hold(State::Answered, ControlKind::Answer, end, maker),
             Err(cause) => return self.refuse(cause),
         }
         ended.map_or(News::Nothing, News::Ended)
@@ -175,7 +176,8 @@ impl<E: End> Bond<E> {
 
     fn refuse(&mut self, cause: Cause) -> News<E> {
         self.cut();
-        (self.state, self.say) = (State::Refused, Some(Word::bare(self.lane, Kind::Refuse, self.serial)));
+        (self.state, self.say) =
+            (State::Refused, Some(ControlMessage::bare(self.lane, ControlKind::Refuse, self.serial)));
         News::Refused(cause)
     }
 
@@ -201,7 +203,7 @@ impl<E: End> Bond<E> {
     pub(super) fn close(&mut self) -> Option<E> {
         if self.end.is_some() {
             let ended = self.cut();
-            self.say = Some(Word::bare(self.lane, Kind::Close, self.serial));
+            self.say = Some(ControlMessage::bare(self.lane, ControlKind::Close, self.serial));
             return ended;
         }
         None

@@ -11,7 +11,7 @@ use super::sys::{Channel, Device, Domain, Limits};
 const PATIENCE_S: u32 = 3600;
 
 /// An open device, what was chosen of it, and what the user wants besides.
-pub(super) struct Here {
+pub(super) struct OpenDevice {
     pub(super) domain: Rc<Domain>,
     /// The channel that tells a sleeping rank of completions.
     pub(super) channel: Rc<Channel>,
@@ -19,7 +19,7 @@ pub(super) struct Here {
     pub(super) config: Config,
 }
 
-impl Here {
+impl OpenDevice {
     pub(super) fn open(config: &Config) -> Result<Rc<Self>, VerbsError> {
         let mut devices = Device::all()?;
         let descriptions: Vec<_> = devices.iter().map(Device::describe).collect::<Result<_, _>>()?;

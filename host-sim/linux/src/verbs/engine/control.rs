@@ -3,7 +3,7 @@
 use aldis_hal::cause::Malformed;
 
 /// Bytes of a control message.
-pub(super) const WORD_BYTES: usize = 8;
+pub(super) const CONTROL_BYTES: usize = 8;
 
 /// A connection with a peer, of the two that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -16,10 +16,10 @@ pub(super) enum Lane {
 
 /// The kind of a control message: what it says of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Kind {
-    /// Here is a queue pair for it.
+pub(super) enum ControlKind {
+    /// Offers a queue pair for it.
     Offer = 1,
-    /// Here is another, connected to the one that was offered.
+    /// Offers another in return, connected to the one that was offered.
     Answer = 2,
     /// Both are connected.
     Go = 3,
@@ -31,9 +31,9 @@ pub(super) enum Kind {
 
 /// A control message to a peer about a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Word {
+pub(super) struct ControlMessage {
     pub(super) lane: Lane,
-    pub(super) kind: Kind,
+    pub(super) kind: ControlKind,
     /// The number of the connection among those of this lane, one after the other.
     pub(super) serial: u16,
     /// Of an offer and its answer: how many reads the sender's queue pair can have under way, and
@@ -42,13 +42,13 @@ pub(super) struct Word {
     pub(super) number: u32,
 }
 
-impl Word {
+impl ControlMessage {
     /// Returns a control message that names no queue pair.
-    pub(super) const fn bare(lane: Lane, kind: Kind, serial: u16) -> Self {
+    pub(super) const fn bare(lane: Lane, kind: ControlKind, serial: u16) -> Self {
         Self { lane, kind, serial, depth: 0, number: 0 }
     }
 
-    pub(super) fn encode(self) -> [u8; WORD_BYTES] {
+    pub(super) fn encode(self) -> [u8; CONTROL_BYTES] {
         let ([low, high], [a, b, c, _]) = (self.serial.to_le_bytes(), self.number.to_le_bytes());
         [self.lane as u8, self.kind as u8, low, high, a, b, c, self.depth]
     }
@@ -61,15 +61,15 @@ impl Word {
             _ => return Err(Malformed::Control),
         };
         let kind = match kind {
-            1 => Kind::Offer,
-            2 => Kind::Answer,
-            3 => Kind::Go,
-            4 => Kind::Close,
-            5 => Kind::Refuse,
+            1 => ControlKind::Offer,
+            2 => ControlKind::Answer,
+            3 => ControlKind::Go,
+            4 => ControlKind::Close,
+            5 => ControlKind::Refuse,
             _ => return Err(Malformed::Control),
         };
         let (serial, number) = (u16::from_le_bytes([low, high]), u32::from_le_bytes([a, b, c, 0]));
-        let names_pair = matches!(kind, Kind::Offer | Kind::Answer);
+        let names_pair = matches!(kind, ControlKind::Offer | ControlKind::Answer);
         if !names_pair && (number, depth) != (0, 0) {
             return Err(Malformed::Control);
         }
@@ -83,16 +83,21 @@ mod tests {
 
     #[test]
     fn words_come_back_and_others_are_refused() {
-        let offer =
-            Word { lane: Lane::Memory, kind: Kind::Offer, serial: 0xFFFE, depth: 16, number: 0xFF_FFFF };
-        assert_eq!(Word::decode(&offer.encode()), Ok(offer));
-        let close = Word::bare(Lane::Messages, Kind::Close, 7);
-        assert_eq!(Word::decode(&close.encode()), Ok(close));
+        let offer = ControlMessage {
+            lane: Lane::Memory,
+            kind: ControlKind::Offer,
+            serial: 0xFFFE,
+            depth: 16,
+            number: 0xFF_FFFF,
+        };
+        assert_eq!(ControlMessage::decode(&offer.encode()), Ok(offer));
+        let close = ControlMessage::bare(Lane::Messages, ControlKind::Close, 7);
+        assert_eq!(ControlMessage::decode(&close.encode()), Ok(close));
         for (at, value) in [(0, 2), (1, 0), (1, 6), (1, 3)] {
             let mut wrong = offer.encode();
             wrong[at] = value;
-            assert_eq!(Word::decode(&wrong), Err(Malformed::Control), "byte {at}");
+            assert_eq!(ControlMessage::decode(&wrong), Err(Malformed::Control), "byte {at}");
         }
-        assert_eq!(Word::decode(&offer.encode()[..7]), Err(Malformed::Control));
+        assert_eq!(ControlMessage::decode(&offer.encode()[..7]), Err(Malformed::Control));
     }
 }
