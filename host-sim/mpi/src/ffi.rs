@@ -10,8 +10,8 @@
 //! * **Results and arguments**: read and written by value through [`Ptr`], arrays of them through
 //!   [`Array`]. There is never a reference to them, so it does no harm if a program gives one array
 //!   twice, or looks at it from a function that is called meanwhile.
-//! * **Data** are a [`Region`]: bytes by address and length, of the program's (`objects::datatypes`)
-//!   or of the library's (`process::spare`). A region promises nothing. Only [`Region::bytes`] and
+//! * **Data** are a [`Region`]: bytes by address and length, of the program (`objects::datatypes`)
+//!   or of the library (`process::spare`). A region promises nothing. Only [`Region::bytes`] and
 //!   [`Region::shown`] make references, at the moment when they are handed to the kernel or copied,
 //!   and whoever calls them knows that the memory is there and left alone. The kernel keeps none.
 //!   What overlaps by a program's mistake is refused (`MPI_ERR_BUFFER`) where both would be
