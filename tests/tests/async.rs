@@ -31,16 +31,16 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// 4 envelopes and 2 blocks of 256 bytes a peer; 8 pooled.
 type Room = storage_type!(2, REQUESTS, 2, 4, 2, 256, 8, 16);
 type Transport = Composite<Loopback<'static>, Shm<'static>>;
-type Ends = Futures<'static, 'static, Transport, HostPlatform>;
+type RankFutures = Futures<'static, 'static, Transport, HostPlatform>;
 
 #[embassy_executor::task(pool_size = CORES)]
-async fn drive(ends: &'static Ends) {
+async fn drive(ends: &'static RankFutures) {
     ends.drive().await;
 }
 
 /// Sends and is answered, or answers, in turn; both draw the same lengths.
 #[embassy_executor::task(pool_size = CORES * PLAYERS as usize)]
-async fn play(ends: &'static Ends, world: Comm, player: u32, over: &'static Cell<u32>) {
+async fn play(ends: &'static RankFutures, world: Comm, player: u32, over: &'static Cell<u32>) {
     let (mut seed, mut buffer) = (u64::from(player), vec![0_u8; BYTES_MAX as usize]);
     let (other, serves) = (Rank(1 - world.rank().0), world.rank() == Rank(0));
     for round in 0..ROUNDS {
@@ -60,7 +60,7 @@ async fn play(ends: &'static Ends, world: Comm, player: u32, over: &'static Cell
 
 /// Sends to itself, and waits for what it has probed.
 #[embassy_executor::task(pool_size = CORES)]
-async fn muse(ends: &'static Ends, world: Comm, over: &'static Cell<u32>) {
+async fn muse(ends: &'static RankFutures, world: Comm, over: &'static Cell<u32>) {
     let mut word = [0_u32];
     for round in 0..ROUNDS {
         ends.send(&world, &[round], world.rank(), Tag(50)).within(LIMIT).await.unwrap();
@@ -83,7 +83,7 @@ fn core(me: u32, end: Shm<'static>, cards: &[Card], met: &Barrier) {
     endpoint.connect(&cards[1 - me as usize]).unwrap();
     let world = endpoint.world();
     let sleepers = Box::leak(Box::new([const { Sleeper::EMPTY }; REQUESTS]));
-    let ends: &'static Ends = Box::leak(Box::new(endpoint.futures(sleepers).unwrap()));
+    let ends: &'static RankFutures = Box::leak(Box::new(endpoint.futures(sleepers).unwrap()));
     let over: &'static Cell<u32> = Box::leak(Box::default());
     met.wait();
     let spawn = |spawner: Spawner| {

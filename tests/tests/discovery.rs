@@ -30,8 +30,8 @@ impl Platform for Board {
     }
 }
 
-type Below = Discovery<'static, HubNic>;
-type End = Endpoint<'static, Ethernet<'static, Below>, Board>;
+type DiscoveryNic = Discovery<'static, HubNic>;
+type End = Endpoint<'static, Ethernet<'static, DiscoveryNic>, Board>;
 
 /// A rank that has announced itself.
 fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {

@@ -24,9 +24,9 @@ const BUFFER_BYTES: usize = 1 << 16;
 const REST: Duration = Duration::from_micros(2);
 
 /// Sends copies, and looks for what is to be received: nothing of it blocks.
-struct Post<'c, 'e, 's, T, P>(&'c RefCell<&'e mut Endpoint<'s, T, P>>);
+struct PollingMessenger<'c, 'e, 's, T, P>(&'c RefCell<&'e mut Endpoint<'s, T, P>>);
 
-impl<'s, T: Transport, P: Platform> Messenger<'s, T, P> for Post<'_, '_, 's, T, P> {
+impl<'s, T: Transport, P: Platform> Messenger<'s, T, P> for PollingMessenger<'_, '_, 's, T, P> {
     type Guard<'g>
         = RefMut<'g, Endpoint<'s, T, P>>
     where
@@ -115,7 +115,7 @@ fn round<T: Transport, P: Platform>(
         let (parent, kind) = (parents[at], (at + begun[at]) % 3);
         begun[at] += 1;
         kinds.push(kind);
-        let mut post = Post(cell);
+        let mut post = PollingMessenger(cell);
         let mut making: Making<'_> = match kind {
             0 => Box::pin(async move { idup(&mut post, &parent).await.map(Some) }),
             1 => Box::pin(async move {
@@ -144,7 +144,7 @@ fn round<T: Transport, P: Platform>(
     let made = together(cell, makings, random)?;
     check(&mut cell.borrow_mut(), &made, &kinds)?;
     let freed = made.into_iter().flatten().map(|comm| -> Making<'_> {
-        let mut post = Post(cell);
+        let mut post = PollingMessenger(cell);
         Box::pin(async move { ifree(&mut post, comm).await.map(|()| None) })
     });
     let mut freed: Vec<Making<'_>> = freed.collect();
@@ -240,13 +240,13 @@ fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
         // one of the others.
         let own = (odd && agreements == 3).then(|| dup(&mut **cell.borrow_mut(), &itself)).transpose()?;
         let extra = if agreements == 3 { 1 } else { 0 };
-        let mut post = Post(&cell);
+        let mut post = PollingMessenger(&cell);
         let making = Box::pin(async { idup(&mut post, &world).await.map(Some) });
         let (sent, made) = cost(&cell, making, &mut random)?;
         if sent != (agreements + extra) * rounds {
             return Err(format!("a duplicate took {sent} messages").into());
         }
-        let mut post = Post(&cell);
+        let mut post = PollingMessenger(&cell);
         let making = Box::pin(async { isplit(&mut post, &world, Some(0), 0, &mut scratch).await });
         let (sent, split) = cost(&cell, making, &mut random)?;
         if sent != (agreements + extra + 1) * rounds {

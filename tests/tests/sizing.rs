@@ -11,22 +11,22 @@ use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate_nodes};
 const RANKS: u32 = 5;
 const ROUNDS: usize = 12;
 const SEEDS: u64 = 24;
-type Least = storage_type!(RANKS as usize, REQUESTS_MIN, 2, 1, 0, 0, 0, 1);
+type LeastStorage = storage_type!(RANKS as usize, REQUESTS_MIN, 2, 1, 0, 0, 0, 1);
 
 const RING: Tag = Tag(1);
 const REPORT: Tag = Tag(2);
 const TOKEN: Tag = Tag(3);
 
 #[derive(Debug)]
-struct Wrong(&'static str, u32);
+struct WrongMessage(&'static str, u32);
 
-impl fmt::Display for Wrong {
+impl fmt::Display for WrongMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} from rank {}", self.0, self.1)
     }
 }
 
-impl core::error::Error for Wrong {}
+impl core::error::Error for WrongMessage {}
 
 /// Returns the data that `rank` sends in `round`, from nothing to several fragments.
 fn payload(rank: u32, round: usize) -> Vec<u32> {
@@ -42,7 +42,7 @@ fn ring(ep: &mut SimEndpoint<'_>, round: usize) -> Outcome {
     let (data, due) = (payload(me, round), payload(left.0, round));
     let mut buffer = vec![0; due.len()];
     ep.sendrecv(&world, &data, right, RING, &mut buffer, left, RING)?;
-    if buffer == due { Ok(()) } else { Err(Wrong("wrong bytes", left.0).into()) }
+    if buffer == due { Ok(()) } else { Err(WrongMessage("wrong bytes", left.0).into()) }
 }
 
 /// All to the first, which looks what there is before it takes it, and takes the last that reports
@@ -63,7 +63,7 @@ fn report(ep: &mut SimEndpoint<'_>, round: usize) -> Outcome {
         let mut buffer = vec![0; due.len()];
         ep.recv(&world, &mut buffer, status.source, REPORT)?;
         if buffer != due {
-            return Err(Wrong("wrong report", status.source.0).into());
+            return Err(WrongMessage("wrong report", status.source.0).into());
         }
     }
     Ok(())
@@ -82,7 +82,7 @@ fn token(ep: &mut SimEndpoint<'_>) -> Outcome {
     if me == 0 {
         ep.recv(&world, &mut hops, left, TOKEN)?;
         if hops != [RANKS - 1] {
-            return Err(Wrong("wrong token", left.0).into());
+            return Err(WrongMessage("wrong token", left.0).into());
         }
     }
     Ok(())
@@ -103,7 +103,7 @@ fn the_smallest_storage_runs_every_exchange_of_blocking_calls() {
         let wire = Wire::ALL[seed as usize % 2];
         let config = Config { wire, faults: Profile::Swarm, ..Config::new(seed, RANKS) };
         let report = simulate_nodes(&config, |node| {
-            let mut storage = Box::new(Least::new());
+            let mut storage = Box::new(LeastStorage::new());
             node.with_memory(storage.memory()).run(program)
         });
         let report = report.unwrap();

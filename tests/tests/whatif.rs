@@ -298,14 +298,14 @@ fn what_cannot_be_simulated_says_why() {
 
 /// A schedule that is wrong in one way or the other.
 #[derive(Debug)]
-enum Wrong {
+enum WrongSchedule {
     WaitsForEver,
     SendsTooMuch,
     AnotherLength,
     ToNobody,
 }
 
-impl Schedule for Wrong {
+impl Schedule for WrongSchedule {
     fn operation(&self) -> Operation {
         Operation::Bcast
     }
@@ -339,11 +339,12 @@ impl Schedule for Wrong {
 
 #[test]
 fn a_wrong_schedule_is_found_out() {
-    let error = |wrong: &'static Wrong| Run::new(wrong, 2).with_data(2, 1).on(&crossbar(COST)).unwrap_err();
-    assert_eq!(error(&Wrong::WaitsForEver), RunError::Stuck { rank: 1, round: 0 });
-    assert_eq!(error(&Wrong::SendsTooMuch), RunError::LeftOver(1));
-    assert_eq!(error(&Wrong::AnotherLength), RunError::Length { rank: 1, round: 0, from: 0 });
-    assert_eq!(error(&Wrong::ToNobody), RunError::Broken { rank: 0, round: 0 });
+    let error =
+        |wrong: &'static WrongSchedule| Run::new(wrong, 2).with_data(2, 1).on(&crossbar(COST)).unwrap_err();
+    assert_eq!(error(&WrongSchedule::WaitsForEver), RunError::Stuck { rank: 1, round: 0 });
+    assert_eq!(error(&WrongSchedule::SendsTooMuch), RunError::LeftOver(1));
+    assert_eq!(error(&WrongSchedule::AnotherLength), RunError::Length { rank: 1, round: 0, from: 0 });
+    assert_eq!(error(&WrongSchedule::ToNobody), RunError::Broken { rank: 0, round: 0 });
 }
 
 #[test]

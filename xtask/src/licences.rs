@@ -71,9 +71,9 @@ fn satisfied(expression: &str, allowed: &[String]) -> bool {
     either(&mut words, allowed) == Some(true) && words.next().is_none()
 }
 
-type Words<'a> = core::iter::Peekable<core::str::SplitWhitespace<'a>>;
+type LicenceWords<'a> = core::iter::Peekable<core::str::SplitWhitespace<'a>>;
 
-fn either(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+fn either(words: &mut LicenceWords<'_>, allowed: &[String]) -> Option<bool> {
     let mut met = both(words, allowed)?;
     while words.next_if_eq(&"OR").is_some() {
         met |= both(words, allowed)?;
@@ -81,7 +81,7 @@ fn either(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
     Some(met)
 }
 
-fn both(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+fn both(words: &mut LicenceWords<'_>, allowed: &[String]) -> Option<bool> {
     let mut met = single(words, allowed)?;
     while words.next_if_eq(&"AND").is_some() {
         met &= single(words, allowed)?;
@@ -89,7 +89,7 @@ fn both(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
     Some(met)
 }
 
-fn single(words: &mut Words<'_>, allowed: &[String]) -> Option<bool> {
+fn single(words: &mut LicenceWords<'_>, allowed: &[String]) -> Option<bool> {
     let word = words.next()?;
     if word == "(" {
         let met = either(words, allowed)?;

@@ -2,7 +2,7 @@
 //!
 //! Ranks and launchers of a host share memory for more than messages. Each record has one writer;
 //! its readers see it whole, or see that it is not there. The loom models explore this very code:
-//! `cargo xtask test --step loom`, or `RUSTFLAGS="--cfg loom" cargo test -p aldis-records --release`.
+//! `cargo xtask test --step loom`.
 //!
 //! | module | record | published |
 //! |---|---|---|

@@ -76,7 +76,7 @@ impl<T> Once<T> {
 }
 
 /// The parts of the firmware besides the endpoint's storage.
-pub(crate) struct Parts {
+pub(crate) struct BoardParts {
     /// The registers.
     pub(crate) board: Board,
     /// The transport's state, one entry a core.
@@ -86,7 +86,7 @@ pub(crate) struct Parts {
 }
 
 /// Everything, once.
-pub(crate) fn take() -> Option<Parts> {
+pub(crate) fn take() -> Option<BoardParts> {
     static LANES: Once<[Lane; PEERS]> = Once::new([const { Lane::EMPTY }; PEERS]);
     static MESSAGE: Once<[u8; MESSAGE_BYTES_MAX]> = Once::new([0; MESSAGE_BYTES_MAX]);
     let (lanes, message) = (LANES.take()?, MESSAGE.take()?);
@@ -94,7 +94,7 @@ pub(crate) fn take() -> Option<Parts> {
     // SAFETY: the linker script puts these at device registers, which are always there and share no
     // memory; each is made once, as `LANES` is taken once.
     let board = unsafe { Board { core: Mmio::new(core), clock: Mmio::new(clock) } };
-    Some(Parts { board, lanes, message })
+    Some(BoardParts { board, lanes, message })
 }
 
 /// The inboxes of all cores, at the same address for each.

@@ -13,7 +13,7 @@ use aldis_hal::{Cost, Epoch, PeerId, Platform};
 use aldis_kernel::protocols::card::Card;
 use aldis_kernel::{Config, Endpoint, Rank, Source, Tag, TagMatch};
 
-use crate::board::{self, Board, Parts};
+use crate::board::{self, Board, BoardParts};
 use crate::layout::{GEOMETRY, MESSAGE_BYTES_MAX, PEERS};
 
 /// Per peer: messages that have arrived and are not matched, and payloads among them.
@@ -47,7 +47,7 @@ pub(crate) fn firmware() {
 /// Offers an inbox to the others, waits for theirs, puts the endpoint together, and works in
 /// rounds.
 fn run() -> Option<()> {
-    let Parts { mut board, lanes, message } = board::take()?;
+    let BoardParts { mut board, lanes, message } = board::take()?;
     let me = Identity { job: JOB, owner: PeerId(board.core()), epoch: Epoch::from_entropy(board.entropy()) };
     let inbox = board::inbox(me.owner.index())?;
     shm::format(&inbox, GEOMETRY, me).ok()?;

@@ -287,21 +287,21 @@ pub struct HubNic {
 }
 
 /// A frame that a station takes.
-pub struct Received(Vec<u8>);
+pub struct ReceivedFrame(Vec<u8>);
 
-impl RxFrame for Received {
+impl RxFrame for ReceivedFrame {
     fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// A frame that a station sends.
-pub struct Sending<'a> {
+pub struct SentFrame<'a> {
     nic: &'a HubNic,
     bytes: Vec<u8>,
 }
 
-impl TxFrame for Sending<'_> {
+impl TxFrame for SentFrame<'_> {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.bytes
     }
@@ -317,19 +317,19 @@ impl TxFrame for Sending<'_> {
 }
 
 impl Nic for HubNic {
-    type Rx<'a> = Received;
-    type Tx<'a> = Sending<'a>;
+    type Rx<'a> = ReceivedFrame;
+    type Tx<'a> = SentFrame<'a>;
 
-    fn receive(&mut self) -> Option<Received> {
+    fn receive(&mut self) -> Option<ReceivedFrame> {
         let mut state = self.hub.state();
         let now = state.now;
         let station = &mut state.stations[self.index];
         station.calls.receive += 1;
         let first = station.incoming.first_entry()?;
-        (first.key().0 <= now).then(|| Received(first.remove()))
+        (first.key().0 <= now).then(|| ReceivedFrame(first.remove()))
     }
 
-    fn transmit(&mut self, len: usize) -> Option<Sending<'_>> {
+    fn transmit(&mut self, len: usize) -> Option<SentFrame<'_>> {
         let mut state = self.hub.state();
         let now = state.now;
         let station = &mut state.stations[self.index];
@@ -337,7 +337,7 @@ impl Nic for HubNic {
         station.busy.retain(|free_at| *free_at > now);
         let free = station.busy.len() < DESCRIPTORS && len <= self.mtu + 14;
         drop(state);
-        free.then(|| Sending { nic: self, bytes: vec![0xDD; len] })
+        free.then(|| SentFrame { nic: self, bytes: vec![0xDD; len] })
     }
 
     fn mtu(&self) -> usize {

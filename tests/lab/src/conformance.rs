@@ -75,7 +75,7 @@ struct Medium {
 
 /// A line of what it runs.
 #[derive(Deserialize)]
-struct Went {
+struct CaseResult {
     case: String,
     medium: String,
     runs: u64,
@@ -115,7 +115,7 @@ impl Conformance {
         Ok(())
     }
 
-    fn campaign(&self, program: &str) -> Result<Vec<Went>> {
+    fn campaign(&self, program: &str) -> Result<Vec<CaseResult>> {
         let mut command = Command::new(program);
         command.args(["run", &self.from.to_string(), &self.seeds.to_string(), &self.case, &self.medium]);
         // The panics of cases that fail are told with the failures.
@@ -123,7 +123,7 @@ impl Conformance {
         if self.json {
             print!("{text}");
         }
-        let went: Vec<Went> = lines(&text)?;
+        let went: Vec<CaseResult> = lines(&text)?;
         if went.is_empty() {
             bail!("no such case or medium; `cargo xtask conformance --list` tells which there are");
         }
@@ -144,7 +144,7 @@ fn lines<T: for<'de> Deserialize<'de>>(text: &str) -> Result<Vec<T>> {
 }
 
 /// Cases by media: how many runs of each were good.
-fn table(cases: &[Case], media: &[Medium], went: &[Went]) -> Table {
+fn table(cases: &[Case], media: &[Medium], went: &[CaseResult]) -> Table {
     let media = media.iter().map(|medium| medium.medium.as_str());
     let media: Vec<&str> = media.filter(|medium| went.iter().any(|went| went.medium == *medium)).collect();
     let mut table = Table::from_head(["section", "case"].into_iter().chain(media.iter().copied()));
@@ -153,7 +153,7 @@ fn table(cases: &[Case], media: &[Medium], went: &[Went]) -> Table {
         if media.iter().all(|medium| of(medium).is_none()) {
             continue;
         }
-        let cell = |went: &Went| match &went.failure {
+        let cell = |went: &CaseResult| match &went.failure {
             Some(_) => "FAILED".to_owned(),
             None if went.runs == 0 => "-".to_owned(),
             None => went.runs.to_string(),
@@ -164,7 +164,7 @@ fn table(cases: &[Case], media: &[Medium], went: &[Went]) -> Table {
     table
 }
 
-fn judge(went: &[Went]) -> Result<()> {
+fn judge(went: &[CaseResult]) -> Result<()> {
     let failures: Vec<&String> = went.iter().filter_map(|went| went.failure.as_ref()).collect();
     failures.iter().for_each(|failure| eprintln!("{failure}\n"));
     let (lines, runs) = (went.len(), went.iter().map(|went| went.runs).sum::<u64>());
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_line_for_each_case_and_a_column_for_each_medium() {
-        let went: Vec<Went> = lines(WENT).unwrap();
+        let went: Vec<CaseResult> = lines(WENT).unwrap();
         let text = table(&lines(CASES).unwrap(), &lines(MEDIA).unwrap(), &went).to_string();
         let found: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(found.contains(&vec!["3.4", "a", "-", "7"]), "{text}");

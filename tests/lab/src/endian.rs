@@ -43,14 +43,14 @@ const ARM: Machine = Machine {
 
 /// A machine to choose.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Choice {
+enum MachineChoice {
     /// Big-endian, words of eight bytes
     S390x,
     /// Little-endian, words of four bytes
     Arm,
 }
 
-impl Choice {
+impl MachineChoice {
     const fn machine(self) -> &'static Machine {
         match self {
             Self::S390x => &S390X,
@@ -75,7 +75,7 @@ const SUITES: [&str; 4] = ["aldis-hal", "aldis-protocols", "aldis-kernel", "aldi
 pub struct Endian {
     /// The emulated machine; `cargo xtask test` runs the first
     #[arg(long, value_enum, default_value = "s390x")]
-    machine: Choice,
+    machine: MachineChoice,
     /// Run the tests of hal, protocols, kernel and the network card on the emulated machine instead
     /// (some minutes)
     #[arg(long)]

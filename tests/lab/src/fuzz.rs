@@ -52,7 +52,7 @@ pub struct Fuzz {
 }
 
 /// The result of a target.
-struct Went {
+struct FuzzResult {
     target: String,
     inputs: u64,
     kept: usize,
@@ -121,7 +121,7 @@ impl Fuzzer {
         Ok([found, kept])
     }
 
-    fn fuzz(&self, target: &str, seconds: u64, seed: u32) -> Result<Went> {
+    fn fuzz(&self, target: &str, seconds: u64, seed: u32) -> Result<FuzzResult> {
         let [found, kept] = self.corpora(target)?;
         let artifacts = self.folder.join(format!("{target}-"));
         let mut fuzzer = std::process::Command::new(&self.program);
@@ -142,7 +142,7 @@ impl Fuzzer {
             bail!("{said}\n`{target}` fails; {}", replay(target, &said));
         }
         let inputs = stat(&said, "number_of_executed_units").context("libFuzzer does not tell its inputs")?;
-        Ok(Went { target: target.into(), inputs, kept: fs::read_dir(&found)?.count() })
+        Ok(FuzzResult { target: target.into(), inputs, kept: fs::read_dir(&found)?.count() })
     }
 
     /// Takes the inputs that together reach all that was reached into the tree.

@@ -10,15 +10,15 @@ use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result};
 
 /// A set of tests: of a package, which targets, and the filters behind `--`.
-struct Set {
+struct TestSet {
     package: &'static str,
     targets: &'static [&'static str],
     filters: &'static [&'static str],
 }
 
 /// The tests that are interpreted. Property tests that take minutes are left out.
-const SETS: [Set; 4] = [
-    Set {
+const SETS: [TestSet; 4] = [
+    TestSet {
         package: "aldis-kernel",
         targets: &["--lib"],
         filters: &[
@@ -31,13 +31,13 @@ const SETS: [Set; 4] = [
             "matching::tests::contexts",
         ],
     },
-    Set {
+    TestSet {
         package: "aldis-kernel",
         targets: &["--test", "view"],
         filters: &["a_message_is_looked_at_where_it_is"],
     },
-    Set { package: "aldis-trials", targets: &["--test", "safe", "--no-default-features"], filters: &[] },
-    Set {
+    TestSet { package: "aldis-trials", targets: &["--test", "safe", "--no-default-features"], filters: &[] },
+    TestSet {
         package: "aldis-mpi",
         targets: &["--lib"],
         filters: &[

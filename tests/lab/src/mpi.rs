@@ -35,7 +35,7 @@ pub enum Command {
     Install(install::Install),
     /// Run programs in C, mpi4py's tests and the examples of rsmpi over Aldis, the latter two over
     /// a reference library first
-    Test(test::Test),
+    Test(test::MpiTest),
 }
 
 impl Command {

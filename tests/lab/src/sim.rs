@@ -83,7 +83,7 @@ struct Line {
 
 /// The result of a line: what `aldis-sim seeds --json` says, as far as it is needed here.
 #[derive(Deserialize, Serialize)]
-struct Went {
+struct SeedsResult {
     seeds: u64,
     events: u64,
     messages: u64,
@@ -117,7 +117,7 @@ impl Sim {
     }
 
     /// Runs every line, also after one that failed.
-    fn campaign(&self, workspace: &Workspace) -> Result<Vec<(Line, Went)>> {
+    fn campaign(&self, workspace: &Workspace) -> Result<Vec<(Line, SeedsResult)>> {
         let lines = self.lines(&list(workspace)?)?;
         let (start, mut weights) = (Instant::now(), lines.iter().map(|line| line.weight).sum::<u64>());
         let seeds = self.seeds.or_else(|| self.minutes.is_none().then_some(SEEDS));
@@ -141,7 +141,7 @@ impl Sim {
             eprintln!("{}, {} faults", line.workload, line.faults);
             let (_, said) = shell::capture(run.arg(&line.workload))?;
             let said = said.trim_end();
-            let went: Went = serde_json::from_str(said)
+            let went: SeedsResult = serde_json::from_str(said)
                 .with_context(|| format!("`{}` said {said:?}", shell::spell(&run)))?;
             if let Some(failure) = &went.failure {
                 eprintln!("{}", failure.tell());
@@ -169,7 +169,7 @@ impl Sim {
         Ok(workloads.iter().flat_map(|name| faults.iter().map(|faults| line(name, faults))).collect())
     }
 
-    fn judge(&self, went: &[(Line, Went)]) -> Result<()> {
+    fn judge(&self, went: &[(Line, SeedsResult)]) -> Result<()> {
         let failed = went.iter().filter(|(_, went)| went.failure.is_some()).count();
         if self.json {
             for (line, went) in went {
@@ -209,8 +209,8 @@ impl Failure {
 }
 
 /// All lines together.
-fn sum(went: &[(Line, Went)]) -> Went {
-    let zero = Went {
+fn sum(went: &[(Line, SeedsResult)]) -> SeedsResult {
+    let zero = SeedsResult {
         seeds: 0,
         events: 0,
         messages: 0,
@@ -219,7 +219,7 @@ fn sum(went: &[(Line, Went)]) -> Went {
         trace: String::new(),
         failure: None,
     };
-    went.iter().fold(zero, |sum, (_, went)| Went {
+    went.iter().fold(zero, |sum, (_, went)| SeedsResult {
         seeds: sum.seeds + went.seeds,
         events: sum.events + went.events,
         messages: sum.messages + went.messages,
@@ -229,10 +229,10 @@ fn sum(went: &[(Line, Went)]) -> Went {
     })
 }
 
-fn table(went: &[(Line, Went)]) -> Table {
+fn table(went: &[(Line, SeedsResult)]) -> Table {
     let mut table =
         Table::new(["workload", "faults", "seeds", "events", "messages", "frames", "seconds", "outcome"]);
-    let mut row = |workload: &str, faults: &str, went: &Went, outcome: String| {
+    let mut row = |workload: &str, faults: &str, went: &SeedsResult, outcome: String| {
         let numbers = [went.seeds, went.events, went.messages, went.frames].map(|count| count.to_string());
         let [seeds, events, messages, frames] = numbers;
         let seconds = format!("{:.1}", went.seconds);

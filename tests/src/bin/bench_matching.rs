@@ -32,7 +32,7 @@ impl Position {
 
     /// The entry to take next, of the `depth` that stand in `order` of their posting; it goes to
     /// the end.
-    fn pick(self, order: &mut Order, random: &mut u64) -> u32 {
+    fn pick(self, order: &mut EntryOrder, random: &mut u64) -> u32 {
         let depth = order.entries.len();
         let place = match self {
             Self::First => 0,
@@ -50,12 +50,12 @@ impl Position {
 
 /// Entries by age, the oldest at `start`. Taking the oldest or the newest moves no other; taking
 /// another one swaps it with the oldest, which makes no difference to a random order.
-struct Order {
+struct EntryOrder {
     entries: Vec<u32>,
     start: usize,
 }
 
-impl Order {
+impl EntryOrder {
     fn new(depth: usize) -> Self {
         Self { entries: (0..depth as u32).collect(), start: 0 }
     }
@@ -114,7 +114,7 @@ fn alone<R>(work: impl FnOnce(&mut Itself<'_>) -> R) -> Result<R, Box<dyn Error>
 /// received, and the receive posted again.
 fn posted(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, Box<dyn Error>> {
     let (mut memory, data) = (vec![0_u8; depth * 8], [7_u8; 8]);
-    let (mut order, mut random) = (Order::new(depth), 1);
+    let (mut order, mut random) = (EntryOrder::new(depth), 1);
     let measured = alone(|endpoint| {
         let world = endpoint.world();
         endpoint.scope(|scope| {
@@ -148,7 +148,7 @@ fn posted(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, 
 /// Nanoseconds a message in each batch: one of `depth` unexpected messages received, and sent
 /// again.
 fn unexpected(depth: usize, position: Position, batches: usize) -> Result<Vec<f64>, Box<dyn Error>> {
-    let (mut order, mut random) = (Order::new(depth), 1);
+    let (mut order, mut random) = (EntryOrder::new(depth), 1);
     alone(|endpoint| {
         let (world, mut buffer) = (endpoint.world(), [0_u8; 8]);
         let send = |endpoint: &mut Itself<'_>, tag: u32| -> Result<(), Box<dyn Error>> {

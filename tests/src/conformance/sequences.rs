@@ -134,9 +134,9 @@ fn noises(seed: u64, rank: u32, len: usize) -> Vec<u64> {
 
 /// Composition of maps x -> a x + b, of which the halves of a word are a and b: associative, does
 /// not commute.
-struct Compose;
+struct ComposeAffine;
 
-impl Reduce<u64> for Compose {
+impl Reduce<u64> for ComposeAffine {
     const COMMUTES: bool = false;
     fn reduce(left: u64, right: u64) -> u64 {
         let ([a, b], [c, d]) = ([left >> 32, left & 0xFFFF_FFFF], [right >> 32, right & 0xFFFF_FFFF]);
@@ -227,7 +227,7 @@ impl Call {
             Operation::Allgather => options.iallgather(scope, comm, data),
             Operation::Alltoall => options.ialltoall(scope, comm, input, data, scratch),
             _ if self.commutes => reduced_by!(Sum),
-            _ => reduced_by!(Compose),
+            _ => reduced_by!(ComposeAffine),
         }
     }
 
@@ -235,7 +235,7 @@ impl Call {
     fn reduced(&self, ranks: u32) -> Vec<u64> {
         let reduce = |index| {
             let operands = (0..ranks).map(|rank| noise(self.seed, rank, index));
-            operands.reduce(if self.commutes { u64::wrapping_add } else { Compose::reduce })
+            operands.reduce(if self.commutes { u64::wrapping_add } else { ComposeAffine::reduce })
         };
         (0..self.count).filter_map(reduce).collect()
     }

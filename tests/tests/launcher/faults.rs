@@ -122,11 +122,11 @@ fn no_job_begins_without_random_numbers() {
 }
 
 /// A control group for one job, with a limit of memory; removed on drop.
-struct Group {
+struct ControlGroup {
     folder: PathBuf,
 }
 
-impl Group {
+impl ControlGroup {
     /// `None` where there can be none, with the reason on standard error.
     fn new(limit: &str) -> Option<Self> {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
@@ -147,7 +147,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ControlGroup {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.folder);
     }
@@ -155,7 +155,7 @@ impl Drop for Group {
 
 #[test]
 fn a_control_group_that_is_too_small_is_told_before_anything_is_taken() {
-    let Some(group) = Group::new("67108864") else { return };
+    let Some(group) = ControlGroup::new("67108864") else { return };
     let enter = format!("echo $$ > '{}/cgroup.procs'; exec $RUN -n 64 $RANK greet", group.folder.display());
     // 64 ranks take 287 MiB.
     let output = shell(&enter);

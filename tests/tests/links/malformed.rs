@@ -227,7 +227,7 @@ fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<B
 
 /// The counts of both ends.
 #[derive(Default, Debug)]
-struct Told {
+struct EventCounts {
     thrown: u64,
     refused: [u64; 5],
     version: u64,
@@ -235,7 +235,7 @@ struct Told {
 }
 
 /// A job on a wire with a stranger, and what was counted.
-fn survived<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing, told: &mut Told) {
+fn survived<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing, told: &mut EventCounts) {
     let mut pair = found(seed, nics, framing);
     pair.ping_pong(16);
     if seed == 0 {
@@ -257,7 +257,7 @@ fn survived<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing, told: 
     }
 }
 
-fn judge(told: &Told) {
+fn judge(told: &EventCounts) {
     assert!(told.thrown > 1_000, "{told:?}");
     let counted: u64 = told.refused.iter().sum::<u64>() + told.version + told.discovery;
     assert!(counted > told.thrown / 2, "{told:?}");
@@ -266,7 +266,7 @@ fn judge(told: &Told) {
 
 #[test]
 fn a_job_on_a_serial_line_survives_what_a_stranger_throws() {
-    let mut told = Told::default();
+    let mut told = EventCounts::default();
     for seed in 0..3 {
         survived(seed, serial::devices(seed, Some(4_000)), |_| Framing::Ethernet, &mut told);
     }
@@ -275,7 +275,7 @@ fn a_job_on_a_serial_line_survives_what_a_stranger_throws() {
 
 #[test]
 fn a_job_on_an_spi_bus_survives_what_a_stranger_throws() {
-    let mut told = Told::default();
+    let mut told = EventCounts::default();
     for seed in 0..6 {
         survived(seed, spi::devices(seed, Some(200)), |_| Framing::Ethernet, &mut told);
     }
@@ -284,7 +284,7 @@ fn a_job_on_an_spi_bus_survives_what_a_stranger_throws() {
 
 #[test]
 fn a_job_in_udp_survives_what_a_stranger_throws() {
-    let mut told = Told::default();
+    let mut told = EventCounts::default();
     for seed in 0..6 {
         survived(seed, spi::devices(seed, Some(200)), |rank| Framing::Udp(Udp::of_rank(rank)), &mut told);
     }

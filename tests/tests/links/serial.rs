@@ -15,7 +15,7 @@ const PIPE_BYTES: usize = 64;
 
 /// A direction of a line. Of `every` bytes one is lost, one has a bit flipped, and one has a
 /// companion; now and then there is a burst of noise.
-struct Pipe {
+struct SerialPipe {
     bytes: VecDeque<u8>,
     draw: Draw,
     every: Option<u64>,
@@ -24,7 +24,7 @@ struct Pipe {
 /// Bytes of a burst of noise at most: more than the longest frame.
 const BURST_BYTES: u64 = 2_000;
 
-impl Pipe {
+impl SerialPipe {
     fn carry(&mut self, byte: u8) {
         let Some(every) = self.every else { return self.bytes.push_back(byte) };
         if self.draw.once_in(every) {
@@ -46,8 +46,8 @@ impl Pipe {
 
 /// An end of a line.
 pub(crate) struct Line {
-    into: Rc<RefCell<Pipe>>,
-    from: Rc<RefCell<Pipe>>,
+    into: Rc<RefCell<SerialPipe>>,
+    from: Rc<RefCell<SerialPipe>>,
 }
 
 impl embedded_io::ErrorType for Line {
@@ -91,7 +91,7 @@ impl embedded_io::WriteReady for Line {
 
 /// Two devices on a line with these faults.
 pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SerialNic<'static, Line>; 2] {
-    let pipe = |seed| Rc::new(RefCell::new(Pipe { bytes: VecDeque::new(), draw: Draw(seed), every }));
+    let pipe = |seed| Rc::new(RefCell::new(SerialPipe { bytes: VecDeque::new(), draw: Draw(seed), every }));
     let (there, back) = (pipe(seed), pipe(!seed));
     let ends = [(&there, &back, 1), (&back, &there, 2)];
     ends.map(|(into, from, number)| {

@@ -79,14 +79,14 @@ pub fn arenas(ends: &[End<'_, HostTransport>; 2]) -> [&'static Arena; 2] {
 }
 
 /// Memory of a program: of its heap, or a block of an arena.
-pub enum Bytes {
+pub enum ProgramBytes {
     /// Of the heap.
     Heap(Vec<u8>),
     /// Of an arena.
     Block(Block<u8>),
 }
 
-impl Bytes {
+impl ProgramBytes {
     /// So many bytes of that arena, or of the heap if there is none, all the same.
     pub fn new(arena: Option<&'static Arena>, len: usize, byte: u8) -> Self {
         let Some(arena) = arena else { return Self::Heap(vec![byte; len]) };
@@ -96,7 +96,7 @@ impl Bytes {
     }
 }
 
-impl Deref for Bytes {
+impl Deref for ProgramBytes {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -107,7 +107,7 @@ impl Deref for Bytes {
     }
 }
 
-impl DerefMut for Bytes {
+impl DerefMut for ProgramBytes {
     fn deref_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Heap(bytes) => bytes,

@@ -85,7 +85,7 @@ fn write_json(out: &mut impl Write, report: &Report) -> Result<()> {
 
 /// A thing to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Item {
+pub(crate) struct CampaignItem {
     pub(crate) workload: Workload,
     pub(crate) bytes: usize,
 }
@@ -103,7 +103,7 @@ pub(crate) enum Pace {
 pub(crate) struct Stage {
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
-    pub(crate) items: Vec<Item>,
+    pub(crate) items: Vec<CampaignItem>,
 }
 
 /// The measurements of a run.
@@ -142,7 +142,7 @@ impl Campaign<'_> {
                 these.retain(|one| !Implementation::OWN.contains(one));
             }
             let mut field = bench.field(*transport, *ranks, &these)?;
-            for &Item { workload, bytes } in items {
+            for &CampaignItem { workload, bytes } in items {
                 let seconds = self.pace.seconds(left);
                 let figures = bench.measure(&mut field, workload, bytes, seconds)?;
                 if figures.is_empty() {

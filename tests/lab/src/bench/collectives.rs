@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::PROFILE;
-use super::campaign::{Campaign, Item, Output, Pace, Stage};
+use super::campaign::{Campaign, CampaignItem, Output, Pace, Stage};
 use super::implementation::{Implementation, Transport};
 use super::measure;
 use super::programs::Programs;
@@ -67,7 +67,7 @@ fn operations() -> impl TypedValueParser<Value = Workload> {
 
 impl Collectives {
     /// Returns what is measured, whatever the number of ranks.
-    fn items(&self) -> Result<Vec<Item>> {
+    fn items(&self) -> Result<Vec<CampaignItem>> {
         let operations =
             if self.operations.is_empty() { &Workload::COLLECTIVES[..] } else { &self.operations };
         let mut items = Vec::new();
@@ -79,7 +79,7 @@ impl Collectives {
             if sizes.iter().any(|&bytes| bytes < workload.bytes_min()) {
                 bail!("--bytes: {} needs {} bytes at least", workload.name(), workload.bytes_min());
             }
-            items.extend(sizes.iter().map(|&bytes| Item { workload, bytes }));
+            items.extend(sizes.iter().map(|&bytes| CampaignItem { workload, bytes }));
         }
         Ok(items)
     }
@@ -131,8 +131,12 @@ mod tests {
         let all = read("").unwrap().items().unwrap();
         assert!(Workload::COLLECTIVES.iter().all(|one| all.iter().any(|item| item.workload == *one)));
         let one = read("alltoall barrier --bytes 64,128").unwrap().items().unwrap();
-        let (workload, barrier) = (Workload::Alltoall, Item { workload: Workload::Barrier, bytes: 0 });
-        assert_eq!(one, [Item { workload, bytes: 64 }, Item { workload, bytes: 128 }, barrier]);
+        let (workload, barrier) =
+            (Workload::Alltoall, CampaignItem { workload: Workload::Barrier, bytes: 0 });
+        assert_eq!(
+            one,
+            [CampaignItem { workload, bytes: 64 }, CampaignItem { workload, bytes: 128 }, barrier]
+        );
     }
 
     #[test]

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::Args;
 
 use super::PROFILE;
-use super::campaign::{Campaign, Item, Output, Pace, Stage};
+use super::campaign::{Campaign, CampaignItem, Output, Pace, Stage};
 use super::implementation::Transport;
 use super::programs::Programs;
 use super::report::Report;
@@ -71,7 +71,8 @@ fn stage(transport: Transport, ranks: usize) -> Stage {
     let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2).map(|workload| (workload, workload.sizes()));
     let sizes = |workload: Workload| if is_whole { workload.sizes() } else { few(workload) };
     let all = pairs.chain(Workload::COLLECTIVES.map(|workload| (workload, sizes(workload))));
-    let items = all.flat_map(|(workload, sizes)| sizes.iter().map(move |&bytes| Item { workload, bytes }));
+    let items =
+        all.flat_map(|(workload, sizes)| sizes.iter().map(move |&bytes| CampaignItem { workload, bytes }));
     Stage { transport, ranks, items: items.collect() }
 }
 
@@ -120,7 +121,7 @@ mod tests {
     fn two_ranks_that_share_memory_measure_every_collective_at_every_size() {
         let items = stage(Transport::Shm, 2).items;
         for workload in Workload::COLLECTIVES {
-            assert!(workload.sizes().iter().all(|&bytes| items.contains(&Item { workload, bytes })));
+            assert!(workload.sizes().iter().all(|&bytes| items.contains(&CampaignItem { workload, bytes })));
         }
         assert!(items.iter().all(|item| item.bytes >= item.workload.bytes_min()));
     }

@@ -30,7 +30,7 @@ pub(crate) struct Matching {
 
 /// A line of the measured program.
 #[derive(Deserialize, Serialize)]
-struct Figure {
+struct MatchingFigure {
     queue: String,
     depth: u32,
     position: String,
@@ -65,7 +65,7 @@ fn measured(batches: u32, depths: &[u32]) -> Result<String> {
 }
 
 fn tabulated(text: &str, depths: &[u32]) -> Result<Table> {
-    let figures: Vec<Figure> = text
+    let figures: Vec<MatchingFigure> = text
         .lines()
         .map(serde_json::from_str)
         .collect::<Result<_, _>>()

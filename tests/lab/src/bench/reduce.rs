@@ -28,7 +28,7 @@ pub(crate) struct Reduce {
 
 /// A line of the measured program.
 #[derive(Deserialize, Serialize)]
-struct Figure {
+struct ReduceFigure {
     operation: String,
     element: String,
     bytes: u64,
@@ -51,13 +51,13 @@ impl Reduce {
 
 /// A row for each operation, element and size; a column for each path, as the first row has them.
 fn tabulated(text: &str) -> Result<Table> {
-    let figures: Vec<Figure> = text
+    let figures: Vec<ReduceFigure> = text
         .lines()
         .map(serde_json::from_str)
         .collect::<Result<_, _>>()
         .context("reading what bench_reduce says")?;
-    let key = |figure: &Figure| (figure.operation.clone(), figure.element.clone(), figure.bytes);
-    let rows: Vec<&[Figure]> = figures.chunk_by(|one, next| key(one) == key(next)).collect();
+    let key = |figure: &ReduceFigure| (figure.operation.clone(), figure.element.clone(), figure.bytes);
+    let rows: Vec<&[ReduceFigure]> = figures.chunk_by(|one, next| key(one) == key(next)).collect();
     let paths = rows.first().into_iter().flat_map(|row| row.iter().map(|figure| figure.path.as_str()));
     let mut table = Table::from_head(["operation", "element", "bytes"].into_iter().chain(paths));
     for row in rows {

@@ -11,7 +11,7 @@ use super::{modules, programs, rsmpi};
 
 /// The choice of what is tested.
 #[derive(Args)]
-pub struct Test {
+pub struct MpiTest {
     /// Suites to run [default: all of them]
     #[arg(value_enum, value_name = "SUITE", default_values = ["programs", "mpi4py", "rsmpi"], hide_default_value = true)]
     suites: Vec<Suite>,
@@ -47,7 +47,7 @@ enum Suite {
     Rsmpi,
 }
 
-impl Test {
+impl MpiTest {
     pub(crate) fn run(self) -> Result<()> {
         let Folders { target, prefix, programs } = Folders::find()?;
         let has = |suite| self.suites.contains(&suite);

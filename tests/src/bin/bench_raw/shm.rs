@@ -14,7 +14,7 @@ use crate::shared::{BYTES, Shared, WORDS};
 use crate::{Outcome, serve, start_second};
 
 /// A rank.
-struct Player {
+struct ShmPlayer {
     first: bool,
     shared: Shared,
     sequence: u64,
@@ -24,17 +24,17 @@ struct Player {
 
 pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
     if let Some(memory) = inherited {
-        return Player::new(&File::from(memory), 1)?.serve(setup);
+        return ShmPlayer::new(&File::from(memory), 1)?.serve(setup);
     }
     let memory = File::from(memfd_create(c"bench-raw", MFdFlags::MFD_CLOEXEC)?);
     memory.set_len(BYTES as u64)?;
     let mut second = start_second(memory.try_clone()?.into())?;
-    let played = Player::new(&memory, 0)?.serve(setup);
+    let played = ShmPlayer::new(&memory, 0)?.serve(setup);
     second.wait()?;
     played
 }
 
-impl Player {
+impl ShmPlayer {
     fn new(memory: &File, rank: usize) -> Outcome<Self> {
         let shared = Shared::map(memory, rank)?;
         Ok(Self { first: rank == 0, shared, sequence: 0, received: [0; WORDS], back: Paged::new(0) })

@@ -14,7 +14,7 @@ use aldis_tests::bench::{Batch, Control, Setup, TOKEN_BYTES, Workload, mark, uni
 use crate::{Outcome, serve, start_second};
 
 /// A rank.
-struct Player {
+struct TcpPlayer {
     first: bool,
     stream: TcpStream,
     out: Paged,
@@ -23,18 +23,18 @@ struct Player {
 
 pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
     if let Some(stream) = inherited {
-        return Player::new(TcpStream::from(stream), 1)?.serve(setup);
+        return TcpPlayer::new(TcpStream::from(stream), 1)?.serve(setup);
     }
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let theirs = TcpStream::connect(listener.local_addr()?)?;
     let (mine, _) = listener.accept()?;
     let mut second = start_second(theirs.into())?;
-    let played = Player::new(mine, 0)?.serve(setup);
+    let played = TcpPlayer::new(mine, 0)?.serve(setup);
     second.wait()?;
     played
 }
 
-impl Player {
+impl TcpPlayer {
     fn new(stream: TcpStream, rank: usize) -> Outcome<Self> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;

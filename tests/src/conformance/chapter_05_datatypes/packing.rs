@@ -20,7 +20,7 @@ cases! {
 }
 
 /// The result of a call whose failure is told by its cause alone.
-type Done = Result<(), Cause>;
+type PackingResult = Result<(), Cause>;
 
 fn a_column_is_sent_and_received_as_a_row<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
@@ -210,10 +210,11 @@ fn what_does_not_fit_is_not_packed<T: Transport, P: Platform>(_: &mut Endpoint<'
     let mut table = TypeTable::<8, 128>::new();
     let types = table.types();
     let (mut packed, mut position) = ([0xEE_u8; 8], 3);
-    let refused: Done = types.pack(Form::Native, &[1; 8], 6, Basic::U8, &mut packed, &mut position);
+    let refused: PackingResult = types.pack(Form::Native, &[1; 8], 6, Basic::U8, &mut packed, &mut position);
     assert_eq!((refused.is_err(), packed, position), (true, [0xEE; 8], 3));
     let mut memory = [0xEE_u8; 8];
-    let refused: Done = types.unpack(Form::Native, &packed, &mut position, &mut memory, 6, Basic::U8);
+    let refused: PackingResult =
+        types.unpack(Form::Native, &packed, &mut position, &mut memory, 6, Basic::U8);
     assert_eq!((refused.is_err(), memory, position), (true, [0xEE; 8], 3));
     Ok(())
 }

@@ -14,7 +14,7 @@ use std::thread;
 use aldis_hal::Transport;
 use aldis_kernel::{Rank, Sleeper, Tag};
 use aldis_linux::arena::Arena;
-use aldis_trials::host::{Bytes, End, Hosts, arenas};
+use aldis_trials::host::{End, Hosts, ProgramBytes, arenas};
 use aldis_trials::join;
 
 const TAG: Tag = Tag(1);
@@ -78,7 +78,7 @@ fn still_talk<T: Transport>([one, two]: &mut [End<'_, T>; 2]) {
 
 /// A way for a scope to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Ended {
+enum ScopeEnd {
     Error,
     Panic,
     Deadline,
@@ -89,11 +89,15 @@ enum Ended {
 struct CutOff;
 
 impl CutOff {
-    fn cut<T: Transport>(ends: &mut [End<'_, T>; 2], arenas: Arenas, (how, len, polls): (Ended, usize, u32)) {
+    fn cut<T: Transport>(
+        ends: &mut [End<'_, T>; 2],
+        arenas: Arenas,
+        (how, len, polls): (ScopeEnd, usize, u32),
+    ) {
         let [one, two] = ends;
-        let mut into = Bytes::new(arenas[0], len, 0);
-        let data = Bytes::new(arenas[1], len, 1);
-        let limit = if how == Ended::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
+        let mut into = ProgramBytes::new(arenas[0], len, 0);
+        let data = ProgramBytes::new(arenas[1], len, 1);
+        let limit = if how == ScopeEnd::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
         let worlds = [one.world(), two.world()];
         let ended = catch_unwind(AssertUnwindSafe(|| {
             one.within(limit).scope(|here| {
@@ -101,17 +105,17 @@ impl CutOff {
                     let _sending = there.issend(&worlds[1], &data, Rank(0), TAG)?;
                     let _receiving = here.irecv(&worlds[0], &mut into, Rank(1), TAG)?;
                     (0..polls).for_each(|_| assert!(here.poll(2) + there.poll(2) < 5));
-                    assert_ne!(how, Ended::Panic, "the program has had enough");
+                    assert_ne!(how, ScopeEnd::Panic, "the program has had enough");
                     match how {
-                        Ended::Error => there.isend(&worlds[1], &[0u8; 0], Rank(99), TAG).map(drop),
+                        ScopeEnd::Error => there.isend(&worlds[1], &[0u8; 0], Rank(99), TAG).map(drop),
                         _ => Ok(()),
                     }
                 })
             })
         }));
-        assert_eq!(ended.is_err(), how == Ended::Panic, "{how:?} {len} {polls}");
+        assert_eq!(ended.is_err(), how == ScopeEnd::Panic, "{how:?} {len} {polls}");
         drop((into, data));
-        let again = [0, 1].map(|rank| Bytes::new(arenas[rank], len, 9));
+        let again = [0, 1].map(|rank| ProgramBytes::new(arenas[rank], len, 9));
         settle(ends);
         assert!(again.iter().all(|bytes| bytes.iter().all(|byte| *byte == 9)), "{how:?} {len} {polls}");
     }
@@ -122,7 +126,7 @@ impl Trial for CutOff {
         still_talk(&mut ends);
         for len in LENGTHS {
             for polls in [0, 1, 2, 3, 5, 9] {
-                for how in [Ended::Error, Ended::Deadline, Ended::Panic] {
+                for how in [ScopeEnd::Error, ScopeEnd::Deadline, ScopeEnd::Panic] {
                     Self::cut(&mut ends, arenas, (how, len, polls));
                 }
             }
@@ -144,8 +148,8 @@ impl Trial for Desertion {
         let mut two = ManuallyDrop::new(two);
         let worlds = [one.world(), two.world()];
         for (len, polls) in [(200_000, 1), (200_000, 4), (2000, 2)] {
-            let mut into = Bytes::new(arenas[0], len, 0);
-            let data = Bytes::new(arenas[1], len, 1);
+            let mut into = ProgramBytes::new(arenas[0], len, 0);
+            let data = ProgramBytes::new(arenas[1], len, 1);
             let late = one.within(Duration::ZERO).scope(|here| {
                 let _shown = here.issend(&worlds[0], &data, Rank(1), OTHER)?;
                 two.within(Duration::ZERO)
@@ -161,12 +165,12 @@ impl Trial for Desertion {
             // The first is told, the others find no peer or no message.
             assert!(late.is_err() || into.iter().all(|byte| *byte == 1));
             drop((into, data));
-            let again = Bytes::new(arenas[0], len, 9);
+            let again = ProgramBytes::new(arenas[0], len, 9);
             (0..100).for_each(|_| assert!(one.poll(8) < 9));
             assert!(again.iter().all(|byte| *byte == 9));
         }
         // Now it goes for good, in the middle of what the first still waits for.
-        let mut into = Bytes::new(arenas[0], 200_000, 0);
+        let mut into = ProgramBytes::new(arenas[0], 200_000, 0);
         let late = one.within(Duration::from_millis(50)).scope(|here| {
             let receiving = here.irecv(&worlds[0], &mut into, Rank(1), TAG)?;
             (0..4).for_each(|_| assert!(here.poll(4) < 5));
@@ -194,7 +198,8 @@ impl Trial for Futures {
         {
             let [one, two] = &mut ends;
             let worlds = [one.world(), two.world()];
-            let (mut into, data) = (Bytes::new(arenas[0], len, 0), Bytes::new(arenas[1], len, 1));
+            let (mut into, data) =
+                (ProgramBytes::new(arenas[0], len, 0), ProgramBytes::new(arenas[1], len, 1));
             {
                 let [mut here, mut there] = [(); 2].map(|()| [const { Sleeper::EMPTY }; 24]);
                 let (one, two) = (one.futures(&mut here).unwrap(), two.futures(&mut there).unwrap());
@@ -213,7 +218,7 @@ impl Trial for Futures {
                 }
             }
             drop((into, data));
-            let again = [0, 1].map(|rank| Bytes::new(arenas[rank], len, 9));
+            let again = [0, 1].map(|rank| ProgramBytes::new(arenas[rank], len, 9));
             settle(&mut ends);
             assert!(
                 again.iter().all(|bytes| bytes.iter().all(|byte| *byte == 9)),
@@ -242,7 +247,7 @@ impl Trial for Threads {
             for round in 0..ROUNDS {
                 let len = LENGTHS[round as usize % 3];
                 let limit = Duration::from_micros(u64::from(round % 7) * 60);
-                let (mut into, data) = (Bytes::new(arena, len, 0), Bytes::new(arena, len, 1));
+                let (mut into, data) = (ProgramBytes::new(arena, len, 0), ProgramBytes::new(arena, len, 1));
                 let whole = end.within(limit).scope(|scope| {
                     let _sending = scope.issend(&world, &data, mate, TAG)?;
                     let receiving = scope.irecv(&world, &mut into, mate, TAG)?;
@@ -253,7 +258,7 @@ impl Trial for Threads {
                     assert!(came.iter().all(|byte| *byte == 1) && rest.iter().all(|byte| *byte == 0));
                 }
                 drop((into, data));
-                let again = Bytes::new(arena, len, 9);
+                let again = ProgramBytes::new(arena, len, 9);
                 end.poll(64);
                 assert!(again.iter().all(|byte| *byte == 9));
             }
