@@ -1,9 +1,9 @@
 //! The border to C: the only place where pointers of C are followed.
 //!
 //! A [`Ptr`] is what a C program gives to a function of MPI: null, or a place that is good until
-//! the call returns, and a result of a nonblocking call until that is complete. Functions of the interface are `unsafe` for Rust (`export`): that their
-//! arguments are as the standard has them is the program's promise. What can be checked is: no null
-//! pointer is followed.
+//! the call returns, and a result of a nonblocking call until that is complete. Functions of the
+//! interface are `unsafe` for Rust (`export`): that their arguments are as the standard has them is
+//! the program's promise. What can be checked is: no null pointer is followed.
 //!
 //! # How memory is reached
 //!
