@@ -1,7 +1,7 @@
 //! Cursors over the messages of a lane, which stand one after the other: in its ring or in its
 //! ping-pong slots; see [`ring`](super::ring).
 
-use super::geometry::HOME_SLOTS;
+use super::geometry::PING_PONG_SLOTS;
 
 /// The number of messages ahead at which a receiver asks for a slot's line. On two cores of an AMD
 /// EPYC with a cache in common a message of a window costs 45.3 ns with one to four, and 46.3
@@ -36,14 +36,14 @@ impl Cursor {
     /// The next message's position.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn position(&self) -> u32 {
-        let home = if HOME_SLOTS != 0 { self.home } else { 0 };
+        let home = if PING_PONG_SLOTS != 0 { self.home } else { 0 };
         self.ring.wrapping_add(home).wrapping_sub(1)
     }
 
     /// The next message's sequence.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn sequence(&self) -> u32 {
-        if HOME_SLOTS == 0 || self.at < self.size { self.ring } else { self.home }
+        if PING_PONG_SLOTS == 0 || self.at < self.size { self.ring } else { self.home }
     }
 
     /// The slot of the ring that is used [`AHEAD`] messages after the one at hand, which stands at
@@ -56,7 +56,7 @@ impl Cursor {
     /// Goes on to the message after the next.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     pub(super) const fn advance(&mut self, home: bool) {
-        if HOME_SLOTS != 0 && home {
+        if PING_PONG_SLOTS != 0 && home {
             self.at = self.size.wrapping_add(self.home as u16 & 1);
             self.home = self.home.wrapping_add(1);
         } else {

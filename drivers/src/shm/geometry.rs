@@ -15,7 +15,7 @@ pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
 
 /// Ping-pong slots behind each ring. A compact build has none, nor the code for them: an inbox of
 /// the other kind has another length and is refused.
-pub(super) const HOME_SLOTS: u32 = if cfg!(feature = "compact") { 0 } else { 2 };
+pub(super) const PING_PONG_SLOTS: u32 = if cfg!(feature = "compact") { 0 } else { 2 };
 
 /// Doorbell words in a line.
 pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;
@@ -148,7 +148,7 @@ impl Geometry {
     /// Bytes of what one sender has in an inbox: ring, ping-pong slots, credit line, blocks.
     const fn lane_bytes(&self) -> u64 {
         let blocks = self.blocks as u64 * self.block_bytes as u64;
-        SLOT_BYTES as u64 * (self.slots as u64 + HOME_SLOTS as u64 + 1)
+        SLOT_BYTES as u64 * (self.slots as u64 + PING_PONG_SLOTS as u64 + 1)
             + blocks.next_multiple_of(SLOT_BYTES as u64)
     }
 
@@ -160,7 +160,7 @@ impl Geometry {
 
     /// Offset of the credit line at `place`; the blocks follow two lines later.
     pub(super) const fn credit_at(&self, place: u32) -> usize {
-        self.ring_at(place) + (SLOT_BYTES * (self.slots + HOME_SLOTS)) as usize
+        self.ring_at(place) + (SLOT_BYTES * (self.slots + PING_PONG_SLOTS)) as usize
     }
 
     /// Offset of the first doorbell line.

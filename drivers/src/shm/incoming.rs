@@ -6,7 +6,7 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
-use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
+use super::geometry::{PING_PONG_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use super::memory::{Announced, Credit, Slot, SlotHead, ask_for};
 use super::outgoing::USES_PING_PONG;
 use super::ring::{Exact, LanePlace, Orders};
@@ -255,7 +255,7 @@ impl<O: Orders> Incoming<O> {
         self.let_go();
         // SAFETY: an end with slots is open, and `open`'s caller vouched for the place.
         let credit = unsafe { &*self.credit };
-        if HOME_SLOTS != 0 {
+        if PING_PONG_SLOTS != 0 {
             credit.lends.store(self.lends, O::RETURN);
         }
         // Stored even if the word stays as it is: a block that was released twice was counted once,

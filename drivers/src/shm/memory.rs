@@ -5,7 +5,7 @@
 use core::arch::asm;
 use core::slice;
 
-use super::geometry::{HOME_SLOTS, SHORT_BYTES, SLOT_BYTES};
+use super::geometry::{PING_PONG_SLOTS, SHORT_BYTES, SLOT_BYTES};
 use crate::sync::{UnsafeCell, Word};
 
 /// A ring slot: two neighbouring cache lines, of which a message of up to 56 bytes needs the first
@@ -174,7 +174,7 @@ impl SlotHead {
     const HOME: u32 = 1 << 30;
     const LENT: u32 = 1 << 29;
     /// The flags that may stand above the number; where there are no ping-pong slots, blocks alone.
-    const FLAGS: u32 = if HOME_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
+    const FLAGS: u32 = if PING_PONG_SLOTS != 0 { Self::BLOCK | Self::HOME | Self::LENT } else { Self::BLOCK };
     const WHAT: u32 = 16;
     const WHAT_MAX: u32 = 0xFF;
 
@@ -205,7 +205,7 @@ impl SlotHead {
     #[inline(always)]
     pub(super) const fn open(self) -> Announced {
         let what = (self.0 & !Self::FLAGS) >> Self::WHAT;
-        let is_lent = HOME_SLOTS != 0 && self.0 & Self::LENT != 0;
+        let is_lent = PING_PONG_SLOTS != 0 && self.0 & Self::LENT != 0;
         match (self.0 & Self::BLOCK != 0, is_lent) {
             _ if what > Self::WHAT_MAX => Announced::Nonsense,
             (false, false) => Announced::Short(what),
@@ -218,7 +218,7 @@ impl SlotHead {
     /// Returns true if the next message will stand in a ping-pong slot.
     #[inline(always)]
     pub(super) const fn is_before_home(self) -> bool {
-        HOME_SLOTS != 0 && self.0 & Self::HOME != 0
+        PING_PONG_SLOTS != 0 && self.0 & Self::HOME != 0
     }
 
     /// Up to where the sender has consumed, modulo 2^16.

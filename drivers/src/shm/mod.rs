@@ -60,10 +60,10 @@ mod incoming;
 #[cfg(not(loom))]
 mod lane;
 mod lines;
-#[cfg(not(loom))]
-mod lookout;
 mod memory;
 mod outgoing;
+#[cfg(not(loom))]
+mod poll_set;
 #[cfg(not(loom))]
 mod region;
 mod ring;

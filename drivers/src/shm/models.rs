@@ -10,7 +10,7 @@ use std::vec::Vec;
 use loom::model::Builder;
 use loom::thread;
 
-use super::geometry::HOME_SLOTS;
+use super::geometry::PING_PONG_SLOTS;
 use super::memory::{Credit, Short, Slot, SlotHead};
 use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, Outgoing, hear};
 use crate::sync::{Ordering, UnsafeCell, Word};
@@ -67,7 +67,7 @@ impl Shared {
 
     pub(super) fn with_blocks(blocks: u32, slots: u32, start: u32, rings: bool) -> Self {
         Self {
-            slots: (0..slots + HOME_SLOTS)
+            slots: (0..slots + PING_PONG_SLOTS)
                 .map(|slot| Slot::new(if slot < slots { start } else { 0 }))
                 .collect(),
             credit: Credit::new(start),
@@ -83,7 +83,7 @@ impl Shared {
             slots: self.slots.as_ptr(),
             credit: &raw const self.credit,
             bell: if self.rings { &raw const self.bell } else { core::ptr::null() },
-            size: self.slots.len() as u32 - HOME_SLOTS,
+            size: self.slots.len() as u32 - PING_PONG_SLOTS,
             blocks: self.blocks.len() as u32,
             start: self.start,
         }

@@ -6,7 +6,7 @@ use core::ptr;
 use aldis_hal::cause::Malformed;
 
 use super::cursor::Cursor;
-use super::geometry::{HOME_SLOTS, SLOT_BYTES};
+use super::geometry::{PING_PONG_SLOTS, SLOT_BYTES};
 use super::memory::{Credit, Short, Slot, SlotHead};
 use super::ring::{Exact, LanePlace, Orders};
 use crate::sync::Word;
@@ -21,7 +21,7 @@ const TAKEN: u32 = if cfg!(loom) { 1 } else { 8 };
 
 /// True if senders use ping-pong slots at all, and take the credit in heads. A 32-bit core does
 /// not, and does not hold the code: the way between caches is not what its messages take long for.
-pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && HOME_SLOTS != 0;
+pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && PING_PONG_SLOTS != 0;
 
 /// The sender's end.
 #[repr(C)]
@@ -132,7 +132,8 @@ impl<O: Orders> Outgoing<O> {
         let credit = unsafe { &*self.credit };
         let consumed = credit.consumed.load(O::COLLECT);
         let released = credit.released.load(O::COLLECT);
-        let lends = if HOME_SLOTS != 0 && O::HEEDS { credit.lends.load(O::COLLECT) } else { self.answers };
+        let lends =
+            if PING_PONG_SLOTS != 0 && O::HEEDS { credit.lends.load(O::COLLECT) } else { self.answers };
         if lends.wrapping_sub(self.answers) as i32 > 0 {
             return Ok(());
         }

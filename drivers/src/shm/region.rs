@@ -7,7 +7,7 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::geometry::{BELLS_A_LINE, Geometry, HOME_SLOTS, Identity, SLOT_BYTES, place_of};
+use super::geometry::{BELLS_A_LINE, Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, place_of};
 use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
@@ -267,8 +267,8 @@ impl Memory {
                 // SAFETY: a slot of a lane of the geometry, in a region that is long enough for it.
                 unsafe { (*self.slots(place).wrapping_add(slot)).sequence.store(start, Ordering::Relaxed) };
             }
-            for home in self.geometry.slots..self.geometry.slots + HOME_SLOTS {
-                // SAFETY: a home slot of the same lane.
+            for home in self.geometry.slots..self.geometry.slots + PING_PONG_SLOTS {
+                // SAFETY: a ping-pong slot of the same lane.
                 let slot = unsafe { &*self.slots(place).wrapping_add(home as usize) };
                 slot.sequence.store(0, Ordering::Relaxed);
             }
@@ -276,7 +276,7 @@ impl Memory {
             let credit = unsafe { &*self.credit(place) };
             credit.consumed.store(start, Ordering::Relaxed);
             credit.released.store(0, Ordering::Relaxed);
-            if HOME_SLOTS != 0 {
+            if PING_PONG_SLOTS != 0 {
                 credit.lends.store(0, Ordering::Relaxed);
             }
         }
