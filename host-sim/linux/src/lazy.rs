@@ -30,7 +30,7 @@ unsafe fn zeroed<V>() -> Option<&'static mut V> {
     let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
     // knows of.
-    let start = unsafe { mmap_anonymous(None, bytes, (protection, flags)) }.ok()?;
+    let start = unsafe { mmap_anonymous(None, bytes, protection, flags) }.ok()?;
     // SAFETY: mapped for reads and writes, never unmapped, aligned to a page, named nowhere else;
     // zero is a V, as the caller promises.
     Some(unsafe { start.cast().as_mut() })

@@ -213,7 +213,7 @@ impl Mapping {
             (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_SHARED | MapFlags::MAP_POPULATE);
         // SAFETY: a new mapping at an address of the kernel's choice; it overlaps nothing that Rust
         // knows of.
-        let start = unsafe { mmap(None, bytes, (protection, flags), file) }.map_err(|errno| {
+        let start = unsafe { mmap(bytes, protection, flags, file) }.map_err(|errno| {
             let (need, have) = (bytes.get() as u64, addresses_left());
             match errno {
                 Errno::ENOMEM if have < need => SegmentError::NoAddresses { need, have },

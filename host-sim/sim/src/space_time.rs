@@ -225,7 +225,7 @@ impl Canvas<'_, '_> {
         Ok(())
     }
 
-    fn cross(&mut self, (ns, height): (u64, f64), size: i32, style: ShapeStyle) -> Drawn {
+    fn cross(&mut self, ns: u64, height: f64, size: i32, style: ShapeStyle) -> Drawn {
         if (self.window.start..=self.window.end).contains(&ns) {
             self.chart.draw_series(once(Cross::new((ns as f64 / 1000.0, height), size, style)))?;
         }
@@ -260,13 +260,13 @@ impl Canvas<'_, '_> {
                 // It did not get there.
                 let (at, place) = (flight.sent.midpoint(at), from.1.midpoint(to));
                 self.line(from, (at, place), LOST.stroke_width(1))?;
-                self.cross((at, place), 4, LOST.stroke_width(1))
+                self.cross(at, place, 4, LOST.stroke_width(1))
             }
             End::Open => {
                 let place = from.1 + 0.3 * (to - from.1).signum();
                 let at = flight.sent + (self.window.end - self.window.start) / 100;
                 self.line(from, (at, place), LOST.stroke_width(1))?;
-                self.cross((at, place), 4, LOST.stroke_width(1))
+                self.cross(at, place, 4, LOST.stroke_width(1))
             }
         }
     }
@@ -275,7 +275,7 @@ impl Canvas<'_, '_> {
     fn marks(&mut self, records: &[Record]) -> Drawn {
         for record in records {
             match *record {
-                Record::Crash { node, at } => self.cross((at, height(node)), 9, LOST.stroke_width(3))?,
+                Record::Crash { node, at } => self.cross(at, height(node), 9, LOST.stroke_width(3))?,
                 Record::Boot { node, at } => {
                     let (high, low) = (height(node) + 0.3, height(node) - 0.3);
                     self.line((at, high), (at, low), BOOTED.stroke_width(3))?;

@@ -79,7 +79,7 @@ pub fn seals(file: impl AsFd) -> Result<i32, Errno> {
     fcntl(file, FcntlArg::F_GET_SEALS)
 }
 
-/// `mmap(2)`, of a file.
+/// `mmap(2)`, of a file, at an address that the system chooses.
 ///
 /// # Safety
 /// As of [`nix::sys::mman::mmap`].
@@ -87,14 +87,14 @@ pub fn seals(file: impl AsFd) -> Result<i32, Errno> {
 /// # Errors
 /// The system's.
 pub unsafe fn mmap(
-    address: Option<NonZeroUsize>,
     bytes: NonZeroUsize,
-    (protection, flags): (ProtFlags, MapFlags),
+    protection: ProtFlags,
+    flags: MapFlags,
     file: impl AsFd,
 ) -> Result<NonNull<c_void>, Errno> {
     let _fault = enter(Call::Mmap)?;
     // SAFETY: as the caller promises.
-    unsafe { sys::mman::mmap(address, bytes, protection, flags, file, 0) }
+    unsafe { sys::mman::mmap(None, bytes, protection, flags, file, 0) }
 }
 
 /// `mmap(2)`, `MAP_ANONYMOUS`.
@@ -107,7 +107,8 @@ pub unsafe fn mmap(
 pub unsafe fn mmap_anonymous(
     address: Option<NonZeroUsize>,
     bytes: NonZeroUsize,
-    (protection, flags): (ProtFlags, MapFlags),
+    protection: ProtFlags,
+    flags: MapFlags,
 ) -> Result<NonNull<c_void>, Errno> {
     let _fault = enter(Call::Mmap)?;
     // SAFETY: as the caller promises.

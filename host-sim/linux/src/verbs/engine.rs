@@ -108,7 +108,7 @@ impl Engine {
         let others = ranks.saturating_sub(1).max(1);
         let most = room.iter().fold(others, |most, room| most.min(u32::try_from(*room).unwrap_or(u32::MAX)));
         let queues = (
-            Receives::new(&here.domain, most * MESSAGES, (MESSAGES, SLOT_BYTES))?,
+            Receives::new(&here.domain, most * MESSAGES, MESSAGES, SLOT_BYTES)?,
             Queue::new(here, most * SENDS)?,
             Queue::new(here, most * MESSAGES)?,
         );

@@ -128,7 +128,7 @@ impl TxFrame for Sending<'_> {
         // A frame that is for no rank, or that the device does not take, is lost.
         let Some(to) = rank(nic.pair.bytes_mut(slot, len)) else { return };
         let Some(Some((way, number))) = nic.routes.get(to.index()) else { return };
-        let said = nic.pair.send((slot, len), way, *number);
+        let said = nic.pair.send(slot, len, way, *number);
         if nic.note(said).is_some() {
             nic.next = (slot + 1) % nic.sends;
         }

@@ -20,7 +20,7 @@ use nix::errno::Errno;
 use super::error::VerbsError;
 
 pub(super) use self::channel::Channel;
-pub(super) use self::completions::{BATCH, Completions, Done, Ending};
+pub(super) use self::completions::{BATCH, CompletionQueues, Completions, Done, Ending};
 pub(super) use self::connection::Remote;
 pub(super) use self::datagrams::{AddressHandle, Datagrams, Slots};
 pub(super) use self::device::{Device, Domain, Limits};

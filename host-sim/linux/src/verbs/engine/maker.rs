@@ -5,7 +5,7 @@ use std::rc::Rc;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::super::choice::Choice;
-use super::super::sys::{Completions, DirectPair, Domain, Flush, Pair, Receives, Remote};
+use super::super::sys::{CompletionQueues, DirectPair, Domain, Flush, Pair, Receives, Remote};
 use super::connection::ConnectionEnd;
 use super::control::ControlMessage;
 use super::direct::ORDERS;
@@ -19,7 +19,7 @@ pub(super) struct Maker<'a> {
     pub(super) peer: PeerId,
     pub(super) domain: &'a Rc<Domain>,
     pub(super) receives: &'a Receives,
-    pub(super) queues: (&'a Rc<Completions>, &'a Rc<Completions>),
+    pub(super) queues: CompletionQueues<'a>,
     pub(super) choice: &'a Choice,
     pub(super) flush: &'a Flush,
     /// The place of the peer's device.

@@ -108,7 +108,7 @@ impl Engine {
             self.due.insert(peer.index());
             return Err(Refusal::Again(Again::Connecting));
         }
-        let maker = (&tools.maker((peer, row), &**manager), tools.is_clean());
+        let maker = (&tools.maker(peer, row, &**manager), tools.is_clean());
         let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
         let attempt = row.direct.post(maker, (token, act), region, span);
         self.note(peer);

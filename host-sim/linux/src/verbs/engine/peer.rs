@@ -2,7 +2,7 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, PeerId, Post, Sink};
-use aldis_protocols::credit::{Grant, Window};
+use aldis_protocols::credit::{CreditWindow, Grant};
 
 use super::super::sys::FlushKey;
 use super::connection::{News, PeerConnection, State as Bonded};
@@ -31,7 +31,7 @@ pub(super) struct Peer {
     pub(super) direct: Direct,
     pub(super) epoch: Epoch,
     pub(super) place: DeviceAddress,
-    pub(super) window: Window,
+    pub(super) window: CreditWindow,
     pub(super) grant: Grant,
     /// The slot of the next message.
     pub(super) next: u16,
@@ -66,7 +66,7 @@ impl Peer {
             direct: Direct::new(is_lower),
             epoch: Epoch(0),
             place: DeviceAddress::default(),
-            window: Window::new(WINDOW).unwrap_or(Window::NONE),
+            window: CreditWindow::new(WINDOW).unwrap_or(CreditWindow::NONE),
             grant: Grant::new(WINDOW).unwrap_or(Grant::NONE),
             next: 0,
             flying: 0,

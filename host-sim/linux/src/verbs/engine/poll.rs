@@ -135,7 +135,7 @@ impl Engine {
             let Self { peers, tools, manager, .. } = self;
             let Some(row) = peers.get_mut(peer.index()) else { continue };
             match heard {
-                Heard::ControlMessage(control) => row.hear(&control, &tools.maker((peer, row), &**manager)),
+                Heard::ControlMessage(control) => row.hear(&control, &tools.maker(peer, row, &**manager)),
                 Heard::Lapsed(lane, serial) => row.lapse(lane, serial),
                 Heard::Lost(cause) => row.part(cause),
             }
@@ -192,7 +192,7 @@ impl Engine {
         let room = self.make_room(peer);
         let Self { peers, tools, manager, .. } = self;
         if let Some(row) = peers.get_mut(peer.index()) {
-            let made = room.and_then(|()| row.connection.need(&tools.maker((peer, row), &**manager)));
+            let made = room.and_then(|()| row.connection.need(&tools.maker(peer, row, &**manager)));
             if let Err(cause) = made {
                 row.part(cause);
             }

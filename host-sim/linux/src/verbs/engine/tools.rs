@@ -7,7 +7,7 @@ use aldis_hal::{Epoch, PeerId};
 
 use super::super::error::VerbsError;
 use super::super::open_device::OpenDevice;
-use super::super::sys::{Completions, Flush, Receives};
+use super::super::sys::{CompletionQueues, Completions, Flush, Receives};
 use super::control::Lane;
 use super::maker::Maker;
 use super::manager::Manager;
@@ -60,13 +60,13 @@ impl Tools {
     }
 
     /// For connections with a peer.
-    pub(super) fn maker<'a>(&'a self, (peer, row): (PeerId, &Peer), manager: &'a dyn Manager) -> Maker<'a> {
+    pub(super) fn maker<'a>(&'a self, peer: PeerId, row: &Peer, manager: &'a dyn Manager) -> Maker<'a> {
         Maker {
             manager,
             peer,
             domain: &self.here.domain,
             receives: &self.receives,
-            queues: (&self.sent.completions, &self.received.completions),
+            queues: CompletionQueues { sent: &self.sent.completions, received: &self.received.completions },
             choice: &self.here.choice,
             flush: &self.flush,
             place: row.place,

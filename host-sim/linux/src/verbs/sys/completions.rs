@@ -50,6 +50,13 @@ pub(in crate::verbs) struct Done {
     pub(in crate::verbs) immediate: u32,
 }
 
+/// The queues on which a queue pair tells what is over.
+#[derive(Clone, Copy)]
+pub(in crate::verbs) struct CompletionQueues<'a> {
+    pub(in crate::verbs) sent: &'a Rc<Completions>,
+    pub(in crate::verbs) received: &'a Rc<Completions>,
+}
+
 impl Completions {
     /// Room for so many. Once it is [armed](Self::arm), the channel tells of the next one.
     pub(in crate::verbs) fn new(

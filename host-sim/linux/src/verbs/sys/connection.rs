@@ -6,7 +6,7 @@ use std::rc::Rc;
 use ibverbs_sys as ffi;
 use nix::errno::Errno;
 
-use super::completions::Completions;
+use super::completions::{CompletionQueues, Completions};
 use super::device::Domain;
 use super::rdmacm::Line;
 use super::receives::{Receives, SharedQueue};
@@ -70,9 +70,10 @@ impl Connection {
     pub(super) fn new(
         domain: &Domain,
         receives: &Receives,
-        (sent, received): (&Rc<Completions>, &Rc<Completions>),
+        queues: CompletionQueues<'_>,
         shape: Shape,
     ) -> Result<(Self, usize), VerbsError> {
+        let CompletionQueues { sent, received } = queues;
         let create = |max_inline_data| {
             let mut wanted = ffi::ibv_qp_init_attr {
                 qp_context: ptr::null_mut(),

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use ibverbs_sys as ffi;
 
 use super::channel::Channel;
-use super::completions::{Completions, Ending};
+use super::completions::{CompletionQueues, Completions, Ending};
 use super::connection::{Connection, DATAGRAM_KEY, Shape, order, path, stale};
 use super::device::Domain;
 use super::failed;
@@ -86,12 +86,15 @@ impl Datagrams {
     ) -> Result<Self, VerbsError> {
         let sent = Completions::new(domain, channel, slots.sends)?;
         let received = Completions::new(domain, channel, slots.receives)?;
-        let shape = (slots.receives, ROUTE_BYTES + slots.bytes);
-        let mut receives = Receives::new(domain, slots.receives, shape)?;
+        let bytes = ROUTE_BYTES + slots.bytes;
+        let mut receives = Receives::new(domain, slots.receives, slots.receives, bytes)?;
         let sends = Slab::new(domain, slots.sends as usize, slots.bytes)?;
         let kind = ffi::ibv_qp_type::IBV_QPT_UD;
         let shape = Shape { kind, requests: slots.sends, inline_bytes: slots.inline_bytes };
-        let (connection, inline_bytes) = Connection::new(domain, &receives, (&sent, &received), shape)?;
+        let (connection, inline_bytes) = {
+            let queues = CompletionQueues { sent: &sent, received: &received };
+            Connection::new(domain, &receives, queues, shape)?
+        };
         connection.open(choice)?;
         receives.grow(1)?;
         let ways = vec![None; slots.sends as usize];
@@ -116,7 +119,8 @@ impl Datagrams {
     /// Sends the first `len` bytes of a slot to queue pair `number` of a port.
     pub(in crate::verbs) fn send(
         &mut self,
-        (slot, len): (usize, usize),
+        slot: usize,
+        len: usize,
         way: &Rc<AddressHandle>,
         number: u32,
     ) -> Result<(), VerbsError> {

@@ -7,7 +7,7 @@ use aldis_hal::Token;
 use aldis_hal::remote_memory::Atomic;
 use ibverbs_sys as ffi;
 
-use super::completions::{Completions, Done, Ending};
+use super::completions::{CompletionQueues, Done, Ending};
 use super::connection::{Connection, Remote, Shape, order, stale};
 use super::device::Domain;
 use super::flush::{Flush, FlushKey};
@@ -56,7 +56,7 @@ impl DirectPair {
     pub(in crate::verbs) fn new(
         domain: &Domain,
         receives: &Receives,
-        queues: (&Rc<Completions>, &Rc<Completions>),
+        queues: CompletionQueues<'_>,
         orders: u32,
     ) -> Result<Self, VerbsError> {
         let (kind, requests) = (ffi::ibv_qp_type::IBV_QPT_RC, orders * REQUESTS_OF_ORDER);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use ibverbs_sys as ffi;
 
-use super::completions::{Completions, Done};
+use super::completions::{CompletionQueues, Done};
 use super::connection::{Connection, Remote, Shape, order, stale};
 use super::device::Domain;
 use super::rdmacm::Line;
@@ -41,7 +41,7 @@ impl Pair {
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         receives: &Receives,
-        queues: (&Rc<Completions>, &Rc<Completions>),
+        queues: CompletionQueues<'_>,
         (slots, slot_bytes, requests): (u32, usize, u32),
         inline_bytes: u32,
     ) -> Result<Self, VerbsError> {

@@ -34,7 +34,8 @@ impl Receives {
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         most: u32,
-        shape: (u32, usize),
+        slots: u32,
+        bytes: usize,
     ) -> Result<Self, VerbsError> {
         let mut wanted = ffi::ibv_srq_init_attr {
             srq_context: ptr::null_mut(),
@@ -46,7 +47,7 @@ impl Receives {
             return Err(failed("ibv_create_srq"));
         }
         let queue = Rc::new(SharedQueue { queue, domain: Rc::clone(domain) });
-        Ok(Self { queue, slabs: Vec::new(), shape })
+        Ok(Self { queue, slabs: Vec::new(), shape: (slots, bytes) })
     }
 
     /// Grows until it has so many slabs, and lends all that is new to the device.
