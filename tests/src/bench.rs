@@ -195,12 +195,12 @@ impl Setup {
 
 /// The connection of one rank to xtask.
 #[derive(Debug)]
-pub struct Control {
+pub struct BenchControl {
     rank: usize,
     stream: BufReader<UnixStream>,
 }
 
-impl Control {
+impl BenchControl {
     /// Pins this process to its core and reports for duty.
     ///
     /// # Errors

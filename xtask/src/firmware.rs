@@ -5,7 +5,7 @@ use std::process::Command;
 
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
-use aldis_shell::toolchain::{self, Finder, Found, Toolchain};
+use aldis_shell::toolchain::{self, Finder, FoundToolchain, Toolchain};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 use clap::Args;
@@ -75,11 +75,11 @@ fn build(
     let (mut toolchains, mut lacking, mut remedies) = (Vec::new(), Vec::new(), Vec::new());
     for (target, found) in targets.iter().zip(finder.find_all(targets)?) {
         match found {
-            Found::Toolchain(toolchain) => {
+            FoundToolchain::Toolchain(toolchain) => {
                 eprintln!("  {target}: {toolchain}");
                 toolchains.push((*target, *toolchain));
             }
-            Found::Missing { enable } => {
+            FoundToolchain::Missing { enable } => {
                 lacking.push(*target);
                 remedies.push(enable);
             }

@@ -8,7 +8,7 @@ use aldis_shell::baselines::{Cost, Gate};
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use aldis_shell::table::Table;
-use aldis_shell::toolchain::{Finder, Found, Toolchain};
+use aldis_shell::toolchain::{Finder, FoundToolchain, Toolchain};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -126,12 +126,12 @@ enum Built {
 
 fn build(workspace: &Workspace, target: &str) -> Result<Built> {
     let toolchain = match Finder::new(workspace)?.find(target)? {
-        Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
-        Found::Toolchain(_) => {
+        FoundToolchain::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+        FoundToolchain::Toolchain(_) => {
             let enable = format!("rustup target add {target}");
             return Ok(Built::Missing { why: format!("no core of its own for {target}"), enable });
         }
-        Found::Missing { enable } => {
+        FoundToolchain::Missing { enable } => {
             return Ok(Built::Missing { why: format!("no core for {target}"), enable });
         }
     };

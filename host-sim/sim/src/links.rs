@@ -32,7 +32,7 @@ const TIMES: reliable::Config = reliable::Config {
 };
 
 /// A rank's memory for the wire of frames.
-pub(crate) struct Links {
+pub(crate) struct FrameLinks {
     ethernet: Box<dyn Store>,
     loopback: Vec<u8>,
 }
@@ -63,7 +63,7 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> Store
     }
 }
 
-impl Links {
+impl FrameLinks {
     /// The memory for a run's job and network; `None` beyond [`FRAME_RANKS_MAX`] and for frames
     /// that are too short.
     pub(crate) fn new(run: &Run) -> Option<Self> {

@@ -17,7 +17,7 @@ use core::fmt;
 
 /// A message as matching sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Envelope {
+pub struct OracleMessage {
     /// The communicator's context id.
     pub context: u32,
     /// The sender's rank in it.
@@ -26,7 +26,7 @@ pub struct Envelope {
     pub tag: u32,
 }
 
-impl Envelope {
+impl OracleMessage {
     /// Returns true if another message is of the same source on the same communicator, so that
     /// their order is kept.
     fn is_of_stream(&self, other: &Self) -> bool {
@@ -50,7 +50,7 @@ pub struct Receive {
 
 impl Receive {
     /// Returns true if it takes a message.
-    pub fn takes(&self, message: &Envelope) -> bool {
+    pub fn takes(&self, message: &OracleMessage) -> bool {
         self.context == message.context
             && self.source.is_none_or(|source| source == message.source)
             && self.tag.is_none_or(|tag| tag == message.tag)
@@ -128,7 +128,7 @@ impl core::error::Error for Violation {}
 ///
 /// # Errors
 /// The breach of the rules.
-pub fn judge(messages: &[Envelope], receives: &[Receive]) -> Result<(), Violation> {
+pub fn judge(messages: &[OracleMessage], receives: &[Receive]) -> Result<(), Violation> {
     let mut takers = vec![None; messages.len()];
     for (index, receive) in receives.iter().enumerate() {
         let Some(got) = receive.got else { continue };

@@ -13,7 +13,7 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
 use super::config::{Config, Wire};
-use super::links::{FRAME_RANKS_MAX, Links};
+use super::links::{FRAME_RANKS_MAX, FrameLinks};
 use super::node::Cpu;
 use super::report::{End, Failure, Report};
 use super::storage::{RANKS_MAX, Table, boxed};
@@ -53,12 +53,12 @@ pub fn simulate_nodes(
             let mut types = Box::new(Table::new());
             let mut links = match config.wire {
                 Wire::Messages => None,
-                Wire::Frames => Some(Links::new(&config).ok_or_else(too_large)?),
+                Wire::Frames => Some(FrameLinks::new(&config).ok_or_else(too_large)?),
             };
             let (world, program) = (world.clone(), program.clone());
             let stack = DefaultStack::new(config.stack_bytes)?;
             Ok(Program::with_stack(stack, move |yielder, ()| {
-                let links = links.as_mut().map(Links::memory);
+                let links = links.as_mut().map(FrameLinks::memory);
                 let (memory, types) = (storage.memory(), types.types());
                 program(VirtualNode { cpu: Cpu { world, node, yielder }, memory, types, links })
             }))

@@ -68,7 +68,7 @@ type SmallLeast = storage_type!(64, REQUESTS, 4, 1, 0, 0, 0, 1, 0);
 type SmallSome = storage_type!(64, REQUESTS, 6, 3, 2, 128, 1, 16, 12);
 type SmallMore = storage_type!(64, REQUESTS, 9, 8, 3, 256, 2, 64, 200);
 type Middle = storage_type!(256, REQUESTS, 2, 4, 1, 64, 1, 16);
-type Large = storage_type!(1024, REQUESTS, 2, 1, 0, 0, 0, 16);
+type LargeSimStorage = storage_type!(1024, REQUESTS, 2, 1, 0, 0, 0, 16);
 type Huge = storage_type!(4096, REQUESTS, 2, 1, 0, 0, 0, 16);
 
 /// Each in a frame of its own: one of all sizes together does not fit the stack of a thread.
@@ -87,7 +87,7 @@ pub(crate) fn boxed(ranks: u32, room: Room) -> Option<Box<dyn Store>> {
         (10..=64, Room::Some) => alone(SmallSome::new),
         (10..=64, Room::More) => alone(SmallMore::new),
         (65..=256, _) => alone(Middle::new),
-        (257..=1024, _) => alone(Large::new),
+        (257..=1024, _) => alone(LargeSimStorage::new),
         (1025..=RANKS_MAX, _) => alone(Huge::new),
         _ => return None,
     })

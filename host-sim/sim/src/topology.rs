@@ -21,7 +21,7 @@ mod text;
 
 pub use dragonfly::Dragonfly;
 pub use fat_tree::FatTree;
-use grid::Grid;
+use grid::TorusGrid;
 pub use text::{HELP, KNOWN, UnknownTopology};
 
 /// The way in which nodes are connected. Sizes that are left out are chosen by the number of nodes;
@@ -47,7 +47,7 @@ pub enum Topology {
 /// A topology with its sizes, for so many nodes.
 enum Wiring {
     Crossbar,
-    Grid(Grid),
+    Grid(TorusGrid),
     FatTree(FatTree),
     Dragonfly(Dragonfly),
 }
@@ -65,8 +65,8 @@ impl Topology {
     fn wiring(self, size: u32) -> Wiring {
         match self {
             Self::Crossbar => Wiring::Crossbar,
-            Self::Ring => Wiring::Grid(Grid::ring(size)),
-            Self::Torus { columns } => Wiring::Grid(Grid::torus(size, columns)),
+            Self::Ring => Wiring::Grid(TorusGrid::ring(size)),
+            Self::Torus { columns } => Wiring::Grid(TorusGrid::torus(size, columns)),
             Self::FatTree(tree) => Wiring::FatTree(tree.unwrap_or(FatTree::of(size)).cut(size)),
             Self::Dragonfly(sizes) => Wiring::Dragonfly(sizes.unwrap_or(Dragonfly::of(size)).cut(size)),
         }

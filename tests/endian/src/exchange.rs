@@ -73,12 +73,12 @@ fn other(world: &Comm) -> Number {
     Number(1 - world.rank().0)
 }
 
-type Data<'a> = (&'a [u8], u64, Committed);
+type ExchangeData<'a> = (&'a [u8], u64, Committed);
 
 fn send(
     endpoint: &mut Rank,
     world: &Comm,
-    (memory, count, datatype): Data<'_>,
+    (memory, count, datatype): ExchangeData<'_>,
     way: Way,
 ) -> Result<(), Box<dyn Error>> {
     let mut within = endpoint.within(LIMIT);
@@ -92,7 +92,7 @@ fn send(
 fn receive(
     endpoint: &mut Rank,
     world: &Comm,
-    (sent, count, datatype): Data<'_>,
+    (sent, count, datatype): ExchangeData<'_>,
     way: Way,
 ) -> Result<(), Box<dyn Error>> {
     let (from, room) = (other(world), if let Way::Roomy = way { count + 2 } else { count });

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
-use aldis_shell::toolchain::{self, Finder, Found, Toolchain};
+use aldis_shell::toolchain::{self, Finder, FoundToolchain, Toolchain};
 use aldis_shell::workspace::Workspace;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
@@ -111,15 +111,15 @@ fn tools(workspace: &Workspace, archs: &[Arch]) -> Result<Vec<Tools>> {
 }
 
 impl Tools {
-    fn of(target: &str, found: Found) -> Self {
+    fn of(target: &str, found: FoundToolchain) -> Self {
         let missing = |why: String, enable: String| Self::Missing { why, enable };
         let toolchain = match found {
-            Found::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
-            Found::Toolchain(_) => {
+            FoundToolchain::Toolchain(toolchain) if toolchain.is_bare() => toolchain,
+            FoundToolchain::Toolchain(_) => {
                 let why = format!("only a hosted core for {target}");
                 return missing(why, format!("rustup target add {target}"));
             }
-            Found::Missing { enable } => return missing(format!("no core for {target}"), enable),
+            FoundToolchain::Missing { enable } => return missing(format!("no core for {target}"), enable),
         };
         match toolchain.linker() {
             Some(linker) => Self::Found(toolchain, linker),

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
-use aldis_shell::toolchain::{Finder, Found, Toolchain};
+use aldis_shell::toolchain::{Finder, FoundToolchain, Toolchain};
 use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -112,8 +112,8 @@ fn prepare(workspace: &Workspace, machine: &Machine) -> Result<Result<Toolchain,
         }
     }
     match Finder::new(workspace)?.find_hosted(machine.target)? {
-        Found::Toolchain(toolchain) => Ok(Ok(*toolchain)),
-        Found::Missing { enable } => skipped(format!("no std for {}", machine.target), enable),
+        FoundToolchain::Toolchain(toolchain) => Ok(Ok(*toolchain)),
+        FoundToolchain::Missing { enable } => skipped(format!("no std for {}", machine.target), enable),
     }
 }
 

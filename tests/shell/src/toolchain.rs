@@ -58,7 +58,7 @@ enum Origin {
 
 /// The answer to "how can this target be built here?".
 #[derive(Debug)]
-pub enum Found {
+pub enum FoundToolchain {
     /// By this one.
     Toolchain(Box<Toolchain>),
     /// Not at all; how to change that.
@@ -88,27 +88,27 @@ impl Finder {
     }
 
     /// Finds or provisions the target's core and prepares the sysroot that shows nothing else.
-    pub fn find(&self, target: &str) -> Result<Found> {
+    pub fn find(&self, target: &str) -> Result<FoundToolchain> {
         self.one(Library::Core, target)
     }
 
     /// Like [`find`](Self::find) for several targets: what has to be built for them is built at
     /// once.
-    pub fn find_all(&self, targets: &[&str]) -> Result<Vec<Found>> {
+    pub fn find_all(&self, targets: &[&str]) -> Result<Vec<FoundToolchain>> {
         self.all(Library::Core, targets)
     }
 
     /// Finds or provisions the whole library of a target with an operating system: rustup's, or
     /// built from source.
-    pub fn find_hosted(&self, target: &str) -> Result<Found> {
+    pub fn find_hosted(&self, target: &str) -> Result<FoundToolchain> {
         self.one(Library::Std, target)
     }
 
-    fn one(&self, library: Library, target: &str) -> Result<Found> {
+    fn one(&self, library: Library, target: &str) -> Result<FoundToolchain> {
         self.all(library, &[target])?.pop().context("an answer for each target")
     }
 
-    fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<Found>> {
+    fn all(&self, library: Library, targets: &[&str]) -> Result<Vec<FoundToolchain>> {
         // Steps that run beside each other want the same targets, so all that is made here is made
         // under one lock.
         let purpose = format!("preparing {library:?} for {}", targets.join(", "));
@@ -127,7 +127,7 @@ impl Finder {
 
     /// Returns the library of a target that was not given one, once the targets `built` have got
     /// theirs.
-    fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<Found> {
+    fn answer(&self, library: Library, target: &str, built: &[&str]) -> Result<FoundToolchain> {
         if let Some(provider) = self.with_source.first() {
             let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
             let found = self.built(provider, target);
@@ -140,7 +140,7 @@ impl Finder {
             return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (library, &core));
         }
         let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
-        Ok(Found::Missing { enable })
+        Ok(FoundToolchain::Missing { enable })
     }
 
     /// A library that need not be built: that of the compiler that a variable names, or of the one
@@ -190,7 +190,7 @@ impl Finder {
         triple: &str,
         origin: Origin,
         (library, built): (Library, &Path),
-    ) -> Result<Found> {
+    ) -> Result<FoundToolchain> {
         let sysroot = self.folder("bare", &provider).join(triple);
         let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
         link_alone(&provider::files(library, built)?, &libraries)?;
@@ -199,7 +199,13 @@ impl Finder {
         let wrapper = bare.join("rustc");
         write_wrapper(&wrapper, &provider.rustc, &bare)?;
         let build = self.folder("firmware", &provider);
-        Ok(Found::Toolchain(Box::new(Toolchain { triple: triple.into(), origin, provider, wrapper, build })))
+        Ok(FoundToolchain::Toolchain(Box::new(Toolchain {
+            triple: triple.into(),
+            origin,
+            provider,
+            wrapper,
+            build,
+        })))
     }
 }
 

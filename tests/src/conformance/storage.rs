@@ -28,7 +28,7 @@ impl Room {
 }
 
 // Envelopes, blocks and block bytes a peer; pooled, bins.
-type Least = storage_type!(RANKS_MAX, REQUESTS, COMMUNICATORS, 1, 0, 0, 0, 1, PIECES);
+type LeastStorage = storage_type!(RANKS_MAX, REQUESTS, COMMUNICATORS, 1, 0, 0, 0, 1, PIECES);
 type Few = storage_type!(RANKS_MAX, REQUESTS, COMMUNICATORS, 3, 2, 64, 1, 16, PIECES);
 type More = storage_type!(RANKS_MAX, REQUESTS, COMMUNICATORS, 16, 4, 512, 2, 64, PIECES);
 
@@ -58,7 +58,7 @@ impl<
 /// A storage of that size on the heap.
 pub fn boxed(room: Room) -> Box<dyn Store> {
     match room {
-        Room::Least => alone(Least::new),
+        Room::Least => alone(LeastStorage::new),
         Room::Some => alone(Few::new),
         Room::More => alone(More::new),
     }

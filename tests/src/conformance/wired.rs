@@ -101,13 +101,13 @@ impl<'w> Seat<'w> {
 }
 
 /// A rank's card on the hub: a rank that looks for frames in vain again and again loses its turn.
-struct Card<'w> {
+struct HubCard<'w> {
     nic: HubNic,
     seat: Seat<'w>,
     looks: u32,
 }
 
-impl Nic for Card<'_> {
+impl Nic for HubCard<'_> {
     type Rx<'a>
         = <HubNic as Nic>::Rx<'a>
     where
@@ -161,7 +161,7 @@ impl Platform for Seat<'_> {
 }
 
 /// Itself by the loopback, its mates by shared memory, the others by Ethernet.
-type Ways<'m, 'w> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, Card<'w>>>>;
+type Ways<'m, 'w> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, HubCard<'w>>>>;
 
 /// A case over Ethernet alone.
 pub(super) fn ethernet(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
@@ -190,7 +190,7 @@ fn run(
         let (mut storage, mut link, mut frames) = (boxed(room), storage(), frames());
         let seat = || Seat::new(me, &turns, &watch);
         let nic = nics[me as usize].lock().expect("no panic yet").take().expect("a card of its own");
-        let card = Card { nic, seat: seat(), looks: 0 };
+        let card = HubCard { nic, seat: seat(), looks: 0 };
         let config = Config::new(PeerId(me), EPOCH, 1, COST);
         let ethernet = Ethernet::new(card, link.memory(), config).expect("a sound configuration");
         let ways: Ways<'_, '_> = Composite::new(loopback(me, &mut frames), Composite::new(shm, ethernet));

@@ -7,8 +7,8 @@ use super::*;
 const SOURCES: u32 = 3;
 const TAGS: u32 = 2;
 
-fn envelope() -> impl Strategy<Value = Envelope> {
-    (0..2_u32, 0..SOURCES, 0..TAGS).prop_map(|(context, source, tag)| Envelope { context, source, tag })
+fn envelope() -> impl Strategy<Value = OracleMessage> {
+    (0..2_u32, 0..SOURCES, 0..TAGS).prop_map(|(context, source, tag)| OracleMessage { context, source, tag })
 }
 
 fn receive() -> impl Strategy<Value = Receive> {
@@ -31,7 +31,7 @@ enum Event {
 /// Matching as the standard words it, with two plain lists.
 #[derive(Clone)]
 struct Matcher<'a> {
-    messages: &'a [Envelope],
+    messages: &'a [OracleMessage],
     receives: Vec<Receive>,
     posted: usize,
     unexpected: Vec<usize>,
@@ -39,7 +39,7 @@ struct Matcher<'a> {
 }
 
 impl<'a> Matcher<'a> {
-    fn new(messages: &'a [Envelope], receives: &[Receive]) -> Self {
+    fn new(messages: &'a [OracleMessage], receives: &[Receive]) -> Self {
         let receives = receives.to_vec();
         Self { messages, receives, posted: 0, unexpected: Vec::new(), arrived: BTreeSet::new() }
     }
@@ -93,7 +93,7 @@ impl<'a> Matcher<'a> {
 
 /// Finds what the receives can get by the rules alone: all are pending, and so are all messages; in
 /// each step some receive gets some message as the rules allow, until none can.
-fn allowed(messages: &[Envelope], receives: &[Receive], found: &mut BTreeSet<Vec<Option<usize>>>) {
+fn allowed(messages: &[OracleMessage], receives: &[Receive], found: &mut BTreeSet<Vec<Option<usize>>>) {
     let pending = |message: &usize| receives.iter().all(|receive| receive.got != Some(*message));
     let mut is_over = true;
     for (at, receive) in receives.iter().enumerate().filter(|(_, receive)| receive.got.is_none()) {
@@ -174,7 +174,7 @@ proptest! {
         messages in proptest::collection::vec(envelope(), 2..40),
         order in proptest::collection::vec((any::<bool>(), 0..2_u32, 0..SOURCES), 400),
     ) {
-        let any = |message: &Envelope| Receive { context: message.context, source: None, tag: None, got: None };
+        let any = |message: &OracleMessage| Receive { context: message.context, source: None, tag: None, got: None };
         let receives: Vec<Receive> = messages.iter().map(any).collect();
         let mut matcher = Matcher::new(&messages, &receives);
         for (post, context, source) in order {
@@ -202,7 +202,7 @@ proptest! {
 
 #[test]
 fn what_is_wrong_is_named() {
-    let messages = [Envelope { context: 0, source: 1, tag: 2 }];
+    let messages = [OracleMessage { context: 0, source: 1, tag: 2 }];
     let receive = |tag, got| Receive { context: 0, source: None, tag, got };
     assert_eq!(judge(&messages, &[]), Err(Violation::Left { message: 0 }));
     let wrong = judge(&messages, &[receive(Some(3), Some(0))]);

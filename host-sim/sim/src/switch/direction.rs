@@ -16,7 +16,7 @@ pub(super) type Passed = Vec<Vec<u8>>;
 
 /// A frame that is held back: until its time has come or so many others have passed.
 #[derive(Debug)]
-struct Held {
+struct HeldFrame {
     frame: Vec<u8>,
     due: u64,
     behind: Option<u32>,
@@ -28,7 +28,7 @@ pub(super) struct Direction {
     faults: Faults,
     random: Random,
     fuzzer: Fuzzer,
-    held: Vec<Held>,
+    held: Vec<HeldFrame>,
     pub(super) counts: FaultCounts,
 }
 
@@ -84,7 +84,7 @@ impl Direction {
         self.counts.delayed += u64::from(late.is_some());
         // A frame that is late is not called back by those that pass it.
         let behind = behind.filter(|_| late.is_none());
-        self.held.push(Held { frame, due: now + late.unwrap_or(OVERTAKEN_NS_MAX), behind });
+        self.held.push(HeldFrame { frame, due: now + late.unwrap_or(OVERTAKEN_NS_MAX), behind });
         None
     }
 
@@ -101,7 +101,7 @@ impl Direction {
         self.let_go(|held| held.due <= now, out);
     }
 
-    fn let_go(&mut self, which: impl Fn(&Held) -> bool, out: &mut Passed) {
+    fn let_go(&mut self, which: impl Fn(&HeldFrame) -> bool, out: &mut Passed) {
         out.extend(self.held.extract_if(.., |held| which(held)).map(|held| held.frame));
     }
 

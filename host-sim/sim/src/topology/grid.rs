@@ -4,12 +4,12 @@
 use core::num::NonZeroU32;
 
 /// A torus of two dimensions; node n stands in row n / columns.
-pub(super) struct Grid {
+pub(super) struct TorusGrid {
     rows: u32,
     columns: u32,
 }
 
-impl Grid {
+impl TorusGrid {
     pub(super) fn ring(size: u32) -> Self {
         Self { rows: 1, columns: size.max(1) }
     }

@@ -76,11 +76,11 @@ impl Network {
 
 /// The times at which the shared links are free again.
 #[derive(Debug)]
-pub(crate) struct Links {
+pub(crate) struct LinkTimes {
     free_ps: Vec<u64>,
 }
 
-impl Links {
+impl LinkTimes {
     pub(crate) fn new(network: &Network, size: u32) -> Self {
         let links = if network.contention { network.topology.shared_links(size) } else { 0 };
         Self { free_ps: vec![0; links as usize] }

@@ -27,7 +27,7 @@ struct Entry {
 }
 
 /// Every rank's table, as it must be.
-struct Model {
+struct CommModel {
     me: u32,
     slots: u32,
     pieces: u32,
@@ -40,7 +40,7 @@ struct Model {
 /// others go on.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 28);
-    let mut model = Model::new(ep)?;
+    let mut model = CommModel::new(ep)?;
     for _ in 0..random.within(2, 14) {
         let at = random.below(model.live.len() as u64) as usize;
         match random.below(10) {
@@ -61,7 +61,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     if left == model.slots { Ok(()) } else { Err(format!("{left} slots free of {}", model.slots).into()) }
 }
 
-impl Model {
+impl CommModel {
     fn new<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Result<Self, Error> {
         let world = ep.world();
         let mut capacity = [free_slots(ep), free_pieces(ep)];

@@ -70,7 +70,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> O
         Err(Error { cause: Cause::TooSmall { what: Resource::PooledBlocks, .. }, .. }) => return Ok(()),
         futures => futures?,
     };
-    let due = Due { left: Cell::new(incoming.len()), messages: RefCell::new(incoming) };
+    let due = DueMessages { left: Cell::new(incoming.len()), messages: RefCell::new(incoming) };
     let task = |number: u64| receive(&futures, world, &due, Random::new(seed, 1000 + number));
     futures.block_on(all(send(&futures, world, &outgoing), all(task(0), task(1))))?;
     match due.messages.borrow().len() {
@@ -80,14 +80,14 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> O
 }
 
 /// The messages that are still to come.
-struct Due {
+struct DueMessages {
     /// Messages that no receive has been started for.
     left: Cell<usize>,
     /// Messages that have not been received, with their source.
     messages: RefCell<Vec<(u32, Sent)>>,
 }
 
-impl Due {
+impl DueMessages {
     /// Takes the message that has come off the list: one of that source, tag and length, with those
     /// bytes. The first of several such need not be complete first.
     fn take(&self, status: &Status, buffer: &[u8]) -> Outcome {
@@ -114,7 +114,7 @@ impl Due {
 async fn receive<T: Transport, P: Platform>(
     futures: &Futures<'_, '_, T, P>,
     world: Comm,
-    due: &Due,
+    due: &DueMessages,
     mut random: Random,
 ) -> Outcome {
     let mut buffer = vec![0_u8; BUFFER_BYTES];

@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Request, Scope, Source, Status, Tag, TagMatch};
 
 use super::{Outcome, Random, length, message};
-use crate::oracle::{self, Envelope, Receive};
+use crate::oracle::{self, OracleMessage, Receive};
 
 /// Messages from and to one rank in a round at most: for each a request slot, and two for receives.
 const MESSAGES_MAX: usize = 24;
@@ -26,7 +26,7 @@ struct Sent {
 }
 
 /// The end of a request; `None` if it was cancelled.
-type Ended = Option<Result<Status, Error>>;
+type RequestEnd = Option<Result<Status, Error>>;
 
 /// A few rounds, with a barrier after each: what wildcards take must not be of another.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
@@ -55,14 +55,14 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     for ((receive, end), buffer) in receives.iter_mut().zip(&ended).zip(&buffers) {
         receive.got = end.as_ref().map(|result| identify(&incoming, result, buffer)).transpose()?;
     }
-    let envelope = |sent: &Sent| Envelope { context: world.context(), source: sent.from, tag: sent.tag };
-    let envelopes: Vec<Envelope> = incoming.iter().map(envelope).collect();
+    let envelope = |sent: &Sent| OracleMessage { context: world.context(), source: sent.from, tag: sent.tag };
+    let envelopes: Vec<OracleMessage> = incoming.iter().map(envelope).collect();
     oracle::judge(&envelopes, &receives)
         .map_err(|violation| format!("{violation}; {}", history(&envelopes, &receives)).into())
 }
 
 /// A history in short: `source/tag` of each message, and of each receive with what it got.
-fn history(messages: &[Envelope], receives: &[Receive]) -> String {
+fn history(messages: &[OracleMessage], receives: &[Receive]) -> String {
     let or_any = |value: Option<u32>| value.map_or("*".into(), |value| value.to_string());
     let messages: Vec<String> = messages.iter().map(|one| format!("{}/{}", one.source, one.tag)).collect();
     let receive = |one: &Receive| {
@@ -118,13 +118,13 @@ fn exchange<T: Transport, P: Platform>(
     outgoing: &[Sent],
     receives: &[Receive],
     buffers: &mut [Vec<u8>],
-) -> Result<Vec<Ended>, Error> {
+) -> Result<Vec<RequestEnd>, Error> {
     let world = ep.world();
     let data: Vec<Vec<u8>> = outgoing.iter().map(|sent| message(sent.from, sent.number, sent.len)).collect();
     let count = receives.len() / 2;
     ep.scope(|scope| {
         let (mut sending, mut requests) = (Vec::new(), Vec::new());
-        let mut ended: Vec<Ended> = vec![None; receives.len()];
+        let mut ended: Vec<RequestEnd> = vec![None; receives.len()];
         let mut unsent = outgoing.iter().zip(&data);
         let mut free = receives.iter().zip(buffers);
         while requests.len() < receives.len() || unsent.len() > 0 {
@@ -153,7 +153,7 @@ fn exchange<T: Transport, P: Platform>(
             let result =
                 tolerated(scope.wait_any(&mut requests).map(|found| found.map(|(_, status)| status)))?;
             // A failure does not come with its place, but its request is null from then on.
-            let over = |(request, end): &(&Request<'_>, &mut Ended)| request.is_null() && end.is_none();
+            let over = |(request, end): &(&Request<'_>, &mut RequestEnd)| request.is_null() && end.is_none();
             if let Some((_, end)) = requests.iter().zip(&mut ended).find(over) {
                 *end = result;
             }
@@ -174,7 +174,7 @@ fn look<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     random: &mut Random,
     requests: &mut [Request<'scope>],
-    ended: &mut [Ended],
+    ended: &mut [RequestEnd],
 ) -> Result<(), Error> {
     let at = random.below(requests.len() as u64) as usize;
     match requests.get_mut(at) {
@@ -190,7 +190,7 @@ fn look<'scope, T: Transport, P: Platform>(
 
 /// Returns the end of a request, if it is over. Buffers may be too short here; nothing else may be
 /// wrong.
-fn tolerated(result: Result<Option<Status>, Error>) -> Result<Ended, Error> {
+fn tolerated(result: Result<Option<Status>, Error>) -> Result<RequestEnd, Error> {
     match result {
         Err(error) if matches!(error.cause, Cause::Truncated { .. }) => Ok(Some(Err(error))),
         result => result.map(|status| status.map(Ok)),

@@ -11,7 +11,7 @@ const MESSAGES: u32 = 40;
 const GO: Tag = Tag(60);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum WorkloadMode {
     Standard,
     Synchronous,
     Ready,
@@ -22,7 +22,7 @@ enum Mode {
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
     let mut random = Random::new(seed, 27);
     for round in 0..random.within(1, 5) {
-        let mode = *random.pick(&[Mode::Standard, Mode::Synchronous, Mode::Ready]);
+        let mode = *random.pick(&[WorkloadMode::Standard, WorkloadMode::Synchronous, WorkloadMode::Ready]);
         let (open, distance) = (random.chance(40), random.below(8) as u32);
         let lengths: Vec<usize> = (0..random.within(1, 6)).map(|_| length(&mut random)).collect();
         let number = seed ^ round << 8;
@@ -34,7 +34,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 /// A chain (`open`) or a ring of exchanges. At the ends of a chain stands the null process.
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
-    mode: Mode,
+    mode: WorkloadMode,
     open: bool,
     distance: u32,
     lengths: &[usize],
@@ -58,9 +58,9 @@ fn exchange<T: Transport, P: Platform>(
         scope.wait(told)?;
         for (tag, data) in (MESSAGES..).zip(&data) {
             sending.push(match mode {
-                Mode::Standard => scope.isend(&world, data, to, Tag(tag))?,
-                Mode::Synchronous => scope.issend(&world, data, to, Tag(tag))?,
-                Mode::Ready => scope.irsend(&world, data, to, Tag(tag))?,
+                WorkloadMode::Standard => scope.isend(&world, data, to, Tag(tag))?,
+                WorkloadMode::Synchronous => scope.issend(&world, data, to, Tag(tag))?,
+                WorkloadMode::Ready => scope.irsend(&world, data, to, Tag(tag))?,
             });
         }
         let mut failed = Ok(());

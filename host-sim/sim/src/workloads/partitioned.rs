@@ -12,7 +12,7 @@ const CHANNEL: Tag = Tag(70);
 const BESIDE: Tag = Tag(71);
 
 /// A channel: how both sides cut it, and its place in memory.
-struct Channel {
+struct PartitionedChannel {
     own: u32,
     theirs: u32,
     start: usize,
@@ -23,7 +23,7 @@ struct Channel {
 struct PartitionPlan {
     number: u64,
     rounds: u64,
-    channels: Vec<Channel>,
+    channels: Vec<PartitionedChannel>,
     beside: usize,
     /// True if receives are set up before sends.
     receives_first: bool,
@@ -39,7 +39,7 @@ impl PartitionPlan {
             let (own, theirs) = (random.within(1, 17) as u32, random.within(1, 17) as u32);
             let scale = if random.chance(70) { random.below(4) } else { random.below(16) };
             let len = (own * theirs) as usize * scale as usize;
-            channels.push(Channel { own, theirs, start, len });
+            channels.push(PartitionedChannel { own, theirs, start, len });
             start += len;
         }
         let (rounds, beside) = (random.within(1, 4), random.below(7) as usize);
@@ -104,7 +104,7 @@ fn set_up<'scope, T: Transport, P: Platform>(
 ) -> Result<(Requests<'scope>, Requests<'scope>), Error> {
     let (mut sends, mut receives) = (Vec::new(), Vec::new());
     for receiving in [plan.receives_first, !plan.receives_first] {
-        for &Channel { own, theirs, start, len } in &plan.channels {
+        for &PartitionedChannel { own, theirs, start, len } in &plan.channels {
             let range = start..start + len;
             if receiving {
                 receives.push(scope.precv_init(world, into, range, theirs, from, CHANNEL)?);
@@ -132,11 +132,11 @@ fn play<'scope, T: Transport, P: Platform>(
         scope.start_all(receives)?;
     }
     scope.start_all(sends)?;
-    let parts = |(channel, cut): (usize, &Channel)| (0..cut.own).map(move |part| (channel, part));
+    let parts = |(channel, cut): (usize, &PartitionedChannel)| (0..cut.own).map(move |part| (channel, part));
     let mut left: Vec<(usize, u32)> = plan.channels.iter().enumerate().flat_map(parts).collect();
     while !left.is_empty() {
         let (channel, part) = left.swap_remove(random.below(left.len() as u64) as usize);
-        let &Channel { own, start, len, .. } = &plan.channels[channel];
+        let &PartitionedChannel { own, start, len, .. } = &plan.channels[channel];
         let each = len / own as usize;
         let first = part as usize * each;
         let due = plan.due(me, round, channel);

@@ -17,13 +17,13 @@ const GAP: u8 = 0xA5;
 
 /// The kind of an element: fields with offset and size, as far apart as the extent.
 #[derive(Clone, Copy)]
-enum Element {
+enum ElementKind {
     Basic(Basic),
     /// A byte, a word and a double with padding between.
     Cell,
 }
 
-impl Element {
+impl ElementKind {
     fn fields(self) -> Vec<(usize, usize)> {
         match self {
             Self::Basic(basic) => vec![(0, basic.size())],
@@ -78,10 +78,10 @@ impl Shape {
     }
 
     /// The type of `count` elements, and nothing else that is left in the table.
-    fn make(&self, types: &mut Types<'_>, element: Element, count: usize) -> Result<Committed, Cause> {
+    fn make(&self, types: &mut Types<'_>, element: ElementKind, count: usize) -> Result<Committed, Cause> {
         let cell = match element {
-            Element::Basic(basic) => basic.into(),
-            Element::Cell => types.structure(&[
+            ElementKind::Basic(basic) => basic.into(),
+            ElementKind::Cell => types.structure(&[
                 Field::new(0, Basic::U8),
                 Field::new(4, Basic::U32),
                 Field::new(8, Basic::F64),
@@ -101,7 +101,7 @@ impl Shape {
 
 /// A message, as all ranks draw it.
 struct TypedPlan {
-    element: Element,
+    element: ElementKind,
     count: usize,
     from: Shape,
     into: Shape,
@@ -116,7 +116,8 @@ struct TypedPlan {
 impl TypedPlan {
     fn random(random: &mut Random, number: u64) -> Self {
         let basics = [Basic::Byte, Basic::I16, Basic::F32, Basic::U64];
-        let element = if random.chance(30) { Element::Cell } else { Element::Basic(*random.pick(&basics)) };
+        let element =
+            if random.chance(30) { ElementKind::Cell } else { ElementKind::Basic(*random.pick(&basics)) };
         let count = match random.below(3) {
             0 => random.below(4),
             1 => random.below(40),

@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::figure::Point;
 use super::implementation::{Implementation, Transport};
-use super::report::file::File;
+use super::report::file::ReportFile;
 use super::report::{Report, machine};
 use super::rounds::Bench;
 use super::workload::Workload;
@@ -35,16 +35,16 @@ impl Output {
     /// lost to a wrong path or a full disk.
     pub(crate) fn reserve(self) -> Result<Files> {
         let Self { html, markdown, json } = self;
-        let html = html.as_deref().map(File::reserve).transpose()?;
-        let markdown = markdown.as_deref().map(File::reserve).transpose()?;
+        let html = html.as_deref().map(ReportFile::reserve).transpose()?;
+        let markdown = markdown.as_deref().map(ReportFile::reserve).transpose()?;
         Ok(Files { html, markdown, json })
     }
 }
 
 /// The files to which results go, besides standard output.
 pub(crate) struct Files {
-    html: Option<File>,
-    markdown: Option<File>,
+    html: Option<ReportFile>,
+    markdown: Option<ReportFile>,
     json: bool,
 }
 
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_report_that_cannot_be_written_loses_nothing_that_is_printed() {
-        let full = || Some(File::reserve(Path::new("/dev/full")).unwrap());
+        let full = || Some(ReportFile::reserve(Path::new("/dev/full")).unwrap());
         let report = Report { missing: vec!["the table stands here".into()], ..Report::default() };
         let mut printed = Vec::new();
         let files = Files { html: full(), markdown: full(), json: false };

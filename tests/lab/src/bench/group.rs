@@ -50,13 +50,13 @@ impl Drop for Sockets {
 
 /// A running group.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct BenchGroup {
     line: String,
     child: Child,
     ranks: Vec<Option<BufReader<UnixStream>>>,
 }
 
-impl Group {
+impl BenchGroup {
     /// Starts `command`, of which so many ranks connect to `socket`.
     pub(crate) fn start(mut command: Command, socket: &PathBuf, ranks: usize) -> Result<Self> {
         let listener =
@@ -123,7 +123,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for BenchGroup {
     fn drop(&mut self) {
         // The end of the streams ends the ranks; a rank that does not go is stopped.
         self.ranks.clear();

@@ -9,7 +9,7 @@ use indicatif::ProgressBar;
 
 use super::cores;
 use super::figure::Figure;
-use super::group::{Group, Sockets};
+use super::group::{BenchGroup, Sockets};
 use super::implementation::{Implementation, Transport};
 use super::perftest::Perftest;
 use super::programs::Programs;
@@ -44,7 +44,7 @@ pub(crate) struct Bench {
     programs: Programs,
     sockets: Sockets,
     pub(crate) cores: [usize; 2],
-    calibrator: Group,
+    calibrator: BenchGroup,
     started: usize,
     /// The calibrator in every round so far, in ns, and how many rounds counted.
     calibrators: Vec<f64>,
@@ -54,13 +54,13 @@ pub(crate) struct Bench {
 }
 
 /// The implementations that run on one transport with one number of ranks.
-pub(crate) struct Field {
+pub(crate) struct RoundField {
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
     series: Vec<Series>,
 }
 
-impl Field {
+impl RoundField {
     /// Returns which implementations failed, and how.
     pub(crate) fn failures(&self) -> impl Iterator<Item = &String> {
         self.series.iter().filter_map(|one| one.failed.as_ref())
@@ -72,7 +72,7 @@ impl Bench {
         let (sockets, cores) = (Sockets::new()?, cores::two()?);
         let socket = sockets.path("calibrator");
         let command = programs.command(Implementation::Raw, Transport::Shm, &socket, &cores);
-        let calibrator = Group::start(command, &socket, cores.len())?;
+        let calibrator = BenchGroup::start(command, &socket, cores.len())?;
         let bar = ProgressBar::hidden();
         Ok(Self { programs, sockets, cores, calibrator, started: 0, calibrators: Vec::new(), steady: 0, bar })
     }
@@ -98,7 +98,7 @@ impl Bench {
         transport: Transport,
         ranks: usize,
         wanted: &[Implementation],
-    ) -> Result<Field> {
+    ) -> Result<RoundField> {
         let cores = cores::of_ranks(self.cores, ranks);
         let mut series = Vec::new();
         for &which in wanted.iter().filter(|one| one.has(transport, ranks)) {
@@ -108,18 +108,18 @@ impl Bench {
             } else {
                 let socket = self.sockets.path(&format!("{}-{}", which.name(), self.started));
                 let command = self.programs.command(which, transport, &socket, &cores);
-                Runner::Group(Group::start(command, &socket, ranks)?)
+                Runner::Group(BenchGroup::start(command, &socket, ranks)?)
             };
             series.push(Series::new(which, runner));
         }
-        Ok(Field { transport, ranks, series })
+        Ok(RoundField { transport, ranks, series })
     }
 
     /// Rounds of batches for `seconds`, and for twice that if none was steady; no figures if none
     /// is even then.
     pub(crate) fn measure(
         &mut self,
-        field: &mut Field,
+        field: &mut RoundField,
         workload: Workload,
         bytes: usize,
         seconds: f64,
@@ -172,7 +172,7 @@ impl Bench {
     /// Says on standard error which rounds were not counted.
     fn tell(
         &self,
-        field: &Field,
+        field: &RoundField,
         workload: Workload,
         bytes: usize,
         calibrators: &[(f64, f64)],
@@ -222,7 +222,7 @@ impl Bench {
 }
 
 /// Runs a round: each implementation's batches in turn, another one first in each round.
-fn take_turns(field: &mut Field, workload: Workload, ask: Ask, round: usize) -> Result<()> {
+fn take_turns(field: &mut RoundField, workload: Workload, ask: Ask, round: usize) -> Result<()> {
     let transport = field.transport;
     let first = round % field.series.len().max(1);
     for _ in 0..BATCHES {

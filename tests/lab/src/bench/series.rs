@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::group::Group;
+use super::group::BenchGroup;
 use super::implementation::Implementation;
 use super::perftest::Perftest;
 use super::statistics::percentile;
@@ -29,7 +29,7 @@ const BATCH_NS_MAX: f64 = 2e7;
 /// The source of samples.
 pub(crate) enum Runner {
     /// From ranks that wait for batches.
-    Group(Group),
+    Group(BenchGroup),
     /// By runs of a foreign benchmark.
     Perftest(Perftest),
 }
@@ -84,7 +84,7 @@ impl Series {
 }
 
 /// The share of a transfer that a computation as long does not hide.
-fn exposed(group: &mut Group, units: &mut Option<usize>, ask: Ask) -> Result<f64> {
+fn exposed(group: &mut BenchGroup, units: &mut Option<usize>, ask: Ask) -> Result<f64> {
     let transfer = group.batch(Ask { each: 0, ..ask })?;
     let units = match *units {
         Some(units) => units,

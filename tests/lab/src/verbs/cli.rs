@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
 use super::guest::Clock;
-use super::pingpong::{self, Figure};
+use super::pingpong::{self, PingpongLine};
 use super::session::Session;
 use super::transport::{self, Findings};
 
@@ -137,7 +137,7 @@ impl Test {
 }
 
 /// `ibv_rc_pingpong` alone.
-fn baseline(limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+fn baseline(limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
     let play = |commands, clock, place| {
         let session = Session { programs: Vec::new(), commands, clock, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))

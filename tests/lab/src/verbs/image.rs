@@ -25,7 +25,7 @@ const DRIVER: &str = "etc/libibverbs.d/rxe.driver";
 
 /// The contents that are to be packed besides.
 #[derive(Debug)]
-pub(super) struct Contents<'a> {
+pub(super) struct ImageContents<'a> {
     /// Programs of this machine, for `/usr/bin`.
     pub(super) programs: &'a [PathBuf],
     /// The commands that each guest runs, in the language of the shell.
@@ -33,7 +33,7 @@ pub(super) struct Contents<'a> {
 }
 
 /// Packs the file system of all guests of a session, and returns it with the path of the kernel.
-pub(super) fn pack(packages: &Packages, contents: &Contents<'_>) -> Result<(Vec<u8>, PathBuf)> {
+pub(super) fn pack(packages: &Packages, contents: &ImageContents<'_>) -> Result<(Vec<u8>, PathBuf)> {
     let (kernel, folder) = packages.kernel()?;
     let mut image = Image { packages, archive: Archive::default() };
     image.archive.file("init", INIT.as_bytes());

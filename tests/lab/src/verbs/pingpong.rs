@@ -30,7 +30,7 @@ pub(super) enum Place {
 
 /// A line of the table.
 #[derive(Debug)]
-pub(super) struct Figure {
+pub(super) struct PingpongLine {
     program: &'static str,
     place: Place,
     bytes: u32,
@@ -38,7 +38,7 @@ pub(super) struct Figure {
     half_us: f64,
 }
 
-impl Figure {
+impl PingpongLine {
     fn mbit_per_second(&self) -> f64 {
         f64::from(self.bytes) * 8.0 / self.half_us
     }
@@ -81,7 +81,7 @@ pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
 }
 
 /// Returns the figures from what they have said.
-pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<Figure>> {
+pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<PingpongLine>> {
     figures(Place::OneGuest, ran, ran.get(SIZES.len()))
 }
 
@@ -95,13 +95,13 @@ pub(super) fn in_two_guests() -> [Vec<String>; 2] {
 
 /// Returns the figures from what the base of the last guest has said, and two ranks if there were
 /// any.
-pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<Figure>> {
+pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
     figures(Place::TwoGuests, ran, ranks)
 }
 
-fn figures(place: Place, bases: &[Ran], ranks: Option<&Ran>) -> Result<Vec<Figure>> {
+fn figures(place: Place, bases: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
     let figure =
-        |program, bytes, half_us: Result<f64>| Ok(Figure { program, place, bytes, half_us: half_us? });
+        |program, bytes, half_us: Result<f64>| Ok(PingpongLine { program, place, bytes, half_us: half_us? });
     let bases = SIZES.iter().zip(bases).map(|((bytes, _), ran)| figure(BASE, *bytes, base_half_us(ran)));
     let ranks = ranks.into_iter().flat_map(|ran| SIZES.map(|(bytes, _)| (bytes, ran)));
     bases.chain(ranks.map(|(bytes, ran)| figure(RANKS, bytes, ranks_half_us(bytes, ran)))).collect()
@@ -130,11 +130,11 @@ fn unclear(ran: &Ran) -> String {
 }
 
 /// The figures for people: how they stand to those of the base at the same place.
-pub(super) fn table(figures: &[Figure]) -> Table {
+pub(super) fn table(figures: &[PingpongLine]) -> Table {
     let mut table =
         Table::new(["program", "place", "bytes", "half round trip us", "Mbit/s", "x ibv_rc_pingpong"]);
     for figure in figures {
-        let Figure { program, place, bytes, half_us } = figure;
+        let PingpongLine { program, place, bytes, half_us } = figure;
         table.row([
             (*program).into(),
             place.name().into(),
@@ -148,24 +148,25 @@ pub(super) fn table(figures: &[Figure]) -> Table {
 }
 
 /// Returns the ratio of half a round trip of 8 bytes of two ranks in one guest to the base's.
-pub(super) fn short(figures: &[Figure]) -> Option<f64> {
-    let is_it = |figure: &&Figure| {
+pub(super) fn short(figures: &[PingpongLine]) -> Option<f64> {
+    let is_it = |figure: &&PingpongLine| {
         (figure.program, figure.place, figure.bytes) == (RANKS, Place::OneGuest, SIZES[0].0)
     };
     ratio(figures, figures.iter().find(is_it)?)
 }
 
 /// The time of a figure as a multiple of the base's.
-fn ratio(figures: &[Figure], figure: &Figure) -> Option<f64> {
-    let is_base =
-        |other: &&Figure| other.program == BASE && (other.place, other.bytes) == (figure.place, figure.bytes);
+fn ratio(figures: &[PingpongLine], figure: &PingpongLine) -> Option<f64> {
+    let is_base = |other: &&PingpongLine| {
+        other.program == BASE && (other.place, other.bytes) == (figure.place, figure.bytes)
+    };
     let base = figures.iter().find(is_base)?;
     (figure.program != BASE).then(|| figure.half_us / base.half_us)
 }
 
 /// A figure for programs.
-pub(super) fn json(figures: &[Figure], figure: &Figure) -> Value {
-    let Figure { program, place, bytes, half_us } = figure;
+pub(super) fn json(figures: &[PingpongLine], figure: &PingpongLine) -> Value {
+    let PingpongLine { program, place, bytes, half_us } = figure;
     json!({
         "program": program,
         "place": place.name(),

@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 
 use super::console::{Console, Ran};
 use super::guest::{self, Clock, Guest};
-use super::image::{self, Contents};
+use super::image::{self, ImageContents};
 use super::packages::{self, Packages};
 
 /// The time to wait for the next line of one guest before another one is read.
@@ -62,7 +62,7 @@ impl Session {
         let packages = packages()?;
         let folder = Folder::new()?;
         let programs: Vec<_> = self.programs.iter().map(|program| lean(program, folder.path())).collect();
-        let contents = Contents { programs: &programs, commands: &self.commands };
+        let contents = ImageContents { programs: &programs, commands: &self.commands };
         let (bytes, kernel) = image::pack(&packages, &contents)?;
         let image = folder.path().join("initramfs");
         fs::write(&image, bytes).with_context(|| format!("writing {}", image.display()))?;

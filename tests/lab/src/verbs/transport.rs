@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::console::Ran;
 use super::guest::{Clock, address};
-use super::pingpong::{self, Figure};
+use super::pingpong::{self, PingpongLine};
 use super::session::{self, Session};
 
 /// The files by which the libraries' headers are found.
@@ -60,7 +60,7 @@ pub(super) struct Findings {
     pub(super) tests: usize,
     /// Runs of the conformance suite that are.
     pub(super) runs: u64,
-    pub(super) figures: Vec<Figure>,
+    pub(super) figures: Vec<PingpongLine>,
 }
 
 /// A step of `cargo xtask test`.
@@ -135,7 +135,7 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(us
 }
 
 /// Returns the figures of two ranks of one guest, beside the stack itself.
-fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figure>> {
+fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
     let (programs, clock) = (programs.to_vec(), Clock::Instructions);
     let commands = vec![pingpong::in_one_guest(false, limit)];
     let guests =
@@ -145,7 +145,7 @@ fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<Figu
 
 /// Ranks of two guests, half of them in each: how many runs of the suite were good, and the
 /// figures.
-fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u64, Vec<Figure>)> {
+fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u64, Vec<PingpongLine>)> {
     let other = address(1);
     let across =
         |each: u32| format!(" --host localhost:{each},{other}:{each} --ssh rsh --agent /usr/bin/aldis-run");

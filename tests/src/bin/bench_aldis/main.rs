@@ -15,7 +15,7 @@ use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_kernel::Comm;
 use aldis_linux::paged::Paged;
 use aldis_linux::{HostEndpoint, ShmArena};
-use aldis_tests::bench::{Batch, Control, Setup, Workload};
+use aldis_tests::bench::{Batch, BenchControl, Setup, Workload};
 use aldis_tests::bytes::Bytes;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -28,7 +28,7 @@ struct Measured<'e> {
     reversed: Comm,
     /// All ranks in a ring.
     ring: Neighbourhood<'e>,
-    control: Control,
+    control: BenchControl,
     /// The memory that is sent, and that in which it arrives; collectives use `out` alone. In the
     /// arena if there is one.
     out: Bytes,
@@ -44,7 +44,7 @@ fn main() -> ExitCode {
         let ring = Grid::create(endpoint, &world, &dimensions)?.ok_or("one ring of all")?;
         let mut lines = [Line::NONE; 4];
         let ring = Neighbourhood::new(&ring, &mut lines)?;
-        let control = Control::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
+        let control = BenchControl::join(&Setup::from_arguments(0)?, world.rank().0 as usize)?;
         let [out, back] = [0; 2].map(Paged::new).map(Bytes::Heap);
         let mut measured = Measured { endpoint, world, reversed, ring, control, out, back };
         while let Some(batch) = measured.control.next_batch()? {

@@ -20,7 +20,7 @@ use core::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
-use aldis_tests::bench::{Batch, Control, Setup};
+use aldis_tests::bench::{Batch, BenchControl, Setup};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 
@@ -55,8 +55,12 @@ fn start_second(shared: OwnedFd) -> Outcome<Child> {
 }
 
 /// Serves one rank of two: takes batches until there are no more.
-fn serve(setup: &Setup, rank: usize, mut run: impl FnMut(&mut Control, Batch) -> Outcome<()>) -> Outcome<()> {
-    let mut control = Control::join(setup, rank)?;
+fn serve(
+    setup: &Setup,
+    rank: usize,
+    mut run: impl FnMut(&mut BenchControl, Batch) -> Outcome<()>,
+) -> Outcome<()> {
+    let mut control = BenchControl::join(setup, rank)?;
     while let Some(batch) = control.next_batch()? {
         run(&mut control, batch)?;
     }

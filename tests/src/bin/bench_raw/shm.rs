@@ -7,7 +7,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, Control, Setup, Workload, mark, uniform};
+use aldis_tests::bench::{Batch, BenchControl, Setup, Workload, mark, uniform};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::shared::{BYTES, Shared, WORDS};
@@ -59,7 +59,7 @@ impl ShmPlayer {
         self.shared.theirs.line.recv(self.sequence, words, &mut self.received);
     }
 
-    fn latency(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn latency(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         let words = words(batch)?;
         control.run(batch, |_| -> Outcome<()> {
             self.sequence += 1;
@@ -75,7 +75,7 @@ impl ShmPlayer {
         self.is_whole(words)
     }
 
-    fn rate(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn rate(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         let words = words(batch)?;
         control.run(batch, |_| -> Outcome<()> {
             self.sequence += 1;
@@ -95,7 +95,7 @@ impl ShmPlayer {
         if self.first { Ok(()) } else { self.is_whole(words) }
     }
 
-    fn bandwidth(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn bandwidth(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         self.back = Paged::new(batch.bytes * batch.each);
         control.run_parts(batch, |number| -> Outcome<Duration> {
             self.sequence += 1;
@@ -114,7 +114,7 @@ impl ShmPlayer {
         if self.first { Ok(()) } else { self.arrived(batch) }
     }
 
-    fn both(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn both(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         self.back = Paged::new(batch.bytes * batch.each);
         control.run_parts(batch, |number| -> Outcome<Duration> {
             self.shared.write(self.back.len(), mark(number));
@@ -127,7 +127,7 @@ impl ShmPlayer {
         self.arrived(batch)
     }
 
-    fn consume(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn consume(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         control.run_parts(batch, |number| -> Outcome<Duration> {
             self.sequence += 1;
             if !self.first {

@@ -9,7 +9,7 @@ use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, Control, Setup, TOKEN_BYTES, Workload, mark, uniform};
+use aldis_tests::bench::{Batch, BenchControl, Setup, TOKEN_BYTES, Workload, mark, uniform};
 
 use crate::{Outcome, serve, start_second};
 
@@ -54,7 +54,7 @@ impl TcpPlayer {
         })
     }
 
-    fn latency(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn latency(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         // A stream has no empty messages: the shortest is a byte.
         let len = batch.bytes.max(1);
         (self.out, self.back) = (Paged::new(len), Paged::new(len));
@@ -73,7 +73,7 @@ impl TcpPlayer {
         self.arrived(mark(batch.turns))
     }
 
-    fn bandwidth(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn bandwidth(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         let Self { first, stream, out, back } = self;
         let mut token = [0; TOKEN_BYTES];
         control.run_parts(batch, |number| -> Outcome<Duration> {
@@ -91,7 +91,7 @@ impl TcpPlayer {
         if self.first { Ok(()) } else { self.arrived(mark(batch.turns - 1)) }
     }
 
-    fn both(&mut self, control: &mut Control, batch: Batch) -> Outcome<()> {
+    fn both(&mut self, control: &mut BenchControl, batch: Batch) -> Outcome<()> {
         let Self { stream, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             out.fill(mark(number));

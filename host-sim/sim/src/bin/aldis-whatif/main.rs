@@ -32,8 +32,8 @@ fn run(options: &cli::Options) -> Result<(), Box<dyn Error>> {
     }
     let plan = study::StudyPlan::of(options)?;
     // What cannot be written is known before minutes are spent.
-    let csv = options.csv.as_deref().map(output::File::open).transpose()?;
-    let svg = options.svg.as_deref().map(output::File::open).transpose()?;
+    let csv = options.csv.as_deref().map(output::OutputFile::open).transpose()?;
+    let svg = options.svg.as_deref().map(output::OutputFile::open).transpose()?;
     let (points, speed) = plan.simulate()?;
     print(if options.json { report::json(&points) } else { report::table(&points) })?;
     if let Some(csv) = csv {

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 /// A file that can be written; nothing in it is lost before there is something new.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct OutputFile {
     path: PathBuf,
     file: fs::File,
     /// True if the file was not there before and holds no result yet.
     fresh: bool,
 }
 
-impl File {
+impl OutputFile {
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let fresh = !path.exists();
         let opened = OpenOptions::new().write(true).create(true).truncate(false).open(path);
@@ -32,7 +32,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for OutputFile {
     fn drop(&mut self) {
         if self.fresh {
             // Nothing can be done about a file that cannot be removed, and what went wrong first is

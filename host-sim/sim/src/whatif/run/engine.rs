@@ -7,7 +7,7 @@ use aldis_coll::schedule::{IN_FLIGHT_MAX, Instance, Step};
 use aldis_coll::select::Plan;
 
 use super::{Outcome, Run, RunError};
-use crate::whatif::network::{Links, Network};
+use crate::whatif::network::{LinkTimes, Network};
 use crate::whatif::watch::{ProcessorWork, Watch, WorkKind};
 
 /// The state of a rank.
@@ -62,7 +62,7 @@ pub(super) struct Engine<'r, W> {
     network: &'r Network,
     watch: &'r mut W,
     plan: Plan,
-    links: Links,
+    links: LinkTimes,
     nodes: Vec<Node>,
     flights: BinaryHeap<Reverse<Flight>>,
     early: Vec<Early>,
@@ -92,7 +92,7 @@ impl<'r, W: Watch> Engine<'r, W> {
             network,
             watch,
             plan,
-            links: Links::new(network, run.size),
+            links: LinkTimes::new(network, run.size),
             nodes: vec![node; run.size as usize],
             flights: BinaryHeap::with_capacity(run.size as usize),
             early: Vec::new(),

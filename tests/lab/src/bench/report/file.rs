@@ -47,7 +47,7 @@ impl Error for ReportError {
 
 /// A report that will have a place.
 #[derive(Debug)]
-pub(crate) struct File {
+pub(crate) struct ReportFile {
     path: PathBuf,
     /// The file in which it is written until it is complete; `None` for what is no file of a
     /// folder, such as a device.
@@ -55,7 +55,7 @@ pub(crate) struct File {
     file: fs::File,
 }
 
-impl File {
+impl ReportFile {
     /// Reserves room for the report at `path`.
     ///
     /// # Errors
@@ -98,7 +98,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for ReportFile {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
             // Nothing can be done about a file that cannot be removed, and what went wrong first is
@@ -142,9 +142,9 @@ mod tests {
         let folder = folder("place");
         let path = folder.join("report.html");
         fs::write(&path, "old").unwrap();
-        drop(File::reserve(&path).unwrap());
+        drop(ReportFile::reserve(&path).unwrap());
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        File::reserve(&path).unwrap().write("new").unwrap();
+        ReportFile::reserve(&path).unwrap().write("new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing else is left");
         fs::remove_dir_all(folder).unwrap();
@@ -152,14 +152,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_is_told_before() {
-        let error = File::reserve(Path::new("/nonexistent/report.html")).unwrap_err();
+        let error = ReportFile::reserve(Path::new("/nonexistent/report.html")).unwrap_err();
         assert!(matches!(error, ReportError::Unwritable { .. }), "{error}");
         assert!(error.to_string().contains("/nonexistent/report.html"), "{error}");
     }
 
     #[test]
     fn a_full_device_is_no_room() {
-        let error = File::reserve(Path::new("/dev/full")).unwrap().write("text").unwrap_err();
+        let error = ReportFile::reserve(Path::new("/dev/full")).unwrap().write("text").unwrap_err();
         assert!(matches!(error, ReportError::NoRoom { need_bytes: 4, .. }), "{error}");
     }
 }
