@@ -133,7 +133,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         };
         room.write(0, bytes);
         let started = self.start_send(comm, room, to, tag, Mode::Standard);
-        let started = self.engine.told(started)?;
+        let started = self.engine.with_error(started)?;
         let status = Status { source: to, tag, bytes: bytes.len() as u64 };
         self.engine.leave_alone(started, status).inspect_err(|error| self.raise(error))
     }
@@ -265,7 +265,7 @@ impl Engine<'_> {
             Started::Pending(handle) => handle,
         };
         if let Some(result) = self.collect(handle) {
-            return self.told(result);
+            return self.with_error(result);
         }
         self.keep_buffered(handle.slot);
         Ok(status)

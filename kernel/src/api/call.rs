@@ -4,7 +4,7 @@
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::api::endpoint::{BUDGET, Endpoint};
-use crate::engine::state::{ARE_THERE, Engine, Started};
+use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -86,7 +86,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// way of most sends. `None` if something does, and nothing has changed:
     /// [`start_send`](Self::start_send) is for all.
     #[inline(always)]
-    pub(crate) fn send_at_once(
+    pub(crate) fn try_send(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
@@ -94,17 +94,17 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         tag: Tag,
         mode: Mode,
     ) -> Option<Status> {
-        let at_once = ARE_THERE && mode == Mode::Standard && self.sent_at_once(comm, buffer, to, tag);
+        let at_once = FAST_PATHS && mode == Mode::Standard && self.try_send_eager(comm, buffer, to, tag);
         at_once.then_some(Status { source: to, tag, bytes: buffer.len() as u64 })
     }
 
-    /// [`send_at_once`](Self::send_at_once) as a function, which answers in a register. An answer
+    /// [`try_send`](Self::try_send) as a function, which answers in a register. An answer
     /// in memory is stored in pieces, and if its caller loads a larger one, that waits until the
     /// stores before it are done: those of the message too, whose line another core has. Then no
     /// two messages are under way to it at a time.
     #[inline(never)]
-    fn sent_at_once(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
-        self.engine.sent_at_once(&mut self.transport, comm, to, tag, buffer)
+    fn try_send_eager(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
+        self.engine.try_send_eager(&mut self.transport, comm, to, tag, buffer)
     }
 
     /// Starts a send. The caller answers for `buffer`: it stays readable until the request is
@@ -145,9 +145,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the
     /// way of most receives. The null handle if anything does, and nothing has changed:
     /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason given
-    /// at [`sent_at_once`](Self::sent_at_once).
+    /// at [`try_send_eager`](Self::try_send_eager).
     #[inline(never)]
-    pub(crate) fn post_at_once(
+    pub(crate) fn try_post(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
@@ -156,7 +156,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         kept: &mut List<InScope>,
     ) -> Handle {
         let Ok((pattern, peer)) = self.pattern(comm, from, tag) else { return Handle::default() };
-        self.engine.post_at_once(pattern, peer, buffer, kept).unwrap_or_default()
+        self.engine.try_post(pattern, peer, buffer, kept).unwrap_or_default()
     }
 
     /// Starts a receive. The caller answers for `buffer`: nothing else touches it until the request

@@ -32,9 +32,9 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Some(result.inspect_err(|failed| self.within.endpoint.raise_kept(failed)))
     }
 
-    /// Takes a result like [`take`](Self::take), but with the error itself, for the caller.
-    fn take_told(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
-        self.take(request).map(|result| self.within.told(result))
+    /// Takes a result like [`deliver`](Self::deliver), but with the error itself, for the caller.
+    fn take_with_error(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
+        self.take(request).map(|result| self.within.with_error(result))
     }
 
     /// Returns a request's result if it is over, after one poll; the request is null from then on
@@ -46,7 +46,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         if let Stage::Pending(_) | Stage::Started(_) = request.stage {
             self.poll(BUDGET);
         }
-        self.take_told(request).transpose()
+        self.take_with_error(request).transpose()
     }
 
     /// Returns a request's result if it is over, like [`test`](Self::test), but without a poll.
@@ -54,7 +54,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// # Errors
     /// Why the operation failed.
     pub fn result(&mut self, request: &mut Request<'scope>) -> Result<Option<Status>, Error> {
-        self.take_told(request).transpose()
+        self.take_with_error(request).transpose()
     }
 
     /// See [`ScopePlane::outcome`](crate::plane::ScopePlane::outcome).
@@ -72,7 +72,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             Ok(found) => Ok(found),
             Err(error) => Err(scope.keep_failure(&error)),
         });
-        self.within.told(found)
+        self.within.with_error(found)
     }
 
     /// See [`ScopePlane::drive_until`](crate::plane::ScopePlane::drive_until).
@@ -131,7 +131,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
             Some(status) => Ok(status),
             None => {
                 let waited = self.wait_longer(request);
-                self.within.told(waited)
+                self.within.with_error(waited)
             }
         }
     }
@@ -142,9 +142,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     fn take_at_once(&mut self, request: &mut Request<'scope>) -> Option<Status> {
         let status = match request.stage {
             Stage::Done(status) => status,
-            Stage::Pending(handle) => {
-                self.within.endpoint.engine.collect_at_once(handle, &mut self.requests)?
-            }
+            Stage::Pending(handle) => self.within.endpoint.engine.try_complete(handle, &mut self.requests)?,
             _ => return None,
         };
         request.stage = Stage::Null;
@@ -192,7 +190,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
                 continue;
             }
             let waited = self.wait_longer(request);
-            let result = self.within.told(waited).map(|_| ());
+            let result = self.within.with_error(waited).map(|_| ());
             first = first.and(result);
             if matches!(result, Err(Error { cause: Cause::TimedOut, .. })) {
                 break;
@@ -293,7 +291,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.poll(BUDGET);
         let mut count = 0;
         for (index, request) in requests.iter_mut().enumerate() {
-            if let Some(result) = self.take_told(request) {
+            if let Some(result) = self.take_with_error(request) {
                 done(index, result);
                 count += 1;
             }
@@ -322,7 +320,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     fn take_any(&mut self, requests: &mut [Request<'scope>]) -> Option<Result<(usize, Status), Error>> {
         requests.iter_mut().enumerate().find_map(|(index, request)| {
-            self.take_told(request).map(|result| result.map(|status| (index, status)))
+            self.take_with_error(request).map(|result| result.map(|status| (index, status)))
         })
     }
 

@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::api::call::Call;
 use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
-use crate::engine::state::{Awaited, Engine, Started};
+use crate::engine::state::{ArmedRecv, Engine, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
@@ -45,8 +45,8 @@ struct Waiting<'w, 's, T: Transport, P: Platform> {
 impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
     /// Returns the receive, if it has been posted; the caller sees to it from here on.
     fn posted(&mut self) -> Option<Handle> {
-        match core::mem::replace(&mut self.endpoint.engine.awaited, Awaited::Nobody) {
-            Awaited::Posted(handle) => Some(handle),
+        match core::mem::replace(&mut self.endpoint.engine.armed, ArmedRecv::None) {
+            ArmedRecv::Posted(handle) => Some(handle),
             _ => None,
         }
     }
@@ -55,10 +55,10 @@ impl<T: Transport, P: Platform> Waiting<'_, '_, T, P> {
 impl<T: Transport, P: Platform> Drop for Waiting<'_, '_, T, P> {
     #[inline]
     fn drop(&mut self) {
-        if let Awaited::Posted(handle) = self.endpoint.engine.awaited {
+        if let ArmedRecv::Posted(handle) = self.endpoint.engine.armed {
             self.endpoint.abandon(handle);
         }
-        self.endpoint.engine.awaited = Awaited::Nobody;
+        self.endpoint.engine.armed = ArmedRecv::None;
     }
 }
 
@@ -122,8 +122,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Returns the result of a call that may have failed for its caller: with the kept error in
     /// place of its marker.
     #[inline]
-    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
-        self.endpoint.engine.told(result)
+    pub(crate) fn with_error<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+        self.endpoint.engine.with_error(result)
     }
 
     /// Waits for a request, which lets go of its memory however this ends.
@@ -162,17 +162,17 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         // SAFETY: sends only read, and the request is complete or abandoned before the borrow of
         // `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        match self.endpoint.send_at_once(comm, buffer, to, tag, mode) {
+        match self.endpoint.try_send(comm, buffer, to, tag, mode) {
             Some(status) => Ok(status),
             None => {
-                let sent = self.send_in_line(comm, buffer, to, tag, mode);
-                self.told(sent)
+                let sent = self.send_queued(comm, buffer, to, tag, mode);
+                self.with_error(sent)
             }
         }
     }
 
     #[inline(never)]
-    fn send_in_line(
+    fn send_queued(
         &mut self,
         comm: &Comm,
         buffer: Buffer,
@@ -218,7 +218,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         E: FromBytes + IntoBytes,
     {
         let received = self.recv_in(comm, buffer.as_mut_bytes(), from.into(), tag.into());
-        self.told(received)
+        self.with_error(received)
     }
 
     #[inline]
@@ -237,13 +237,13 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             return self.find_message(comm, buffer, from, tag);
         };
         if let Some(peer) = peer
-            && self.endpoint.engine.awaits(pattern, peer, buffer, None)
+            && self.endpoint.engine.arm(pattern, peer, buffer, None)
         {
             let call = Call::recv(Operation::Recv, comm, from, tag);
             let found = self.await_message(peer, call);
             return found.unwrap_or_else(|| self.find_message(comm, buffer, from, tag));
         }
-        match self.endpoint.engine.kept_at_once(&pattern, buffer, Label::NONE) {
+        match self.endpoint.engine.try_receive_kept(&pattern, buffer, Label::NONE) {
             Some(status) => Ok(status),
             None => self.find_message(comm, buffer, from, tag),
         }
@@ -259,16 +259,16 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
             if looks % LOOKS_A_POLL == 0 || waiting.endpoint.transport.has_news(peer) {
                 waiting.endpoint.poll(LOOK);
             }
-            match waiting.endpoint.engine.awaited {
-                Awaited::Here(bytes) => return Some(Ok(call.status(bytes))),
-                Awaited::Waits { .. } if looks < POLLS_PER_TICK => {
+            match waiting.endpoint.engine.armed {
+                ArmedRecv::Delivered(bytes) => return Some(Ok(call.status(bytes))),
+                ArmedRecv::Armed { .. } if looks < POLLS_PER_TICK => {
                     looks += 1;
                     waiting.endpoint.platform.relax(looks);
                 }
                 _ => break,
             }
         }
-        waiting.endpoint.engine.post_awaited();
+        waiting.endpoint.engine.post_armed();
         let posted = waiting.posted();
         drop(waiting);
         posted.map(|handle| self.wait_longer(handle, looks))
@@ -329,7 +329,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         send: impl FnOnce(&mut Self) -> Result<Started, Failed>,
     ) -> Result<Status, Error> {
         let exchanged = self.exchange_all(receiving, send);
-        self.told(exchanged).map_err(|error| error.within(Operation::SendRecv))
+        self.with_error(exchanged).map_err(|error| error.within(Operation::SendRecv))
     }
 
     fn exchange_all(

@@ -13,7 +13,7 @@ use aldis_protocols::{Card, Control, LENDS, Thresholds};
 use crate::counters::{Counters, count};
 use crate::engine::direct::lends;
 use crate::engine::matching::Matcher;
-use crate::engine::state::{Awaited, Buffered, Engine};
+use crate::engine::state::{ArmedRecv, Buffered, Engine};
 use crate::engine::wire::post;
 use crate::error::Error;
 use crate::memory::storage::Memory;
@@ -92,7 +92,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 requests: Pool::new(memory.requests),
                 matcher: Matcher::new(memory.bins, memory.envelopes),
                 blocks: Blocks::new(memory.bytes, memory.next_block, memory.returned, memory.pooled),
-                awaited: Awaited::Nobody,
+                armed: ArmedRecv::None,
                 overflowing: false,
                 attached: None,
                 buffered: Buffered::NONE,
@@ -102,7 +102,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 probing: Handle::default(),
                 probe_takes: false,
                 held_since: 0,
-                marked: Fifo::new(memory.marked),
+                scheduled: Fifo::new(memory.scheduled),
                 counters: Counters::default(),
                 now: platform.now(),
                 failure: Error::new(Operation::None, Cause::Stale),
@@ -195,7 +195,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
             self.engine.now = self.platform.now();
         }
         let kept = budget.div_ceil(4).min(budget.saturating_sub(1));
-        let arrived = self.engine.hear(&mut self.transport, budget - kept);
+        let arrived = self.engine.poll_transport(&mut self.transport, budget - kept);
         let sent = self.engine.flush(&mut self.transport, budget.saturating_sub(arrived));
         self.engine.close_regions(&mut self.transport);
         count(&mut self.engine.counters.polls);

@@ -195,7 +195,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         let loan = Loan::new(buffer.as_mut_bytes());
         let started = self.endpoint.start_mrecv(&message, loan.whole())?;
         let finished = self.finish(Ok(started));
-        self.told(finished)
+        self.with_error(finished)
     }
 }
 
@@ -321,7 +321,7 @@ impl Engine<'_> {
         let (peer, key, length) = (request.peer, request.key, request.length);
         count(&mut self.counters.messages_received);
         self.peer(peer)?.seeker.take(sender);
-        self.mark(peer);
+        self.schedule(peer);
         Some(Matched { handle, peer, context: key.context, status: status(key, length) })
     }
 

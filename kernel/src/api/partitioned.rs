@@ -220,7 +220,7 @@ impl Engine<'_> {
         (request.mode, request.machine, request.tag) = (Mode::Partitioned, machine, tag.0);
         match target {
             None => request.state = State::Idle,
-            Some(_) if is_send => self.line_up(peer, handle.slot),
+            Some(_) if is_send => self.queue_send(peer, handle.slot),
             Some(_) => self.await_channel(handle, key, peer),
         }
         Ok(handle)
@@ -261,7 +261,7 @@ impl Engine<'_> {
                 receiver.start();
                 request.state = if state == State::Posted { state } else { State::Receiving };
                 if receiver.due().is_some() {
-                    self.owe(handle.slot);
+                    self.queue_rendezvous(handle.slot);
                 }
             }
             _ => return Err(Cause::Stale),
@@ -281,7 +281,7 @@ impl Engine<'_> {
         }
         sender.ready(partitions)?;
         if sender.step(length, 1) != PartStep::Wait {
-            self.owe(handle.slot);
+            self.queue_rendezvous(handle.slot);
         }
         Ok(())
     }
@@ -307,7 +307,7 @@ impl Engine<'_> {
         receiver.matched(sender);
         request.tag &= !PARTITIONED;
         request.state = if receiver.is_active() { State::Receiving } else { State::Idle };
-        self.owe(index);
+        self.queue_rendezvous(index);
         let own = self.requests.at(index).map_or(length, |request| request.buffer.len() as u64);
         if own != length {
             self.close(index, Cause::LengthMismatch { left: own, right: length });
@@ -334,7 +334,7 @@ impl Engine<'_> {
         match &mut request.machine {
             Machine::Send(machine) if request.peer == from && request.orphan => {
                 machine.asked(receiver, 0..0, false)?;
-                self.owe(sender.slot);
+                self.queue_rendezvous(sender.slot);
             }
             Machine::PartSend(machine) if request.peer == from && own != length => {
                 machine.mismatched(receiver);
@@ -343,7 +343,7 @@ impl Engine<'_> {
             Machine::PartSend(machine) if request.peer == from => {
                 machine.granted(receiver, partitions, length, started)?;
                 if machine.step(length, 1) != PartStep::Wait {
-                    self.owe(sender.slot);
+                    self.queue_rendezvous(sender.slot);
                 }
             }
             _ => return Err(Malformed::Control),
@@ -360,7 +360,7 @@ impl Engine<'_> {
             request.orphan = true;
             request.machine = Machine::Send(withdrawn(Some(receiver)));
         }
-        self.owe(handle.slot);
+        self.queue_rendezvous(handle.slot);
     }
 
     /// Handles a refusal: the other side of a channel wants nothing of it, and waits for an
@@ -497,7 +497,7 @@ impl Engine<'_> {
         let Some(request) = self.requests.at(index) else { return };
         (request.state, request.machine) = (state, machine);
         if !matches!(machine, Machine::Send(sender) if sender.step(1) == SenderStep::Wait) {
-            self.owe(index);
+            self.queue_rendezvous(index);
         }
     }
 }

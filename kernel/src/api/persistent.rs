@@ -236,7 +236,7 @@ impl Engine<'_> {
             if let Some(request) = self.requests.get(handle) {
                 request.state = State::Queued;
             }
-            self.line_up(peer, handle.slot);
+            self.queue_send(peer, handle.slot);
             return Ok(());
         }
         (request.rank, request.tag) = (key.source, key.tag);
@@ -266,7 +266,7 @@ impl Engine<'_> {
             State::Posted => self.matcher.unpost(&mut self.requests, handle.slot),
             _ => {
                 if let Some(row) = self.peers.get_mut(peer.index()) {
-                    row.ordered.remove(&mut self.requests, handle.slot);
+                    row.send_queue.remove(&mut self.requests, handle.slot);
                 }
             }
         }

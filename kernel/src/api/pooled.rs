@@ -70,7 +70,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Result<Status, Error>), Error> {
         let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
         let waited = waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns));
-        self.told(waited)
+        self.with_error(waited)
     }
 }
 
@@ -102,7 +102,7 @@ impl Engine<'_> {
             _ => return None,
         };
         let result = self.collect(handle)?;
-        Some((block, self.told(result)))
+        Some((block, self.with_error(result)))
     }
 
     /// Returns as much of a block as a message takes that is there already: no promise of its

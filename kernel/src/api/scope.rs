@@ -68,7 +68,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::api::call::Call;
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
-use crate::engine::state::{ARE_THERE, Engine, Started};
+use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed, Failure};
 use crate::memory::buffer::{self, Buffer, LentRange, Loan, Sample};
 use crate::planted::{self, Planted};
@@ -238,17 +238,17 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, E> {
-        match self.within.endpoint.send_at_once(comm, buffer, to, tag, mode) {
+        match self.within.endpoint.try_send(comm, buffer, to, tag, mode) {
             Some(status) => Ok(Request::new(Stage::Done(status))),
             None => {
-                let sending = self.line_up_send(mode, comm, buffer, to, tag);
+                let sending = self.send_queued(mode, comm, buffer, to, tag);
                 sending.map_err(|Failed| E::of(self.failure()))
             }
         }
     }
 
     #[inline(never)]
-    fn line_up_send(
+    fn send_queued(
         &mut self,
         mode: Mode,
         comm: &Comm,
@@ -268,9 +268,9 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         from: Source,
         tag: TagMatch,
     ) -> Result<Request<'scope>, E> {
-        if ARE_THERE {
+        if FAST_PATHS {
             let endpoint = &mut *self.within.endpoint;
-            let handle = endpoint.post_at_once(comm, buffer, from, tag, &mut self.requests);
+            let handle = endpoint.try_post(comm, buffer, from, tag, &mut self.requests);
             if handle != Handle::default() {
                 return Ok(Request::new(Stage::Pending(handle)));
             }
@@ -380,7 +380,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let sending = self.start_send_part(comm, memory, range, to, tag);
-        self.within.told(sending)
+        self.within.with_error(sending)
     }
 
     /// See [`ScopePlane::start_send_part`](crate::plane::ScopePlane::start_send_part).
@@ -412,7 +412,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let receiving = self.start_recv_part(comm, loan, range, from, tag);
-        self.within.told(receiving)
+        self.within.with_error(receiving)
     }
 
     /// See [`ScopePlane::start_recv_part`](crate::plane::ScopePlane::start_recv_part).

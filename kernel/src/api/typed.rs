@@ -74,9 +74,9 @@ use crate::memory::buffer::{Loan, Sample};
 use crate::rank::Mode;
 use crate::tables::elements::{Elements, ElementsMut, Place};
 
-#[cfg_attr(feature = "compact", path = "typed/no_short_way.rs")]
-mod at_once;
 mod calls;
+#[cfg_attr(feature = "compact", path = "typed/no_fast_path.rs")]
+mod fast_path;
 mod local;
 mod parts;
 

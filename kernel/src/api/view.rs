@@ -123,7 +123,7 @@ impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
         E: FromBytes + IntoBytes,
     {
         let found = self.view(comm, fallback.as_mut_bytes(), from.into(), tag.into(), align_of::<E>());
-        let (status, borrowed) = self.told(found)?;
+        let (status, borrowed) = self.with_error(found)?;
         Ok(View { endpoint: self.endpoint, fallback, status, borrowed })
     }
 
@@ -184,7 +184,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         if let Machine::Read(reader) = &mut request.machine {
             reader.read_held();
         }
-        engine.owe(handle.slot);
+        engine.queue_rendezvous(handle.slot);
         None
     }
 }

@@ -20,9 +20,9 @@ impl Sink for Engine<'_> {
     #[cfg_attr(not(feature = "compact"), inline(always))]
     #[cfg_attr(feature = "compact", inline(never))]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if !self.taken_at_once(from, message) && !self.elements_taken_at_once(from, message) {
-            self.post_awaited();
-            self.take(from, message);
+        if !self.try_deliver(from, message) && !self.try_deliver_elements(from, message) {
+            self.post_armed();
+            self.deliver(from, message);
         }
     }
 
@@ -31,11 +31,11 @@ impl Sink for Engine<'_> {
     }
 
     fn ready(&mut self, peer: PeerId) {
-        self.mark(peer);
+        self.schedule(peer);
     }
 
     fn lost(&mut self, peer: PeerId, cause: Cause) {
-        self.post_awaited();
+        self.post_armed();
         self.lose(peer, cause);
     }
 
@@ -55,7 +55,7 @@ impl Sink for Engine<'_> {
 impl Engine<'_> {
     /// Polls the transport for at most `budget` events; returns how many events that were.
     #[inline(never)]
-    pub(crate) fn hear<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
+    pub(crate) fn poll_transport<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
         let events = transport.poll(budget, self.now, self);
         self.close_regions(transport);
         events
@@ -63,8 +63,8 @@ impl Engine<'_> {
 
     /// Takes any message.
     #[inline(never)]
-    fn take(&mut self, from: PeerId, message: &[u8]) {
-        if let Err(what) = self.take_in(from, message) {
+    fn deliver(&mut self, from: PeerId, message: &[u8]) {
+        if let Err(what) = self.receive_message(from, message) {
             self.cut_off(from, what);
         }
     }
@@ -78,15 +78,15 @@ impl Engine<'_> {
     }
 
     /// Acts on one message.
-    fn take_in(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
+    fn receive_message(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
         if !self.hear_credits(from, &header)? {
             return Ok(());
         }
         match header.kind {
-            Kind::Eager => self.take_eager(from, &header, header.payload(rest)?),
+            Kind::Eager => self.receive_eager(from, &header, header.payload(rest)?),
             // Read again there, so that the common way need not keep the header for it.
-            _ => self.take_rare(from, message),
+            _ => self.receive_slow(from, message),
         }
     }
 
@@ -98,21 +98,21 @@ impl Engine<'_> {
     }
 
     #[inline(never)]
-    fn take_rare(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
+    fn receive_slow(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = &Header::parse(message)?;
         match Body::parse(header, rest)? {
             Body::Labelled(label, payload) if let Some(tools) = self.tools() => {
                 tools.take_labelled(self, from, header, &label, payload)
             }
-            Body::Eager(payload) | Body::Labelled(_, payload) => self.take_eager(from, header, payload),
+            Body::Eager(payload) | Body::Labelled(_, payload) => self.receive_eager(from, header, payload),
             Body::Announce { sender, .. } => {
-                self.take_announcement(from, header, &Announcement::plain(sender))
+                self.receive_announcement(from, header, &Announcement::plain(sender))
             }
             Body::Expose { sender, key } if LENDS => {
-                self.take_announcement(from, header, &Announcement::exposed(sender, key))
+                self.receive_announcement(from, header, &Announcement::exposed(sender, key))
             }
             Body::AnnounceWrite { sender } if LENDS => {
-                self.take_announcement(from, header, &Announcement::to_be_written(sender))
+                self.receive_announcement(from, header, &Announcement::to_be_written(sender))
             }
             Body::ClearToWrite { sender, receiver, key, late } if LENDS => {
                 self.take_clear_to_write(from, sender, receiver, (header.length, key), late)
@@ -187,13 +187,13 @@ impl Engine<'_> {
                 due |= peer.blocks_in.is_due();
             }
             if due {
-                self.mark(from);
+                self.schedule(from);
             }
         }
         Ok(matched)
     }
 
-    fn take_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
+    fn receive_eager(&mut self, from: PeerId, header: &Header, payload: &[u8]) -> Result<(), Malformed> {
         let in_block = payload.len() > INLINE_BYTES;
         if in_block && payload.len() > self.room.block_bytes as usize {
             return Err(Malformed::Length);
@@ -214,7 +214,7 @@ impl Engine<'_> {
         Ok(())
     }
 
-    fn take_announcement(
+    fn receive_announcement(
         &mut self,
         from: PeerId,
         header: &Header,

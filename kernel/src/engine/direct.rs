@@ -414,7 +414,7 @@ impl Engine<'_> {
                 return;
             }
         }
-        self.owe(handle.slot);
+        self.queue_rendezvous(handle.slot);
     }
 
     /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
@@ -426,8 +426,8 @@ impl Engine<'_> {
         }
         let more_envelopes = peer.envelopes_out.raise(header.limits.envelopes)?;
         let more_blocks = peer.blocks_out.raise(header.limits.blocks)?;
-        if (more_envelopes || more_blocks) && !peer.ordered.is_empty() {
-            self.mark(from);
+        if (more_envelopes || more_blocks) && !peer.send_queue.is_empty() {
+            self.schedule(from);
         }
         Ok(true)
     }

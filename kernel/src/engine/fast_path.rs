@@ -10,7 +10,7 @@ use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
-use crate::engine::state::{ARE_THERE, Awaited, Engine, Target, status};
+use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Target, status};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Rank, Status, Tag, WILD};
 use crate::tables::comm::{Comm, PARTITIONED};
@@ -23,7 +23,7 @@ impl Engine<'_> {
     /// where no error is made. False if something does, and nothing has changed:
     /// [`send`](Self::send) finds out what it is.
     #[inline(always)]
-    pub(crate) fn sent_at_once<T: Transport>(
+    pub(crate) fn try_send_eager<T: Transport>(
         &mut self,
         transport: &mut T,
         comm: &Comm,
@@ -31,19 +31,19 @@ impl Engine<'_> {
         tag: Tag,
         buffer: Buffer,
     ) -> bool {
-        if !ARE_THERE {
+        if !FAST_PATHS {
             return false;
         }
         match self.target(comm, rank, tag) {
-            Ok(target) => self.sent_to_at_once(transport, &target, buffer, None),
+            Ok(target) => self.try_send_eager_to(transport, &target, buffer, None),
             Err(_) => false,
         }
     }
 
     /// Sends an eager message at once to its target, with the signature of its elements if it is
-    /// typed, under the rules of [`sent_at_once`](Self::sent_at_once).
+    /// typed, under the rules of [`try_send_eager`](Self::try_send_eager).
     #[inline(always)]
-    pub(crate) fn sent_to_at_once<T: Transport>(
+    pub(crate) fn try_send_eager_to<T: Transport>(
         &mut self,
         transport: &mut T,
         &Target { peer: id, key, .. }: &Target,
@@ -52,7 +52,7 @@ impl Engine<'_> {
     ) -> bool {
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
         let length = buffer.len() as u64;
-        let Some(in_block) = peer.takes_at_once(length) else { return false };
+        let Some(in_block) = peer.takes_eager(length) else { return false };
         let header = peer.header(self.epoch, Kind::Eager, key, peer.sequence_out, length);
         let header = signature.map_or(header, |signature| header.signed(signature)).emit();
         let sent = if length < u64::from(peer.thresholds.short_end) {
@@ -63,7 +63,7 @@ impl Engine<'_> {
         if !sent {
             return false;
         }
-        peer.gone_at_once(in_block);
+        peer.account_sent(in_block);
         count(&mut self.counters.messages_sent);
         self.counters.bytes_sent += length;
         true
@@ -72,14 +72,14 @@ impl Engine<'_> {
     /// Posts a receive if no message is unexpected, none is held back or probed for, the peer is
     /// there, and a slot free; it is `kept` then.
     #[inline(always)]
-    pub(crate) fn post_at_once(
+    pub(crate) fn try_post(
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
         buffer: Buffer,
         kept: &mut List<InScope>,
     ) -> Option<Handle> {
-        if !ARE_THERE {
+        if !FAST_PATHS {
             return None;
         }
         let may_come = match peer {
@@ -105,9 +105,9 @@ impl Engine<'_> {
     /// Arms a receive, if it names the source and the tag it waits for, that peer is there, and
     /// there is no other receive and no message that it could have to stand back behind.
     #[inline(always)]
-    pub(crate) fn awaits(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
+    pub(crate) fn arm(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
-        if !ARE_THERE
+        if !FAST_PATHS
             || key.tag == WILD
             || !is_alone
             || self.requests.is_full()
@@ -115,21 +115,21 @@ impl Engine<'_> {
         {
             return false;
         }
-        self.awaited = Awaited::Waits { key, peer, buffer, elements };
+        self.armed = ArmedRecv::Armed { key, peer, buffer, elements };
         true
     }
 
     /// Posts the armed receive, before anything happens that all receives take part in.
     #[inline]
-    pub(crate) fn post_awaited(&mut self) {
-        if ARE_THERE && let Awaited::Waits { key, peer, buffer, elements } = self.awaited {
-            self.post_waiting(key, peer, buffer, elements);
+    pub(crate) fn post_armed(&mut self) {
+        if FAST_PATHS && let ArmedRecv::Armed { key, peer, buffer, elements } = self.armed {
+            self.post_armed_slowly(key, peer, buffer, elements);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn post_waiting(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) {
+    fn post_armed_slowly(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) {
         let request = match (elements, self.tools()) {
             (Some(elements), Some(tools)) => tools.request(self, key, peer, buffer, elements),
             _ => self.request(State::Posted, key, peer, key.source, buffer),
@@ -137,15 +137,20 @@ impl Engine<'_> {
         // There was a slot when it began to wait, and nothing has taken one since.
         if let Ok(handle) = request {
             self.matcher.post(&mut self.requests, handle.slot);
-            self.awaited = Awaited::Posted(handle);
+            self.armed = ArmedRecv::Posted(handle);
         }
     }
 
     /// Receives a small message at once that has come before, if it is kept in an envelope and
     /// nothing is unusual about it. One with a label has to have the one that is wanted.
     #[inline(always)]
-    pub(crate) fn kept_at_once(&mut self, pattern: &Key, buffer: Buffer, wanted: Label) -> Option<Status> {
-        if !ARE_THERE || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
+    pub(crate) fn try_receive_kept(
+        &mut self,
+        pattern: &Key,
+        buffer: Buffer,
+        wanted: Label,
+    ) -> Option<Status> {
+        if !FAST_PATHS || self.matcher.unexpected() == 0 || self.probing != Handle::default() {
             return None;
         }
         let index = self.matcher.find_unexpected(pattern)?;
@@ -164,11 +169,11 @@ impl Engine<'_> {
 
     /// Gives an eager message at once to the receive that was posted for just that, if it is next
     /// to be taken and nothing is unusual about it: the way of most messages. Anything else, and
-    /// whatever is wrong, is left to [`take`](Self::take), and nothing has changed but what the
-    /// message says of credits.
+    /// whatever is wrong, is left to [`deliver`](Self::deliver), and nothing has changed but what
+    /// the message says of credits.
     #[inline(always)]
-    pub(crate) fn taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
-        if !ARE_THERE {
+    pub(crate) fn try_deliver(&mut self, from: PeerId, message: &[u8]) -> bool {
+        if !FAST_PATHS {
             return false;
         }
         let Some((header, payload)) = Header::parse_eager(message) else { return false };
@@ -178,13 +183,13 @@ impl Engine<'_> {
         if is_too_long || !peer.is_next(&header, in_block) {
             return false;
         }
-        if let Awaited::Waits { key: wanted, peer: source, buffer, .. } = &self.awaited {
+        if let ArmedRecv::Armed { key: wanted, peer: source, buffer, .. } = &self.armed {
             let misfit = payload.len() != buffer.len() && self.rules.is_some();
             let foreign = *source != from || *wanted != Key::of(&header);
             if foreign || misfit || !buffer.write_all(payload) {
                 return false;
             }
-            self.awaited = Awaited::Here(header.length);
+            self.armed = ArmedRecv::Delivered(header.length);
         } else {
             // The receive was posted for this source of this communicator, which is this peer if it
             // is the receive's: so the message's context, source and tag are what they may be, but
@@ -201,11 +206,11 @@ impl Engine<'_> {
             let links = request.queue;
             front.take(&mut self.requests, links);
         }
-        let due = peer.passed_on(&header, in_block);
+        let due = peer.account_delivered(&header, in_block);
         count(&mut self.counters.messages_received);
         self.counters.bytes_received += header.length;
         if due {
-            self.mark(from);
+            self.schedule(from);
         }
         true
     }
@@ -213,8 +218,8 @@ impl Engine<'_> {
     /// The status of a request that is over, and well, which frees its slot and is not `kept` any
     /// more: the way of most. `None` if it is not; [`collect`](Self::collect) is for all.
     #[inline(always)]
-    pub(crate) fn collect_at_once(&mut self, handle: Handle, kept: &mut List<InScope>) -> Option<Status> {
-        if !ARE_THERE {
+    pub(crate) fn try_complete(&mut self, handle: Handle, kept: &mut List<InScope>) -> Option<Status> {
+        if !FAST_PATHS {
             return None;
         }
         let (status, links) = self.requests.give_if(handle, |request| {

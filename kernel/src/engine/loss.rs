@@ -66,10 +66,10 @@ impl Engine<'_> {
     pub(crate) fn disown(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         let peer = request.peer;
-        if core::mem::take(&mut request.owed)
+        if core::mem::take(&mut request.in_rendezvous_queue)
             && let Some(row) = self.peers.get_mut(peer.index())
         {
-            row.owed.remove(&mut self.requests, index);
+            row.rendezvous_queue.remove(&mut self.requests, index);
         }
     }
 
@@ -81,12 +81,12 @@ impl Engine<'_> {
             Machine::Send(sender) => {
                 sender.withdraw();
                 if !sender.is_waiting() {
-                    self.owe(index);
+                    self.queue_rendezvous(index);
                 }
             }
             Machine::Write(writer) if LENDS => {
                 writer.withdraw();
-                self.owe(index);
+                self.queue_rendezvous(index);
             }
             _ => {}
         }
@@ -100,12 +100,12 @@ impl Engine<'_> {
             Machine::Recv(receiver) => {
                 receiver.decline();
                 if !receiver.is_receiving() {
-                    self.owe(index);
+                    self.queue_rendezvous(index);
                 }
             }
             Machine::Read(reader) if LENDS => {
                 reader.decline();
-                self.owe(index);
+                self.queue_rendezvous(index);
             }
             _ => {}
         }
@@ -152,7 +152,7 @@ impl Engine<'_> {
                 State::Posted => self.matcher.unpost(&mut self.requests, index),
                 State::Queued => {
                     if let Some(row) = self.peers.get_mut(peer.index()) {
-                        row.ordered.remove(&mut self.requests, index);
+                        row.send_queue.remove(&mut self.requests, index);
                     }
                 }
             }
@@ -198,11 +198,11 @@ impl Engine<'_> {
             rank += 1;
         }
         let row = self.peers.get(self.me.index())?;
-        let under_way = !row.ordered.is_empty() || row.sequence_out != row.sequence_in;
+        let under_way = !row.send_queue.is_empty() || row.sequence_out != row.sequence_in;
         if gone.is_some() && under_way && matches!(row.presence, Presence::Connected) {
             // Looked at again after the next poll.
             self.lingering = true;
-            self.mark(self.me);
+            self.schedule(self.me);
             return None;
         }
         gone

@@ -9,7 +9,7 @@ use aldis_protocols::overflow::{NextReceive, Posted, Seek};
 use aldis_protocols::rendezvous::Announcement;
 
 use crate::counters::count;
-use crate::engine::state::{ARE_THERE, Engine, PostedSlot, status};
+use crate::engine::state::{Engine, FAST_PATHS, PostedSlot, status};
 use crate::engine::wire::Turn;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Status, WILD};
@@ -65,7 +65,7 @@ impl Engine<'_> {
             return;
         };
         row.seeker.seek(Posted { receiver, order });
-        self.mark(id);
+        self.schedule(id);
     }
 
     #[cfg(feature = "compact")]
@@ -142,7 +142,7 @@ impl Engine<'_> {
             if let Some(row) = self.peer(from) {
                 if held { row.seeker.hold(sender) } else { row.seeker.decline(sender) }
             }
-            self.mark(from);
+            self.schedule(from);
         }
         self.seek_next(from);
         Ok(())
@@ -233,7 +233,7 @@ impl Engine<'_> {
             if let Some(row) = self.peer(peer) {
                 row.seeker.decline(sender);
             }
-            self.mark(peer);
+            self.schedule(peer);
         }
         self.abandon(probe);
     }
@@ -254,7 +254,7 @@ impl Engine<'_> {
         if self.counters.polls.wrapping_sub(self.held_since) >= HOLD_POLLS {
             self.drop_probe();
         } else {
-            self.mark(id);
+            self.schedule(id);
         }
     }
 }
@@ -269,13 +269,13 @@ impl Engine<'_> {
     ) -> Result<(), Malformed> {
         let Some(row) = self.peer(from) else { return Ok(()) };
         row.holder.asked(Seek { context: header.context, tag: header.tag, receiver })?;
-        self.mark(from);
+        self.schedule(from);
         Ok(())
     }
 
     /// The first message held back for `id` that the receive asked about takes.
     fn first_held_back(&mut self, id: PeerId, seek: Seek) -> Option<u32> {
-        let mut next = self.peers.get(id.index())?.ordered.front();
+        let mut next = self.peers.get(id.index())?.send_queue.front();
         while let Some(index) = next {
             let key = self.requests.at(index)?.key;
             if key.context == seek.context && (seek.tag == WILD || seek.tag == key.tag) {
@@ -290,8 +290,8 @@ impl Engine<'_> {
     pub(crate) fn take_up_offer(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
         let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
         row.holder.settled(sender)?;
-        row.ordered.remove(&mut self.requests, sender.slot);
-        self.mark(from);
+        row.send_queue.remove(&mut self.requests, sender.slot);
+        self.schedule(from);
         count(&mut self.counters.messages_sent);
         count(&mut self.counters.overflows);
         if self.requests.get(sender).is_some() {
@@ -304,7 +304,7 @@ impl Engine<'_> {
     pub(crate) fn take_decline(&mut self, from: PeerId, sender: Handle) -> Result<(), Malformed> {
         let Some(row) = self.peers.get_mut(from.index()) else { return Ok(()) };
         row.holder.settled(sender)?;
-        self.mark(from);
+        self.schedule(from);
         if self.requests.get(sender).is_some_and(|request| request.cause.is_some()) {
             self.unqueue(from, sender.slot);
         }
@@ -321,7 +321,7 @@ impl Engine<'_> {
     /// Takes a send that was given up out of the line.
     pub(crate) fn unqueue(&mut self, peer: PeerId, index: u32) {
         if let Some(row) = self.peers.get_mut(peer.index()) {
-            row.ordered.remove(&mut self.requests, index);
+            row.send_queue.remove(&mut self.requests, index);
         }
         self.complete(index, Some(Cause::Cancelled));
     }
@@ -342,7 +342,7 @@ impl Engine<'_> {
         // What has credits goes before the answer: the receive asked about is most often for a
         // message that is under way, and to find that it is not held back takes a look at all that
         // are.
-        let flows = || ARE_THERE && row.envelopes_out.available() > 0 && !row.ordered.is_empty();
+        let flows = || FAST_PATHS && row.envelopes_out.available() > 0 && !row.send_queue.is_empty();
         if let Some(seek) = row.holder.question()
             && !flows()
         {
@@ -367,7 +367,7 @@ impl Engine<'_> {
             return self.ask_about(transport, id, receiver, key);
         }
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
-        let dry = row.envelopes_out.available() == 0 && !row.ordered.is_empty();
+        let dry = row.envelopes_out.available() == 0 && !row.send_queue.is_empty();
         if !(dry && row.holder.is_notice_due()) {
             return Turn::Idle;
         }
@@ -407,7 +407,7 @@ impl Engine<'_> {
         let found = self.first_held_back(id, seek).and_then(|index| self.requests.handle(index));
         let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
         let Some(sender) = found else {
-            let more = u64::from(!row.ordered.is_empty());
+            let more = u64::from(!row.send_queue.is_empty());
             let turn = self.say(transport, id, Kind::Nothing, (Key::NONE, more), &about(seek.receiver));
             if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.holder.answered_nothing();

@@ -44,7 +44,7 @@ impl Engine<'_> {
                     request.cause = Some(Cause::NotReady);
                 }
                 if request.mode != Mode::Polled || request.orphan {
-                    self.owe(sender.slot);
+                    self.queue_rendezvous(sender.slot);
                 }
                 Ok(())
             }
@@ -81,7 +81,7 @@ impl Engine<'_> {
                 }
                 self.counters.bytes_received += payload.len() as u64;
                 if unwanted {
-                    self.owe(receiver.slot);
+                    self.queue_rendezvous(receiver.slot);
                 }
                 Ok(())
             }
@@ -131,9 +131,10 @@ impl Engine<'_> {
 impl Engine<'_> {
     /// Takes one step of the rendezvous at the front of the rendezvous queue, which then moves to
     /// the back.
-    pub(crate) fn send_owed<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+    pub(crate) fn send_rendezvous<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.owed.front()) else {
+        let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.rendezvous_queue.front())
+        else {
             return Turn::Idle;
         };
         let turn = match self.requests.at(index).map(|request| &request.machine) {
@@ -179,7 +180,7 @@ impl Engine<'_> {
     fn rotate_owed(&mut self, id: PeerId, index: u32) {
         let Some(peer) = self.peers.get_mut(id.index()) else { return };
         let Some(request) = self.requests.at(index) else { return };
-        if !request.owed {
+        if !request.in_rendezvous_queue {
             return;
         }
         let more = match &request.machine {
@@ -196,10 +197,10 @@ impl Engine<'_> {
             | Machine::Read(_)
             | Machine::Write(_) => false,
         };
-        request.owed = more;
-        peer.owed.remove(&mut self.requests, index);
+        request.in_rendezvous_queue = more;
+        peer.rendezvous_queue.remove(&mut self.requests, index);
         if more {
-            peer.owed.push_back(&mut self.requests, index);
+            peer.rendezvous_queue.push_back(&mut self.requests, index);
         }
     }
 
@@ -275,14 +276,14 @@ impl Engine<'_> {
     /// The finish is sent: the request leaves the rendezvous queue and is complete.
     fn finish_send(&mut self, id: PeerId, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
-        let (owed, cause) = (core::mem::take(&mut request.owed), request.cause);
+        let (queued, cause) = (core::mem::take(&mut request.in_rendezvous_queue), request.cause);
         if let Machine::Send(sender) = &mut request.machine {
             sender.finished();
         }
         if let Some(peer) = self.peers.get_mut(id.index())
-            && owed
+            && queued
         {
-            peer.owed.remove(&mut self.requests, index);
+            peer.rendezvous_queue.remove(&mut self.requests, index);
         }
         self.complete(index, cause);
     }

@@ -1,10 +1,10 @@
 //! Injection: putting messages on the wire in order, and what keeps them waiting.
 //!
-//! A peer has two queues. `ordered`, the send queue, holds the sends that have not been injected,
-//! first come first served: none overtakes another, whatever protocol each takes. `owed`, the
-//! rendezvous queue, holds the rendezvous that have something to send; they have been matched
-//! already, so their order is free, and they take turns fragment by fragment. Credits are sent
-//! first, then one turn of `owed`, then `ordered`: answers never wait behind new messages.
+//! A peer has two queues. Its `send_queue` holds the sends that have not been injected, first come
+//! first served: none overtakes another, whatever protocol each takes. Its `rendezvous_queue` holds
+//! the rendezvous that have something to send; they have been matched already, so their order is
+//! free, and they take turns fragment by fragment. Credits are sent first, then one turn of
+//! `rendezvous_queue`, then `send_queue`: answers never wait behind new messages.
 
 use aldis_hal::{Cause, Handle, PeerId, Post, Transport};
 
@@ -13,7 +13,7 @@ use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::counters::count;
-use crate::engine::state::{ARE_THERE, Engine, Started, Target};
+use crate::engine::state::{Engine, FAST_PATHS, Started, Target};
 use crate::engine::wire::{Injected, Turn, Wire, pack, post};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Status, Tag};
@@ -27,8 +27,8 @@ const CREDIT_LOOK: u32 = 16;
 #[derive(Clone, Copy)]
 enum Lane {
     Credit,
-    Owed,
-    Ordered,
+    Rendezvous,
+    Sends,
     /// Messages that are matched without credit.
     Overflow,
 }
@@ -38,9 +38,9 @@ impl Lane {
 
     const fn next(self) -> Self {
         match self {
-            Self::Credit => Self::Owed,
-            Self::Owed => Self::Ordered,
-            Self::Ordered => Self::Overflow,
+            Self::Credit => Self::Rendezvous,
+            Self::Rendezvous => Self::Sends,
+            Self::Sends => Self::Overflow,
             Self::Overflow => Self::Credit,
         }
     }
@@ -68,17 +68,17 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             request.mode = mode;
         }
-        self.line_up(to.peer, handle.slot);
+        self.queue_send(to.peer, handle.slot);
         Ok(Started::Pending(handle))
     }
 
     /// Puts the send in slot `index` behind the others to its peer.
-    pub(crate) fn line_up(&mut self, id: PeerId, index: u32) {
+    pub(crate) fn queue_send(&mut self, id: PeerId, index: u32) {
         if let Some(peer) = self.peers.get_mut(id.index()) {
-            peer.ordered.push_back(&mut self.requests, index);
+            peer.send_queue.push_back(&mut self.requests, index);
             peer.holder.held_back();
         }
-        self.mark(id);
+        self.schedule(id);
     }
 
     /// Returns true if a message could be sent without a request slot, since nothing is ahead of it
@@ -91,7 +91,7 @@ impl Engine<'_> {
     ) -> Result<bool, Cause> {
         let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
         let is_first = matches!(peer.presence, Presence::Connected)
-            && (peer.ordered.is_empty() || self.may_overtake(to.key.context));
+            && (peer.send_queue.is_empty() || self.may_overtake(to.key.context));
         Ok(is_first && self.sent_before_others(transport, to, buffer)?)
     }
 
@@ -118,7 +118,7 @@ impl Engine<'_> {
         to: &Target,
         buffer: Buffer,
     ) -> Result<bool, Cause> {
-        self.hear(transport, CREDIT_LOOK);
+        self.poll_transport(transport, CREDIT_LOOK);
         self.presence(to.peer)?;
         Ok(matches!(self.inject(transport, to.peer, to.key, buffer, None)?, Injected::Sent))
     }
@@ -127,28 +127,28 @@ impl Engine<'_> {
     /// `budget` messages. Returns how many.
     #[inline]
     pub(crate) fn flush<T: Transport>(&mut self, transport: &mut T, budget: u32) -> u32 {
-        if self.marked.len() == 0 { 0 } else { self.flush_marked(transport, budget, false) }
+        if self.scheduled.len() == 0 { 0 } else { self.flush_scheduled(transport, budget, false) }
     }
 
     /// Flushes like [`flush`](Self::flush) after a send that is not over before a poll.
     pub(crate) fn flush_begun<T: Transport>(&mut self, transport: &mut T, budget: u32) {
-        if self.marked.len() > 0 {
-            self.flush_marked(transport, budget, true);
+        if self.scheduled.len() > 0 {
+            self.flush_scheduled(transport, budget, true);
         }
     }
 
     #[inline(never)]
-    fn flush_marked<T: Transport>(&mut self, transport: &mut T, budget: u32, more: bool) -> u32 {
-        self.post_awaited();
+    fn flush_scheduled<T: Transport>(&mut self, transport: &mut T, budget: u32, more: bool) -> u32 {
+        self.post_armed();
         if self.lingering {
             self.fail_wildcards();
         }
         let mut sent = 0;
         transport.cork();
-        for _ in 0..self.marked.len() {
-            let Some(index) = self.marked.pop() else { break };
+        for _ in 0..self.scheduled.len() {
+            let Some(index) = self.scheduled.pop() else { break };
             if let Some(peer) = self.peers.get_mut(index as usize) {
-                peer.marked = false;
+                peer.scheduled = false;
             }
             sent += self.flush_peer(transport, PeerId(index), budget.saturating_sub(sent));
             if sent >= budget {
@@ -164,7 +164,7 @@ impl Engine<'_> {
         loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
-                self.mark(id);
+                self.schedule(id);
                 return sent;
             }
             if idle == Lane::COUNT || self.presence(id).is_err() {
@@ -172,8 +172,8 @@ impl Engine<'_> {
             }
             let turn = match lane {
                 Lane::Credit => self.send_credit(transport, id),
-                Lane::Owed => self.send_owed(transport, id),
-                Lane::Ordered => self.send_ordered(transport, id),
+                Lane::Rendezvous => self.send_rendezvous(transport, id),
+                Lane::Sends => self.send_next(transport, id),
                 Lane::Overflow => self.send_overflow(transport, id),
             };
             match turn {
@@ -228,9 +228,9 @@ impl Engine<'_> {
     }
 
     /// Tries to inject the send at the head of the order.
-    fn send_ordered<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
+    fn send_next<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
         let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let (None, Some(index)) = (peer.holder.offered(), peer.ordered.front()) else { return Turn::Idle };
+        let (None, Some(index)) = (peer.holder.offered(), peer.send_queue.front()) else { return Turn::Idle };
         let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
         let Some(request) = self.requests.at(index) else { return Turn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
@@ -256,7 +256,7 @@ impl Engine<'_> {
             Ok(Injected::Sent | Injected::Announced) | Err(_) => {}
         }
         if let Some(peer) = self.peers.get_mut(id.index()) {
-            peer.ordered.remove(&mut self.requests, index);
+            peer.send_queue.remove(&mut self.requests, index);
         }
         match injected {
             Err(cause) => self.end(index, cause),
@@ -297,7 +297,7 @@ impl Engine<'_> {
             return Ok(Injected::NoCredit);
         }
         let len = buffer.len();
-        if !ARE_THERE || len as u64 >= u64::from(peer.thresholds.inline_end) {
+        if !FAST_PATHS || len as u64 >= u64::from(peer.thresholds.inline_end) {
             return self.inject_any(transport, id, key, buffer, request);
         }
         let header = self.header(peer, Kind::Eager, key, peer.sequence_out, len as u64);

@@ -35,7 +35,7 @@ use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
 
 /// True if there are fast paths. Without them every message passes the general functions, which do
 /// the same in more steps and take 2 KB less of an image.
-pub(crate) const ARE_THERE: bool = !cfg!(feature = "compact");
+pub(crate) const FAST_PATHS: bool = !cfg!(feature = "compact");
 
 /// An endpoint without its transport and platform. In this order for the reason given at
 /// [`Request`](crate::tables::request::Request).
@@ -60,7 +60,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) requests: Requests<'s>,
     pub(crate) matcher: Matcher<'s>,
     /// Peers to whom something may be sent.
-    pub(crate) marked: Fifo<'s>,
+    pub(crate) scheduled: Fifo<'s>,
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
     /// The tuning of the layers above.
@@ -80,7 +80,7 @@ pub(crate) struct Engine<'s> {
     pub(crate) comms: Comms<'s>,
     pub(crate) room: Room,
     /// The armed receive: the blocking receive that waits.
-    pub(crate) awaited: Awaited,
+    pub(crate) armed: ArmedRecv,
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
     /// Memory for copies of buffered sends.
@@ -107,10 +107,10 @@ pub(crate) struct Engine<'s> {
 /// come: it stands in no list and has no slot. Whatever else comes, or is to be sent, posts it
 /// first, so that nothing but the fast paths need know of it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Awaited {
-    Nobody,
+pub(crate) enum ArmedRecv {
+    None,
     /// The receive waits for the message with this key, which `peer` sends.
-    Waits {
+    Armed {
         key: Key,
         peer: PeerId,
         buffer: Buffer,
@@ -118,7 +118,7 @@ pub(crate) enum Awaited {
         elements: Option<Plain>,
     },
     /// A message of so many bytes has come for it.
-    Here(u64),
+    Delivered(u64),
     /// The receive has been posted like any other.
     Posted(Handle),
 }
@@ -302,10 +302,10 @@ impl Engine<'_> {
     }
 
     /// Puts `peer` among those that [`send_queue`](crate::engine::send_queue) looks at.
-    pub(crate) fn mark(&mut self, peer: PeerId) {
+    pub(crate) fn schedule(&mut self, peer: PeerId) {
         let Some(row) = self.peers.get_mut(peer.index()) else { return };
-        if !row.marked && self.marked.push(peer.0).is_ok() {
-            row.marked = true;
+        if !row.scheduled && self.scheduled.push(peer.0).is_ok() {
+            row.scheduled = true;
         }
     }
 
@@ -418,20 +418,20 @@ impl Engine<'_> {
         if LENDS && announcement.is_exposed() && request.may_be_lent() {
             request.machine = Machine::Read(Reader::new(announcement, length, room));
         }
-        self.owe(index);
+        self.queue_rendezvous(index);
     }
 
     /// Puts a rendezvous that has something to say into its peer's list.
-    pub(crate) fn owe(&mut self, index: u32) {
+    pub(crate) fn queue_rendezvous(&mut self, index: u32) {
         let Some(request) = self.requests.at(index) else { return };
         let peer = request.peer;
-        if !request.owed {
-            request.owed = true;
+        if !request.in_rendezvous_queue {
+            request.in_rendezvous_queue = true;
             if let Some(row) = self.peers.get_mut(peer.index()) {
-                row.owed.push_back(&mut self.requests, index);
+                row.rendezvous_queue.push_back(&mut self.requests, index);
             }
         }
-        self.mark(peer);
+        self.schedule(peer);
     }
 
     /// A message of `peer` has left its envelope.
@@ -441,7 +441,7 @@ impl Engine<'_> {
         {
             row.envelopes_in.free();
             if row.credit_due() {
-                self.mark(peer);
+                self.schedule(peer);
             }
         }
     }
@@ -451,7 +451,7 @@ impl Engine<'_> {
         if let Some(row) = self.peer(peer) {
             row.blocks_in.free();
             if row.credit_due() {
-                self.mark(peer);
+                self.schedule(peer);
             }
         }
     }
@@ -489,7 +489,7 @@ impl Engine<'_> {
     /// Returns the result of a call that may have failed for its caller: with the kept error in
     /// place of its marker.
     #[inline]
-    pub(crate) fn told<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
+    pub(crate) fn with_error<R>(&self, result: Result<R, Failed>) -> Result<R, Error> {
         result.map_err(|Failed| self.failure)
     }
 
@@ -506,7 +506,8 @@ impl Engine<'_> {
     /// Returns true if nothing is left that must be sent to a peer.
     pub(crate) fn is_settled(&mut self) -> bool {
         let mut connected = self.peers.iter().filter(|row| row.presence == Presence::Connected);
-        connected.all(|row| row.ordered.is_empty() && row.owed.is_empty()) && !self.is_buffering()
+        connected.all(|row| row.send_queue.is_empty() && row.rendezvous_queue.is_empty())
+            && !self.is_buffering()
     }
 }
 

@@ -14,7 +14,7 @@
 //!                + OF_A_PROBE       the probe between calls of iprobe        one an endpoint
 //!                + OF_TURNING_AWAY  announcements in a communicator freed    one after the other
 //!                + the program's    its nonblocking operations               Full beyond
-//! marked         peers              peers that something is to be said to    each once
+//! scheduled      peers              peers that something is to be said to    each once
 //! communicators  PREDEFINED         world and self
 //!                + the program's    those it makes                           Full beyond
 //! pieces         the program's      groups that are no single stride         TooSmall beyond

@@ -94,7 +94,7 @@ struct Tables<
     const PIECES: usize,
 > {
     peers: [Peer; PEERS],
-    marked: [u32; PEERS],
+    scheduled: [u32; PEERS],
     requests: [RequestEntry; REQUESTS],
     comms: [Row; COMMS],
     pieces: [Piece; PIECES],
@@ -175,7 +175,7 @@ impl<
             taken: AtomicBool::new(false),
             tables: UnsafeCell::new(Tables {
                 peers: [const { Peer::EMPTY }; PEERS],
-                marked: [0; PEERS],
+                scheduled: [0; PEERS],
                 requests: [const { Entry::new(Request::EMPTY) }; REQUESTS],
                 comms: [const { Row::EMPTY }; COMMS],
                 pieces: [Piece::NONE; PIECES],
@@ -219,7 +219,7 @@ impl<
     ) -> Memory<'_> {
         Memory {
             peers: &mut tables.peers,
-            marked: &mut tables.marked,
+            scheduled: &mut tables.scheduled,
             requests: &mut tables.requests,
             comms: &mut tables.comms,
             pieces: &mut tables.pieces,
@@ -237,7 +237,7 @@ impl<
 /// A storage's tables as slices: what an endpoint is made on.
 pub struct Memory<'s> {
     pub(crate) peers: &'s mut [Peer],
-    pub(crate) marked: &'s mut [u32],
+    pub(crate) scheduled: &'s mut [u32],
     pub(crate) requests: &'s mut [RequestEntry],
     pub(crate) comms: &'s mut [Row],
     pub(crate) pieces: &'s mut [Piece],

@@ -32,11 +32,11 @@ pub(crate) enum Presence {
 pub(crate) struct Peer {
     pub(crate) presence: Presence,
     /// True if it stands in the FIFO of peers to look at.
-    pub(crate) marked: bool,
+    pub(crate) scheduled: bool,
     /// Of its typed messages.
     pub(crate) order: ByteOrder,
     pub(crate) words: WordWidth,
-    /// The part of `ordered` that the peer is asked to take without credit, and what it is asked
+    /// The part of `send_queue` that the peer is asked to take without credit, and what it is asked
     /// for.
     pub(crate) holder: Holder,
     pub(crate) seeker: Seeker,
@@ -52,9 +52,9 @@ pub(crate) struct Peer {
     pub(crate) sequence_in: u16,
     pub(crate) epoch: Epoch,
     /// Sends that wait for their turn, in order.
-    pub(crate) ordered: List<Queue>,
+    pub(crate) send_queue: List<Queue>,
     /// Rendezvous that have something to say: a clear-to-send, data, a finish.
-    pub(crate) owed: List<Queue>,
+    pub(crate) rendezvous_queue: List<Queue>,
     pub(crate) thresholds: Thresholds,
     pub(crate) room: Room,
 }
@@ -79,11 +79,11 @@ impl Peer {
         blocks_in: Grant::NONE,
         sequence_out: 0,
         sequence_in: 0,
-        ordered: List::EMPTY,
-        owed: List::EMPTY,
+        send_queue: List::EMPTY,
+        rendezvous_queue: List::EMPTY,
         holder: Holder::NONE,
         seeker: Seeker::NONE,
-        marked: false,
+        scheduled: false,
     };
 
     /// Makes the row a connected peer that introduced itself with `card`, with `granted` set aside
@@ -103,9 +103,9 @@ impl Peer {
         let (Ok(envelopes_out), Ok(blocks_out), Ok(envelopes_in), Ok(blocks_in)) = windows else {
             return Err(Cause::Incompatible);
         };
-        let marked = self.marked;
+        let scheduled = self.scheduled;
         *self = Self::EMPTY;
-        (self.presence, self.epoch, self.marked) = (Presence::Connected, card.epoch(), marked);
+        (self.presence, self.epoch, self.scheduled) = (Presence::Connected, card.epoch(), scheduled);
         (self.room, self.thresholds) = (card.room, thresholds);
         (self.order, self.words) = (card.order, card.words);
         (self.envelopes_out, self.blocks_out) = (envelopes_out, blocks_out);
@@ -136,11 +136,11 @@ impl Peer {
     /// Checks if an eager message of so many bytes can go to it at once; if so, returns whether
     /// that takes a block.
     #[inline(always)]
-    pub(crate) fn takes_at_once(&self, length: u64) -> Option<bool> {
+    pub(crate) fn takes_eager(&self, length: u64) -> Option<bool> {
         let in_block = length >= u64::from(self.thresholds.inline_end);
         let too_long = in_block && length >= u64::from(self.thresholds.eager_end);
         let can = matches!(self.presence, Presence::Connected)
-            && self.ordered.is_empty()
+            && self.send_queue.is_empty()
             && !too_long
             && self.envelopes_out.available() != 0
             && (!in_block || self.blocks_out.available() != 0);
@@ -149,7 +149,7 @@ impl Peer {
 
     /// Accounts for one fast-path send: spends credits, advances the sequence number.
     #[inline(always)]
-    pub(crate) fn gone_at_once(&mut self, in_block: bool) {
+    pub(crate) fn account_sent(&mut self, in_block: bool) {
         self.envelopes_out.spend();
         if in_block {
             self.blocks_out.spend();
@@ -165,7 +165,7 @@ impl Peer {
         header.epoch == self.epoch
             && matches!(self.presence, Presence::Connected)
             && header.sequence == self.sequence_in
-            && self.ordered.is_empty()
+            && self.send_queue.is_empty()
             && self.envelopes_in.has_room()
             && (!in_block || self.blocks_in.has_room())
             && self.envelopes_out.raise(header.limits.envelopes).is_ok()
@@ -175,7 +175,7 @@ impl Peer {
     /// Accounts for a message delivered to a posted receive. Returns true if credits are due to the
     /// peer.
     #[inline(always)]
-    pub(crate) fn passed_on(&mut self, header: &Header, in_block: bool) -> bool {
+    pub(crate) fn account_delivered(&mut self, header: &Header, in_block: bool) -> bool {
         self.envelopes_in.pass();
         self.sequence_in = header.sequence.wrapping_add(1);
         let mut due = self.envelopes_in.is_due();

@@ -123,7 +123,7 @@ pub(crate) struct Request {
     /// True if its owner has let go: it lives on only to notify the peer, and frees itself.
     pub(crate) orphan: bool,
     /// True if it stands in its peer's rendezvous queue.
-    pub(crate) owed: bool,
+    pub(crate) in_rendezvous_queue: bool,
     /// Of a receive: it was posted after its message had been announced.
     pub(crate) late: bool,
     /// The operation that the user called for.
@@ -159,7 +159,7 @@ impl Request {
         state: State::Free,
         operation: Operation::None,
         orphan: false,
-        owed: false,
+        in_rendezvous_queue: false,
         late: false,
         mode: Mode::Standard,
         key: Key::NONE,
@@ -186,7 +186,7 @@ impl Request {
             State::Probing => Operation::Probe,
             _ => Operation::Recv,
         };
-        (self.orphan, self.owed, self.late, self.mode) = (false, false, false, Mode::Standard);
+        (self.orphan, self.in_rendezvous_queue, self.late, self.mode) = (false, false, false, Mode::Standard);
         // Field by field, which leaves the key in registers.
         let Key { context, source, tag } = key;
         (self.key.context, self.key.source, self.key.tag) = (context, source, tag);

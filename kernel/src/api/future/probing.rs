@@ -93,7 +93,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
     fn go_on(&mut self, endpoint: &mut Endpoint<'s, T, P>, handle: Handle) -> Option<Result<Status, Error>> {
         let engine = &mut endpoint.engine;
         if let Some(result) = engine.collect(handle) {
-            return Some(engine.told(result));
+            return Some(engine.with_error(result));
         }
         let request = engine.requests.get(handle)?;
         let (pattern, peer) = (request.key, request.peer);

@@ -89,7 +89,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Receive<'_> {
             }
             Err(failed) => {
                 engine.blocks.give_pooled(block);
-                engine.told(Err(failed))
+                engine.with_error(Err(failed))
             }
         }
     }
@@ -142,7 +142,7 @@ impl Engine<'_> {
         }
         fill(buffer, receiver.piece().start, landing.read(0, landing.len()));
         receiver.next(end, landing.len() as u64);
-        self.owe(handle.slot);
+        self.queue_rendezvous(handle.slot);
         true
     }
 
@@ -175,6 +175,6 @@ impl Engine<'_> {
             self.blocks.give_pooled(block);
         }
         let result = self.collect(handle)?;
-        Some(self.told(result))
+        Some(self.with_error(result))
     }
 }

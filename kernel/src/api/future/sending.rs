@@ -72,7 +72,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
         }
         let length = Buffer::scattered(data.len());
         let started = endpoint.start_send(comm, length, *to, *tag, Mode::Polled);
-        Ok(match endpoint.engine.told(started)? {
+        Ok(match endpoint.engine.with_error(started)? {
             Started::Done(status) => Begun::Over(status),
             Started::Pending(handle) => Begun::UnderWay(handle),
         })
@@ -82,7 +82,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
         let Endpoint { engine, transport, .. } = endpoint;
         engine.stream(transport, handle, self.data);
         let result = engine.collect(handle)?;
-        Some(engine.told(result))
+        Some(engine.with_error(result))
     }
 }
 

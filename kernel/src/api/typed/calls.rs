@@ -114,7 +114,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let target = self.engine.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.buffer_typed(target, &data.data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
-        let started = self.engine.told(started)?;
+        let started = self.engine.with_error(started)?;
         let Self { engine, transport, .. } = self;
         let bytes = match started {
             Started::Pending(handle) => engine.requests.get(handle).map_or(0, |request| request.length),
@@ -180,7 +180,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Started, Failed> {
-        if let Some(status) = self.send_plain_at_once(comm, data, to, tag) {
+        if let Some(status) = self.try_send_plain(comm, data, to, tag) {
             return Ok(Started::Done(status));
         }
         let target = self.engine.target(comm, to, tag);
@@ -218,7 +218,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         // Complete, or abandoned, when this returns: `data` is borrowed as long.
         let started = self.endpoint.start_send_typed(comm, &data.data, to, tag);
         let finished = self.finish(started);
-        self.told(finished)
+        self.with_error(finished)
     }
 
     /// See [`Endpoint::recv_typed`].
@@ -235,14 +235,14 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Status, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let received = match self.recv_plain(comm, &into.room, from, tag) {
+        let received = match self.try_recv_plain(comm, &into.room, from, tag) {
             Some(received) => received,
             None => {
                 let started = self.endpoint.start_recv_typed(comm, &into.room, from, tag);
                 self.finish(started)
             }
         };
-        self.told(received)
+        self.with_error(received)
     }
 
     /// See [`Endpoint::sendrecv_typed`].
@@ -274,7 +274,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     pub fn mrecv_typed(&mut self, message: Matched, into: TypedMut<'_>) -> Result<Status, Error> {
         let started = self.endpoint.start_mrecv_typed(message, &into.room)?;
         let finished = self.finish(Ok(started));
-        self.told(finished)
+        self.with_error(finished)
     }
 
     /// See [`Endpoint::sendrecv_replace_typed`].
@@ -313,7 +313,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let sending = self.start_send_typed(comm, &data, to, tag);
-        self.within.told(sending)
+        self.within.with_error(sending)
     }
 
     /// See [`ScopePlane::start_send_typed`](crate::plane::ScopePlane::start_send_typed).
@@ -342,7 +342,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
         let receiving = self.start_recv_typed(comm, into, from, tag);
-        self.within.told(receiving)
+        self.within.with_error(receiving)
     }
 
     /// See [`ScopePlane::start_recv_typed`](crate::plane::ScopePlane::start_recv_typed).

@@ -49,7 +49,7 @@ impl Engine<'_> {
         if late && request.mode == Mode::Ready {
             request.cause = Some(Cause::NotReady);
         }
-        self.owe(sender.slot);
+        self.queue_rendezvous(sender.slot);
         Ok(())
     }
 

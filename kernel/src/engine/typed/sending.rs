@@ -21,7 +21,7 @@ impl Engine<'_> {
         if let Some(request) = self.requests.get(handle) {
             request.mode = *mode;
         }
-        self.line_up(to.peer, handle.slot);
+        self.queue_send(to.peer, handle.slot);
         Ok(Started::Pending(handle))
     }
 
@@ -34,7 +34,7 @@ impl Engine<'_> {
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let data = (layout.packed_into(types, room)?, len);
         let handle = self.request_laid_out(State::Queued, to.key, to.peer, to.rank, data)?;
-        self.line_up(to.peer, handle.slot);
+        self.queue_send(to.peer, handle.slot);
         Ok(Started::Pending(handle))
     }
 

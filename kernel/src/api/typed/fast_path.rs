@@ -10,7 +10,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::counters::count;
 use crate::datatype::Form;
-use crate::engine::state::{Awaited, Engine, Target};
+use crate::engine::state::{ArmedRecv, Engine, Target};
 use crate::error::Failed;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
@@ -27,9 +27,9 @@ impl Engine<'_> {
         Some((Plain { datatype, signature }, memory.part(0..len)?))
     }
 
-    /// Sends like [`sent_at_once`](Self::sent_at_once), but with the signature.
+    /// Sends like [`try_send_eager`](Self::try_send_eager), but with the signature.
     #[inline]
-    fn elements_sent_at_once<T: Transport>(
+    fn try_send_elements<T: Transport>(
         &mut self,
         transport: &mut T,
         target: &Target,
@@ -37,15 +37,15 @@ impl Engine<'_> {
     ) -> bool {
         let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
         form == Some(Form::Native)
-            && self.sent_to_at_once(transport, target, buffer, Some(elements.signature))
+            && self.try_send_eager_to(transport, target, buffer, Some(elements.signature))
     }
 
-    /// Takes a message like [`taken_at_once`](Self::taken_at_once), but of elements for the typed
+    /// Takes a message like [`try_deliver`](Self::try_deliver), but of elements for the typed
     /// receive that waits.
     #[inline]
-    pub(crate) fn elements_taken_at_once(&mut self, from: PeerId, message: &[u8]) -> bool {
-        match self.awaited {
-            Awaited::Waits { key, peer, buffer, elements: Some(elements) } if peer == from => {
+    pub(crate) fn try_deliver_elements(&mut self, from: PeerId, message: &[u8]) -> bool {
+        match self.armed {
+            ArmedRecv::Armed { key, peer, buffer, elements: Some(elements) } if peer == from => {
                 self.take_elements(from, message, &key, (elements, buffer))
             }
             _ => false,
@@ -74,12 +74,12 @@ impl Engine<'_> {
         {
             return false;
         }
-        self.awaited = Awaited::Here(payload.len() as u64);
-        let due = peer.passed_on(&header, in_block);
+        self.armed = ArmedRecv::Delivered(payload.len() as u64);
+        let due = peer.account_delivered(&header, in_block);
         count(&mut self.counters.messages_received);
         self.counters.bytes_received += payload.len() as u64;
         if due {
-            self.mark(from);
+            self.schedule(from);
         }
         true
     }
@@ -103,7 +103,7 @@ impl Engine<'_> {
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Sends elements at once, if they lie in one piece and nothing is unusual. `None` if something
     /// is, and nothing has changed.
-    pub(crate) fn send_plain_at_once(
+    pub(crate) fn try_send_plain(
         &mut self,
         comm: &Comm,
         data: &Elements,
@@ -113,7 +113,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
         let elements = self.engine.plain(*memory, place)?;
         let target = self.engine.target(comm, to, tag).ok()?;
-        let sent = self.engine.elements_sent_at_once(&mut self.transport, &target, elements);
+        let sent = self.engine.try_send_elements(&mut self.transport, &target, elements);
         sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
     }
 }
@@ -121,7 +121,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
     /// Receives elements that lie in one piece, if nothing is unusual. `None` if something is, and
     /// nothing has changed.
-    pub(crate) fn recv_plain(
+    pub(crate) fn try_recv_plain(
         &mut self,
         comm: &Comm,
         into: &ElementsMut,
@@ -132,10 +132,10 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         let (elements, buffer) = engine.plain(into.memory, &into.place)?;
         let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
         if let Some(peer) = peer
-            && self.endpoint.engine.awaits(pattern, peer, buffer, Some(elements))
+            && self.endpoint.engine.arm(pattern, peer, buffer, Some(elements))
         {
             return self.await_message(peer, Call::recv(Operation::Recv, comm, from, tag));
         }
-        self.endpoint.engine.kept_at_once(&pattern, buffer, Label::signed(elements.signature)).map(Ok)
+        self.endpoint.engine.try_receive_kept(&pattern, buffer, Label::signed(elements.signature)).map(Ok)
     }
 }

@@ -1,5 +1,5 @@
 //! In an image that is to be small there are no fast paths of typed messages: the functions of
-//! `at_once.rs`, which do nothing here.
+//! `fast_path.rs`, which do nothing here.
 
 use aldis_hal::{Cause, Handle, PeerId, Platform, Transport};
 
@@ -14,7 +14,7 @@ use crate::tables::elements::{Elements, ElementsMut, Plain};
 use crate::tables::request::Key;
 
 impl Engine<'_> {
-    pub(crate) const fn elements_taken_at_once(&self, _from: PeerId, _message: &[u8]) -> bool {
+    pub(crate) const fn try_deliver_elements(&self, _from: PeerId, _message: &[u8]) -> bool {
         false
     }
 
@@ -30,7 +30,7 @@ impl Engine<'_> {
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    pub(crate) const fn send_plain_at_once(
+    pub(crate) const fn try_send_plain(
         &self,
         _comm: &Comm,
         _data: &Elements,
@@ -42,7 +42,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
-    pub(crate) const fn recv_plain(
+    pub(crate) const fn try_recv_plain(
         &self,
         _comm: &Comm,
         _into: &ElementsMut,
