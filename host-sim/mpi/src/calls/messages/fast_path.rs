@@ -17,8 +17,8 @@ use crate::process::scope::StaticScope;
 use crate::requests::{self, is_alone};
 
 /// Sends data in one piece that need nothing but the kernel's shortest way, straight from the
-/// arguments: what a [`OutgoingMessage`](super::OutgoingMessage) writes down takes longer than a short message is
-/// under way. False if it takes more.
+/// arguments: what an [`OutgoingMessage`](super::OutgoingMessage) writes down takes longer than a
+/// short message is under way. False if it takes more.
 ///
 /// # Safety
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
