@@ -14,7 +14,7 @@ use core::fmt;
 use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
 use aldis_drivers::platform::aarch64::GenericTimer;
 use aldis_drivers::platform::seed_of;
-use aldis_drivers::virtio::Slots;
+use aldis_drivers::virtio::VirtioSlots;
 use aldis_hal::mmio::Mmio;
 
 use super::{BUSES, Machine, Pci};
@@ -166,8 +166,8 @@ impl Machine for Virt {
         Some(Pci { root, registers, memory: AddressWindow::new(0x2000_0000, 0x1000_0000) })
     }
 
-    fn slots(&self) -> Option<Slots> {
-        Some(Slots { base: 0x0A00_0000, stride: 0x200, count: 32 })
+    fn slots(&self) -> Option<VirtioSlots> {
+        Some(VirtioSlots { base: 0x0A00_0000, stride: 0x200, count: 32 })
     }
 }
 

@@ -12,7 +12,7 @@ use core::fmt;
 
 use aldis_drivers::pci::Mapped;
 use aldis_drivers::platform::cortex_m::SysTick;
-use aldis_drivers::virtio::Slots;
+use aldis_drivers::virtio::VirtioSlots;
 
 use super::{Machine, Pci};
 
@@ -131,7 +131,7 @@ impl Machine for Mps2 {
         None
     }
 
-    fn slots(&self) -> Option<Slots> {
+    fn slots(&self) -> Option<VirtioSlots> {
         None
     }
 }

@@ -3,7 +3,7 @@
 use core::fmt::Write;
 
 use aldis_drivers::pci::{AddressWindow, ConfigurationAccess, PciRoot};
-use aldis_drivers::virtio::Slots;
+use aldis_drivers::virtio::VirtioSlots;
 use aldis_hal::Platform;
 use embedded_io::{Read, ReadReady, WriteReady};
 
@@ -53,7 +53,7 @@ pub(crate) trait Machine {
     fn pci(&mut self) -> Option<Pci<Self::Access>>;
 
     /// Returns the places of virtio devices that are behind no bus.
-    fn slots(&self) -> Option<Slots>;
+    fn slots(&self) -> Option<VirtioSlots>;
 }
 
 /// A PCI bus and, where no firmware has placed what the devices have, addresses for it.

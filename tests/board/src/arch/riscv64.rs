@@ -12,7 +12,7 @@ use core::fmt::Write;
 use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
 use aldis_drivers::platform::riscv64::Timer;
 use aldis_drivers::platform::seed_of;
-use aldis_drivers::virtio::Slots;
+use aldis_drivers::virtio::VirtioSlots;
 
 use super::{BUSES, Machine, Pci};
 use crate::dtb::DeviceTree;
@@ -138,8 +138,8 @@ impl Machine for Virt {
         Some(Pci { root, registers, memory: AddressWindow::new(0x5000_0000, 0x1000_0000) })
     }
 
-    fn slots(&self) -> Option<Slots> {
-        Some(Slots { base: 0x1000_1000, stride: 0x1000, count: 8 })
+    fn slots(&self) -> Option<VirtioSlots> {
+        Some(VirtioSlots { base: 0x1000_1000, stride: 0x1000, count: 8 })
     }
 }
 

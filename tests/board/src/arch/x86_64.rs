@@ -13,7 +13,7 @@ use core::fmt::Write;
 
 use aldis_drivers::pci::{self, AddressWindow, PciRoot};
 use aldis_drivers::platform::x86_64::{Tsc, input, output};
-use aldis_drivers::virtio::Slots;
+use aldis_drivers::virtio::VirtioSlots;
 
 use super::{Machine, Pci};
 use crate::uart::{Registers, Uart};
@@ -222,8 +222,8 @@ impl Machine for Pc {
     }
 
     /// The slots of a `microvm`.
-    fn slots(&self) -> Option<Slots> {
-        Some(Slots { base: 0xFEB0_0000, stride: 0x200, count: 24 })
+    fn slots(&self) -> Option<VirtioSlots> {
+        Some(VirtioSlots { base: 0xFEB0_0000, stride: 0x200, count: 24 })
     }
 }
 
