@@ -13,7 +13,7 @@ use crate::layout::Layout;
 use crate::op::{Element, Kernel};
 use crate::schedule::Schedule;
 use crate::select::slots::line_elements;
-use crate::select::{Call, Options};
+use crate::select::{Call, CallSpec, Options};
 use crate::shared::{self, Portions};
 
 /// A call on blocks and all that it lends.
@@ -85,7 +85,9 @@ impl<'m, E: Element> Blockwise<'m, E> {
     fn planned(&self, options: &Options, comm: &Comm) -> Planned {
         let count = self.count(comm);
         let call = self.call(comm, count.unwrap_or(0));
-        let planned = Planned::new(call, self.root.0, algorithms(call.operation), options, self.kernel);
+        let (root, kernel) = (self.root.0, self.kernel);
+        let spec = CallSpec { call, root, kernel, candidates: algorithms(call.operation) };
+        let planned = Planned::new(&spec, options);
         match count {
             // It would leave the input unread.
             Ok(_) if !self.input.0.is_empty() && planned.is_by(InPlace.name()) => {

@@ -1,6 +1,6 @@
 //! The executor: one state machine that runs every schedule over a kernel scope.
 //!
-//! A [`Collective`] is started by `ibarrier`, `ibcast` or `iallreduce` and driven by
+//! A [`Collective`] is started by a call's `start`, as in `allreduce(..).start(..)`, and driven by
 //! [`Collective::test`], [`Collective::wait`] or, with others, by [`wait_all`] and [`wait_for`].
 //! The blocking calls are a scope, a start and a wait.
 //!
@@ -53,11 +53,11 @@ use crate::layout::Layout;
 use crate::op::Kernel;
 #[cfg(not(feature = "compact"))]
 use crate::rules::{InForce, Ruling};
-use crate::schedule::{BLOCKS, Candidate, Instance, Schedule, Step};
+use crate::schedule::{BLOCKS, Instance, Schedule, Step};
 pub use crate::select::LANES;
 #[cfg(not(feature = "compact"))]
 use crate::select::Prices;
-use crate::select::{Call, Options, Plan, Shares};
+use crate::select::{Call, CallSpec, Options, Plan, Shares};
 use crate::shared::{self, Meeting};
 #[cfg(not(feature = "compact"))]
 use aldis_kernel::Tuning;
@@ -140,7 +140,8 @@ pub(crate) struct Planned {
     #[cfg(not(feature = "compact"))]
     open: Option<Options>,
     /// The verdict of selection on control slots.
-    pub(crate) shares: Shares,
+    #[cfg(target_pointer_width = "64")]
+    shares: Shares,
     pub(crate) kernel: Option<Kernel>,
     /// True if the call only makes it, to be started later.
     #[cfg(not(feature = "compact"))]
@@ -158,27 +159,23 @@ pub(crate) struct Planned {
 impl Planned {
     /// By the options, from these algorithms.
     #[inline(always)]
-    pub(crate) fn new(
-        call: Call,
-        root: u32,
-        candidates: &[Candidate],
-        options: &Options,
-        kernel: Option<Kernel>,
-    ) -> Self {
+    pub(crate) fn new(spec: &CallSpec, options: &Options) -> Self {
+        let &CallSpec { call, root, kernel, candidates } = spec;
         let selected = call.select(candidates, options);
         #[cfg(not(feature = "compact"))]
         let selected = selected.and_then(|selected| match selected.plan.algorithm.crosses() {
             true => Err(Cause::Unsupported),
             false => Ok(selected),
         });
-        let (plan, shares) = (selected.map(|selected| selected.plan), options.shares(&call, &selected));
+        let plan = selected.map(|selected| selected.plan);
         Self {
             call,
             root,
             plan,
             #[cfg(not(feature = "compact"))]
             open: options.open(),
-            shares,
+            #[cfg(target_pointer_width = "64")]
+            shares: options.shares(&call, &selected),
             kernel,
             #[cfg(not(feature = "compact"))]
             persistent: options.persistent,
@@ -190,6 +187,22 @@ impl Planned {
         }
     }
 
+    /// Returns the verdict on control slots; where words have 32 bits there are none.
+    const fn shares(&self) -> Shares {
+        #[cfg(target_pointer_width = "64")]
+        return self.shares;
+        #[cfg(not(target_pointer_width = "64"))]
+        Shares::Never
+    }
+
+    /// Returns this plan with another verdict.
+    fn sharing(self, _shares: Shares) -> Self {
+        #[cfg(target_pointer_width = "64")]
+        return Self { shares: _shares, ..self };
+        #[cfg(not(target_pointer_width = "64"))]
+        self
+    }
+
     /// Returns true if it is to be carried out by the algorithm of this name.
     #[cfg(not(feature = "compact"))]
     pub(crate) fn is_by(&self, name: &str) -> bool {
@@ -197,9 +210,12 @@ impl Planned {
     }
 
     /// Returns this plan, to be refused for `cause`.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn refused(self, cause: Cause) -> Self {
-        Self { plan: Err(cause), open: None, shares: Shares::Never, ..self }
+        let mut refused = self.sharing(Shares::Never);
+        refused.plan = Err(cause);
+        #[cfg(not(feature = "compact"))]
+        refused.open.take();
+        refused
     }
 
     /// Returns this plan by the rules that hold on the communicator, if any is for it.
@@ -214,7 +230,7 @@ impl Planned {
     fn ruled(self, rules: InForce) -> Self {
         let ruling = self.open.as_ref().and_then(|open| rules.ruling(&self.call, open));
         let Some((_, Ruling { options, selected, shares })) = ruling else { return self };
-        Self { plan: Ok(selected.plan), open: options.open(), shares, ..self }
+        Self { plan: Ok(selected.plan), open: options.open(), ..self.sharing(shares) }
     }
 
     /// Carries it out on the bytes of the elements.

@@ -54,7 +54,7 @@
 //!     let row = comm::split(ep, &world, Some(world.rank().0 / 4), 0, &mut scratch)?;
 //!     let Some(row) = row else { return Ok(mine) };
 //!     let mut sum = [mine];
-//!     allreduce(ep, &row, Sum, &mut sum, &mut [0])?;
+//!     allreduce(Sum, &mut sum, &mut [0]).run(ep, &row)?;
 //!     comm::free(ep, row)?;
 //!     Ok(sum[0])
 //! }

@@ -49,10 +49,10 @@ pub fn ranks_per_node<'s, T: Transport, P: Platform>(
     let first = here.next().map_or(0, |(rank, _): (u32, _)| rank);
     let (end, number) = here.fold((first + 1, 1), |(_, number), (rank, _)| (rank + 1, number + 1));
     let mut largest = [number];
-    allreduce(caller, comm, Max, &mut largest, &mut [0])?;
+    allreduce(Max, &mut largest, &mut [0]).run(caller, comm)?;
     let [node] = largest;
     let is_run = end - first == number && first.is_multiple_of(node);
     let mut fits = [u8::from(is_run && (number == node || end == comm.size()))];
-    allreduce(caller, comm, Min, &mut fits, &mut [0])?;
+    allreduce(Min, &mut fits, &mut [0]).run(caller, comm)?;
     Ok((fits == [1]).then_some(node))
 }

@@ -200,7 +200,7 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
 }
 
 /// Like [`reduce()`], but on the bytes of elements that are known only when the program runs: see
-/// [`erased`](crate::erased), also for its errors.
+/// [`erased`](crate::dyn_op), also for its errors.
 pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> Crossing<'m> {
     Crossing::new::<u8>(Operation::Reduce, Over::Rooted(root), Lent::stretch(data, scratch)).reducing(kernel)
 }

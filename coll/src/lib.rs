@@ -12,7 +12,7 @@
 //! | [`hierarchy`] | algorithms in two levels, within nodes and between them; not in a `compact` build |
 //! | [`mod@inter`] | collectives over two groups; not in a `compact` build |
 //! | [`neighbor`] | allgather and all-to-all among neighbours in a topology; not in a `compact` build |
-//! | [`erased`] | reductions by functions that are known only at run time; not in a `compact` build |
+//! | [`dyn_op`] | reductions by functions that are known only at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared`: no messages, but control slots in a node's memory |
@@ -33,8 +33,8 @@
 //! fn norm<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: f64) -> Result<f64, Error> {
 //!     let world = ep.world();
 //!     let mut sum = [mine];
-//!     allreduce(ep, &world, Sum, &mut sum, &mut [0.0])?;
-//!     barrier(&mut ep.within(core::time::Duration::from_secs(1)), &world)?;
+//!     allreduce(Sum, &mut sum, &mut [0.0]).run(ep, &world)?;
+//!     barrier().run(&mut ep.within(core::time::Duration::from_secs(1)), &world)?;
 //!     Ok(sum[0])
 //! }
 //!
@@ -128,9 +128,10 @@ pub mod caller;
 pub mod catalog;
 pub mod collective;
 pub mod comm;
+mod contiguous;
 pub mod draw;
 #[cfg(not(feature = "compact"))]
-pub mod erased;
+pub mod dyn_op;
 pub mod explain;
 pub mod exscan;
 #[cfg(not(feature = "compact"))]
@@ -159,19 +160,20 @@ mod tag;
 
 #[cfg(not(feature = "compact"))]
 pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};
-pub use allreduce::{allreduce, iallreduce};
+pub use allreduce::allreduce;
 #[cfg(not(feature = "compact"))]
 pub use alltoall::{
     alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place,
     alltoallw_typed, ialltoall, ialltoall_in_place, ialltoallv, ialltoallv_in_place, ialltoallw,
     ialltoallw_in_place, ialltoallw_typed,
 };
-pub use barrier::{barrier, ibarrier};
-pub use bcast::{bcast, ibcast};
+pub use barrier::barrier;
+pub use bcast::bcast;
 #[cfg(not(feature = "compact"))]
 pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
-pub use exscan::{exscan, iexscan};
+pub use contiguous::ContiguousCall;
+pub use exscan::exscan;
 #[cfg(not(feature = "compact"))]
 pub use gather::{gather, gatherv, igather, igatherv};
 #[cfg(not(feature = "compact"))]
@@ -180,13 +182,13 @@ pub use neighbor::{
     ineighbor_alltoallw_typed, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
     neighbor_alltoallv, neighbor_alltoallw, neighbor_alltoallw_typed,
 };
-pub use reduce::{ireduce, reduce};
+pub use reduce::reduce;
 #[cfg(not(feature = "compact"))]
 pub use reduce_scatter::{
     ireduce_scatter, ireduce_scatter_block, ireduce_scatter_block_in_place, ireduce_scatter_in_place,
     reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place, reduce_scatter_in_place,
 };
-pub use scan::{iscan, scan};
+pub use scan::scan;
 #[cfg(not(feature = "compact"))]
 pub use scatter::{iscatter, iscatterv, scatter, scatterv};
 pub use select::Options;

@@ -1,17 +1,14 @@
 //! Scan: on every rank the reduction of the ranks up to and including it.
 
-use aldis_kernel::hal::{Platform, Transport};
-use aldis_kernel::{Comm, Error, Scope};
 use zerocopy::IntoBytes;
 
 pub use crate::algorithms::scan::{ALGORITHMS, Linear, RecursiveDoubling};
-use crate::caller::Caller;
-use crate::collective::{Collective, Lent, Planned};
+use crate::contiguous::ContiguousCall;
 use crate::op::{Element, Kernel, Reduce};
-use crate::select::{Call, Options};
+use crate::select::{Call, CallSpec};
 
-/// Reduces `data` of every rank of `comm` up to and including this one element by element and
-/// leaves the result in `data` (MPI_Scan with MPI_IN_PLACE). Operands stand in the order of their
+/// Reduces `data` of every rank up to and including this one element by element and
+/// leaves the result in `data` (MPI_Scan, MPI_Iscan with MPI_IN_PLACE). Operands stand in the order of their
 /// ranks; which are combined first depends on the algorithm and on the rank, not on how many ranks
 /// come after it.
 ///
@@ -27,7 +24,7 @@ use crate::select::{Call, Options};
 /// ) -> Result<u64, Error> {
 ///     let world = ep.world();
 ///     let mut up_to_here = [mine];
-///     scan(ep, &world, Sum, &mut up_to_here, &mut [0])?;
+///     scan(Sum, &mut up_to_here, &mut [0]).run(ep, &world)?;
 ///     Ok(up_to_here[0] - mine)
 /// }
 /// ```
@@ -35,78 +32,16 @@ use crate::select::{Call, Options};
 /// # Errors
 /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; else as
 /// [`Collective::wait`].
-pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
-    caller: &mut impl Caller<'s, T, P>,
-    comm: &Comm,
-    op: R,
-    data: &mut [E],
-    scratch: &mut [E],
-) -> Result<(), Error> {
-    Options::default().scan(caller, comm, op, data, scratch)
-}
-
-/// Starts a scan (MPI_Iscan). The data can be read again when the scope is over.
 ///
-/// # Errors
-/// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all; the rest as
-/// [`scan`].
-pub fn iscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    comm: &Comm,
-    op: R,
-    data: &'scope mut [E],
-    scratch: &'scope mut [E],
-) -> Result<Collective<'scope>, Error> {
-    Options::default().iscan(scope, comm, op, data, scratch)
-}
-
-impl Options {
-    /// [`scan`] with these options.
-    ///
-    /// # Errors
-    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
-    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) for an algorithm of another
-    /// operation; the rest as [`Collective::wait`].
-    pub fn scan<'s, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
-        &self,
-        caller: &mut impl Caller<'s, T, P>,
-        comm: &Comm,
-        _op: R,
-        data: &mut [E],
-        scratch: &mut [E],
-    ) -> Result<(), Error> {
-        #[cfg(not(feature = "compact"))]
-        if T::HAS_LINES {
-            let call = Call::scan::<R, E>(comm.size(), data.len(), scratch.len());
-            let done = self.at_once_alone(caller, comm, &call, Kernel::of::<R, E>(), data.as_mut_bytes());
-            if let Some(done) = done {
-                return done;
-            }
-        }
-        let planned = self.plan_scan::<R, E>(comm, data.len(), scratch.len());
-        planned.run(caller, comm, data.as_mut_bytes(), scratch.as_mut_bytes())
-    }
-
-    /// [`iscan`] with these options.
-    ///
-    /// # Errors
-    /// [`Cause::TooSmall`](aldis_kernel::hal::Cause::TooSmall) for no scratch at all;
-    /// [`Cause::Unsupported`](aldis_kernel::hal::Cause::Unsupported) and the rest as
-    /// [`Options::scan`].
-    pub fn iscan<'scope, R: Reduce<E>, E: Element, T: Transport, P: Platform>(
-        &self,
-        scope: &mut Scope<'scope, '_, '_, T, P>,
-        comm: &Comm,
-        _op: R,
-        data: &'scope mut [E],
-        scratch: &'scope mut [E],
-    ) -> Result<Collective<'scope>, Error> {
-        let planned = self.plan_scan::<R, E>(comm, data.len(), scratch.len());
-        Collective::begin(scope, comm, planned, Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()))
-    }
-
-    fn plan_scan<R: Reduce<E>, E: Element>(&self, comm: &Comm, count: usize, scratch: usize) -> Planned {
-        let call = Call::scan::<R, E>(comm.size(), count, scratch);
-        Planned::new(call, 0, &ALGORITHMS, self, Some(Kernel::of::<R, E>()))
-    }
+/// [`Collective::wait`]: crate::Collective::wait
+#[inline(always)]
+pub fn scan<'m, R: Reduce<E>, E: Element>(
+    _op: R,
+    data: &'m mut [E],
+    scratch: &'m mut [E],
+) -> ContiguousCall<'m> {
+    let call = Call::scan::<R, E>(0, data.len(), scratch.len());
+    let kernel = Some(Kernel::of::<R, E>());
+    let spec = CallSpec { call, root: 0, kernel, candidates: &ALGORITHMS };
+    ContiguousCall::new(spec, data.as_mut_bytes(), scratch.as_mut_bytes())
 }

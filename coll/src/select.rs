@@ -18,6 +18,7 @@
 mod cut;
 mod plan;
 pub(crate) mod slots;
+mod spec;
 #[cfg(not(feature = "compact"))]
 mod two_levels;
 
@@ -27,6 +28,7 @@ use core::num::NonZeroUsize;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
 pub use plan::{LANES, Plan};
+pub(crate) use spec::CallSpec;
 
 use crate::algorithms::{across, algorithms, priced};
 use crate::op::{Element, Kernel, Reduce};

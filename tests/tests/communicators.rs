@@ -21,7 +21,7 @@ use aldis_tests::thread_jobs::{self, Endpoint, run};
 /// others are there.
 fn roll_call(endpoint: &mut Endpoint<'_, '_>, comm: &Comm, expected: &[u32]) {
     let mut sum = [u64::from(endpoint.process().0)];
-    allreduce(endpoint, comm, Sum, &mut sum, &mut [0]).unwrap();
+    allreduce(Sum, &mut sum, &mut [0]).run(endpoint, comm).unwrap();
     assert_eq!(sum[0], expected.iter().map(|&process| u64::from(process)).sum::<u64>());
     let found: Vec<u32> = endpoint.group(comm).unwrap().processes().map(|process| process.0).collect();
     assert_eq!(found, expected);
@@ -209,7 +209,7 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
         for comm in made {
             free(endpoint, comm).unwrap();
         }
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
     });
 }
 
@@ -236,7 +236,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
                 // The root is done before.
                 endpoint.recv(&world, &mut got, other, Tag(2)).unwrap();
             }
-            bcast(endpoint, &copy, &mut word, Rank(0)).unwrap();
+            bcast(&mut word, Rank(0)).run(endpoint, &copy).unwrap();
             if me == 0 {
                 assert_eq!(
                     endpoint.release(&copy),
@@ -251,7 +251,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
                 release(endpoint, &alone);
             }
             assert_eq!((got, word), ([turn], [turn]));
-            barrier(endpoint, &world).unwrap();
+            barrier().run(endpoint, &world).unwrap();
             if me == 0 && has_lines {
                 release(endpoint, &copy);
             }
@@ -317,7 +317,7 @@ fn contexts_are_used_again_however_many_communicators_there_have_been() {
             endpoint.send(&copy, &[u32::MAX], other, Tag(1)).unwrap();
             free(endpoint, copy).unwrap();
         }
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
         assert_eq!((endpoint.counters().stale_contexts, endpoint.queue_depths()), (turns.into(), (0, 0)));
     });
 }
@@ -408,7 +408,7 @@ fn a_message_of_an_old_generation_does_not_meet_a_new_one() {
     let program = |endpoint: &mut SimEndpoint<'_>| -> Outcome {
         let (world, me) = (endpoint.world(), endpoint.process());
         let old = endpoint.install(2, 1, &Members::<Empty<PeerId>>::Of(world))?;
-        barrier(endpoint, &world)?;
+        barrier().run(endpoint, &world)?;
         if me == PeerId(0) {
             endpoint.send(&old, &[1_u8], Rank(3), Tag(0))?;
         }

@@ -1,7 +1,8 @@
 //! Tests of one endpoint a core: ranks that are threads of this process.
 
+use aldis_coll::allreduce;
+use aldis_coll::barrier;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options, barrier};
 use aldis_kernel::{Rank, Request, Source, Status, Tag, TagMatch};
 use aldis_linux::cores::{self, CoreEndpoint, Failure};
 use aldis_tests::draw;
@@ -103,7 +104,7 @@ fn random_messages_between_all_cores_arrive_whole_and_in_order() {
             round(ep, number)?;
             // A wildcard would take a message of a faster core's next round.
             let world = ep.world();
-            barrier(ep, &world)?;
+            barrier().run(ep, &world)?;
         }
         Ok((ep.counters().messages_sent, ep.queue_depths()))
     });
@@ -118,7 +119,7 @@ fn collectives_run_between_cores() {
     let sums = cores::run(4, |ep| {
         let world = ep.world();
         let mut data = vec![u64::from(world.rank().0); 5000];
-        Options::default().allreduce(ep, &world, Sum, &mut data, &mut vec![0; 5000])?;
+        allreduce(Sum, &mut data, &mut vec![0; 5000]).run(ep, &world)?;
         Ok(data)
     });
     assert!(sums.unwrap().iter().flatten().all(|sum| *sum == 6));

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, comm, iallreduce, ibarrier, ibcast, reduce};
+use aldis_coll::{allreduce, barrier, bcast, comm, reduce};
 use aldis_drivers::ethernet::{self, Ethernet, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
 use aldis_kernel::plane::prelude::*;
@@ -211,10 +211,10 @@ fn collectives_of_numbers_between_unlike_byte_orders_are_refused() {
         let (world, itself, peer) = (end.world(), end.itself(), Rank(1 - rank));
         let (mut halves, mut scratch) = ([0u16], [0]);
         let started =
-            end.scope(|scope| iallreduce(scope, &world, Sum, &mut halves, &mut scratch).map(|_| ()));
+            end.scope(|scope| allreduce(Sum, &mut halves, &mut scratch).start(scope, &world).map(|_| ()));
         let refused = [
-            allreduce(end, &world, Sum, &mut [1u32], &mut [0]),
-            reduce(end, &world, Sum, &mut [1u64], &mut [0], Rank(0)),
+            allreduce(Sum, &mut [1u32], &mut [0]).run(end, &world),
+            reduce(Sum, &mut [1u64], &mut [0], Rank(0)).run(end, &world),
             started,
             comm::dup(end, &world).map(|_| ()),
         ];
@@ -224,7 +224,7 @@ fn collectives_of_numbers_between_unlike_byte_orders_are_refused() {
         }
         assert_eq!(end.unlike(&world), Some(peer));
         assert_eq!(end.unlike(&itself), None, "who is alone is of one kind");
-        allreduce(end, &itself, Sum, &mut [1u32], &mut [0]).unwrap();
+        allreduce(Sum, &mut [1u32], &mut [0]).run(end, &itself).unwrap();
     }
 }
 
@@ -242,14 +242,14 @@ fn collectives_of_bytes_between_unlike_byte_orders_work() {
     let done = zero.scope(|zero| {
         one.scope(|one| {
             let mut first = [
-                ibarrier(zero, &world)?,
-                ibcast(zero, &world, &mut mine, Rank(0))?,
-                iallreduce(zero, &world, Sum, &mut sum, &mut room)?,
+                barrier().start(zero, &world)?,
+                bcast(&mut mine, Rank(0)).start(zero, &world)?,
+                allreduce(Sum, &mut sum, &mut room).start(zero, &world)?,
             ];
             let mut second = [
-                ibarrier(one, &there)?,
-                ibcast(one, &there, &mut theirs, Rank(0))?,
-                iallreduce(one, &there, Sum, &mut total, &mut there_too)?,
+                barrier().start(one, &there)?,
+                bcast(&mut theirs, Rank(0)).start(one, &there)?,
+                allreduce(Sum, &mut total, &mut there_too).start(one, &there)?,
             ];
             for _ in 0..TURNS_MAX {
                 let mut done = true;

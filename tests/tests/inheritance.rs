@@ -50,7 +50,7 @@ fn a_duplicate_has_policy_and_attributes_but_neither_name_nor_hints() {
         let hinted = dup_with_hints(endpoint, &copy, Hints::EXACT_LENGTH).unwrap();
         assert_eq!(endpoint.hints(&hinted), Ok(Hints::EXACT_LENGTH));
         assert_eq!(keys().map(|key| endpoint.attribute(&hinted, key).unwrap()), [Some(9), Some(8), None]);
-        barrier(endpoint, &hinted).unwrap();
+        barrier().run(endpoint, &hinted).unwrap();
         free(endpoint, hinted).unwrap();
         free(endpoint, copy).unwrap();
     });
@@ -79,7 +79,7 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
             endpoint.send(&comm, &[1_u8], Rank(9), Tag(0)).unwrap_err();
             assert_eq!(CALLS.get(), calls, "{comm:?}");
         }
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
     });
 }
 
@@ -113,7 +113,7 @@ fn a_failing_collective_follows_the_policy() {
         let world = endpoint.world();
         endpoint.set_error_policy(&world, Policy::Callback(count)).unwrap();
         let mut data = vec![0_u8; if world.rank() == Rank(0) { 8 } else { 12 }];
-        let sent = aldis_coll::bcast(endpoint, &world, &mut data, Rank(0));
+        let sent = aldis_coll::bcast(&mut data, Rank(0)).run(endpoint, &world);
         assert_eq!((sent.is_err(), CALLS.get() > 0), (world.rank() == Rank(1), world.rank() == Rank(1)));
     });
 }

@@ -68,7 +68,7 @@ fn ranks_address_the_remote_group() {
             // The local group goes on without it, and it without the communicator that it was made
             // of.
             let mut sum = [1_u64];
-            allreduce(endpoint, &half, Sum, &mut sum, &mut [0]).unwrap();
+            allreduce(Sum, &mut sum, &mut [0]).run(endpoint, &half).unwrap();
             assert_eq!(sum, [local.len() as u64]);
             free(endpoint, half).unwrap();
             check(endpoint, &between, &local, &remote);
@@ -136,7 +136,7 @@ fn merged_it_is_one_group_in_the_order_asked_for() {
             assert_eq!(processes(&endpoint.group(&merged).unwrap()), due);
             assert!(!merged.is_inter());
             let mut sum = [u64::from(endpoint.process().0)];
-            allreduce(endpoint, &merged, Sum, &mut sum, &mut [0]).unwrap();
+            allreduce(Sum, &mut sum, &mut [0]).run(endpoint, &merged).unwrap();
             assert_eq!((sum, merged.remote_size()), ([21], 0));
             free(endpoint, merged).unwrap();
         }
@@ -229,9 +229,9 @@ fn one_group_or_two_is_a_typed_error() {
         let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 3]);
         let group = Group::EMPTY;
         let refused = [
-            barrier(endpoint, &between).unwrap_err(),
-            bcast(endpoint, &between, &mut [0_u8], Rank(0)).unwrap_err(),
-            allreduce(endpoint, &between, Sum, &mut [0_u64], &mut [0]).unwrap_err(),
+            barrier().run(endpoint, &between).unwrap_err(),
+            bcast(&mut [0_u8], Rank(0)).run(endpoint, &between).unwrap_err(),
+            allreduce(Sum, &mut [0_u64], &mut [0]).run(endpoint, &between).unwrap_err(),
             dup(endpoint, &between).unwrap_err(),
             split(endpoint, &between, Some(0), 0, &mut scratch).unwrap_err(),
             create(endpoint, &between, &group).unwrap_err(),
@@ -322,14 +322,14 @@ fn what_keeps_leaders_apart_is_a_typed_error() {
             0 => assert_eq!(error.cause, Cause::TagOutOfRange { tag: 1 << 29, max: (1 << 29) - 1 }),
             _ => assert_eq!(error.cause, Cause::Declined),
         }
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
         // Leaders that give different tags wait for each other.
         let error = make(endpoint, Rank(0), &world, other, Tag(me / 2));
         match me % 2 {
             0 => assert_eq!((error.cause, error.peer()), (Cause::TimedOut, Some(other))),
             _ => assert!(matches!(error.cause, Cause::TimedOut | Cause::Declined), "{error}"),
         }
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
         free(endpoint, half).unwrap();
     });
 }

@@ -179,8 +179,8 @@ fn check<T: Transport, P: Platform>(
     comms.sort_by_key(Comm::context);
     for comm in &comms {
         let (mut least, mut most) = ([comm.context()], [comm.context()]);
-        allreduce(endpoint, comm, Min, &mut least, &mut [0])?;
-        allreduce(endpoint, comm, Max, &mut most, &mut [0])?;
+        allreduce(Min, &mut least, &mut [0]).run(endpoint, comm)?;
+        allreduce(Max, &mut most, &mut [0]).run(endpoint, comm)?;
         if least != most {
             return Err(format!("{comm:?} has contexts {least:?} to {most:?}").into());
         }

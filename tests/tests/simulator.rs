@@ -75,7 +75,7 @@ fn a_job_that_cannot_end_says_what_everybody_waits_for() {
         if world.rank() == Rank(0) {
             ep.recv(&world, &mut [0_u8; 4], Source::Rank(Rank(1)), Tag(77))?;
         }
-        aldis_coll::barrier(ep, &world)?;
+        aldis_coll::barrier().run(ep, &world)?;
         Ok(())
     };
     let config = Config { leave: false, ..Config::new(3, 3) };

@@ -38,7 +38,7 @@ fn exchange<G: Topology>(endpoint: &mut Endpoint<'_, '_>, topology: &G) {
     for (at, got) in got.iter().enumerate().filter(|&(at, _)| from[at] != Rank::NULL) {
         assert_eq!(*got, [from[at].0, number(&from, at)]);
     }
-    barrier(endpoint, &comm).unwrap();
+    barrier().run(endpoint, &comm).unwrap();
 }
 
 /// The example of MPI 4.1 section 8.5.3, with two ranks to spare.
@@ -200,7 +200,7 @@ fn a_distributed_graph_that_one_rank_cannot_make_is_refused_on_all() {
         let error = DistributedGraph::create_adjacent(endpoint, &world, &far, &[]).unwrap_err();
         assert_eq!(error.cause, if me == 2 { outside } else { Cause::Declined });
         // No rank comes but these two.
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
         if me != 1 {
             let limit = &mut endpoint.within(Duration::from_millis(20));
             let error = DistributedGraph::create_adjacent(limit, &world, &[], &[]).unwrap_err();

@@ -17,19 +17,19 @@ impl Planned {
         endpoint: &mut Endpoint<'_, T, P>,
         comm: &Comm,
     ) -> Result<Option<Task>, Error> {
-        if self.shares == Shares::Never {
+        if self.shares() == Shares::Never {
             return Ok(None);
         }
         if shared::is_in_lines(self.call.operation) {
             // Where that could be, it was done at once.
-            return match self.shares {
+            return match self.shares() {
                 Shares::Named => Err(Error::new(self.call.operation, self.unshared(endpoint, comm))),
                 _ => Ok(None),
             };
         }
         let task = self.task(comm);
         match task.and_then(|task| shared::check(endpoint.lines(comm), task)) {
-            Err(cause) if self.shares == Shares::Named => Err(Error::new(self.call.operation, cause)),
+            Err(cause) if self.shares() == Shares::Named => Err(Error::new(self.call.operation, cause)),
             went => Ok(went.and(task).ok()),
         }
     }
@@ -42,12 +42,12 @@ impl Planned {
         comm: &Comm,
     ) -> bool {
         #[cfg(not(feature = "compact"))]
-        if self.shares == Shares::IfThere && self.waited && !shared::is_in_lines(self.call.operation) {
+        if self.shares() == Shares::IfThere && self.waited && !shared::is_in_lines(self.call.operation) {
             return self.task(comm).is_ok_and(|task| shared::check(scope.lines(comm), task).is_ok());
         }
         #[cfg(feature = "compact")]
         let _ = (scope, comm);
-        self.shares == Shares::Named
+        self.shares() == Shares::Named
     }
 
     /// The reason why a call that names control slots, and is for them alone, is not carried out by

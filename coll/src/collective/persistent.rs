@@ -1,9 +1,8 @@
 //! Collectives that are planned once and started many times (persistent ones, MPI 4.1
 //! section 6.13).
 //!
-//! Any call that starts a collective makes a persistent one by [`Options::persistent`]:
-//! `MPI_Allreduce_init` is `options.persistent().iallreduce(..)`. Algorithm, segments, checks and
-//! loans are settled there, and so is its tag: the ranks make theirs in the same order as they call
+//! Any call makes a persistent one, itself or by [`Options::persistent`]: `MPI_Allreduce_init` is
+//! `allreduce(..).persistent(..)`. Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks make theirs in the same order as they call
 //! all other collectives, but may start them in any order, each its own. What one rank sends
 //! another for one start arrives before what it sends for the next, so all starts can have one tag.
 //! It has a number that those of other calls, which come round, do not meet.
@@ -12,7 +11,7 @@
 //! frees it.
 //!
 //! ```
-//! # use aldis_coll::{Options, op::Sum};
+//! # use aldis_coll::{allreduce, op::Sum};
 //! # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
 //! /// Steps until nothing changes anywhere.
 //! fn settle<T: Transport, P: Platform>(
@@ -22,7 +21,7 @@
 //! ) -> Result<(), Error> {
 //!     let (mut changes, mut scratch) = ([0], [0]);
 //!     ep.scope(|scope| {
-//!         let mut sum = Options::default().persistent().iallreduce(scope, world, Sum, &mut changes, &mut scratch)?;
+//!         let mut sum = allreduce(Sum, &mut changes, &mut scratch).persistent(scope, world)?;
 //!         loop {
 //!             let here = step();
 //!             sum.edit(scope, |changes: &mut [u64]| changes.fill(here))?;

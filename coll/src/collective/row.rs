@@ -113,6 +113,7 @@ impl Planned {
             root: 0,
             plan,
             open: None,
+            #[cfg(target_pointer_width = "64")]
             shares: Shares::Never,
             kernel,
             persistent: options.persistent,

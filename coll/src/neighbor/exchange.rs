@@ -12,7 +12,7 @@ use crate::collective::{Blocks, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
-use crate::select::{Call, Options};
+use crate::select::{Call, CallSpec, Options};
 use crate::shared::{self, Around, Neighbors};
 
 /// A call among neighbours and all that it lends.
@@ -68,7 +68,8 @@ impl<'m, E: Element> Exchange<'m, E> {
     fn planned(&self, options: &Options) -> Planned {
         let count = self.count();
         let call = self.call(count.unwrap_or(0));
-        let planned = Planned::new(call, 0, algorithms(self.operation), options, None);
+        let spec = CallSpec { call, root: 0, kernel: None, candidates: algorithms(self.operation) };
+        let planned = Planned::new(&spec, options);
         match count {
             Ok(_) => planned,
             Err(cause) => planned.refused(cause),

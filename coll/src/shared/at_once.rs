@@ -13,11 +13,10 @@ use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
-use crate::op::Kernel;
 #[cfg(not(feature = "compact"))]
 use crate::rules::InForce;
 use crate::schedule::Candidate;
-use crate::select::{Call, Choice, Options, Shares, reduces};
+use crate::select::{Call, CallSpec, Choice, Options, Shares, reduces};
 use crate::shared;
 
 /// Looks for what is missing, before the wait is one with a deadline: a line's journey and its
@@ -45,10 +44,14 @@ impl Options {
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        (call, candidates): (&Call, &[Candidate]),
-        (root, kernel): (u32, Option<Kernel>),
+        spec: &CallSpec,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
+        let &CallSpec { ref call, root, kernel, candidates } = spec;
+        #[cfg(not(feature = "compact"))]
+        if matches!(call.operation, Operation::Scan | Operation::Exscan) {
+            return if T::HAS_LINES { self.at_once_alone(caller, comm, spec, data) } else { None };
+        }
         let meets = self.decide(caller.endpoint(), comm, call, candidates);
         let (Some(here), true) = (HERE, meets) else { return None };
         let &Call { operation, size, element_bytes, .. } = call;
@@ -80,16 +83,15 @@ impl Options {
     /// Carries out a scan, which has nothing but its data.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
-    pub(crate) fn at_once_alone<'s, T: Transport, P: Platform>(
+    fn at_once_alone<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        call: &Call,
-        kernel: Kernel,
+        spec: &CallSpec,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let portions = Portions::new(call, comm, (0, Some(kernel)), (data.len(), Layout::Whole), None);
-        self.at_once_as(caller, comm, call, &portions, data)
+        let portions = Portions::new(&spec.call, comm, (0, spec.kernel), (data.len(), Layout::Whole), None);
+        self.at_once_as(caller, comm, &spec.call, &portions, data)
     }
 
     /// Returns true if a call is to be carried out by control slots, by a rule or else by these

@@ -9,6 +9,7 @@ use core::error::Error;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use aldis_coll::allreduce;
 use aldis_coll::allreduce::ALGORITHMS;
 use aldis_coll::op::{Max, Min, Sum};
 use aldis_coll::{Options as Choice, barrier};
@@ -71,9 +72,9 @@ fn reduce(
         for (place, element) in (0_u64..).zip(&mut data) {
             *element = call + place * (rank + 1);
         }
-        barrier(ep, world)?;
+        barrier().run(ep, world)?;
         let start = Instant::now();
-        choice.allreduce(ep, world, Sum, &mut data, &mut scratch)?;
+        allreduce(Sum, &mut data, &mut scratch).with(choice).run(ep, world)?;
         nanoseconds += start.elapsed().as_nanos() as f64;
         for (place, element) in (0_u64..).zip(&data) {
             let expected = call * size + place * (size * (size + 1) / 2);
@@ -97,11 +98,11 @@ fn same_bits(
     let share = |place: usize| 1.0 / (1.0 + place as f64 + 7.0 * f64::from(world.rank().0));
     let mut sums: Vec<f64> = (0..count).map(share).collect();
     let scratch = scratch_for(world, count);
-    choice.allreduce(ep, world, Sum, &mut sums, &mut vec![0.0; scratch])?;
+    allreduce(Sum, &mut sums, &mut vec![0.0; scratch]).with(choice).run(ep, world)?;
     let bits: Vec<u64> = sums.iter().map(|sum| sum.to_bits()).collect();
     let (mut least, mut greatest) = (bits.clone(), bits);
-    choice.allreduce(ep, world, Min, &mut least, &mut vec![0; scratch])?;
-    choice.allreduce(ep, world, Max, &mut greatest, &mut vec![0; scratch])?;
+    allreduce(Min, &mut least, &mut vec![0; scratch]).with(choice).run(ep, world)?;
+    allreduce(Max, &mut greatest, &mut vec![0; scratch]).with(choice).run(ep, world)?;
     match least.iter().zip(&greatest).position(|(least, greatest)| least != greatest) {
         None => Ok(()),
         Some(place) => Err(format!("the sum of element {place} has other bits on another rank").into()),

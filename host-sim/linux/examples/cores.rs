@@ -8,8 +8,9 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
+use aldis_coll::allreduce;
+use aldis_coll::barrier;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options as Choice, barrier};
 use aldis_kernel::{Rank, Tag};
 use aldis_linux::cores::{self, CoreEndpoint, Failure};
 use clap::Parser;
@@ -79,9 +80,9 @@ fn sum(ep: &mut CoreEndpoint<'_>, elements: usize) -> Result<f64, Failure> {
     let world = ep.world();
     let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
     let mut data: Vec<u64> = (0..elements as u64).map(|place| place * (me + 1)).collect();
-    barrier(ep, &world)?;
+    barrier().run(ep, &world)?;
     let start = Instant::now();
-    Choice::default().allreduce(ep, &world, Sum, &mut data, &mut vec![0; elements])?;
+    allreduce(Sum, &mut data, &mut vec![0; elements]).run(ep, &world)?;
     let microseconds = start.elapsed().as_nanos() as f64 / 1e3;
     for (place, element) in (0_u64..).zip(&data) {
         let expected = place * size * (size + 1) / 2;

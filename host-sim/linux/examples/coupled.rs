@@ -110,7 +110,7 @@ fn coupled(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error
 
     let merged = inter::merge(ep, &between, model == Model::Atmosphere)?;
     let mut sum = [part.own.iter().sum::<i64>()];
-    allreduce(ep, &merged, Sum, &mut sum, &mut [0])?;
+    allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
     let (ocean, atmosphere) = alone(options);
     let right = if model == Model::Ocean { &ocean } else { &atmosphere };
     if let Some(at) = (0..part.own.len()).find(|&at| part.own[at] != right[part.cells.start + at]) {

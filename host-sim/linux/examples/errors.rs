@@ -109,7 +109,7 @@ fn mistakes(ep: &mut HostEndpoint, world: &Comm) -> Result<Vec<Mistake>, Box<dyn
     all.push(mistake("a communicator that has been freed", Cause::Stale, ep.send(&copy, &word, me, SOME))?);
     all.push(mistake("freeing the world", Cause::Predefined, comm::free(ep, *world))?);
     // Nothing of all that has broken anything.
-    barrier(ep, world)?;
+    barrier().run(ep, world)?;
     Ok(all)
 }
 

@@ -53,7 +53,7 @@ fn kmeans(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>
 
     let start = Instant::now();
     let mut centres = first_centres(options);
-    bcast(ep, &world, &mut centres, Rank(0))?;
+    bcast(&mut centres, Rank(0)).run(ep, &world)?;
     let mut steps = 0;
     while steps < options.steps {
         let mut sums = assign(&points, &centres);
@@ -88,7 +88,7 @@ fn kmeans(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>
 /// The sums of all ranks on all of them.
 fn add_up(ep: &mut HostEndpoint, world: &Comm, sums: &mut Sums) -> Result<(), Box<dyn Error>> {
     let flat = sums.as_flattened_mut();
-    allreduce(ep, world, Sum, flat, &mut vec![0; flat.len()])?;
+    allreduce(Sum, flat, &mut vec![0; flat.len()]).run(ep, world)?;
     Ok(())
 }
 

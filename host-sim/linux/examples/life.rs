@@ -221,7 +221,7 @@ fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Resul
     let mut scratch = vec![Choice::NONE; grid.comm().size() as usize];
     let row = grid.sub(ep, &[false, true], &mut kept, &mut scratch)?;
     let mut living = [block.inner().iter().map(|cell| u64::from(*cell)).sum()];
-    allreduce(ep, row.comm(), Sum, &mut living, &mut [0])?;
+    allreduce(Sum, &mut living, &mut [0]).run(ep, row.comm())?;
     comm::free(ep, *row.comm())?;
     Ok(living[0])
 }

@@ -130,8 +130,8 @@ fn splitters(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64
 fn fingerprint(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<[u64; 3], Box<dyn Error>> {
     let sum = own.iter().fold(0, |sum: u64, number| sum.wrapping_add(*number));
     let (mut sums, mut bits) = ([own.len() as u64, sum], [own.iter().fold(0, |bits, number| bits ^ number)]);
-    allreduce(ep, world, Sum, &mut sums, &mut [0; 2])?;
-    allreduce(ep, world, BitXor, &mut bits, &mut [0])?;
+    allreduce(Sum, &mut sums, &mut [0; 2]).run(ep, world)?;
+    allreduce(BitXor, &mut bits, &mut [0]).run(ep, world)?;
     Ok([sums[0], sums[1], bits[0]])
 }
 

@@ -3,8 +3,11 @@
 //! they have counted, and wait for each other.
 
 use aldis_coll::Options;
+use aldis_coll::allreduce;
 use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::barrier;
 use aldis_coll::barrier::Dissemination;
+use aldis_coll::bcast;
 use aldis_coll::bcast::Binomial;
 use aldis_coll::op::Sum;
 use aldis_drivers::Shm;
@@ -85,7 +88,7 @@ fn wait_for(inbox: &Region<'_>) -> Identity {
 fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     let world = endpoint.world();
     let mut length = [length];
-    Options::using(&Binomial).bcast(endpoint, &world, &mut length, ROOT).ok()?;
+    bcast(&mut length, ROOT).with(&Options::using(&Binomial)).run(endpoint, &world).ok()?;
     let [length] = length;
     let mut bytes = [0];
     if world.rank() == ROOT {
@@ -98,8 +101,11 @@ fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     } else {
         bytes = [answer(endpoint, message)?];
     }
-    Options::using(&RecursiveDoubling).allreduce(endpoint, &world, Sum, &mut bytes, &mut [0]).ok()?;
-    Options::using(&Dissemination).barrier(endpoint, &world).ok()?;
+    allreduce(Sum, &mut bytes, &mut [0])
+        .with(&Options::using(&RecursiveDoubling))
+        .run(endpoint, &world)
+        .ok()?;
+    barrier().with(&Options::using(&Dissemination)).run(endpoint, &world).ok()?;
     // Every length, and so every protocol.
     Some(if length as usize >= MESSAGE_BYTES_MAX { 1 } else { length + 1 })
 }

@@ -6,6 +6,8 @@ mod blocks;
 use core::fmt::Write;
 use core::time::Duration;
 
+use aldis_coll::barrier;
+use aldis_coll::bcast;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Element, Max, Min, Reduce, Sum};
 use aldis_coll::schedule::Candidate;
@@ -62,7 +64,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
     fn barriers(&mut self) -> Result<(), Failure> {
         let serves = |known: &&Candidate| known.serves(self.world.size());
         for &algorithm in algorithms(Operation::Barrier).iter().filter(serves) {
-            Choice::using(algorithm).barrier(&mut self.ep.within(self.limit), &self.world)?;
+            barrier().with(&Choice::using(algorithm)).run(&mut self.ep.within(self.limit), &self.world)?;
             self.calls += 1;
         }
         Ok(())
@@ -79,7 +81,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
                     data.iter_mut().enumerate().for_each(|(place, element)| *element = word(place));
                 }
                 let within = &mut self.ep.within(self.limit);
-                Choice::using(algorithm).bcast(within, &self.world, data, Rank(root))?;
+                bcast(data, Rank(root)).with(&Choice::using(algorithm)).run(within, &self.world)?;
                 for (place, element) in data.iter().enumerate() {
                     let (found, expected) = (u64::from(*element), u64::from(word(place)));
                     Failure::unless_equal("element of a broadcast", place as u64, found, expected)?;
@@ -111,7 +113,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
             let data = &mut data[..count];
             data.iter_mut().enumerate().for_each(|(place, element)| *element = share(me, place).into());
             let within = &mut self.ep.within(self.limit);
-            Choice::using(algorithm).allreduce(within, &self.world, op, data, &mut scratch)?;
+            allreduce(op, data, &mut scratch).with(&Choice::using(algorithm)).run(within, &self.world)?;
             for (place, element) in data.iter().enumerate() {
                 let shares = (0..size).map(|rank| u64::from(share(rank, place)));
                 let expected = shares.reduce(alone).unwrap_or_default();
@@ -129,11 +131,11 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         let (me, limit, world) = (self.world.rank().0, self.limit, &self.world);
         let mut sums: [f64; FRACTIONS] =
             core::array::from_fn(|place| 1.0 / f64::from(1 + place as u32 + 7 * me));
-        allreduce(&mut self.ep.within(limit), world, Sum, &mut sums, &mut [0.0; FRACTIONS])?;
+        allreduce(Sum, &mut sums, &mut [0.0; FRACTIONS]).run(&mut self.ep.within(limit), world)?;
         let bits = sums.map(f64::to_bits);
         let (mut least, mut greatest, mut scratch) = (bits, bits, [0; FRACTIONS]);
-        allreduce(&mut self.ep.within(limit), world, Min, &mut least, &mut scratch)?;
-        allreduce(&mut self.ep.within(limit), world, Max, &mut greatest, &mut scratch)?;
+        allreduce(Min, &mut least, &mut scratch).run(&mut self.ep.within(limit), world)?;
+        allreduce(Max, &mut greatest, &mut scratch).run(&mut self.ep.within(limit), world)?;
         for (place, (least, greatest)) in (0..).zip(least.iter().zip(&greatest)) {
             Failure::unless_equal("bits of fraction", place, *least, *greatest)?;
         }

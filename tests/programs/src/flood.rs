@@ -45,7 +45,7 @@ pub fn run<T: Transport, P: Platform>(
             send(ep, &world, limit, burst)?
         };
     }
-    barrier(&mut ep.within(limit), &world)?;
+    barrier().run(&mut ep.within(limit), &world)?;
     Ok(messages)
 }
 

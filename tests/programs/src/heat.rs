@@ -85,7 +85,7 @@ impl Plate {
             strip.step();
         }
         let mut sum = [strip.digest()];
-        allreduce(&mut ep.within(limit), &world, Sum, &mut sum, &mut [0])?;
+        allreduce(Sum, &mut sum, &mut [0]).run(&mut ep.within(limit), &world)?;
         Ok(sum[0])
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
 
+use aldis_coll::allreduce;
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call;
 use aldis_coll::{Options, barrier};
@@ -52,7 +53,7 @@ fn behave(ep: &mut HostEndpoint, behaviour: &str) -> Outcome {
         "explain" => {
             let call = Call::allreduce::<Sum, f64>(world.size(), 512, 512);
             say(&call.explain(&Options::default()).on(ep, &world).to_string());
-            barrier(ep, &world).map_err(Into::into)
+            barrier().run(ep, &world).map_err(Into::into)
         }
         // Every rank waits for a message that no rank sends.
         "hang" => wait_for(ep, Rank((me.0 + 1) % world.size())),
@@ -133,12 +134,12 @@ fn sums(ep: &mut HostEndpoint) -> Outcome {
     let (mut data, mut scratch) = (vec![1_u64; 20_000], vec![0; 20_000]);
     for round in 0_u32.. {
         let mut within = ep.within(Duration::from_secs(3));
-        Options::shared().allreduce(&mut within, &world, Sum, &mut data, &mut scratch)?;
+        allreduce(Sum, &mut data, &mut scratch).with(&Options::shared()).run(&mut within, &world)?;
         if data.iter().any(|sum| *sum != u64::from(world.size())) {
             return Err(format!("sum {round} is wrong").into());
         }
         data.fill(1);
-        Options::shared().barrier(&mut within, &world)?;
+        barrier().with(&Options::shared()).run(&mut within, &world)?;
         if round == 20 {
             say("some are done");
         }

@@ -9,7 +9,7 @@ use aldis_coll::bcast::Binomial;
 use aldis_coll::comm::{Choice, dup, free, split};
 use aldis_coll::layout::TypedBlock;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options, allreduce, alltoallw_typed, barrier, iallreduce, ibcast, wait_all};
+use aldis_coll::{Options, allreduce, alltoallw_typed, barrier, bcast, wait_all};
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::plane::prelude::*;
@@ -39,12 +39,12 @@ fn nobody_leaves_a_barrier_before_the_last_has_come<T: Transport, P: Platform>(
             for _ in 0..10 {
                 assert_eq!(ep.iprobe(&world, Source::Any, Tag(late))?, None);
             }
-            barrier(ep, &world)?;
+            barrier().run(ep, &world)?;
             for _ in 1..size {
                 ep.recv::<u8>(&world, &mut [], Source::Any, Tag(late))?;
             }
         } else {
-            barrier(ep, &world)?;
+            barrier().run(ep, &world)?;
             ep.send::<u8>(&world, &[], Rank(late), Tag(late))?;
         }
     }
@@ -60,8 +60,8 @@ fn collectives_and_messages_do_not_meet<T: Transport, P: Platform>(ep: &mut Endp
     ep.scope(|scope| {
         // It would take any message, and gets the one that was sent.
         let receiving = scope.irecv(&world, &mut token, Source::Any, TagMatch::Any)?;
-        let mut summing = iallreduce(scope, &world, Sum, &mut sum, &mut scratch)?;
-        let mut telling = ibcast(scope, &world, &mut word, Rank(2))?;
+        let mut summing = allreduce(Sum, &mut sum, &mut scratch).start(scope, &world)?;
+        let mut telling = bcast(&mut word, Rank(2)).start(scope, &world)?;
         telling.wait(scope)?;
         summing.wait(scope)?;
         let sending = scope.isend(&world, core::slice::from_ref(&me), next, Tag(1))?;
@@ -84,8 +84,8 @@ fn persistent_collectives_are_started_in_any_order<T: Transport, P: Platform>(
         let [one, other] = scratch.each_mut();
         let options = Options::default().persistent();
         let mut sums = [
-            options.iallreduce(scope, &world, Sum, &mut first, one)?,
-            options.iallreduce(scope, &world, Sum, &mut second, other)?,
+            allreduce(Sum, &mut first, one).with(&options).start(scope, &world)?,
+            allreduce(Sum, &mut second, other).with(&options).start(scope, &world)?,
         ];
         for start in 0..4 {
             for (sum, factor) in sums.iter_mut().zip([1, 100]) {
@@ -115,10 +115,10 @@ fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>
     for round in 0..4 {
         let (mut within, mut all) = ([u64::from(me) + round], [u64::from(me)]);
         // The halves run ahead of each other here, and meet there.
-        allreduce(ep, &part, Sum, &mut within, &mut [0])?;
+        allreduce(Sum, &mut within, &mut [0]).run(ep, &part)?;
         assert_eq!(within, [if me.is_multiple_of(2) { 6 } else { 9 } + 3 * round]);
         if round % 2 == 1 {
-            allreduce(ep, &world, Sum, &mut all, &mut [0])?;
+            allreduce(Sum, &mut all, &mut [0]).run(ep, &world)?;
             assert_eq!(all, [15]);
         }
     }
@@ -206,13 +206,13 @@ fn make<T: Transport, P: Platform>(
     let (data, scratch) = (&mut data[..count], &mut scratch[..count]);
     let (mut within, barriers) = (ep.within(Duration::from_secs(2)), Options::using(&Dissemination));
     match operation {
-        Operation::Bcast => Options::using(&Binomial).bcast(&mut within, comm, data, Rank(root)),
+        Operation::Bcast => bcast(data, Rank(root)).with(&Options::using(&Binomial)).run(&mut within, comm),
         Operation::Allreduce => {
-            Options::using(&RecursiveDoubling).allreduce(&mut within, comm, Sum, data, scratch)
+            allreduce(Sum, data, scratch).with(&Options::using(&RecursiveDoubling)).run(&mut within, comm)
         }
         _ => Ok(()),
     }?;
-    barriers.barrier(&mut within, comm)
+    barrier().with(&barriers).run(&mut within, comm)
 }
 
 /// Both have sent something before they wait, so both are told, unless one fails while its message
@@ -244,7 +244,7 @@ fn unlike_calls_are_told_with_both_sides<T: Transport, P: Platform>(ep: &mut End
         assert!(is_told || error.is_none_or(waited), "{calls:?}: {error:?}");
         ep.discard(&comm)?;
         let mut told = [u8::from(is_told)];
-        allreduce(ep, &world, Sum, &mut told, &mut [0])?;
+        allreduce(Sum, &mut told, &mut [0]).run(ep, &world)?;
         assert!(told[0] > 0, "{calls:?}: nobody is told");
     }
     Ok(())

@@ -105,7 +105,7 @@ fn a_deadline_ends_a_receive_that_nobody_meets<T: Transport, P: Platform>(
     assert_eq!(cause(ep.within(limit).probe(&world, Source::Any, Tag(1))), Some(Cause::TimedOut));
     assert_eq!((buffer, ep.queue_depths().0), ([7; 8], 0), "it is not posted any more");
     // What comes later is not lost on it. No rank sends before both have given up.
-    barrier(ep, &world)?;
+    barrier().run(ep, &world)?;
     ep.sendrecv(&world, &[1_u8; 8], other, Tag(1), &mut buffer, other, Tag(1))?;
     assert_eq!(buffer, [1; 8]);
     Ok(())

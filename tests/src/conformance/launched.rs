@@ -81,7 +81,7 @@ pub fn rank_of_all(seed: u64) -> ExitCode {
         for case in all.iter().filter(|case| case.ranks == world.size() && is_here(case.section)) {
             (case.run)(endpoint, seed).map_err(|error| format!("{case:?}: {error}"))?;
             // What a rank that is through sends would meet one that is still at work.
-            barrier(endpoint, &world)?;
+            barrier().run(endpoint, &world)?;
             runs += 1;
         }
         if world.rank() == Rank(0) {

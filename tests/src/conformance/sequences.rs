@@ -2,8 +2,14 @@
 //! them on the same communicator, against what one rank can work out for all. The seed draws
 //! operations, algorithms, roots, lengths and scratch; every rank waits in an order of its own.
 
+use aldis_coll::allreduce;
+use aldis_coll::barrier;
+use aldis_coll::bcast;
 use aldis_coll::catalog::algorithms;
+use aldis_coll::exscan;
 use aldis_coll::op::{Reduce, Sum};
+use aldis_coll::reduce;
+use aldis_coll::scan;
 use aldis_coll::schedule::{Candidate, least_scratch};
 use aldis_coll::{Collective, Options, wait_all, wait_for};
 use aldis_hal::{Operation, Platform, Transport};
@@ -212,16 +218,16 @@ impl Call {
         macro_rules! reduced_by {
             ($op:ident) => {
                 match self.operation {
-                    Operation::Reduce => options.ireduce(scope, comm, $op, data, scratch, root),
-                    Operation::Scan => options.iscan(scope, comm, $op, data, scratch),
-                    Operation::Exscan => options.iexscan(scope, comm, $op, data, scratch),
-                    _ => options.iallreduce(scope, comm, $op, data, scratch),
+                    Operation::Reduce => reduce($op, data, scratch, root).with(&options).start(scope, comm),
+                    Operation::Scan => scan($op, data, scratch).with(&options).start(scope, comm),
+                    Operation::Exscan => exscan($op, data, scratch).with(&options).start(scope, comm),
+                    _ => allreduce($op, data, scratch).with(&options).start(scope, comm),
                 }
             };
         }
         match self.operation {
-            Operation::Barrier => options.ibarrier(scope, comm),
-            Operation::Bcast => options.ibcast(scope, comm, data, root),
+            Operation::Barrier => barrier().with(options).start(scope, comm),
+            Operation::Bcast => bcast(data, root).with(options).start(scope, comm),
             Operation::Gather => options.igather(scope, comm, data, scratch, root),
             Operation::Scatter => options.iscatter(scope, comm, data, scratch, root),
             Operation::Allgather => options.iallgather(scope, comm, data),

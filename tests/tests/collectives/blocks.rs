@@ -2,6 +2,7 @@
 //! for none, and with blocks of unlike lengths.
 
 use aldis_coll::alltoall::InPlace;
+use aldis_coll::barrier;
 use aldis_coll::barrier::Linear;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
@@ -241,7 +242,7 @@ fn nobody_is_told_to_send_nothing() {
             assert_eq!(data, [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3]);
         }
         // What rank 0 sends here comes after all that it has sent before.
-        Options::using(&Linear).barrier(endpoint, &world).unwrap();
+        barrier().with(&Options::using(&Linear)).run(endpoint, &world).unwrap();
         endpoint.queue_depths()
     });
     assert_eq!(left, [(0, 0); 4]);

@@ -4,7 +4,8 @@ use core::num::NonZeroU32;
 
 use aldis_coll::Options;
 use aldis_coll::catalog::algorithms;
-use aldis_coll::erased::Erased;
+use aldis_coll::dyn_op::DynReduction;
+use aldis_coll::dyn_op::reduce_by;
 use aldis_coll::op::{Function, Kernel};
 use aldis_coll::schedule::Order;
 use aldis_kernel::Rank;
@@ -51,10 +52,13 @@ fn every_algorithm_that_keeps_order_takes_a_function_of_the_program() {
                     algorithms(operation).iter().filter(|it| it.serves(size) && it.keeps_rank_order());
                 for options in named.map(|it| Options::using(*it)).chain([Options::default()]) {
                     let root = Rank(size / 2);
-                    let what = Erased { operation, kernel: KERNEL, root };
+                    let what = DynReduction { operation, kernel: KERNEL, root };
                     let own = (0..COUNT).map(|at| element(rank, at));
                     let mut data = own.collect::<Vec<_>>().into_flattened();
-                    options.reduce_by(endpoint, &world, what, &mut data, &mut [0; 2 * COUNT]).unwrap();
+                    reduce_by(what, &mut data, &mut [0; 2 * COUNT])
+                        .with(&options)
+                        .run(endpoint, &world)
+                        .unwrap();
                     let ranks = match operation {
                         Operation::Reduce if world.rank() != root => continue,
                         Operation::Exscan if rank == 0 => continue,
@@ -79,9 +83,9 @@ fn what_is_no_reduction_or_no_whole_elements_is_refused() {
     run(2, |endpoint| {
         let world = endpoint.world();
         let mut refused = |operation, bytes: usize| {
-            let what = Erased { operation, kernel: KERNEL, root: Rank(0) };
+            let what = DynReduction { operation, kernel: KERNEL, root: Rank(0) };
             let (mut data, mut scratch) = (vec![0; bytes], vec![0; bytes]);
-            let result = Options::default().reduce_by(endpoint, &world, what, &mut data, &mut scratch);
+            let result = reduce_by(what, &mut data, &mut scratch).run(endpoint, &world);
             result.unwrap_err().cause
         };
         assert_eq!(refused(Operation::Allreduce, 5), Cause::LengthMismatch { left: 5, right: 4 });

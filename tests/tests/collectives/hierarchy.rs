@@ -1,6 +1,10 @@
 //! Algorithms in two levels on nodes of many sizes, as a call names them.
 
+use aldis_coll::allreduce;
+use aldis_coll::barrier;
+use aldis_coll::bcast;
 use aldis_coll::hierarchy::{algorithm, ranks_per_node};
+use aldis_coll::reduce;
 use aldis_coll::{Options, op::Sum, wait_all};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Error, Rank};
@@ -66,17 +70,17 @@ fn reduces(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
     let mut scratch = vec![Affine { a: 0, b: 0 }; count.div_ceil(3).max(1)];
     let mut data: Vec<Affine> = inputs(3, rank, count);
     let options = on_nodes(Operation::Allreduce, node);
-    options.allreduce(endpoint, &world, Compose, &mut data, &mut scratch).unwrap();
+    allreduce(Compose, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
     assert_eq!(data, expected, "node {node}");
     for root in [0, size / 2, size - 1] {
         let mut data: Vec<Affine> = inputs(3, rank, count);
         let options = on_nodes(Operation::Reduce, node);
-        options.reduce(endpoint, &world, Compose, &mut data, &mut scratch, Rank(root)).unwrap();
+        reduce(Compose, &mut data, &mut scratch, Rank(root)).with(&options).run(endpoint, &world).unwrap();
         if rank == root {
             assert_eq!(data, expected, "root {root} node {node}");
         }
         let mut data = numbers(rank, count);
-        on_nodes(Operation::Bcast, node).bcast(endpoint, &world, &mut data, Rank(root)).unwrap();
+        bcast(&mut data, Rank(root)).with(&on_nodes(Operation::Bcast, node)).run(endpoint, &world).unwrap();
         assert_eq!(data, numbers(root, count), "root {root} node {node}");
     }
 }
@@ -92,7 +96,7 @@ fn every_operation_works_on_nodes_of_many_sizes() {
                     reduces(endpoint, node, count);
                 }
                 let world = endpoint.world();
-                on_nodes(Operation::Barrier, node).barrier(endpoint, &world).unwrap();
+                barrier().with(&on_nodes(Operation::Barrier, node)).run(endpoint, &world).unwrap();
             }
         });
     }
@@ -126,7 +130,7 @@ fn two_levels_and_one_follow_each_other() {
         for round in 0..20 {
             let (mut data, mut scratch) = ([rank + round; 5], [0; 5]);
             let options = if round % 2 == 0 { on_nodes(Operation::Allreduce, 3) } else { Options::default() };
-            options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            allreduce(Sum, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
             assert_eq!(data, [21 + 7 * round; 5]);
         }
     });

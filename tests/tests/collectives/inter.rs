@@ -8,6 +8,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use aldis_coll::comm::{self, Choice};
 use aldis_coll::inter::{self, Crossing, Root, algorithms};
 use aldis_coll::layout::Block;
+use aldis_coll::reduce;
 use aldis_coll::schedule::Candidate;
 use aldis_coll::{Options, allreduce, op::Sum, wait_all};
 use aldis_kernel::hal::{Cause, Operation};
@@ -465,7 +466,7 @@ fn several_are_in_flight_and_meet_no_others() {
                     let mut flying = vec![
                         inter::bcast(a, up).start(scope, &between)?,
                         inter::barrier().start(scope, &between)?,
-                        aldis_coll::iallreduce(scope, &companion, Sum, one, two)?,
+                        aldis_coll::allreduce(Sum, one, two).start(scope, &companion)?,
                         inter::bcast(b, down).start(scope, &between)?,
                         inter::gather(c, &mut [], up).start(scope, &between)?,
                     ];
@@ -495,7 +496,7 @@ fn what_does_not_fit_is_refused_by_name() {
         };
         let one = of(endpoint, inter::barrier(), &world);
         assert_eq!(one, Err(Cause::Intracommunicator));
-        let two = allreduce(endpoint, &sides.between, Sum, &mut [0], &mut [0]).map_err(cause);
+        let two = allreduce(Sum, &mut [0], &mut [0]).run(endpoint, &sides.between).map_err(cause);
         assert_eq!(two, Err(Cause::Intercommunicator));
         let size = sides.between.remote_size();
         let beyond = of(endpoint, inter::bcast(&mut [0_u8], Root::Remote(Rank(size))), &sides.between);
@@ -518,7 +519,8 @@ fn what_does_not_fit_is_refused_by_name() {
         let one = inter::reduce(Sum, &mut data, &mut spare, sides.root(true, 0)).by(&one);
         assert_eq!(of(endpoint, one, &sides.between), Err(Cause::Unsupported));
         let two = Options::using(&inter::reduce::Linear);
-        let two = two.reduce(endpoint, &world, Sum, &mut [1_u32], &mut [0], Rank(0)).map_err(cause);
+        let two =
+            reduce(Sum, &mut [1_u32], &mut [0], Rank(0)).with(&two).run(endpoint, &world).map_err(cause);
         assert_eq!(two, Err(Cause::Unsupported));
         // All ranks are still in step.
         inter::barrier().run(endpoint, &sides.between).unwrap();

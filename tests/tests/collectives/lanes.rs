@@ -4,9 +4,12 @@ use core::num::NonZeroUsize;
 use core::time::Duration;
 
 use aldis_coll::Options;
+use aldis_coll::allreduce;
+use aldis_coll::bcast;
 use aldis_coll::bcast::{Linear, Pipeline};
 use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Sum};
+use aldis_coll::reduce;
 use aldis_coll::schedule::least_scratch;
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
@@ -31,7 +34,7 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
         };
         for (algorithm, options) in named(Operation::Bcast) {
             let mut data = inputs::<u64>(1, rank, count);
-            options.bcast(endpoint, &world, &mut data, Rank(last)).unwrap();
+            bcast(&mut data, Rank(last)).with(&options).run(endpoint, &world).unwrap();
             assert_eq!(data, inputs::<u64>(1, last, count), "{} {segment}", algorithm.name());
         }
         for (algorithm, options) in named(Operation::Allreduce).chain(named(Operation::Reduce)) {
@@ -39,9 +42,12 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
                 let mut data = inputs::<u64>(2, rank, count);
                 let mut scratch = vec![0; scratch];
                 if algorithm.operation() == Operation::Allreduce {
-                    options.allreduce(endpoint, &world, BitXor, &mut data, &mut scratch).unwrap();
+                    allreduce(BitXor, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
                 } else {
-                    options.reduce(endpoint, &world, BitXor, &mut data, &mut scratch, Rank(last)).unwrap();
+                    reduce(BitXor, &mut data, &mut scratch, Rank(last))
+                        .with(&options)
+                        .run(endpoint, &world)
+                        .unwrap();
                 }
                 if algorithm.operation() == Operation::Allreduce || rank == last {
                     assert_eq!(data, fold::<u64, _>(BitXor, 2, size, count), "{}", algorithm.name());
@@ -51,7 +57,7 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
         let mut data = inputs::<Affine>(5, rank, count);
         let mut scratch = vec![Affine { a: 0, b: 0 }; 35];
         let own = segments_of(segment, Options::using(&Direct));
-        own.allreduce(endpoint, &world, Compose, &mut data, &mut scratch).unwrap();
+        allreduce(Compose, &mut data, &mut scratch).with(&own).run(endpoint, &world).unwrap();
         assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));
     }
 }
@@ -81,7 +87,7 @@ fn lanes_of_several_calls_do_not_meet() {
             .scope(|scope| {
                 let mut flying = Vec::new();
                 for (data, scratch) in buffers {
-                    flying.push(options.iallreduce(scope, &world, BitXor, data, scratch)?);
+                    flying.push(allreduce(BitXor, data, scratch).with(&options).start(scope, &world)?);
                 }
                 let lanes = flying.iter().map(|flying| flying.plan().lanes());
                 assert!(lanes.into_iter().all(|lanes| lanes == 4));
@@ -131,11 +137,11 @@ fn a_round_with_more_messages_than_there_are_slots_goes_on() {
         let linear = Options::using(&Linear);
         for count in [1, 5_000] {
             let mut data = inputs::<u64>(7, rank, count);
-            linear.bcast(endpoint, &world, &mut data, Rank(3)).unwrap();
+            bcast(&mut data, Rank(3)).with(&linear).run(endpoint, &world).unwrap();
             assert_eq!(data, inputs::<u64>(7, 3, count));
             let (mut data, mut scratch) = (inputs::<u64>(8, rank, count), vec![0; 8 * count]);
             let options = Options::using(&aldis_coll::reduce::Linear);
-            options.reduce(endpoint, &world, Sum, &mut data, &mut scratch, Rank(2)).unwrap();
+            reduce(Sum, &mut data, &mut scratch, Rank(2)).with(&options).run(endpoint, &world).unwrap();
             if rank == 2 {
                 assert_eq!(data, fold::<u64, _>(Sum, 8, 9, count));
             }
@@ -153,7 +159,7 @@ fn a_deadline_names_who_is_missing_in_the_oldest_segment() {
         }
         let options = segments_of(2, Options::using(&Pipeline));
         let mut within = endpoint.within(Duration::from_millis(30));
-        let done = options.bcast(&mut within, &world, &mut [rank; 9], Rank(0));
+        let done = bcast(&mut [rank; 9], Rank(0)).with(&options).run(&mut within, &world);
         if rank == 2 {
             let error = done.unwrap_err();
             assert_eq!((error.cause, error.peer()), (Cause::TimedOut, Some(Rank(1))));
@@ -169,7 +175,7 @@ fn a_pipeline_is_cut_by_itself_where_it_pays() {
         let lent = &mut data;
         endpoint
             .scope(|scope| {
-                let mut one = Options::using(&Pipeline).ibcast(scope, &world, lent, Rank(0))?;
+                let mut one = bcast(lent, Rank(0)).with(&Options::using(&Pipeline)).start(scope, &world)?;
                 assert!(one.plan().segments(100_000) > 4 && one.plan().lanes() == 4, "{:?}", one.plan());
                 one.wait(scope)
             })

@@ -27,7 +27,7 @@ use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Sum};
 use aldis_coll::schedule::Candidate;
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::{Options, allreduce, barrier, bcast, exscan, iallreduce, ibcast, scan, wait_all, wait_for};
+use aldis_coll::{Options, allreduce, barrier, bcast, exscan, scan, wait_all, wait_for};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
@@ -96,12 +96,12 @@ fn blocking_calls_work_with_and_without_a_deadline() {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         for round in 0..50u32 {
             let (mut data, mut scratch) = ([rank + round, 1], [0; 2]);
-            allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            allreduce(Sum, &mut data, &mut scratch).run(endpoint, &world).unwrap();
             assert_eq!(data, [10 + 5 * round, 5]);
             let mut within = endpoint.within(Duration::from_secs(60));
-            barrier(&mut within, &world).unwrap();
+            barrier().run(&mut within, &world).unwrap();
             let mut data = [rank; 100];
-            bcast(&mut within, &world, &mut data, Rank(round % 5)).unwrap();
+            bcast(&mut data, Rank(round % 5)).run(&mut within, &world).unwrap();
             assert_eq!(data, [round % 5; 100]);
         }
     });
@@ -118,9 +118,9 @@ fn nobody_leaves_a_barrier_before_everybody_has_entered() {
             let world = endpoint.world();
             for (round, options) in (1..=20).zip(all.iter().cycle()) {
                 entered.fetch_add(1, Ordering::SeqCst);
-                options.barrier(endpoint, &world).unwrap();
+                barrier().with(options).run(endpoint, &world).unwrap();
                 assert!(entered.load(Ordering::SeqCst) >= round * size);
-                options.barrier(endpoint, &world).unwrap();
+                barrier().with(options).run(endpoint, &world).unwrap();
             }
         });
     }
@@ -131,20 +131,20 @@ fn scans_leave_every_rank_what_stands_before_it() {
     run(5, |endpoint| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         let (mut upto, mut before, mut scratch) = ([rank + 1; 3], [rank + 1; 3], [0; 2]);
-        scan(endpoint, &world, Sum, &mut upto, &mut scratch).unwrap();
-        exscan(endpoint, &world, Sum, &mut before, &mut scratch).unwrap();
+        scan(Sum, &mut upto, &mut scratch).run(endpoint, &world).unwrap();
+        exscan(Sum, &mut before, &mut scratch).run(endpoint, &world).unwrap();
         let sum = |ranks: u32| ranks * (ranks + 1) / 2;
         // Before rank 0 is none: its data are as they were.
         assert_eq!((upto, before), ([sum(rank + 1); 3], [sum(rank).max(1); 3]));
         let (mut upto, mut before) = ([rank + 1; 3], [rank + 1; 3]);
         for options in [Options::using(&aldis_coll::scan::Linear), Options::shared()] {
-            options.scan(endpoint, &world, Sum, &mut upto, &mut scratch).unwrap();
+            scan(Sum, &mut upto, &mut scratch).with(&options).run(endpoint, &world).unwrap();
             assert_eq!(upto, [sum(rank + 1); 3]);
             upto = [rank + 1; 3];
         }
-        Options::shared().exscan(endpoint, &world, Sum, &mut before, &mut []).unwrap();
+        exscan(Sum, &mut before, &mut []).with(&Options::shared()).run(endpoint, &world).unwrap();
         assert_eq!(before, [sum(rank).max(1); 3]);
-        let none = exscan(endpoint, &world, Sum, &mut before, &mut []).unwrap_err();
+        let none = exscan(Sum, &mut before, &mut []).run(endpoint, &world).unwrap_err();
         assert_eq!(none.cause, Cause::TooSmall { what: Resource::Scratch, need: 4, have: 0 });
     });
 }
@@ -153,7 +153,7 @@ fn scans_leave_every_rank_what_stands_before_it() {
 fn an_algorithm_for_two_is_refused_to_three() {
     run(3, |endpoint| {
         let world = endpoint.world();
-        let error = Options::using(&TwoProcesses).barrier(endpoint, &world).unwrap_err();
+        let error = barrier().with(&Options::using(&TwoProcesses)).run(endpoint, &world).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Barrier, Cause::Unsupported));
     });
 }
@@ -177,7 +177,7 @@ fn floating_point_results_have_the_same_bits_on_all_ranks() {
                     let mut data: Vec<f64> = (0..count).map(sample).collect();
                     let mut scratch = vec![0.0; scratch];
                     let options = Options::using(algorithm);
-                    options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+                    allreduce(Sum, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
                     data.into_iter().map(f64::to_bits).collect::<Vec<_>>()
                 });
                 assert!(results.iter().all(|bits| *bits == results[0]), "{} {size}", algorithm.name());
@@ -195,12 +195,12 @@ fn large_messages_go_through_little_scratch() {
             for options in [Options::default(), Options::using(&RecursiveDoubling), Options::using(&Ring)] {
                 let mut data = inputs::<u64>(3, rank, count);
                 let mut scratch = vec![0; scratch];
-                options.allreduce(endpoint, &world, BitXor, &mut data, &mut scratch).unwrap();
+                allreduce(BitXor, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
                 assert_eq!(data, fold::<u64, _>(BitXor, 3, 3, count));
             }
         }
         let mut data = inputs::<u64>(4, rank, count);
-        bcast(endpoint, &world, &mut data, Rank(2)).unwrap();
+        bcast(&mut data, Rank(2)).run(endpoint, &world).unwrap();
         assert_eq!(data, inputs::<u64>(4, 2, count));
     });
 }
@@ -217,7 +217,7 @@ fn messages_of_the_user_do_not_meet_those_of_collectives() {
         endpoint
             .scope(|scope| {
                 let from_left = scope.irecv(&world, receive, Source::Any, TagMatch::Any)?;
-                let mut sum = iallreduce(scope, &world, Sum, reduce, spare)?;
+                let mut sum = allreduce(Sum, reduce, spare).start(scope, &world)?;
                 let to_right = scope.isend(&world, &out, Rank((rank + 1) % 4), Tag(0))?;
                 sum.wait(scope)?;
                 scope.wait_all(&mut [from_left, to_right])
@@ -231,22 +231,22 @@ fn messages_of_the_user_do_not_meet_those_of_collectives() {
 fn bad_arguments_are_refused_before_anything_is_sent() {
     run(3, |endpoint| {
         let world = endpoint.world();
-        let error = bcast(endpoint, &world, &mut [1u8], Rank(3)).unwrap_err();
+        let error = bcast(&mut [1u8], Rank(3)).run(endpoint, &world).unwrap_err();
         assert_eq!(
             (error.operation, error.cause),
             (Operation::Bcast, Cause::RankOutOfRange { rank: 3, size: 3 })
         );
-        let error = allreduce(endpoint, &world, Sum, &mut [1u32, 2], &mut []).unwrap_err();
+        let error = allreduce(Sum, &mut [1u32, 2], &mut []).run(endpoint, &world).unwrap_err();
         let scratch = Cause::TooSmall { what: Resource::Scratch, need: 4, have: 0 };
         assert_eq!((error.operation, error.cause), (Operation::Allreduce, scratch));
         let one = Affine { a: 1, b: 0 };
         let ring = Options::using(&Ring);
-        let error = ring.allreduce(endpoint, &world, Compose, &mut [one], &mut [one]).unwrap_err();
+        let error = allreduce(Compose, &mut [one], &mut [one]).with(&ring).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::Unsupported);
-        assert_eq!(ring.barrier(endpoint, &world).unwrap_err().cause, Cause::Unsupported);
+        assert_eq!(barrier().with(&ring).run(endpoint, &world).unwrap_err().cause, Cause::Unsupported);
         // All ranks are still in step.
         let mut data = [1u8; 3];
-        allreduce(endpoint, &world, Sum, &mut data, &mut [0; 2]).unwrap();
+        allreduce(Sum, &mut data, &mut [0; 2]).run(endpoint, &world).unwrap();
         assert_eq!(data, [3; 3]);
     });
 }
@@ -256,8 +256,9 @@ fn unlike_counts_are_found() {
     let results = run(2, |endpoint| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
         let mut data = [0u32; 10];
-        let error = Options::using(&RecursiveDoubling)
-            .allreduce(endpoint, &world, Sum, &mut data[..8 + 2 * rank], &mut [0; 10])
+        let error = allreduce(Sum, &mut data[..8 + 2 * rank], &mut [0; 10])
+            .with(&Options::using(&RecursiveDoubling))
+            .run(endpoint, &world)
             .unwrap_err();
         (error.operation, error.peer(), error.cause)
     });
@@ -276,7 +277,11 @@ fn unlike_scratch_is_found() {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
         let (mut data, mut scratch) = ([0u32; 10], [0; 10]);
         let options = Options::using(&RecursiveDoubling);
-        options.allreduce(endpoint, &world, Sum, &mut data, &mut scratch[..5 * (rank + 1)]).unwrap_err().cause
+        allreduce(Sum, &mut data, &mut scratch[..5 * (rank + 1)])
+            .with(&options)
+            .run(endpoint, &world)
+            .unwrap_err()
+            .cause
     });
     assert_eq!(results, [(20, 40), (40, 20)].map(|(own, theirs)| Cause::UnlikeLength { own, theirs }));
 }
@@ -289,8 +294,9 @@ fn a_program_brings_an_algorithm_of_its_own() {
             for (count, scratch) in [(1, 5), (30, 200), (100, 35)] {
                 let mut data = inputs::<Affine>(5, rank, count);
                 let mut scratch = vec![Affine { a: 0, b: 0 }; scratch];
-                Options::using(&Direct)
-                    .allreduce(endpoint, &world, Compose, &mut data, &mut scratch)
+                allreduce(Compose, &mut data, &mut scratch)
+                    .with(&Options::using(&Direct))
+                    .run(endpoint, &world)
                     .unwrap();
                 assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));
             }
@@ -305,7 +311,7 @@ fn a_deadline_names_who_is_missing() {
         if rank == 3 {
             return None;
         }
-        let error = barrier(&mut endpoint.within(Duration::from_millis(30)), &world).unwrap_err();
+        let error = barrier().run(&mut endpoint.within(Duration::from_millis(30)), &world).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Barrier, Cause::TimedOut));
         assert!(error.elapsed_ns >= 30_000_000);
         error.peer()
@@ -334,7 +340,7 @@ fn a_full_request_pool_is_an_error_that_passes() {
                     scope.irecv(&world, third, other, Tag(3))?,
                     scope.irecv(&world, fourth, other, Tag(4))?,
                 ];
-                let mut sum = iallreduce(scope, &world, Sum, data_ref, scratch_ref)?;
+                let mut sum = allreduce(Sum, data_ref, scratch_ref).start(scope, &world)?;
                 let error = sum.wait(scope).unwrap_err();
                 assert_eq!(error.operation, Operation::Allreduce);
                 assert_eq!(error.cause, Cause::Full(Resource::Requests));
@@ -362,7 +368,9 @@ fn a_failed_collective_stays_failed() {
         let (mut data, mut scratch) = ([0u8; 2], [0u8; 2]);
         let (data, scratch) = (&mut data[..=rank], &mut scratch);
         let error = endpoint.scope(|scope| {
-            let mut sum = Options::using(&RecursiveDoubling).iallreduce(scope, &world, Sum, data, scratch)?;
+            let mut sum = allreduce(Sum, data, scratch)
+                .with(&Options::using(&RecursiveDoubling))
+                .start(scope, &world)?;
             let error = sum.wait(scope).unwrap_err();
             assert_eq!(sum.test(scope), Err(error));
             assert_eq!(sum.wait(scope), Err(error));
@@ -384,7 +392,7 @@ fn a_dropped_collective_ends_with_its_scope() {
         let mut data = [endpoint.world().rank().0; 4];
         let buffer = &mut data;
         // Dropped at once: the scope's end waits for what was posted.
-        endpoint.scope(|scope| ibcast(scope, &world, buffer, Rank(1)).map(drop)).unwrap();
+        endpoint.scope(|scope| bcast(buffer, Rank(1)).start(scope, &world).map(drop)).unwrap();
         assert_eq!(data, [1; 4]);
     });
 }

@@ -2,8 +2,14 @@
 
 use core::num::NonZeroUsize;
 
+use aldis_coll::allreduce;
+use aldis_coll::barrier;
+use aldis_coll::bcast;
 use aldis_coll::catalog::algorithms;
+use aldis_coll::exscan;
 use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
+use aldis_coll::reduce;
+use aldis_coll::scan;
 use aldis_coll::schedule::least_scratch;
 use aldis_coll::{Collective, Options};
 use aldis_kernel::hal::Operation;
@@ -169,16 +175,18 @@ impl Call {
         macro_rules! reduce {
             ($op:ident, $data:ident, $scratch:ident) => {
                 match self.operation {
-                    Operation::Allreduce => options.iallreduce(scope, world, $op, $data, $scratch),
-                    Operation::Scan => options.iscan(scope, world, $op, $data, $scratch),
-                    Operation::Exscan => options.iexscan(scope, world, $op, $data, $scratch),
-                    _ => options.ireduce(scope, world, $op, $data, $scratch, root),
+                    Operation::Allreduce => {
+                        allreduce($op, $data, $scratch).with(&options).start(scope, world)
+                    }
+                    Operation::Scan => scan($op, $data, $scratch).with(&options).start(scope, world),
+                    Operation::Exscan => exscan($op, $data, $scratch).with(&options).start(scope, world),
+                    _ => reduce($op, $data, $scratch, root).with(&options).start(scope, world),
                 }
             };
         }
         match (self.operation, data) {
-            (Operation::Bcast, Data::I32(data, _)) => options.ibcast(scope, world, data, root),
-            (_, Data::None) => options.ibarrier(scope, world),
+            (Operation::Bcast, Data::I32(data, _)) => bcast(data, root).with(&options).start(scope, world),
+            (_, Data::None) => barrier().with(&options).start(scope, world),
             (_, Data::I8(data, scratch)) => reduce!(Sum, data, scratch),
             (_, Data::U16(data, scratch)) => reduce!(BitXor, data, scratch),
             (_, Data::I32(data, scratch)) => reduce!(Min, data, scratch),

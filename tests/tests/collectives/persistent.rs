@@ -3,8 +3,10 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_coll::allreduce::RecursiveDoubling;
+use aldis_coll::bcast;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
+use aldis_coll::scan;
 use aldis_coll::{Collective, Options, allreduce, barrier, start_all, wait_all};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank, Tag};
@@ -65,8 +67,7 @@ fn each_start_has_its_own_result() {
             let (data, scratch) = (&mut data, &mut scratch);
             endpoint
                 .scope(|scope| {
-                    let mut sum =
-                        Options::default().persistent().iallreduce(scope, &world, Sum, data, scratch)?;
+                    let mut sum = allreduce(Sum, data, scratch).persistent(scope, &world)?;
                     for start in 0..20 {
                         sum.edit(scope, |data: &mut [u32]| data.fill(rank + start))?;
                         sum.start(scope)?;
@@ -217,7 +218,7 @@ fn each_wrong_state_has_its_error_and_harms_nothing() {
         let (lent, spare) = (&mut data, &mut scratch);
         endpoint
             .scope(|scope| {
-                let mut sum = Options::default().persistent().iallreduce(scope, &world, Sum, lent, spare)?;
+                let mut sum = allreduce(Sum, lent, spare).persistent(scope, &world)?;
                 // Waiting for what was not started is no error (MPI 4.1 section 3.7.3).
                 sum.wait(scope)?;
                 assert!(sum.is_complete() && sum.test(scope)?);
@@ -247,15 +248,15 @@ fn each_wrong_state_has_its_error_and_harms_nothing() {
         assert_eq!(data, [3; 4]);
         // Control slots follow each other in one order on all ranks.
         let shared =
-            endpoint.scope(|scope| Options::shared().persistent().ibarrier(scope, &world).map(|_| ()));
+            endpoint.scope(|scope| barrier().with(&Options::shared()).persistent(scope, &world).map(|_| ()));
         assert_eq!(shared.unwrap_err().cause, Cause::Unsupported);
         let again = endpoint.scope(|scope| {
-            let mut barrier = Options::shared().ibarrier(scope, &world)?;
+            let mut barrier = barrier().with(&Options::shared()).start(scope, &world)?;
             barrier.wait(scope)?;
             barrier.start(scope)
         });
         assert_eq!(again.unwrap_err().cause, Cause::Unsupported);
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
     });
 }
 
@@ -267,7 +268,7 @@ fn a_failed_one_is_not_started_again() {
         let (data, scratch) = (&mut data[..=rank], &mut scratch);
         let failed = endpoint.scope(|scope| {
             let options = Options::using(&RecursiveDoubling).persistent();
-            let mut sum = options.iallreduce(scope, &world, Sum, data, scratch)?;
+            let mut sum = allreduce(Sum, data, scratch).with(&options).start(scope, &world)?;
             let started = sum.start(scope);
             let error = started.and_then(|()| sum.wait(scope)).unwrap_err();
             assert_eq!(sum.start(scope), Err(error));
@@ -291,14 +292,14 @@ fn others_go_between_and_some_are_never_started() {
         endpoint
             .scope(|scope| {
                 let options = Options::default().persistent();
-                let mut never = options.ibcast(scope, &world, third, Rank(1))?;
+                let mut never = bcast(third, Rank(1)).with(&options).start(scope, &world)?;
                 let mut set = [
-                    options.iallreduce(scope, &world, Sum, first, one)?,
-                    options.iscan(scope, &world, Sum, second, two)?,
+                    allreduce(Sum, first, one).with(&options).start(scope, &world)?,
+                    scan(Sum, second, two).with(&options).start(scope, &world)?,
                 ];
                 start_all(scope, &mut set)?;
                 between.fill(rank);
-                let mut sum = Options::default().iallreduce(scope, &world, Sum, between, four)?;
+                let mut sum = allreduce(Sum, between, four).start(scope, &world)?;
                 sum.wait(scope)?;
                 wait_all(scope, &mut set)?;
                 never.wait(scope)?;
@@ -314,7 +315,7 @@ fn others_go_between_and_some_are_never_started() {
         let scanned = once[..=rank as usize].iter().sum();
         assert_eq!((data, *between), ([[24; 2], [scanned; 2], [rank; 2]], [24; 2]));
         let mut sum = [1];
-        allreduce(endpoint, &world, Sum, &mut sum, &mut [0]).unwrap();
+        allreduce(Sum, &mut sum, &mut [0]).run(endpoint, &world).unwrap();
         assert_eq!(sum, [4]);
     });
 }
@@ -332,7 +333,7 @@ fn a_start_without_a_request_slot_goes_on_later() {
         endpoint
             .scope(|scope| {
                 let options = Options::using(&RecursiveDoubling).persistent();
-                let mut sum = options.iallreduce(scope, &world, Sum, data_ref, scratch_ref)?;
+                let mut sum = allreduce(Sum, data_ref, scratch_ref).with(&options).start(scope, &world)?;
                 let mut held = (1..).zip(held.iter_mut());
                 for round in 1..=2 {
                     // In the second round there are none left.

@@ -5,12 +5,15 @@ use core::num::NonZeroU64;
 use core::ops::Range;
 
 use aldis_coll::catalog::algorithms;
+use aldis_coll::exscan;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
+use aldis_coll::reduce;
 use aldis_coll::rules::{self, Extent, Rule, Rules};
+use aldis_coll::scan;
 use aldis_coll::schedule::{Algorithm, Candidate};
 use aldis_coll::select::{Call, Choice};
-use aldis_coll::{Options, allreduce, barrier, bcast, comm, iallreduce};
+use aldis_coll::{Options, allreduce, barrier, bcast, comm};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
@@ -36,7 +39,7 @@ fn taken(endpoint: &mut Endpoint<'_, '_>, on: &Comm, count: usize) -> (&'static 
     let mut plan = ("", 0);
     endpoint
         .scope(|scope| {
-            let mut sum = iallreduce(scope, on, Sum, lent, spare)?;
+            let mut sum = allreduce(Sum, lent, spare).start(scope, on)?;
             plan = (sum.plan().algorithm.name(), sum.plan().segment);
             sum.wait(scope)
         })
@@ -61,7 +64,7 @@ fn plain_calls_follow_the_rules_in_force() {
         let (mut data, mut scratch) = ([1_u64; 100], [0; 100]);
         for (on, name) in [(&world, "ring"), (&duplicate, "bcube")] {
             data = [1; 100];
-            aldis_coll::allreduce(endpoint, on, Sum, &mut data, &mut scratch).unwrap();
+            aldis_coll::allreduce(Sum, &mut data, &mut scratch).run(endpoint, on).unwrap();
             assert_eq!(data, [5; 100]);
             let told = Call::allreduce::<Sum, u64>(5, 100, 100).explain(&Options::default()).on(endpoint, on);
             assert_eq!(told.selected().unwrap().algorithm.name(), name);
@@ -69,12 +72,12 @@ fn plain_calls_follow_the_rules_in_force() {
         }
         // What a call names goes before all of them.
         let named = Options::using(&allreduce::Rabenseifner);
-        named.allreduce(endpoint, &duplicate, Sum, &mut data, &mut scratch).unwrap();
+        allreduce(Sum, &mut data, &mut scratch).with(&named).run(endpoint, &duplicate).unwrap();
         assert_eq!(data, [25; 100]);
         let told = Call::barrier(5).explain(&Options::default()).on(endpoint, &world);
         assert!(told.is_shared() && told.to_string().ends_with("decided by rule 3 of JOBS"), "{told}");
-        barrier(endpoint, &world).unwrap();
-        bcast(endpoint, &world, &mut data, Rank(2)).unwrap();
+        barrier().run(endpoint, &world).unwrap();
+        bcast(&mut data, Rank(2)).run(endpoint, &world).unwrap();
         rules::set(endpoint, None);
         assert_eq!(taken(endpoint, &world, 10), ("recursive_doubling", 10));
         comm::free(endpoint, duplicate).unwrap();
@@ -132,10 +135,10 @@ fn reduced(
     }
     let (world, mut data, mut spare) = (endpoint.world(), data.to_vec(), vec![0.0; scratch]);
     match operation {
-        Operation::Reduce => options.reduce(endpoint, &world, Sum, &mut data, &mut spare, root),
-        Operation::Allreduce => options.allreduce(endpoint, &world, Sum, &mut data, &mut spare),
-        Operation::Scan => options.scan(endpoint, &world, Sum, &mut data, &mut spare),
-        _ => options.exscan(endpoint, &world, Sum, &mut data, &mut spare),
+        Operation::Reduce => reduce(Sum, &mut data, &mut spare, root).with(options).run(endpoint, &world),
+        Operation::Allreduce => allreduce(Sum, &mut data, &mut spare).with(options).run(endpoint, &world),
+        Operation::Scan => scan(Sum, &mut data, &mut spare).with(options).run(endpoint, &world),
+        _ => exscan(Sum, &mut data, &mut spare).with(options).run(endpoint, &world),
     }?;
     Ok(if operation == Operation::Reduce && world.rank() != root { Vec::new() } else { bits(&data) })
 }
@@ -217,6 +220,6 @@ fn algorithms_of_other_bits_are_refused_by_name() {
         let error = reduced(endpoint, &shared, (Operation::Allreduce, Rank(0)), &[1.0], 1).unwrap_err();
         assert_eq!(error.cause, Cause::Irreproducible);
         // What reduces nothing is not asked.
-        shared.barrier(endpoint, &endpoint.world()).unwrap();
+        barrier().with(&shared).run(endpoint, &endpoint.world()).unwrap();
     });
 }

@@ -9,10 +9,7 @@ use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::layout::Block;
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::select::{Call as Selected, Choice};
-use aldis_coll::{
-    Options, allreduce, barrier, bcast, comm, exscan, iallreduce, ibarrier, ibcast, reduce_scatter, scan,
-    wait_all,
-};
+use aldis_coll::{Options, allreduce, barrier, bcast, comm, exscan, reduce_scatter, scan, wait_all};
 use aldis_kernel::hal::lines::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::plane::prelude::*;
@@ -60,20 +57,20 @@ fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64
         let (rank, members) = (on.rank().0, on.size());
         let root = root % members;
         match what {
-            0 => barrier(endpoint, &on).unwrap(),
+            0 => barrier().run(endpoint, &on).unwrap(),
             1 => {
                 let mut data = inputs::<u64>(seed, rank, count);
-                bcast(endpoint, &on, &mut data, Rank(root)).unwrap();
+                bcast(&mut data, Rank(root)).run(endpoint, &on).unwrap();
                 assert_eq!(data, inputs::<u64>(seed, root, count));
             }
             2 => {
                 let (mut data, mut spare) = (inputs::<Affine>(seed, rank, count), inputs(seed, 0, count));
-                allreduce(endpoint, &on, Compose, &mut data, &mut spare).unwrap();
+                allreduce(Compose, &mut data, &mut spare).run(endpoint, &on).unwrap();
                 assert_eq!(data, fold::<Affine, _>(Compose, seed, members, count));
             }
             3 => {
                 let (mut data, mut spare) = (inputs::<u16>(seed, rank, count), inputs(seed, 0, count));
-                aldis_coll::reduce(endpoint, &on, Sum, &mut data, &mut spare, Rank(root)).unwrap();
+                aldis_coll::reduce(Sum, &mut data, &mut spare, Rank(root)).run(endpoint, &on).unwrap();
                 assert!(rank != root || data == fold::<u16, _>(Sum, seed, members, count));
             }
             5..11 => portions(endpoint, &on, what, seed, (count / members as usize, root)),
@@ -150,8 +147,8 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
             let (mut upto, mut before) =
                 (inputs::<Affine>(seed, rank, most), inputs::<Affine>(seed, rank, most));
             let mut scratch = inputs(seed, 0, most + 1);
-            scan(endpoint, on, Compose, &mut upto, &mut scratch).unwrap();
-            exscan(endpoint, on, Compose, &mut before, &mut scratch).unwrap();
+            scan(Compose, &mut upto, &mut scratch).run(endpoint, on).unwrap();
+            exscan(Compose, &mut before, &mut scratch).run(endpoint, on).unwrap();
             assert_eq!(upto, fold::<Affine, _>(Compose, seed, rank + 1, most));
             assert!(rank == 0 || before == fold::<Affine, _>(Compose, seed, rank, most));
         }
@@ -238,7 +235,7 @@ fn sets_are_claimed_and_given_back() {
         for round in 0..5u32 {
             let made: Vec<_> = (0..3).map(|_| comm::dup(endpoint, &world).unwrap()).collect();
             for (index, on) in made.iter().enumerate() {
-                let named = Options::shared().barrier(endpoint, on);
+                let named = barrier().with(&Options::shared()).run(endpoint, on);
                 let told = Selected::barrier(3).explain(&Options::default()).on(endpoint, on);
                 if index < 2 {
                     named.unwrap();
@@ -251,7 +248,7 @@ fn sets_are_claimed_and_given_back() {
                     assert!(told.to_string().contains("refused: no free control lines"), "{told}");
                 }
                 let (mut data, mut scratch) = ([round; 100], [0; 100]);
-                allreduce(endpoint, on, Sum, &mut data, &mut scratch).unwrap();
+                allreduce(Sum, &mut data, &mut scratch).run(endpoint, on).unwrap();
                 assert_eq!(data, [3 * round; 100]);
             }
             made.into_iter().for_each(|on| comm::free(endpoint, on).unwrap());
@@ -280,7 +277,7 @@ fn more_collectives_than_lines_are_an_error_that_passes() {
         }
         endpoint
             .scope(|scope| {
-                let started = (0..=LINES).map(|_| Options::shared().ibarrier(scope, &world));
+                let started = (0..=LINES).map(|_| barrier().with(&Options::shared()).start(scope, &world));
                 let mut flying = started.collect::<Result<Vec<_>, _>>()?;
                 if is_first {
                     // Not even the first can be over, as the other rank has none.
@@ -312,9 +309,9 @@ fn long_ones_follow_each_other_and_short_ones_do_not_wait() {
             .scope(|scope| {
                 let shared = Options::shared();
                 let mut flying = [
-                    shared.ibcast(scope, &world, one, Rank(1))?,
-                    shared.ibcast(scope, &world, two, Rank(0))?,
-                    shared.ibcast(scope, &world, three, Rank(1))?,
+                    bcast(one, Rank(1)).with(&shared).start(scope, &world)?,
+                    bcast(two, Rank(0)).with(&shared).start(scope, &world)?,
+                    bcast(three, Rank(1)).with(&shared).start(scope, &world)?,
                 ];
                 flying[2].wait(scope)?;
                 if !flying[0].is_complete() {
@@ -338,15 +335,18 @@ fn what_was_dropped_holds_nothing_up() {
             let (lent, root) = (&mut data, Rank(round % 2));
             endpoint
                 .scope(|scope| {
-                    drop(Options::shared().ibarrier(scope, &world)?);
-                    drop(Options::shared().ibcast(scope, &world, lent, root)?);
+                    drop(barrier().with(&Options::shared()).start(scope, &world)?);
+                    drop(bcast(lent, root).with(&Options::shared()).start(scope, &world)?);
                     Ok(())
                 })
                 .unwrap();
             // Both have given them up before either goes on.
-            Options::using(&aldis_coll::barrier::Dissemination).barrier(endpoint, &world).unwrap();
+            barrier()
+                .with(&Options::using(&aldis_coll::barrier::Dissemination))
+                .run(endpoint, &world)
+                .unwrap();
             let (mut data, mut scratch) = ([round; 5000], [0; 5000]);
-            allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            allreduce(Sum, &mut data, &mut scratch).run(endpoint, &world).unwrap();
             assert_eq!(data, [2 * round; 5000]);
         }
     });
@@ -359,26 +359,28 @@ fn unlike_calls_are_found_on_both_sides_and_nothing_is_stuck() {
         for (one, other) in [(2, 3), (4, 900), (900, 1000), (5000, 7000)] {
             let count = [one, other][rank];
             let (mut data, mut scratch) = (vec![1u32; count], vec![0; count]);
-            let error =
-                Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap_err();
+            let error = allreduce(Sum, &mut data, &mut scratch)
+                .with(&Options::shared())
+                .run(endpoint, &world)
+                .unwrap_err();
             let (own, theirs) = (4 * count as u64, 4 * [other, one][rank] as u64);
             assert_eq!(
                 (error.cause, error.peer()),
                 (Cause::UnlikeLength { own, theirs }, Some(Rank(1 - rank as u32)))
             );
             let (mut data, mut scratch) = ([1u32; 3000], [0; 3000]);
-            Options::shared().allreduce(endpoint, &world, Sum, &mut data, &mut scratch).unwrap();
+            allreduce(Sum, &mut data, &mut scratch).with(&Options::shared()).run(endpoint, &world).unwrap();
             assert_eq!(data, [2; 3000]);
         }
         let error = if rank == 0 {
-            Options::shared().barrier(endpoint, &world).unwrap_err()
+            barrier().with(&Options::shared()).run(endpoint, &world).unwrap_err()
         } else {
-            Options::shared().allreduce(endpoint, &world, Sum, &mut [1u8], &mut [0]).unwrap_err()
+            allreduce(Sum, &mut [1u8], &mut [0]).with(&Options::shared()).run(endpoint, &world).unwrap_err()
         };
         let calls = [Operation::Barrier, Operation::Allreduce];
         let (own, theirs, is_exact) = (calls[rank], calls[1 - rank], true);
         assert_eq!(error.cause, Cause::UnlikeCall { own, own_root: 0, theirs, their_root: 0, is_exact });
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
     });
 }
 
@@ -387,15 +389,15 @@ fn unlike_calls_are_found_on_both_sides_and_nothing_is_stuck() {
 fn a_rank_that_has_left_is_named() {
     let errors = run(3, |endpoint| {
         let world = endpoint.world();
-        barrier(endpoint, &world).unwrap();
+        barrier().run(endpoint, &world).unwrap();
         if world.rank() == Rank(1) {
             endpoint.leave(Duration::from_secs(5)).unwrap();
             return None;
         }
         let mut data = vec![0u64; 20_000];
-        let mut error = bcast(endpoint, &world, &mut data, Rank(1)).unwrap_err();
+        let mut error = bcast(&mut data, Rank(1)).run(endpoint, &world).unwrap_err();
         if world.rank() == Rank(0) {
-            error = Options::shared().barrier(endpoint, &world).unwrap_err();
+            error = barrier().with(&Options::shared()).run(endpoint, &world).unwrap_err();
         }
         Some((error.cause, error.peer()))
     });
@@ -415,10 +417,10 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
         if world.rank() == Rank(0) {
             for value in 0..LINES as u32 {
                 let mut within = endpoint.within(Duration::from_secs(5));
-                shared.bcast(&mut within, &world, &mut [value], Rank(0)).unwrap();
+                bcast(&mut [value], Rank(0)).with(&shared).run(&mut within, &world).unwrap();
             }
             let mut within = endpoint.within(Duration::from_millis(5));
-            let error = shared.bcast(&mut within, &world, &mut [99u32], Rank(0)).unwrap_err();
+            let error = bcast(&mut [99u32], Rank(0)).with(&shared).run(&mut within, &world).unwrap_err();
             let told = (error.operation, error.cause, error.peer());
             assert_eq!(told, (Operation::Bcast, Cause::TimedOut, Some(Rank(1))));
             endpoint.send(&world, &[0u8], Rank(1), Tag(0)).unwrap();
@@ -426,7 +428,7 @@ fn a_root_is_ahead_by_as_many_as_there_are_lines() {
             endpoint.recv(&world, &mut [0u8], Rank(0), Tag(0)).unwrap();
             for value in 0..LINES as u32 {
                 let mut data = [0];
-                shared.bcast(endpoint, &world, &mut data, Rank(0)).unwrap();
+                bcast(&mut data, Rank(0)).with(&shared).run(endpoint, &world).unwrap();
                 assert_eq!(data, [value]);
             }
         }
@@ -448,9 +450,9 @@ fn a_rank_that_does_not_come_is_named() {
             let (mut data, mut scratch) = (vec![0u64; count], vec![0; count]);
             let mut within = endpoint.within(Duration::from_millis(20));
             let went = [
-                shared.barrier(&mut within, &world),
-                shared.bcast(&mut within, &world, &mut data, Rank(1)),
-                shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch),
+                barrier().with(&shared).run(&mut within, &world),
+                bcast(&mut data, Rank(1)).with(&shared).run(&mut within, &world),
+                allreduce(Sum, &mut data, &mut scratch).with(&shared).run(&mut within, &world),
             ];
             for error in went.map(Result::unwrap_err) {
                 assert_eq!((error.cause, error.peer()), (Cause::TimedOut, missing), "{error}");
@@ -485,7 +487,7 @@ fn says(note: Note, payload: &[u8]) {
             // Chunks never come; what is published does, however busy the machine.
             let limit = Duration::from_millis(if is_its_own { 10 } else { 20_000 });
             let mut within = endpoint.within(limit);
-            let went = shared.allreduce(&mut within, &world, Sum, &mut data, &mut scratch);
+            let went = allreduce(Sum, &mut data, &mut scratch).with(&shared).run(&mut within, &world);
             match went {
                 Ok(()) => assert!(is_its_own && count == 1),
                 Err(error) => {
@@ -517,7 +519,7 @@ fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
     for count in [1, 20_000] {
         let errors = run(3, |endpoint| {
             let world = endpoint.world();
-            barrier(endpoint, &world).unwrap();
+            barrier().run(endpoint, &world).unwrap();
             let mut data = vec![0u64; count];
             match world.rank() {
                 Rank(0) => {}
@@ -532,8 +534,9 @@ fn a_root_that_is_ahead_hears_that_a_rank_has_left() {
                 }
             }
             let mut within = endpoint.within(Duration::from_secs(20));
-            let error = (0..=LINES)
-                .find_map(|_| Options::shared().bcast(&mut within, &world, &mut data, Rank(0)).err());
+            let error = (0..=LINES).find_map(|_| {
+                bcast(&mut data, Rank(0)).with(&Options::shared()).run(&mut within, &world).err()
+            });
             endpoint.send(&world, &[0u8], Rank(2), Tag(0)).unwrap();
             error.map(|error| (error.cause, error.peer()))
         });
@@ -555,17 +558,19 @@ fn both_kinds_go_together() {
             .scope(|scope| {
                 let options = Options::using(&RecursiveDoubling);
                 let mut flying = vec![
-                    options.iallreduce(scope, &world, Sum, sum_lent, scratch_lent)?,
-                    Options::shared().iallreduce(scope, &world, Sum, shared_lent, spare_lent)?,
-                    ibcast(scope, &world, given_lent, Rank(2))?,
-                    ibarrier(scope, &world)?,
+                    allreduce(Sum, sum_lent, scratch_lent).with(&options).start(scope, &world)?,
+                    allreduce(Sum, shared_lent, spare_lent).with(&Options::shared()).start(scope, &world)?,
+                    bcast(given_lent, Rank(2)).start(scope, &world)?,
+                    barrier().start(scope, &world)?,
                 ];
                 wait_all(scope, &mut flying)
             })
             .unwrap();
         assert_eq!((sum, shared, given), ([6; 500], [6; 600], [2; 9]));
         let (mut data, mut scratch) = ([rank; 3], [0; 3]);
-        endpoint.scope(|scope| iallreduce(scope, &world, Sum, &mut data, &mut scratch)?.wait(scope)).unwrap();
+        endpoint
+            .scope(|scope| allreduce(Sum, &mut data, &mut scratch).start(scope, &world)?.wait(scope))
+            .unwrap();
     });
 }
 
@@ -587,11 +592,11 @@ fn a_reduction_that_panics_gives_its_line_back() {
         let world = endpoint.world();
         for _ in 0..3 {
             let (mut data, mut scratch) = ([1u64], [0]);
-            let went = || allreduce(endpoint, &world, Fatal, &mut data, &mut scratch);
+            let went = || allreduce(Fatal, &mut data, &mut scratch).run(endpoint, &world);
             assert!(catch_unwind(AssertUnwindSafe(went)).is_err());
         }
         for _ in 0..3 * LINES {
-            barrier(endpoint, &world).unwrap();
+            barrier().run(endpoint, &world).unwrap();
         }
     });
 }

@@ -270,7 +270,10 @@ fn blocks_without_bytes_take_no_messages() {
         let before = (rank as u16 + 3) % 4;
         assert_eq!(data, [9, before, before, before]);
         // What rank 0 sends here comes after all that it has sent before.
-        Options::using(&aldis_coll::barrier::Linear).barrier(endpoint, &world).unwrap();
+        aldis_coll::barrier()
+            .with(&Options::using(&aldis_coll::barrier::Linear))
+            .run(endpoint, &world)
+            .unwrap();
         endpoint.queue_depths()
     });
     assert_eq!(left, [(0, 0); 4]);

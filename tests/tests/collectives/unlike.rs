@@ -4,9 +4,7 @@
 use core::time::Duration;
 
 use aldis_coll::op::Sum;
-use aldis_coll::{
-    Options, allreduce, barrier as barriers, bcast as bcasts, reduce as reduces, scan as scans,
-};
+use aldis_coll::{Options, allreduce, barrier, bcast, reduce, scan};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{COLLECTIVES_MAX, Comm, Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
@@ -19,10 +17,10 @@ const LIMIT: Duration = Duration::from_secs(1);
 
 fn named(operation: Operation) -> Options {
     match operation {
-        Operation::Barrier => Options::using(&barriers::Dissemination),
-        Operation::Bcast => Options::using(&bcasts::Binomial),
-        Operation::Reduce => Options::using(&reduces::Binomial),
-        Operation::Scan => Options::using(&scans::Linear),
+        Operation::Barrier => Options::using(&barrier::Dissemination),
+        Operation::Bcast => Options::using(&bcast::Binomial),
+        Operation::Reduce => Options::using(&reduce::Binomial),
+        Operation::Scan => Options::using(&scan::Linear),
         _ => Options::using(&allreduce::RecursiveDoubling),
     }
 }
@@ -32,11 +30,13 @@ fn blocking(ep: &mut Endpoint<'_, '_>, on: &Comm, options: &Options, made: Made)
     let (mut data, mut spare) = (vec![1_u64; count], vec![0; count]);
     let mut within = ep.within(LIMIT);
     match operation {
-        Operation::Barrier => options.barrier(&mut within, on),
-        Operation::Bcast => options.bcast(&mut within, on, &mut data, Rank(root)),
-        Operation::Reduce => options.reduce(&mut within, on, Sum, &mut data, &mut spare, Rank(root)),
-        Operation::Scan => options.scan(&mut within, on, Sum, &mut data, &mut spare),
-        _ => options.allreduce(&mut within, on, Sum, &mut data, &mut spare),
+        Operation::Barrier => barrier().with(options).run(&mut within, on),
+        Operation::Bcast => bcast(&mut data, Rank(root)).with(options).run(&mut within, on),
+        Operation::Reduce => {
+            reduce(Sum, &mut data, &mut spare, Rank(root)).with(options).run(&mut within, on)
+        }
+        Operation::Scan => scan(Sum, &mut data, &mut spare).with(options).run(&mut within, on),
+        _ => allreduce(Sum, &mut data, &mut spare).with(options).run(&mut within, on),
     }
 }
 
@@ -47,11 +47,11 @@ fn nonblocking(ep: &mut Endpoint<'_, '_>, on: &Comm, options: &Options, made: Ma
     let mut within = ep.within(LIMIT);
     within.scope(|scope| {
         let mut started = match operation {
-            Operation::Barrier => options.ibarrier(scope, on),
-            Operation::Bcast => options.ibcast(scope, on, lent, Rank(root)),
-            Operation::Reduce => options.ireduce(scope, on, Sum, lent, scratch, Rank(root)),
-            Operation::Scan => options.iscan(scope, on, Sum, lent, scratch),
-            _ => options.iallreduce(scope, on, Sum, lent, scratch),
+            Operation::Barrier => barrier().with(options).start(scope, on),
+            Operation::Bcast => bcast(lent, Rank(root)).with(options).start(scope, on),
+            Operation::Reduce => reduce(Sum, lent, scratch, Rank(root)).with(options).start(scope, on),
+            Operation::Scan => scan(Sum, lent, scratch).with(options).start(scope, on),
+            _ => allreduce(Sum, lent, scratch).with(options).start(scope, on),
         }?;
         started.wait(scope)
     })
@@ -74,7 +74,7 @@ fn told(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) -> Vec<Option<
 /// The world, with all ranks there: the time limit of what comes is for that alone.
 fn met(ep: &mut Endpoint<'_, '_>) -> Comm {
     let world = ep.world();
-    named(Operation::Barrier).barrier(ep, &world).unwrap();
+    barrier().with(&named(Operation::Barrier)).run(ep, &world).unwrap();
     world
 }
 
@@ -223,9 +223,11 @@ fn unlike_persistent_collectives_are_told_with_both_sides() {
             ep.within(LIMIT).scope(|scope| {
                 let options = named(operation).persistent();
                 let mut made = match operation {
-                    Operation::Barrier => options.ibarrier(scope, &world),
-                    Operation::Reduce => options.ireduce(scope, &world, Sum, lent, scratch, Rank(root)),
-                    _ => options.iallreduce(scope, &world, Sum, lent, scratch),
+                    Operation::Barrier => barrier().with(&options).start(scope, &world),
+                    Operation::Reduce => {
+                        reduce(Sum, lent, scratch, Rank(root)).with(&options).start(scope, &world)
+                    }
+                    _ => allreduce(Sum, lent, scratch).with(&options).start(scope, &world),
                 }?;
                 made.start(scope)?;
                 made.wait(scope)
@@ -253,21 +255,27 @@ fn a_call_with_the_number_of_one_under_way_is_not_unlike_it() {
             let (mut data, mut spare) = ([1_u64], [0]);
             let (lent, scratch) = (&mut data, &mut spare);
             ep.scope(|scope| {
-                let mut long = named(Operation::Barrier).ibarrier(scope, &world)?;
+                let mut long = barrier().with(&named(Operation::Barrier)).start(scope, &world)?;
                 for _ in 1..COLLECTIVES_MAX {
                     // A rank that does not go on with it has the message of its second round here.
                     if !is_first {
                         long.test(scope)?;
                     }
                     // The cheapest call: no rank waits for one that comes later.
-                    named(Operation::Bcast).ibcast(scope, &world, &mut [0_u64; 0], Rank(1))?.wait(scope)?;
+                    bcast(&mut [0_u64; 0], Rank(1))
+                        .with(&named(Operation::Bcast))
+                        .start(scope, &world)?
+                        .wait(scope)?;
                 }
                 if is_first && is_over_first {
                     // The others' next call is here before this one is over.
                     std::thread::sleep(Duration::from_millis(20));
                     long.wait(scope)?;
                 }
-                named(Operation::Allreduce).iallreduce(scope, &world, Sum, lent, scratch)?.wait(scope)?;
+                allreduce(Sum, lent, scratch)
+                    .with(&named(Operation::Allreduce))
+                    .start(scope, &world)?
+                    .wait(scope)?;
                 long.wait(scope)
             })
             .unwrap();

@@ -7,7 +7,6 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use aldis_coll::Options;
 use aldis_coll::layout::Block;
 use aldis_hal::Operation;
 use aldis_kernel::datatype::Form;
@@ -69,7 +68,7 @@ fn try_barrier(comm: Handle) -> Result<bool, Fault> {
     if of.is_inter() || !is_alone() {
         return Ok(false);
     }
-    engine::with(|engine| Ok(Options::default().barrier(engine.endpoint(), &of)?))?;
+    engine::with(|engine| Ok(aldis_coll::barrier().run(engine.endpoint(), &of)?))?;
     Ok(true)
 }
 
@@ -94,7 +93,7 @@ unsafe fn try_bcast(
     let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
-    engine::with(|engine| Ok(Options::default().bcast(engine.endpoint(), &of, bytes, root)?))?;
+    engine::with(|engine| Ok(aldis_coll::bcast(bytes, root).run(engine.endpoint(), &of)?))?;
     Ok(true)
 }
 

@@ -1,7 +1,7 @@
 //! Collectives in random order, against sums and bytes that each rank can work out by itself.
 
 use aldis_coll::op::{BitXor, Sum};
-use aldis_coll::{allreduce, barrier, bcast, iallreduce, ibarrier, wait_all};
+use aldis_coll::{allreduce, barrier, bcast, wait_all};
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank};
 
@@ -17,16 +17,16 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
         let count = length(&mut random) / 8 + 1;
         let scratch = random.within(1, count as u64) as usize;
         match random.below(4) {
-            0 => barrier(ep, &world)?,
+            0 => barrier().run(ep, &world)?,
             1 => {
                 let root = random.below(u64::from(size)) as u32;
                 let mut data = if me == root { message(me, number, count) } else { vec![0; count] };
-                bcast(ep, &world, &mut data, Rank(root))?;
+                bcast(&mut data, Rank(root)).run(ep, &world)?;
                 same(data == message(root, number, count), "broadcast", call)?;
             }
             2 => {
                 let mut data = words(me, number, count);
-                allreduce(ep, &world, Sum, &mut data, &mut vec![0; scratch])?;
+                allreduce(Sum, &mut data, &mut vec![0; scratch]).run(ep, &world)?;
                 same(data == folded(size, number, count, u64::wrapping_add), "sum", call)?;
             }
             _ => {
@@ -34,9 +34,9 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
                 let (mut scratch_one, mut scratch_other) = (vec![0; scratch], vec![0; scratch]);
                 ep.scope(|scope| {
                     let mut flying = [
-                        iallreduce(scope, &world, BitXor, &mut one, &mut scratch_one)?,
-                        ibarrier(scope, &world)?,
-                        iallreduce(scope, &world, Sum, &mut other, &mut scratch_other)?,
+                        allreduce(BitXor, &mut one, &mut scratch_one).start(scope, &world)?,
+                        barrier().start(scope, &world)?,
+                        allreduce(Sum, &mut other, &mut scratch_other).start(scope, &world)?,
                     ];
                     wait_all(scope, &mut flying)
                 })?;
@@ -51,9 +51,9 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 /// A barrier and a sum of all rank numbers.
 pub(super) fn barrier_and_allreduce<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    barrier(ep, &world)?;
+    barrier().run(ep, &world)?;
     let mut data = [u64::from(world.rank().0)];
-    allreduce(ep, &world, Sum, &mut data, &mut [0])?;
+    allreduce(Sum, &mut data, &mut [0]).run(ep, &world)?;
     let size = u64::from(world.size());
     same(data == [size * (size - 1) / 2], "sum", 0)
 }

@@ -65,7 +65,7 @@ impl CommModel {
     fn new<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Result<Self, Error> {
         let world = ep.world();
         let mut capacity = [free_slots(ep), free_pieces(ep)];
-        allreduce(ep, &world, Min, &mut capacity, &mut [0; 2])?;
+        allreduce(Min, &mut capacity, &mut [0; 2]).run(ep, &world)?;
         let [slots, pieces] = capacity;
         let all = Entry { members: (0..world.size()).collect(), slot: 0, pieces: 0, comm: Some(world) };
         Ok(Self { me: world.rank().0, slots, pieces, live: vec![all], number: 0 })
@@ -249,7 +249,7 @@ impl CommModel {
                 return Err(format!("{comm:?}: {got:?} of {status:?}, due from process {process}").into());
             }
         }
-        Ok(barrier(ep, &ep.world())?)
+        Ok(barrier().run(ep, &ep.world())?)
     }
 
     /// Sums of process numbers.
@@ -257,7 +257,7 @@ impl CommModel {
         for entry in &self.live {
             let Some(comm) = entry.comm else { continue };
             let mut sum = [u64::from(self.me)];
-            allreduce(ep, &comm, Sum, &mut sum, &mut [0])?;
+            allreduce(Sum, &mut sum, &mut [0]).run(ep, &comm)?;
             if sum[0] != entry.members.iter().map(|&member| u64::from(member)).sum::<u64>() {
                 return Err(format!("{comm:?}: the sum of {:?} is not {}", entry.members, sum[0]).into());
             }
@@ -274,7 +274,7 @@ impl CommModel {
         litter: bool,
     ) -> Outcome {
         if at == 0 {
-            return Ok(barrier(ep, &ep.world())?);
+            return Ok(barrier().run(ep, &ep.world())?);
         }
         let Entry { comm, .. } = self.live.swap_remove(at);
         let Some(comm) = comm else { return Ok(()) };

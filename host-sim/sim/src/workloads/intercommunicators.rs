@@ -66,7 +66,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         }
     }
     half.map_or(Ok(()), |half| free(ep, half))?;
-    Ok(barrier(ep, &world)?)
+    Ok(barrier().run(ep, &world)?)
 }
 
 /// Two groups without a process in common, neither of them empty, in orders of their own, and the
@@ -107,8 +107,8 @@ fn made<T: Transport, P: Platform>(
     };
     let is_made = u64::from(result.is_some());
     let (mut least, mut most) = if takes_part { ([is_made], [is_made]) } else { ([1], [0]) };
-    allreduce(ep, &world, Min, &mut least, &mut [0])?;
-    allreduce(ep, &world, Max, &mut most, &mut [0])?;
+    allreduce(Min, &mut least, &mut [0]).run(ep, &world)?;
+    allreduce(Max, &mut most, &mut [0]).run(ep, &world)?;
     match (least, most) {
         ([0], [0]) => Ok(None),
         ([1], _) => Ok(Some(result.flatten())),
@@ -160,7 +160,7 @@ fn use_it<T: Transport, P: Platform>(
             }
         }
     }
-    Ok(barrier(ep, &ep.world())?)
+    Ok(barrier().run(ep, &ep.world())?)
 }
 
 fn duplicate<T: Transport, P: Platform>(
@@ -240,7 +240,7 @@ fn merge<T: Transport, P: Platform>(
     let due: Vec<u32> = sides[first].iter().chain(&sides[1 - first]).copied().collect();
     let is: Vec<u32> = ep.group(&merged)?.processes().map(|process| process.0).collect();
     let mut sum = [u64::from(ep.process().0)];
-    allreduce(ep, &merged, Sum, &mut sum, &mut [0])?;
+    allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
     if is != due || sum[0] != due.iter().map(|&process| u64::from(process)).sum::<u64>() {
         return Err(format!("{is:?} where {due:?} must be, whose sum is {sum:?}").into());
     }

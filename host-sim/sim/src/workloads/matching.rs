@@ -33,7 +33,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     let mut random = Random::new(seed, 27);
     for _ in 0..random.within(1, 4) {
         round(ep, &mut random)?;
-        aldis_coll::barrier(ep, &ep.world())?;
+        aldis_coll::barrier().run(ep, &ep.world())?;
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //! rank draws by itself.
 
 use aldis_coll::op::Sum;
-use aldis_coll::{iallreduce, ibarrier, ibcast, wait_all};
+use aldis_coll::{allreduce, barrier, bcast, wait_all};
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
@@ -44,9 +44,9 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, tag: Tag, numbe
         let (mut sends, mut receives, mut flying) = (Vec::new(), Vec::new(), Vec::new());
         let (news, sums, scratch) = (&mut news, &mut sums, &mut scratch);
         if collectives_first {
-            flying.push(ibcast(scope, &world, news, Rank(root))?);
-            flying.push(iallreduce(scope, &world, Sum, sums, scratch)?);
-            flying.push(ibarrier(scope, &world)?);
+            flying.push(bcast(news, Rank(root)).start(scope, &world)?);
+            flying.push(allreduce(Sum, sums, scratch).start(scope, &world)?);
+            flying.push(barrier().start(scope, &world)?);
             for ((distance, _), buffer) in messages.iter().zip(&mut buffers) {
                 let from = Rank((me + size - distance) % size);
                 receives.push(scope.irecv(&world, buffer, from, tag)?);
@@ -56,10 +56,10 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, tag: Tag, numbe
                 let from = Source::Rank(Rank((me + size - distance) % size));
                 receives.push(scope.irecv(&world, buffer, from, TagMatch::Tag(tag))?);
             }
-            flying.push(ibcast(scope, &world, news, Rank(root))?);
+            flying.push(bcast(news, Rank(root)).start(scope, &world)?);
             scope.poll(own.below(4) as u32);
-            flying.push(iallreduce(scope, &world, Sum, sums, scratch)?);
-            flying.push(ibarrier(scope, &world)?);
+            flying.push(allreduce(Sum, sums, scratch).start(scope, &world)?);
+            flying.push(barrier().start(scope, &world)?);
         }
         for ((distance, _), data) in messages.iter().zip(&data) {
             sends.push(scope.isend(&world, data, Rank((me + distance) % size), tag)?);

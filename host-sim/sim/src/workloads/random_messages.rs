@@ -43,7 +43,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
         round(ep, &mut random, wild)?;
         if wild {
             // What wildcards take must not be of another round.
-            aldis_coll::barrier(ep, &ep.world())?;
+            aldis_coll::barrier().run(ep, &ep.world())?;
         }
     }
     Ok(())

@@ -19,7 +19,7 @@ fn numbers(count: usize, value: f64) -> Paged<f64> {
 impl Measured<'_> {
     pub(crate) fn barrier(&mut self, batch: Batch) -> Outcome<()> {
         let Self { endpoint, world, control, .. } = self;
-        control.run(batch, |_| Ok(barrier(&mut **endpoint, world)?))
+        control.run(batch, |_| Ok(barrier().run(&mut **endpoint, world)?))
     }
 
     /// Times broadcasts. A root sends what it received as another's leaf just before: fresh in its
@@ -31,7 +31,7 @@ impl Measured<'_> {
         self.out.fill(if rank == 0 { sent } else { 0 });
         let Self { endpoint, world, control, out, .. } = self;
         control.run(batch, |number| -> Outcome<()> {
-            Ok(bcast(&mut **endpoint, world, out, Rank(number % size))?)
+            Ok(bcast(out, Rank(number % size)).run(&mut **endpoint, world)?)
         })?;
         if uniform(&self.out) == Some(sent) { Ok(()) } else { Err("a broadcast brought other bytes".into()) }
     }
@@ -44,7 +44,7 @@ impl Measured<'_> {
         let Self { endpoint, world, control, .. } = self;
         control.run(batch, |number| -> Outcome<()> {
             let root = Rank(number % size);
-            Ok(reduce(&mut **endpoint, world, Sum, &mut data, &mut scratch, root)?)
+            Ok(reduce(Sum, &mut data, &mut scratch, root).run(&mut **endpoint, world)?)
         })?;
         let is_last_root = rank == (batch.turns - 1) % size;
         let least = if is_last_root { f64::from(size) } else { 1.0 };
@@ -60,7 +60,7 @@ impl Measured<'_> {
         let size = f64::from(self.world.size());
         let Self { endpoint, world, control, .. } = self;
         control.run(batch, |_| -> Outcome<()> {
-            Ok(allreduce(&mut **endpoint, world, Sum, &mut data, &mut scratch)?)
+            Ok(allreduce(Sum, &mut data, &mut scratch).run(&mut **endpoint, world)?)
         })?;
         let expected = size.powi((batch.turns + batch.warm_up()) as i32);
         if data.iter().all(|&value| value == expected) && expected.is_finite() {
@@ -77,9 +77,9 @@ impl Measured<'_> {
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
             if before {
-                Ok(exscan(&mut **endpoint, way, Sum, data, &mut scratch)?)
+                Ok(exscan(Sum, data, &mut scratch).run(&mut **endpoint, way)?)
             } else {
-                Ok(scan(&mut **endpoint, way, Sum, data, &mut scratch)?)
+                Ok(scan(Sum, data, &mut scratch).run(&mut **endpoint, way)?)
             }
         };
         control.run(batch, |number| turn(number, &mut data))?;

@@ -49,12 +49,12 @@ impl Kind {
     ) -> Result<(), Refused> {
         let blocks = Block::packed([BYTES; 2]);
         match self {
-            Self::Bcast => bcast(rank, world, own, Rank(0)),
+            Self::Bcast => bcast(own, Rank(0)).run(rank, world),
             Self::Gather => gather(rank, world, if is_taker { data } else { own }, &mut [], Rank(1)),
             Self::Gatherv => gatherv(rank, world, if is_taker { data } else { own }, &blocks, Rank(1)),
             Self::Scatter => scatter(rank, world, if is_taker { own } else { data }, &mut [], Rank(0)),
             Self::Scatterv => scatterv(rank, world, if is_taker { own } else { data }, &blocks, Rank(0)),
-            Self::Exscan => exscan(rank, world, Sum, own, &mut [0_u8; BYTES]),
+            Self::Exscan => exscan(Sum, own, &mut [0_u8; BYTES]).run(rank, world),
         }
     }
 }

@@ -201,7 +201,7 @@ fn all_ranks_flood_all<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -
         *number += 1;
     }
     // A rank that left before could not be waited for any more.
-    Ok(barrier(ep, &world)?)
+    Ok(barrier().run(ep, &world)?)
 }
 
 fn the_last_of_a_flood_is_received_first<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {

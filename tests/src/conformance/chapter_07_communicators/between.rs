@@ -107,7 +107,7 @@ fn merged_groups_are_in_the_order_that_they_ask_for<T: Transport, P: Platform>(
         let found: Vec<u32> = ep.group(&merged)?.processes().map(|process| process.0).collect();
         assert_eq!(found, expected);
         let mut sum = [u64::from(ep.process().0)];
-        allreduce(ep, &merged, Sum, &mut sum, &mut [0])?;
+        allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
         assert_eq!(sum, [10]);
         comm::free(ep, merged)?;
     }
@@ -158,7 +158,7 @@ fn both_groups_of_an_intercommunicator_are_split<T: Transport, P: Platform>(
 
 fn a_collective_needs_one_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let made = halves(ep)?;
-    assert_eq!(barrier(ep, &made.1).expect_err("it has two").cause, Cause::Intercommunicator);
+    assert_eq!(barrier().run(ep, &made.1).expect_err("it has two").cause, Cause::Intercommunicator);
     assert_eq!(comm::dup(ep, &made.1).expect_err("it has two").cause, Cause::Intercommunicator);
     assert_eq!(inter::dup(ep, &made.0).expect_err("it has one").cause, Cause::Intracommunicator);
     free(ep, made)

@@ -36,7 +36,7 @@ fn roll_call<T: Transport, P: Platform>(
     assert_eq!(found, expected);
     assert_eq!((comm.size() as usize, found[comm.rank().0 as usize]), (expected.len(), ep.process().0));
     let mut sum = [u64::from(ep.process().0)];
-    allreduce(ep, comm, Sum, &mut sum, &mut [0])?;
+    allreduce(Sum, &mut sum, &mut [0]).run(ep, comm)?;
     assert_eq!(sum[0], expected.iter().map(|process| u64::from(*process)).sum::<u64>());
     // Ranks are those of the communicator, in statuses too.
     let (me, size) = (comm.rank().0, comm.size());

@@ -110,8 +110,8 @@ fn promises_do_not_bind_collectives<T: Transport, P: Platform>(ep: &mut Endpoint
     ep.set_hints(&world, Hints::all())?;
     for round in 0..5 {
         let mut sum = [u64::from(world.rank().0) + round; 7];
-        aldis_coll::allreduce(ep, &world, Sum, &mut sum, &mut [0; 7])?;
+        aldis_coll::allreduce(Sum, &mut sum, &mut [0; 7]).run(ep, &world)?;
         assert_eq!(sum, [6 + 4 * round; 7]);
     }
-    Ok(barrier(ep, &world)?)
+    Ok(barrier().run(ep, &world)?)
 }

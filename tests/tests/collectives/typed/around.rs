@@ -135,6 +135,6 @@ fn blocks_of_datatypes_go_between_groups() {
                 Ok::<_, Error>(())
             })
             .unwrap();
-        barrier(endpoint, &endpoint.world()).unwrap();
+        barrier().run(endpoint, &endpoint.world()).unwrap();
     });
 }

@@ -6,7 +6,10 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use aldis_coll::erased::Erased;
+use aldis_coll::barrier;
+use aldis_coll::bcast;
+use aldis_coll::dyn_op::DynReduction;
+use aldis_coll::dyn_op::reduce_by;
 use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
 use aldis_coll::{Collective, Options};
@@ -54,7 +57,7 @@ impl BlockList {
 pub(super) enum What {
     Barrier,
     Bcast(Region, Rank),
-    Reduce(Erased, Region, Region),
+    Reduce(DynReduction, Region, Region),
     Gather(Region, BlockList, Rank),
     Scatter(Region, BlockList, Rank),
     Allgather(Region, BlockList),
@@ -93,15 +96,16 @@ impl What {
 
     /// Carries it out by such a call.
     fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
-        let options = Options::default();
         match self {
-            Self::Barrier => options.barrier(endpoint, comm)?,
-            // SAFETY: nothing else touches it until the call is over.
-            Self::Bcast(data, root) => options.bcast(endpoint, comm, unsafe { data.bytes() }, root)?,
+            Self::Barrier => barrier().run(endpoint, comm)?,
+            Self::Bcast(data, root) => {
+                // SAFETY: nothing else touches it until the call is over.
+                bcast(unsafe { data.bytes() }, root).run(endpoint, comm)?
+            }
             Self::Reduce(erased, data, scratch) => {
                 // SAFETY: as above; the scratch is memory of the call, where no data are.
                 let (data, scratch) = unsafe { (data.bytes(), scratch.bytes()) };
-                options.reduce_by(endpoint, comm, erased, data, scratch)?
+                reduce_by(erased, data, scratch).run(endpoint, comm)?
             }
             _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
         }
@@ -203,10 +207,10 @@ impl Call {
         // collective.
         let collective: Collective<'static> = engine::with(|Engine { scope, .. }| unsafe {
             Ok(match self.what {
-                What::Barrier => options.ibarrier(scope, &comm)?,
-                What::Bcast(data, root) => options.ibcast(scope, &comm, data.bytes(), root)?,
+                What::Barrier => barrier().with(&options).start(scope, &comm)?,
+                What::Bcast(data, root) => bcast(data.bytes(), root).with(&options).start(scope, &comm)?,
                 What::Reduce(erased, data, scratch) => {
-                    options.ireduce_by(scope, &comm, erased, data.bytes(), scratch.bytes())?
+                    reduce_by(erased, data.bytes(), scratch.bytes()).with(&options).start(scope, &comm)?
                 }
                 What::Gather(data, blocks, root) => match blocks.is_even() {
                     true => options.igather(scope, &comm, data.bytes(), &mut [], root)?,

@@ -5,7 +5,8 @@
 use core::ffi::c_int;
 
 use aldis_coll::Options;
-use aldis_coll::erased::Erased;
+use aldis_coll::dyn_op::DynReduction;
+use aldis_coll::dyn_op::reduce_by;
 use aldis_coll::inter;
 use aldis_coll::op::Kernel;
 use aldis_hal::Operation;
@@ -66,7 +67,7 @@ impl Reduction {
             call.before(data, move |memory| operand.read(&given, memory));
         }
         call.what = match place {
-            Where::Within(root) => What::Reduce(Erased { operation, kernel, root }, data, scratch),
+            Where::Within(root) => What::Reduce(DynReduction { operation, kernel, root }, data, scratch),
             Where::ToAll => across::across(move || {
                 // SAFETY: both are memory of the call, each its own, which nothing else touches
                 // while the collective is under way.
@@ -113,7 +114,7 @@ impl Reduction {
             Operation::Exscan => me != Rank(0),
             _ => true,
         };
-        let what = Erased { operation, kernel: operations::kernel(op, datatype)?, root };
+        let what = DynReduction { operation, kernel: operations::kernel(op, datatype)?, root };
         // SAFETY: the caller's promise.
         let dense = |address| unsafe { Data::new(address, count, datatype) }?.dense();
         let given = if input.is_in_place() { None } else { dense(input)? };
@@ -137,7 +138,7 @@ impl Reduction {
 /// Data of a reduction in one piece. What is given and where the result goes are apart.
 struct Piece {
     comm: Comm,
-    what: Erased,
+    what: DynReduction,
     /// The data that this rank gives, unless they are in place.
     given: Option<Region>,
     /// The memory of the result, if this rank has one.
@@ -179,7 +180,9 @@ impl Piece {
         }
         let mut scratch = Spare::new(data.len())?;
         let options = Options::default();
-        engine::with(|engine| Ok(options.reduce_by(engine.endpoint(), &comm, what, data, scratch.bytes())?))
+        engine::with(|engine| {
+            Ok(reduce_by(what, data, scratch.bytes()).with(&options).run(engine.endpoint(), &comm)?)
+        })
     }
 }
 

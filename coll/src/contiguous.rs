@@ -1,0 +1,105 @@
+//! Calls on data that are one stretch of memory: barriers, broadcasts, reductions and scans.
+
+use core::fmt;
+
+use aldis_kernel::hal::{Cause, Platform, Transport};
+use aldis_kernel::{Comm, Error, Scope};
+
+use crate::caller::Caller;
+use crate::collective::{Collective, Lent, Planned};
+use crate::schedule::BLOCKS;
+use crate::select::{CallSpec, Options};
+
+/// A collective on data that are one stretch, described and not yet begun. It is
+/// [run](Self::run), [started](Self::start), or made to be started many times
+/// ([`persistent`](Self::persistent)).
+#[must_use = "nothing is done before it is run or started"]
+pub struct ContiguousCall<'m> {
+    spec: CallSpec,
+    data: &'m mut [u8],
+    scratch: &'m mut [u8],
+    options: Options,
+    /// The reason why it cannot be carried out, if its arguments are wrong.
+    pub(crate) refusal: Option<Cause>,
+}
+
+impl<'m> ContiguousCall<'m> {
+    /// Describes a call; the number of ranks is still open.
+    #[inline(always)]
+    pub(crate) fn new(spec: CallSpec, data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
+        Self { spec, data, scratch, options: Options::default(), refusal: None }
+    }
+
+    /// Returns this call with these options, which are the same on every rank.
+    #[inline(always)]
+    pub fn with(self, options: &Options) -> Self {
+        Self { options: *options, ..self }
+    }
+
+    /// Carries it out: returns when this rank's part is done.
+    ///
+    /// # Errors
+    /// Those of the operation, as its function says; [`Cause::Unsupported`] for an algorithm of
+    /// another operation, or one that does not keep rank order when a reduction does not commute;
+    /// else as [`Collective::wait`].
+    #[inline(always)]
+    pub fn run<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Result<(), Error> {
+        let spec = self.spec.over(comm.size());
+        if cfg!(target_pointer_width = "64")
+            && self.refusal.is_none()
+            && let Some(done) = self.options.at_once(caller, comm, &spec, self.data)
+        {
+            return done;
+        }
+        planned(&spec, &self.options, self.refusal).run(caller, comm, self.data, self.scratch)
+    }
+
+    /// Starts it. The memory can be used again when the scope is over.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] when the request pool is full; [`Cause::Unsupported`] for an algorithm of
+    /// another operation; the rest as [`run`](Self::run).
+    #[inline]
+    pub fn start<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        let Self { spec, data, scratch, options, refusal } = self;
+        let planned = planned(&spec.over(comm.size()), &options, refusal);
+        Collective::begin(scope, comm, planned, Lent::stretch(data, scratch))
+    }
+
+    /// Makes it, to be started by [`Collective::start`] any number of times.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for an algorithm of another operation; the rest as
+    /// [`start`](Self::start).
+    #[cfg(not(feature = "compact"))]
+    pub fn persistent<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        Self { options: self.options.persistent(), ..self }.start(scope, comm)
+    }
+}
+
+#[inline(always)]
+fn planned(spec: &CallSpec, options: &Options, refusal: Option<Cause>) -> Planned {
+    let planned = Planned::new(spec, options);
+    match refusal {
+        Some(cause) if BLOCKS => planned.refused(cause),
+        _ => planned,
+    }
+}
+
+impl fmt::Debug for ContiguousCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} elements", self.spec.call.operation, self.spec.call.count)
+    }
+}
