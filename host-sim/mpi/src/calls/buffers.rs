@@ -95,8 +95,8 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
     let region = buffer.region(0, len)?;
     engine::with(|engine| {
         check_none(engine.attached)?;
-        // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is detached
-        // (MPI 5.0, 3.6).
+        // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is
+        // detached (MPI 5.0, 3.6).
         engine.endpoint().attach_buffer(unsafe { region.bytes() })?;
         engine.attached = Some((buffer, size));
         Ok(())

@@ -11,8 +11,8 @@
 //! [`PeerConnection`](super::super::connection) gets its control messages delivered so: a request
 //! that finds no answer is made again, under the same number, for as long as a peer may compute; so
 //! an answer may be asked for twice, and the first one has [lapsed](Heard::Lapsed) then. So has one
-//! that finds no answer itself; a peer that reads it after all, because it has computed for so long,
-//! asks again.
+//! that finds no answer itself; a peer that reads it after all, because it has computed for so
+//! long, asks again.
 //!
 //! The tests take two sides through every order of steps, with what is not answered in time.
 
