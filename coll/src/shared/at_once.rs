@@ -39,7 +39,7 @@ const BUDGET: u32 = 16;
 
 impl Options {
     /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn at_once<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
