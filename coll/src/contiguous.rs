@@ -48,14 +48,17 @@ impl<'m> ContiguousCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        let spec = self.spec.over(comm.size());
-        if cfg!(target_pointer_width = "64")
-            && self.refusal.is_none()
-            && let Some(done) = self.options.at_once(caller, comm, &spec, self.data)
-        {
-            return done;
+        let Self { spec, data, scratch, options, refusal } = self;
+        let spec = spec.over(comm.size());
+        if cfg!(target_pointer_width = "64") && refusal.is_none() {
+            // A copy, so that the description itself is written to memory only for what follows.
+            let (spec, options) = (spec, options);
+            if let Some(done) = options.at_once(caller, comm, &spec, data) {
+                return done;
+            }
         }
-        planned(&spec, &self.options, self.refusal).run(caller, comm, self.data, self.scratch)
+        let (spec, options) = (spec, options);
+        planned(&spec, &options, refusal).run(caller, comm, data, scratch)
     }
 
     /// Starts it. The memory can be used again when the scope is over.

@@ -240,7 +240,8 @@ pub(super) struct Own<O = Exact> {
     floor: u32,
     /// A bit for each after that is finished too, the lowest for `floor` itself.
     finished: u32,
-    /// In the same order, a bit for each whose line is published: others read it from then on.
+    /// A bit for each that is not finished and whose line is published: others read it from then
+    /// on. The bit is that of the number modulo 32.
     published: u32,
     /// All before this one are finished everywhere.
     cleared: u32,
@@ -325,11 +326,11 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The bit in `published` of a collective that is admitted, which is less than 32 after
-    /// `floor`.
+    /// The bit in `published` of a collective, which no other has that is admitted: those are less
+    /// than 32 apart.
     #[inline(always)]
-    fn bit(&self, number: u32) -> u32 {
-        1u32.wrapping_shl(number.wrapping_sub(self.floor))
+    const fn bit(number: u32) -> u32 {
+        1u32.wrapping_shl(number)
     }
 
     /// The line of a collective that is admitted, if no rank reads it: all ranks have finished the
@@ -338,7 +339,7 @@ impl<O: LineOrders> Own<O> {
     fn free_line(&self, number: u32) -> Option<&Line> {
         if !self.is_open(number)
             || number.wrapping_sub(self.cleared) >= self.place.size
-            || self.published & self.bit(number) != 0
+            || self.published & Self::bit(number) != 0
         {
             return None;
         }
@@ -358,7 +359,7 @@ impl<O: LineOrders> Own<O> {
         // place.
         line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         Self::say(line, number, note);
-        self.published |= self.bit(number);
+        self.published |= Self::bit(number);
         Ok(true)
     }
 
@@ -376,7 +377,7 @@ impl<O: LineOrders> Own<O> {
     pub(super) fn tell(&mut self, number: u32, note: Note) {
         if let Some(line) = self.free_line(number) {
             Self::say(line, number, note);
-            self.published |= self.bit(number);
+            self.published |= Self::bit(number);
         }
     }
 
@@ -401,12 +402,12 @@ impl<O: LineOrders> Own<O> {
             self.holder = None;
             self.done_before(self.position);
         }
+        self.published &= !Self::bit(number);
         self.finished |= 1u32.checked_shl(number.wrapping_sub(self.floor)).unwrap_or(0);
         let run = self.finished.trailing_ones();
         if run > 0 {
             self.floor = self.floor.wrapping_add(run);
             self.finished = self.finished.checked_shr(run).unwrap_or(0);
-            self.published = self.published.checked_shr(run).unwrap_or(0);
             self.control().floor.store(self.floor, O::RETURN);
         }
     }

@@ -1,11 +1,11 @@
 //! `cargo xtask verbs`: Linux's own RDMA stack without a device. Guests with the distribution's
 //! kernel run soft RoCE (`rdma_rxe`), and in them whatever uses verbs.
 //!
-//! Read top-down: [`cli`] is what the user types, [`pingpong`] measures the stack itself,
-//! [`session`] plays guests from boot to their last word, [`console`] reads what they say,
-//! [`guest`] says how one is started and what it does first. What a guest is made of: [`image`]
-//! packs it as a [`cpio`] archive, from the programs and [`libraries`] of [`packages`] and from the
-//! kernel's [`modules`].
+//! Read top-down: `cli` is what the user types, `pingpong` measures the stack itself,
+//! `session` plays guests from boot to their last word, `console` reads what they say,
+//! `guest` says how one is started and what it does first. What a guest is made of: `image`
+//! packs it as a `cpio` archive, from the programs and `libraries` of `packages` and from the
+//! kernel's modules.
 
 mod cli;
 mod console;

@@ -67,6 +67,9 @@ pub fn begin(target: &Path) -> Result<()> {
     fs::create_dir_all(target).with_context(|| format!("creating {}", target.display()))?;
     let log = NOTED.get_or_init(|| target.join("compiles.jsonl"));
     File::create(log).with_context(|| format!("creating {}", log.display()))?;
+    // A copy: this program itself may be built anew meanwhile.
+    let (program, copy) = (env::current_exe()?, wrapper(log));
+    fs::copy(program, &copy).with_context(|| format!("writing {}", copy.display()))?;
     Ok(())
 }
 
@@ -75,10 +78,16 @@ pub fn log() -> Option<PathBuf> {
     NOTED.get().cloned().or_else(|| env::var_os(LOG).map(PathBuf::from))
 }
 
+/// The program that cargo starts in rustc's place.
+fn wrapper(log: &Path) -> PathBuf {
+    log.with_extension("rustc")
+}
+
 /// Has cargo note what it compiles, unless something else stands between it and rustc.
 pub fn note(cargo: &mut Command) {
-    if let (Some(log), Ok(program), None) = (log(), env::current_exe(), env::var_os("RUSTC_WRAPPER")) {
-        cargo.env(LOG, log).env("RUSTC_WRAPPER", program);
+    if let (Some(log), None) = (log(), env::var_os("RUSTC_WRAPPER")) {
+        let wrapper = wrapper(&log);
+        cargo.env(LOG, log).env("RUSTC_WRAPPER", wrapper);
     }
 }
 
