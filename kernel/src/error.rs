@@ -86,8 +86,8 @@ impl Error {
 }
 
 /// Marker: the call failed and the full error is kept in the endpoint
-/// ([`Scope::failure`](crate::Scope::failure)), for implementers of calls of their own. Errors are
-/// large and pass through many functions: the last of them looks the error up.
+/// ([`ScopePlane::failure`](crate::plane::ScopePlane::failure)), for implementers of calls of their
+/// own. Errors are large and pass through many functions: the last of them looks the error up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Failed;

@@ -240,9 +240,6 @@ pub(super) struct Own<O = Exact> {
     floor: u32,
     /// A bit for each after that is finished too, the lowest for `floor` itself.
     finished: u32,
-    /// A bit for each that is not finished and whose line is published: others read it from then
-    /// on. The bit is that of the number modulo 32.
-    published: u32,
     /// All before this one are finished everywhere.
     cleared: u32,
     /// The collective that has the chunks.
@@ -272,7 +269,6 @@ impl<O: LineOrders> Own<O> {
             next: 0,
             floor: 0,
             finished: 0,
-            published: 0,
             cleared: 0,
             holder: None,
             position: 0,
@@ -326,25 +322,18 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The bit in `published` of a collective, which no other has that is admitted: those are less
-    /// than 32 apart.
-    #[inline(always)]
-    const fn bit(number: u32) -> u32 {
-        1u32.wrapping_shl(number)
-    }
-
     /// The line of a collective that is admitted, if no rank reads it: all ranks have finished the
     /// one whose line it was, and it is not published.
     #[inline]
     fn free_line(&self, number: u32) -> Option<&Line> {
-        if !self.is_open(number)
-            || number.wrapping_sub(self.cleared) >= self.place.size
-            || self.published & Self::bit(number) != 0
-        {
+        if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
             return None;
         }
         // SAFETY: `at`'s caller vouched for the place, of which this is a line.
-        Some(unsafe { &*self.place.line(number) })
+        let line = unsafe { &*self.place.line(number) };
+        // Written by this side alone, in `say`.
+        let published = line.sequence.load(Ordering::Relaxed);
+        (published != number.wrapping_add(1)).then_some(line)
     }
 
     /// Writes the line of a collective that is admitted, once; false while it is not free.
@@ -359,7 +348,6 @@ impl<O: LineOrders> Own<O> {
         // place.
         line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
         Self::say(line, number, note);
-        self.published |= Self::bit(number);
         Ok(true)
     }
 
@@ -377,7 +365,6 @@ impl<O: LineOrders> Own<O> {
     pub(super) fn tell(&mut self, number: u32, note: Note) {
         if let Some(line) = self.free_line(number) {
             Self::say(line, number, note);
-            self.published |= Self::bit(number);
         }
     }
 
@@ -402,7 +389,6 @@ impl<O: LineOrders> Own<O> {
             self.holder = None;
             self.done_before(self.position);
         }
-        self.published &= !Self::bit(number);
         self.finished |= 1u32.checked_shl(number.wrapping_sub(self.floor)).unwrap_or(0);
         let run = self.finished.trailing_ones();
         if run > 0 {

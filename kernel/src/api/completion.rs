@@ -32,7 +32,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Some(result.inspect_err(|failed| self.within.endpoint.raise_kept(failed)))
     }
 
-    /// Takes a result like [`deliver`](Self::deliver), but with the error itself, for the caller.
+    /// Takes a result like `deliver`, but with the error itself, for the caller.
     fn take_with_error(&mut self, request: &mut Request<'scope>) -> Option<Result<Status, Error>> {
         self.take(request).map(|result| self.within.with_error(result))
     }

@@ -56,7 +56,7 @@ impl Lines<'_> {
 
     /// Starts the communicator's next collective and returns its number. The caller finishes it,
     /// also where reading or reducing panics, or goes on with it in a scope
-    /// ([`Scope::go_on_by_lines`]).
+    /// ([`ScopePlane::go_on_by_lines`](crate::plane::ScopePlane::go_on_by_lines)).
     #[inline]
     pub fn begin(&mut self) -> u32 {
         self.lines.begin(self.set)

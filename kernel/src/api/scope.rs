@@ -358,7 +358,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     }
 
     /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by
-    /// [`combine`](Self::combine).
+    /// [`combine`](crate::plane::ScopePlane::combine).
     pub fn show<E>(&mut self, memory: &'scope [E]) -> Sample<'scope>
     where
         E: IntoBytes + Immutable,
@@ -579,7 +579,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         self.enter(body)
     }
 
-    /// See [`Endpoint::enter`].
+    /// See [`EndpointPlane::enter`](crate::plane::EndpointPlane::enter).
     ///
     /// # Errors
     /// [`Cause::TimedOut`] after the deadline; what `body` returns, or the first failure of a

@@ -38,7 +38,7 @@ use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
 pub(crate) const FAST_PATHS: bool = !cfg!(feature = "compact");
 
 /// An endpoint without its transport and platform. In this order for the reason given at
-/// [`Request`](crate::tables::request::Request).
+/// [`Request`].
 #[repr(C)]
 pub(crate) struct Engine<'s> {
     /// True if some peer may hold messages back for want of envelopes here.

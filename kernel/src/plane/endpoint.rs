@@ -140,7 +140,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// [`Cause::Predefined`] for world and self, [`Cause::Stale`].
     fn discard(&mut self, comm: &Comm) -> Result<(), Error>;
 
-    /// The error of what has [`Failed`](crate::Failed) last.
+    /// The error of what has [`Failed`] last.
     fn failure(&self) -> &Error;
 
     /// The control slots of a communicator, for those who implement collectives.

@@ -48,12 +48,13 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// Returns true if a request is a receive that no message has met yet: one that may never end.
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool;
 
-    /// The control slots of a communicator: see [`EndpointPlane::lines`].
+    /// The control slots of a communicator: see
+    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::lines`].
+    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
     fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause>;
 
     /// Starts the next collective by control slots of a communicator: its number. One that is not
@@ -62,14 +63,15 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::lines`].
+    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
     fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause>;
 
     /// Has the end of this scope give up what was begun by control slots before it, too, unless it
     /// is finished then.
     fn go_on_by_lines(&mut self);
 
-    /// Checks that a rank can still write: see [`EndpointPlane::is_there`].
+    /// Checks that a rank can still write: see
+    /// [`EndpointPlane::is_there`](super::EndpointPlane::is_there).
     ///
     /// # Errors
     /// The reason why it cannot: it has left, or is lost.
@@ -80,7 +82,8 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     ///
     /// # Errors
     /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
-    /// range outside, what `work` returns; the rest as [`EndpointPlane::lines`].
+    /// range outside, what `work` returns; the rest as
+    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
     fn at_lines<R>(
         &mut self,
         comm: &Comm,
@@ -149,7 +152,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error>;
 
-    /// See [`EndpointPlane::raise`].
+    /// See [`EndpointPlane::raise`](super::EndpointPlane::raise).
     fn raise(&mut self, error: &Error);
 
     /// The number of the next collective on `comm`, as its tag: the same on every rank.
@@ -177,17 +180,17 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// Request slots in all.
     fn room_max(&self) -> u32;
 
-    /// See [`EndpointPlane::unlike`].
+    /// See [`EndpointPlane::unlike`](super::EndpointPlane::unlike).
     fn unlike(&self, comm: &Comm) -> Option<Rank>;
 
-    /// See [`EndpointPlane::companion`].
+    /// See [`EndpointPlane::companion`](super::EndpointPlane::companion).
     ///
     /// # Errors
     /// [`Cause::Intracommunicator`] for a communicator of one group, [`Cause::Stale`] for a freed
     /// one.
     fn companion(&self, inter: &Comm) -> Result<Comm, Error>;
 
-    /// See [`EndpointPlane::process_of`].
+    /// See [`EndpointPlane::process_of`](super::EndpointPlane::process_of).
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.
@@ -219,7 +222,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Failed>;
 
-    /// See [`EndpointPlane::form_from`].
+    /// See [`EndpointPlane::form_from`](super::EndpointPlane::form_from).
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`], and [`Cause::Stale`] for a freed communicator.

@@ -49,14 +49,26 @@ impl Kind {
     ) -> Result<(), Refused> {
         let blocks = Block::packed([BYTES; 2]);
         match self {
-            Self::Bcast => bcast(own, Rank(0)).run(rank, world),
+            Self::Bcast => give_or_take(rank, world, own),
             Self::Gather => gather(rank, world, if is_taker { data } else { own }, &mut [], Rank(1)),
             Self::Gatherv => gatherv(rank, world, if is_taker { data } else { own }, &blocks, Rank(1)),
             Self::Scatter => scatter(rank, world, if is_taker { own } else { data }, &mut [], Rank(0)),
             Self::Scatterv => scatterv(rank, world, if is_taker { own } else { data }, &blocks, Rank(0)),
-            Self::Exscan => exscan(Sum, own, &mut [0_u8; BYTES]).run(rank, world),
+            Self::Exscan => sum_before(rank, world, own),
         }
     }
+}
+
+/// A broadcast as a function of its own: it is all inlined where it is called.
+#[inline(never)]
+fn give_or_take(rank: &mut One, world: &Comm, own: &mut [u8]) -> Result<(), Refused> {
+    bcast(own, Rank(0)).run(rank, world)
+}
+
+/// An exclusive scan, likewise.
+#[inline(never)]
+fn sum_before(rank: &mut One, world: &Comm, own: &mut [u8]) -> Result<(), Refused> {
+    exscan(Sum, own, &mut [0_u8; BYTES]).run(rank, world)
 }
 
 /// The call of the rank that gives.
