@@ -44,6 +44,7 @@ pub struct DynReduction {
 /// [`Cause::LengthMismatch`] for bytes that are no whole elements, [`Cause::Unsupported`] for
 /// an operation that is no reduction, [`Cause::Unaligned`] or another cause that the kernel
 /// gives; the rest as those functions.
+#[inline(always)]
 pub fn reduce_by<'m>(what: DynReduction, data: &'m mut [u8], scratch: &'m mut [u8]) -> ContiguousCall<'m> {
     use Operation::{Allreduce, Exscan, Reduce, Scan};
     let DynReduction { operation, kernel, root } = what;

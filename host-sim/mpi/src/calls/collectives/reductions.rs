@@ -4,7 +4,6 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::Options;
 use aldis_coll::dyn_op::DynReduction;
 use aldis_coll::dyn_op::reduce_by;
 use aldis_coll::inter;
@@ -179,10 +178,7 @@ impl Piece {
             data.copy_from_slice(unsafe { given.shown() });
         }
         let mut scratch = Spare::new(data.len())?;
-        let options = Options::default();
-        engine::with(|engine| {
-            Ok(reduce_by(what, data, scratch.bytes()).with(&options).run(engine.endpoint(), &comm)?)
-        })
+        engine::with(|engine| Ok(reduce_by(what, data, scratch.bytes()).run(engine.endpoint(), &comm)?))
     }
 }
 
