@@ -65,7 +65,7 @@ impl fmt::Display for Catalog {
                 line(
                     slots::NAME,
                     "one",
-                    "control lines in memory that the ranks of a node share; Open MPI coll/xhc",
+                    "control slots in memory that the ranks of a node share; Open MPI coll/xhc",
                 )?;
             }
         }

@@ -8,9 +8,11 @@
 //! | [`create_group`] | the group's processes | the same |
 //! | [`Grid::create`], [`Grid::sub`] | all ranks | those of a grid, or of a slice of it |
 //! | [`Graph::create`] | all ranks | those of a graph |
-//! | [`DistributedGraph::create`], [`create_adjacent`](DistributedGraph::create_adjacent) | all ranks | all, in the same order |
+//! | [`DistributedGraph::create`], [`create_adjacent`] | all ranks | all, in the same order |
 //! | [`free`] | all ranks | - |
 //! | [`inter`] | two groups | both, each addressing the other |
+//!
+//! [`create_adjacent`]: DistributedGraph::create_adjacent
 //!
 //! **Without blocking.** Each call has one with an `i` before its name ([`idup`], [`isplit`],
 //! [`Grid::icreate`]): a future, for those who do other things meanwhile. They give it a
@@ -48,7 +50,10 @@
 //! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
 //!
 //! /// The sum over the ranks of this one's row, in a grid of rows of four.
-//! fn row_sum<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: u64) -> Result<u64, Error> {
+//! fn row_sum<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     mine: u64,
+//! ) -> Result<u64, Error> {
 //!     let world = ep.world();
 //!     let mut scratch = [comm::Choice::NONE; 64];
 //!     let row = comm::split(ep, &world, Some(world.rank().0 / 4), 0, &mut scratch)?;

@@ -125,7 +125,7 @@ impl Explanation {
                     slots::LINE_BYTES
                 );
             }
-            _ => write!(f, "{} ns: by control lines", self.call.shared_ns(&self.options.prices))?,
+            _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.options.prices))?,
         }
         match (self.options.choice, self.is_shared()) {
             (Choice::Auto, true) => f.write_str("; taken, the cheapest"),

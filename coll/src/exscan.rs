@@ -8,9 +8,9 @@ use crate::op::{Element, Kernel, Reduce};
 use crate::select::{Call, CallSpec};
 
 /// Reduces `data` of every rank before this one element by element and leaves the result
-/// in `data` (MPI_Exscan, MPI_Iexscan with MPI_IN_PLACE). Operands stand in the order of their ranks; which are
-/// combined first depends on the algorithm and on the rank, not on how many ranks come after it.
-/// Before rank 0 there is none: its data stay as they are.
+/// in `data` (MPI_Exscan, MPI_Iexscan with MPI_IN_PLACE). Operands stand in the order of their
+/// ranks; which are combined first depends on the algorithm and on the rank, not on how many ranks
+/// come after it. Before rank 0 there is none: its data stay as they are.
 ///
 /// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
 /// single rank), as many as `data` are never too few, and more than that are not used.

@@ -29,13 +29,15 @@
 //! |---|---|---|
 //! | [`barrier`] | MPI_Barrier | all ranks of both groups have called it |
 //! | [`bcast`] | MPI_Bcast | the root's data, on every rank of the other group |
-//! | [`gather`], [`gatherv`] | MPI_Gather, MPI_Gatherv | at the root: a block of every rank of the other group |
-//! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the root's, on every rank of the other group |
-//! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | a block of every rank of the other group |
-//! | [`alltoall()`], [`alltoallv`], [`alltoallw`], [`alltoallw_typed`] | MPI_Alltoall, MPI_Alltoallv, MPI_Alltoallw | what every rank of the other group has for it |
-//! | [`reduce()`], [`reduce_by`] | MPI_Reduce | at the root: the reduction of the other group's data |
+//! | [`gather`], [`gatherv`] | MPI_Gather, MPI_Gatherv | at the root: each remote block |
+//! | [`scatter`], [`scatterv`] | MPI_Scatter, MPI_Scatterv | a block of the remote root's |
+//! | [`allgather()`], [`allgatherv`] | MPI_Allgather, MPI_Allgatherv | each remote block |
+//! | [`alltoall()`], [`alltoallv`] | MPI_Alltoall, MPI_Alltoallv | each remote block for it |
+//! | [`alltoallw`], [`alltoallw_typed`] | MPI_Alltoallw | the same |
+//! | [`reduce()`], [`reduce_by`] | MPI_Reduce | at the root: the reduction of remote data |
 //! | [`allreduce()`], [`allreduce_by`] | MPI_Allreduce | the reduction of the other group's data |
-//! | [`reduce_scatter_block`], [`reduce_scatter()`] | MPI_Reduce_scatter_block, MPI_Reduce_scatter | its block of the reduction of the other group's data |
+//! | [`reduce_scatter_block`] | MPI_Reduce_scatter_block | its block of the reduction |
+//! | [`reduce_scatter()`] | MPI_Reduce_scatter | the same |
 //!
 //! **Algorithms.** A schedule names places, and the places may be ranks of two groups: the group
 //! that the root is not in and the root itself, or both groups. So algorithms for one group serve
@@ -237,7 +239,11 @@ pub fn allreduce<'m, R: Reduce<E>, E: Element>(
 /// # use aldis_coll::{inter, op::Max};
 /// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
 /// /// Two groups of two ranks: the largest of the other group's samples, one of two features each.
-/// fn extremes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, between: &Comm, mine: [u32; 2]) -> Result<u32, Error> {
+/// fn extremes<T: Transport, P: Platform>(
+///     ep: &mut Endpoint<'_, T, P>,
+///     between: &Comm,
+///     mine: [u32; 2],
+/// ) -> Result<u32, Error> {
 ///     let mut theirs = [0];
 ///     inter::reduce_scatter_block(Max, &mine, &mut theirs, &mut [0; 8]).run(ep, between)?;
 ///     Ok(theirs[0])

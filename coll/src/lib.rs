@@ -7,18 +7,20 @@
 //!
 //! | module | what it holds |
 //! |---|---|
-//! | [`mod@barrier`], [`mod@bcast`], [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | one operation each: its calls, and its algorithms in their own files |
-//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`], [`mod@alltoall`], [`mod@reduce_scatter`] | the same of operations on blocks, one a rank; not in a `compact` build |
-//! | [`hierarchy`] | algorithms in two levels, within nodes and between them; not in a `compact` build |
+//! | [`mod@barrier`], [`mod@bcast`] | one operation each: its calls and algorithms |
+//! | [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | the same |
+//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`] | on blocks; not in a `compact` build |
+//! | [`mod@alltoall`], [`mod@reduce_scatter`] | the same |
+//! | [`hierarchy`] | algorithms within nodes and between them; not in a `compact` build |
 //! | [`mod@inter`] | collectives over two groups; not in a `compact` build |
-//! | [`neighbor`] | allgather and all-to-all among neighbours in a topology; not in a `compact` build |
-//! | [`dyn_op`] | reductions by functions that are known only at run time; not in a `compact` build |
+//! | [`neighbor`] | collectives among neighbours in a topology; not in a `compact` build |
+//! | [`dyn_op`] | reductions that are known at run time; not in a `compact` build |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared`: no messages, but control slots in a node's memory |
-//! | [`collective`] | the executor: [`Collective`], blocking, nonblocking and persistent, in segments, several of them in flight |
+//! | [`collective`] | the executor: [`Collective`], in segments, several of them in flight |
 //! | [`caller`] | whom a blocking collective can be called on |
-//! | [`mod@comm`] | communicators: dup, split, create, free; intercommunicators; grids and graphs of ranks |
+//! | [`mod@comm`] | communicators of one and of two groups; grids and graphs of ranks |
 //! | [`op`] | reductions as types: `Sum` on `f64` compiles, `BitAnd` on `f64` does not |
 //! | [`catalog`] | every operation and algorithm by name |
 //! | [`select`] | the cost model, and the choice by price or by name |
@@ -30,7 +32,10 @@
 //! use aldis_coll::{allreduce, barrier, op::Sum, select::Call, Options};
 //! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
 //!
-//! fn norm<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: f64) -> Result<f64, Error> {
+//! fn norm<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     mine: f64,
+//! ) -> Result<f64, Error> {
 //!     let world = ep.world();
 //!     let mut sum = [mine];
 //!     allreduce(Sum, &mut sum, &mut [0.0]).run(ep, &world)?;
@@ -82,8 +87,8 @@
 //!    Start with the source you take it from, write down why its results have the same bits on all
 //!    ranks, and give [`Priced::work`] in closed form.
 //! 2. Add it to `ALGORITHMS` in `src/algorithms/<operation>.rs`. From there it is selected, named,
-//!    explained, and checked on symbolic values for every size; `cargo test -p aldis-coll` says what
-//!    is wrong with it, and a [`Drawing`](draw::Drawing) shows it.
+//!    explained, and checked on symbolic values for every size; `cargo test -p aldis-coll` says
+//!    what is wrong with it, and a [`Drawing`](draw::Drawing) shows it.
 //! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into
 //!    `mutation.rs`.
 //!

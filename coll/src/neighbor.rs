@@ -13,7 +13,10 @@
 //! use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
 //!
 //! /// What the ranks before and behind have for this one, on a ring.
-//! fn swap<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, given: [f64; 2]) -> Result<[f64; 2], Error> {
+//! fn swap<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     given: [f64; 2],
+//! ) -> Result<[f64; 2], Error> {
 //!     let (world, mut lines, mut got) = (ep.world(), [Line::NONE; 4], [0.0; 2]);
 //!     let ring = [Dimension { extent: world.size(), is_periodic: true }];
 //!     if let Some(grid) = Grid::create(ep, &world, &ring)? {

@@ -5,7 +5,7 @@
 //!
 //! | operation | integers | `f32` `f64` `f16` `bf16` | [`Complex`] | [`Bool`] | pairs |
 //! |---|---|---|---|---|---|
-//! | [`Sum`], [`Product`] | wrap around | IEEE 754, to nearest | by parts; (ac - bd) + (ad + bc)i | - | - |
+//! | [`Sum`], [`Product`] | wrap around | IEEE 754, to nearest | by parts, as in algebra | - | - |
 //! | [`Min`], [`Max`] | yes | `minimum`, `maximum` of IEEE 754-2019 | - | - | - |
 //! | [`And`], [`Or`], [`Xor`] | as in C: the result is 0 or 1 | - | - | yes | - |
 //! | [`BitAnd`], [`BitOr`], [`BitXor`] | yes | - | - | - | - |

@@ -11,8 +11,9 @@ use crate::op::{Element, Kernel, Reduce};
 use crate::select::{Call, CallSpec};
 
 /// Reduces `data` of all ranks element by element and leaves the result in `data` of rank
-/// `root` (MPI_Reduce, MPI_Ireduce with MPI_IN_PLACE at the root). Operands stand in the order of their ranks.
-/// The other ranks' `data` is working memory: what it holds afterwards depends on the algorithm.
+/// `root` (MPI_Reduce, MPI_Ireduce with MPI_IN_PLACE at the root). Operands stand in the order of
+/// their ranks. The other ranks' `data` is working memory: what it holds afterwards depends on the
+/// algorithm.
 ///
 /// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
 /// single rank), as many as `data` are never too few, and more than that are not used.

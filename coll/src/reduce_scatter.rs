@@ -23,7 +23,10 @@ use crate::select::Options;
 /// ```
 /// # use aldis_coll::{op::Sum, reduce_scatter_block};
 /// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
-/// # fn total<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, world: &Comm) -> Result<(), Error> {
+/// # fn total<T: Transport, P: Platform>(
+/// #     ep: &mut Endpoint<'_, T, P>,
+/// #     world: &Comm,
+/// # ) -> Result<(), Error> {
 /// // Four ranks, of whose vectors of eight elements each keeps a quarter of the sum.
 /// let (input, mut mine) = ([0.5_f64; 8], [0.0; 2]);
 /// reduce_scatter_block(ep, world, Sum, &input, &mut mine, &mut [0.0; 16])

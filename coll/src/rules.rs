@@ -23,7 +23,10 @@
 //! ];
 //! static RULES: Rules = Rules::new("MINE", &MINE);
 //!
-//! fn tune<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
+//! fn tune<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     comm: &Comm,
+//! ) -> Result<(), Error> {
 //!     rules::set_on(ep, comm, Some(&RULES))
 //! }
 //! ```

@@ -8,9 +8,9 @@ use crate::op::{Element, Kernel, Reduce};
 use crate::select::{Call, CallSpec};
 
 /// Reduces `data` of every rank up to and including this one element by element and
-/// leaves the result in `data` (MPI_Scan, MPI_Iscan with MPI_IN_PLACE). Operands stand in the order of their
-/// ranks; which are combined first depends on the algorithm and on the rank, not on how many ranks
-/// come after it.
+/// leaves the result in `data` (MPI_Scan, MPI_Iscan with MPI_IN_PLACE). Operands stand in the order
+/// of their ranks; which are combined first depends on the algorithm and on the rank, not on how
+/// many ranks come after it.
 ///
 /// `scratch` is working memory, of the same length on every rank: one element is enough (none for a
 /// single rank), as many as `data` are never too few, and more than that are not used.

@@ -489,10 +489,11 @@ pub trait Priced: Schedule {
     /// whatever the count, the scratch, the segments and the root: then it has the bits of every
     /// other algorithm of which this is true.
     ///
-    /// | operation | the expression |
-    /// |---|---|
-    /// | reduce, allreduce, reduce_scatter | pairs of neighbouring ranks, then pairs of those, and so on, as recursive doubling has it. If p is no power of two, the first 2 (p - 2^floor(log2 p)) ranks make pairs first, and each pair counts as one rank |
-    /// | scan, exscan | that of [`scan::RecursiveDoubling`](crate::scan::RecursiveDoubling): what is before the last 2^k ranks, then those, k as large as can be |
+    /// - reduce, allreduce, reduce_scatter: pairs of neighbouring ranks, then pairs of those, and
+    ///   so on, as recursive doubling has it. If p is no power of two, the first
+    ///   2 (p - 2^floor(log2 p)) ranks make pairs first, and each pair counts as one rank.
+    /// - scan, exscan: that of [`scan::RecursiveDoubling`](crate::scan::RecursiveDoubling): what is
+    ///   before the last 2^k ranks, then those, k as large as can be.
     fn reproduces(&self, _size: u32) -> bool {
         false
     }

@@ -9,12 +9,12 @@
 //! |---|---|---|
 //! | none (barrier) | its line | all ranks' |
 //! | up to a line's | its line, the bytes in it | the root's, or all ranks', to reduce them |
-//! | more, allreduce | each segment: what the others reduce of it; then what it has reduced | its own part of everybody's; then everybody's parts |
+//! | more, allreduce | segments, then its part reduced | its part of all, then all parts |
 //! | more, bcast and reduce | segments, as or for the root | the root's, or all ranks' |
-//! | up to [`LINE_BYTES`], blocks and scans | its line, with all that it gives | those of whom it takes |
-//! | up to [`LINE_BYTES`], neighbours in a grid | its line, with all that it gives | its neighbours' |
-//! | up to [`LINE_BYTES`], other neighbours of eight ranks at most | its line, with all that it gives | those of all |
-//! | more, allgather and all-to-all of two, also as neighbours | segments of what the other takes | the other's |
+//! | up to [`LINE_BYTES`], blocks, scans | its line: all that it gives | those of whom it takes |
+//! | up to [`LINE_BYTES`], neighbours in a grid | its line: all that it gives | its neighbours' |
+//! | up to [`LINE_BYTES`], neighbours, <= 8 ranks | its line: all that it gives | those of all |
+//! | more, allgather and alltoall of two | segments of what the other takes | the other's |
 //!
 //! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in
 //! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its

@@ -2,12 +2,12 @@
 //!
 //! | bits | what |
 //! |---|---|
-//! | 0 to 14 | the call's number on the communicator, modulo 2^15; of a persistent collective, among those |
+//! | 0 to 14 | the call's number on the communicator, or among its persistent ones, modulo 2^15 |
 //! | 15 to 19 | the root's rank, modulo 32; zero without a root |
 //! | 20 to 25 | the operation |
 //! | 26 | a persistent collective, or one that is started again |
 //! | 27 and 28 | the lane |
-//! | 29 | a refusal: a notice that goes against the direction of messages, to those whose messages a rank will not take any more |
+//! | 29 | a refusal: a notice to those whose messages a rank will not take any more |
 //! | 30 | a call that names its own tag: bits 0 to 28 are that |
 //!
 //! Bit 31 is the kernel's. Operations beyond the last one, whose calls are not compared, stand for

@@ -65,7 +65,7 @@ impl fmt::Display for Resource {
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
             Self::DeviceMemory => "device memory (what was lent to a driver, or its window of addresses)",
             Self::Descriptors => "file descriptors (`ulimit -n`)",
-            Self::ControlLines => "control lines (sets of them, or lines of a set for collectives under way)",
+            Self::ControlLines => "control slots (sets of them, or lines of a set for collectives under way)",
             Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })

@@ -24,7 +24,8 @@ use crate::select::Options;
 /// # use aldis_coll::{alltoallw_typed, layout::TypedBlock};
 /// # use aldis_kernel::datatype::{Basic, TypeTable};
 /// # use aldis_kernel::{Endpoint, Error, hal::{Platform, Transport}};
-/// /// Two ranks have the upper and the lower half of a 4 x 4 matrix, and get the left and the right half of it, as columns.
+/// /// Two ranks have the upper and the lower half of a 4 x 4 matrix, and get the left and the
+/// /// right half of it, as columns.
 /// fn turn<'s, T: Transport, P: Platform>(
 ///     ep: &mut Endpoint<'s, T, P>,
 ///     table: &'s mut TypeTable<4, 64>,
@@ -33,7 +34,8 @@ use crate::select::Options;
 /// ) -> Result<(), Error> {
 ///     ep.attach_types(table.types())?;
 ///     let types = ep.types()?;
-///     // Two columns of two rows: a block of the input, row by row; in the result two elements of each column of four.
+///     // Two columns of two rows: a block of the input, row by row; in the result two elements
+///     // of each column of four.
 ///     let part = types.vector(2, 2, 4, Basic::F64)?;
 ///     let part = types.commit(part)?;
 ///     let row = types.vector(2, 1, 4, Basic::F64)?;

@@ -54,7 +54,11 @@ pub fn ialltoallv_in_place<'scope, E: Element, T: Transport, P: Platform>(
 /// ```
 /// # use aldis_coll::{alltoallw, layout::Block};
 /// # use aldis_kernel::{Comm, Endpoint, Error, hal::{Platform, Transport}};
-/// # fn swap<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, two: &Comm, mine: f64) -> Result<(), Error> {
+/// # fn swap<T: Transport, P: Platform>(
+/// #     ep: &mut Endpoint<'_, T, P>,
+/// #     two: &Comm,
+/// #     mine: f64,
+/// # ) -> Result<(), Error> {
 /// // Two ranks: rank 0 gives an f64 for two u16.
 /// let (mut sent, mut came) = ([0; 8], [0; 8]);
 /// let lens = if two.rank().0 == 0 { [0, 8] } else { [4, 0] };

@@ -2,10 +2,11 @@
 //! section 6.13).
 //!
 //! Any call makes a persistent one, itself or by [`Options::persistent`]: `MPI_Allreduce_init` is
-//! `allreduce(..).persistent(..)`. Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks make theirs in the same order as they call
-//! all other collectives, but may start them in any order, each its own. What one rank sends
-//! another for one start arrives before what it sends for the next, so all starts can have one tag.
-//! It has a number that those of other calls, which come round, do not meet.
+//! `allreduce(..).persistent(..)`. Algorithm, segments, checks and loans are settled there, and so
+//! is its tag: the ranks make theirs in the same order as they call all other collectives, but may
+//! start them in any order, each its own. What one rank sends another for one start arrives before
+//! what it sends for the next, so all starts can have one tag. It has a number that those of other
+//! calls, which come round, do not meet.
 //!
 //! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective
 //! frees it.

@@ -9,7 +9,7 @@
 //!
 //! | call | MPI | who takes part |
 //! |---|---|---|
-//! | [`create`] | MPI_Intercomm_create | two groups with nothing in common but that their leaders know each other |
+//! | [`create`] | MPI_Intercomm_create | two groups of which only the leaders know each other |
 //! | [`merge`] | MPI_Intercomm_merge | both groups |
 //! | [`dup`] | MPI_Comm_dup | both groups |
 //! | [`split`], [`subset`] | MPI_Comm_split, MPI_Comm_create | both groups |
@@ -36,17 +36,24 @@
 //! use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
 //!
 //! /// Lower and upper half of the world, and a word between the two ranks of each pair.
-//! fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, mine: u64) -> Result<Option<u64>, Error> {
+//! fn halves<T: Transport, P: Platform>(
+//!     ep: &mut Endpoint<'_, T, P>,
+//!     mine: u64,
+//! ) -> Result<Option<u64>, Error> {
 //!     let (world, mut scratch) = (ep.world(), [Choice::NONE; 64]);
 //!     let middle = world.size() / 2;
 //!     let is_upper = world.rank().0 >= middle;
-//!     let Some(half) = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)? else { return Ok(None) };
+//!     let Some(half) = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)? else {
+//!         return Ok(None);
+//!     };
 //!     let other_leader = Rank(if is_upper { 0 } else { middle });
-//!     let between = inter::create(ep, &half, Rank(0), (&world, other_leader), Tag(1), &mut scratch)?;
+//!     let leaders = (&world, other_leader);
+//!     let between = inter::create(ep, &half, Rank(0), leaders, Tag(1), &mut scratch)?;
 //!     let mut theirs = None;
 //!     if between.rank().0 < between.remote_size() {
 //!         let mut got = [0_u64];
-//!         ep.sendrecv(&between, &[mine], between.rank(), Tag(2), &mut got, between.rank(), Tag(2))?;
+//!         let other = between.rank();
+//!         ep.sendrecv(&between, &[mine], other, Tag(2), &mut got, other, Tag(2))?;
 //!         theirs = Some(got[0]);
 //!     }
 //!     inter::free(ep, between)?;

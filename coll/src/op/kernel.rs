@@ -45,12 +45,14 @@ impl Kernel {
     ///
     /// /// The sum modulo `token` of numbers of a byte.
     /// const MODULAR: Function = |token, into, from, _order| {
-    ///     let sum = |left: u8, right: u8| ((usize::from(left) + usize::from(right)) % token) as u8;
+    ///     let wide = |left: u8, right: u8| usize::from(left) + usize::from(right);
+    ///     let sum = |left: u8, right: u8| (wide(left, right) % token) as u8;
     ///     into.iter_mut().zip(from).for_each(|(into, from)| *into = sum(*into, *from));
     ///     Ok(())
     /// };
     /// let mut into = [5, 6];
-    /// Kernel::of_function(MODULAR, 7, NonZeroU32::MIN, true).run(&mut into, &[6, 1], Order::IntoFirst)?;
+    /// let modular = Kernel::of_function(MODULAR, 7, NonZeroU32::MIN, true);
+    /// modular.run(&mut into, &[6, 1], Order::IntoFirst)?;
     /// assert_eq!(into, [4, 0]);
     /// # Ok::<(), aldis_kernel::hal::Cause>(())
     /// ```

@@ -109,7 +109,7 @@ allreduce over 4 ranks, 4096 elements of 8 bytes, scratch for 512 elements
   nonoverlapping       23680 ns: 32 rounds, 131072 bytes sent, segments of 512 (8); not taken, 15520 ns slower
   linear               32320 ns: 32 rounds, 196608 bytes sent, segments of 512 (8); not taken, 24160 ns slower
   segmented_ring       8160 ns: 9 rounds, 49152 bytes sent, segments of 4096 (1); taken, the cheapest
-  shared               4640 ns: by control lines; where all ranks are on one node"
+  shared               4640 ns: by control slots; where all ranks are on one node"
     );
     let mut ordered = call;
     ordered.commutes = false;

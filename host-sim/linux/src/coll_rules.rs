@@ -211,7 +211,7 @@ fn contradiction(rule: &Rule) -> Option<(&'static str, String)> {
     }
     match rule.choice {
         Choice::Shared if rule.segment_bytes.is_some() => {
-            Some(("segment", "control lines have chunks of one length".into()))
+            Some(("segment", "control slots have chunks of one length".into()))
         }
         Choice::Shared if rule.reproducible => {
             Some(("shared", "its results need not have the bits of others; take another, or auto".into()))

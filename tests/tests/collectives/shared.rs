@@ -245,7 +245,7 @@ fn sets_are_claimed_and_given_back() {
                     );
                 } else {
                     assert_eq!(named.unwrap_err().cause, FULL);
-                    assert!(told.to_string().contains("refused: no free control lines"), "{told}");
+                    assert!(told.to_string().contains("refused: no free control slots"), "{told}");
                 }
                 let (mut data, mut scratch) = ([round; 100], [0; 100]);
                 allreduce(Sum, &mut data, &mut scratch).run(endpoint, on).unwrap();
