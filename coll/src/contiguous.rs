@@ -51,7 +51,8 @@ impl<'m> ContiguousCall<'m> {
         let Self { spec, data, scratch, options, refusal } = self;
         let spec = spec.over(comm.size());
         if cfg!(target_pointer_width = "64") && refusal.is_none() {
-            // A copy, so that the description itself is written to memory only for what follows.
+            // Copies for each way, since both take references: one description for both would be
+            // written to memory before it is known which way the call takes.
             let (spec, options) = (spec, options);
             if let Some(done) = options.at_once(caller, comm, &spec, data) {
                 return done;

@@ -5,8 +5,6 @@
 //! kinds of machines are built without all of `aldis-linux`.
 #![forbid(unsafe_code)]
 
-#[cfg(test)]
-mod scratch;
 mod socket;
 
 pub use self::socket::SocketNic;

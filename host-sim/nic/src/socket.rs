@@ -139,8 +139,9 @@ impl Nic for SocketNic {
 
 #[cfg(test)]
 mod tests {
+    use aldis_kit::scratch::ScratchFolder;
+
     use super::*;
-    use crate::scratch::ScratchFolder;
 
     const MAC: Mac = Mac([2, 0xA1, 0xD1, 0, 0, 3]);
 
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn frames_go_both_ways_and_are_bounded_by_the_mtu() {
-        let folder = ScratchFolder::new();
+        let folder = ScratchFolder::new("card");
         let port = UnixDatagram::bind(folder.path().join("port3.sock")).unwrap();
         let mut nic = SocketNic::plug(folder.path(), 3, MAC, 100).unwrap();
         assert_eq!((nic.mtu(), nic.mac(), nic.link()), (100, MAC, Link::Up));
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_full_switch_is_no_free_descriptor_and_nothing_is_lost() {
-        let folder = ScratchFolder::new();
+        let folder = ScratchFolder::new("card");
         let port = UnixDatagram::bind(folder.path().join("port3.sock")).unwrap();
         let mut nic = SocketNic::plug(folder.path(), 3, MAC, 1500).unwrap();
         let mut sent = 0_u32;
@@ -191,7 +192,7 @@ mod tests {
 
     #[test]
     fn without_a_switch_frames_are_lost_and_the_link_is_down() {
-        let folder = ScratchFolder::new();
+        let folder = ScratchFolder::new("card");
         let mut nic = SocketNic::plug(folder.path(), 3, MAC, 1500).unwrap();
         assert!(send(&mut nic, &[1; 60]) && send(&mut nic, &[1; 60]));
         assert_eq!(nic.link(), Link::Down);
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_once_and_free_again_afterwards() {
-        let folder = ScratchFolder::new();
+        let folder = ScratchFolder::new("card");
         let nic = SocketNic::plug(folder.path(), 3, MAC, 1500).unwrap();
         let error = SocketNic::plug(folder.path(), 3, MAC, 1500).unwrap_err();
         assert!(error.to_string().contains("member3.sock"), "{error}");

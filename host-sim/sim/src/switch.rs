@@ -47,8 +47,6 @@ mod stations;
 mod statistics;
 
 #[cfg(test)]
-pub(crate) mod scratch;
-#[cfg(test)]
 mod tests;
 
 use std::io;

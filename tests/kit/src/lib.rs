@@ -6,8 +6,12 @@
 //! |---|---|---|
 //! | [`datatypes`] | datatypes by their definition, and random ones | kernel, collectives |
 //! | [`hub`] | Ethernet in memory: frames get lost, repeated, damaged | drivers, crates together |
+//! | [`outputs`] | standard output that cannot be written | run, sim |
 //! | [`rig`] | endpoints in one process over a wire whose every limit can be tiny | kernel |
+//! | [`scratch`] | folders that go when they are dropped | linux, nic, sim |
 
 pub mod datatypes;
 pub mod hub;
+pub mod outputs;
 pub mod rig;
+pub mod scratch;

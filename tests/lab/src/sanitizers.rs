@@ -11,9 +11,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::{harness, shell};
 use anyhow::{Context, Result, bail};
 
 /// Tests of a package.
@@ -154,18 +154,18 @@ struct Instrumented {
 }
 
 impl Instrumented {
-    /// The command that builds tests and runs those that the filters let through.
+    /// The command that builds tests and runs those that filters, which follow, let through.
     fn cargo(&self, tests: Tests) -> Result<Command> {
-        let Tests { package, options, filters } = tests;
+        let Tests { package, options, .. } = tests;
         fs::create_dir_all(&self.folder).with_context(|| self.folder.display().to_string())?;
         let suppressions = self.folder.join("suppressions");
         fs::write(&suppressions, SUPPRESSIONS).with_context(|| suppressions.display().to_string())?;
         let mut cargo = workspace::cargo();
-        cargo.args(["test", "--quiet", "--locked", "-p", package]).args(options);
+        cargo.args(["test", "--locked", "-p", package]).args(options);
         // A target of its own name, so that build scripts and macros are not instrumented.
         cargo.args(["--target", &workspace::host()?, "--target-dir"]).arg(&self.folder);
         // One at a time, so that the harness has no threads.
-        cargo.args(["--", "--test-threads=1"]).args(filters);
+        cargo.args(["--", "--test-threads=1"]);
         cargo.env("RUSTFLAGS", self.sanitizer.flags()).env_remove("CARGO_ENCODED_RUSTFLAGS");
         // A flag of the unstable kind on the stable toolchain.
         cargo.env("RUSTC_BOOTSTRAP", "1").env("RUST_BACKTRACE", "0");
@@ -181,14 +181,14 @@ impl Instrumented {
 
     fn pass(&self, tests: Tests) -> Result<()> {
         eprintln!("  {} under {}", tests.package, self.sanitizer);
-        shell::run(&mut self.cargo(tests)?)
+        harness::pass(&mut self.cargo(tests)?, tests.filters).map(drop)
     }
 
     /// Fails unless the planted defect is found.
     fn find_planted(&self) -> Result<()> {
         let (trial, finding) = self.sanitizer.planted();
-        let mut cargo = self.cargo(Tests { filters: trial, ..TRIALS })?;
-        let output = cargo.output().with_context(|| shell::spell(&cargo))?;
+        let mut cargo = self.cargo(TRIALS)?;
+        let output = cargo.args(trial).output().with_context(|| shell::spell(&cargo))?;
         let said = [output.stdout, output.stderr].map(|said| String::from_utf8_lossy(&said).into_owned());
         if output.status.success() || !said.iter().any(|said| said.contains(finding)) {
             bail!("{} does not find {trial:?}:\n{}", self.sanitizer, said.join("\n"));

@@ -10,6 +10,7 @@
 //! | [`limit`] | a bound in time, at which all that was started is ended |
 //! | [`workspace`], [`artifact`] | what cargo and git say of the checkout, and of what is built |
 //! | [`steps`], [`table`] | steps of a longer chore and their outcomes; tables |
+//! | [`harness`] | tests that cargo runs, and that there are such |
 //! | [`compiles`] | the compilations of a run |
 //! | [`baselines`] | exact costs beside the values that no change may exceed |
 //! | [`toolchain`], [`provision`] | where the core of a bare-metal target comes from |
@@ -20,6 +21,7 @@ pub mod baselines;
 pub mod children;
 pub mod compiles;
 pub mod dice;
+pub mod harness;
 pub mod limit;
 pub mod marked;
 pub mod provision;

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
 
 use aldis_drivers::serial::cobs::{self, Decoder};
+use aldis_kit::scratch::ScratchFolder;
 
 use super::direction::Direction;
-use super::scratch::SocketFolder;
 use super::*;
 use crate::Random;
 use crate::switch::decision::Decision;
@@ -18,14 +18,14 @@ const ALL: u8 = 0xFF;
 
 /// A switch with `members` ports and a socket on each.
 struct Bench {
-    folder: SocketFolder,
+    folder: ScratchFolder,
     switch: Switch,
     members: Vec<UnixDatagram>,
 }
 
 impl Bench {
     fn new(members: u32, from: Faults, to: Faults) -> Self {
-        let folder = SocketFolder::new();
+        let folder = ScratchFolder::new("switch");
         let mut switch = Switch::new(folder.path(), 11);
         (0..members).for_each(|number| switch.add(number, Kind::Datagram, from, to).unwrap());
         let mut bench = Self { folder, switch, members: Vec::new() };

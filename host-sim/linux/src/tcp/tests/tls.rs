@@ -1,10 +1,9 @@
 //! Ranks under TLS, and those that are kept out by it.
 
-use std::fs;
 use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
-use std::path::PathBuf;
 
+use aldis_kit::scratch::ScratchFolder;
 use aldis_protocols::stream::StreamRefusal;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
@@ -12,40 +11,15 @@ use super::*;
 use crate::tcp::TcpError;
 use crate::tcp::tls::{Files, TlsError};
 
-/// A folder for the files of a test, which goes with it.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Self {
-        let name = format!("aldis-tls-{}-{:x}", std::process::id(), crate::entropy::distinct());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn write(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.0.join(name);
-        fs::write(&path, text).unwrap();
-        path
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left of it does no harm.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// An authority and what it has issued: `NAME.crt`, `NAME.key` and, for itself, `authority.crt`.
 struct Authority<'a> {
-    folder: &'a Folder,
+    folder: &'a ScratchFolder,
     name: &'static str,
     issuer: Issuer<'static, KeyPair>,
 }
 
 impl<'a> Authority<'a> {
-    fn new(folder: &'a Folder, name: &'static str) -> Self {
+    fn new(folder: &'a ScratchFolder, name: &'static str) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -63,7 +37,7 @@ impl<'a> Authority<'a> {
         Files {
             certificate: self.folder.write(&format!("{file}.crt"), &certificate.pem()),
             key: self.folder.write(&format!("{file}.key"), &key.serialize_pem()),
-            authority: self.folder.0.join(format!("{}.crt", self.name)),
+            authority: self.folder.path().join(format!("{}.crt", self.name)),
             name: name.into(),
         }
     }
@@ -84,7 +58,7 @@ fn job_of(configs: &[Config]) -> Vec<Rank> {
 
 #[test]
 fn messages_pass_under_tls() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
     let configs = ["a", "b", "c"].map(|rank| Config {
         links: 2,
@@ -135,7 +109,7 @@ fn kept_out(fitting: [Config; 2], other: Config, refused: StreamRefusal, told: &
 
 #[test]
 fn a_certificate_of_another_authority_is_refused() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let (authority, other) = (Authority::new(&folder, "authority"), Authority::new(&folder, "other"));
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     // It trusts the job's authority, as a thief would, but has a certificate of its own.
@@ -145,7 +119,7 @@ fn a_certificate_of_another_authority_is_refused() {
 
 #[test]
 fn a_certificate_for_another_name_is_refused() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let web = authority.issue("web", "www.example.org");
@@ -154,7 +128,7 @@ fn a_certificate_for_another_name_is_refused() {
 
 #[test]
 fn plain_text_is_refused() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
     let fitting = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let told = [StreamRefusal::Foreign, StreamRefusal::Unreachable, StreamRefusal::Truncated];
@@ -163,7 +137,7 @@ fn plain_text_is_refused() {
 
 #[test]
 fn strangers_at_a_rank_with_tls_do_no_harm() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
     let patience = Duration::from_secs(3);
     let configs = ["a", "b"]
@@ -191,7 +165,7 @@ fn strangers_at_a_rank_with_tls_do_no_harm() {
 
 #[test]
 fn the_key_of_the_job_is_asked_for_under_tls_too() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
     let configs = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let mut ranks: Vec<_> = vec![Rank::listen(0, 2, &configs[0])];
@@ -205,11 +179,11 @@ fn the_key_of_the_job_is_asked_for_under_tls_too() {
 
 #[test]
 fn what_is_wrong_with_which_file_is_named() {
-    let folder = Folder::new();
+    let folder = ScratchFolder::new("tls");
     let (authority, other) = (Authority::new(&folder, "authority"), Authority::new(&folder, "other"));
     let good = authority.issue("good", "aldis");
     let second = authority.issue("second", "aldis");
-    let missing = folder.0.join("missing");
+    let missing = folder.path().join("missing");
     let empty = folder.write("empty", "nothing here\n");
     let locked = "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
     let locked = folder.write("locked", locked);
@@ -246,7 +220,7 @@ fn what_is_wrong_with_which_file_is_named() {
     let elsewhere = authority.issue("elsewhere", "www.example.org");
     for files in [
         Files { name: "aldis".into(), ..elsewhere },
-        Files { authority: folder.0.join("authority.crt"), ..other.issue("own", "aldis") },
+        Files { authority: folder.path().join("authority.crt"), ..other.issue("own", "aldis") },
     ] {
         let error = refused(&files);
         assert!(matches!(&error, TlsError::Refused { path, .. } if *path == files.certificate), "{error}");
