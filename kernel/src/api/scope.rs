@@ -62,7 +62,7 @@ use core::marker::PhantomData;
 use core::ops::Range;
 use core::ptr::NonNull;
 
-use aldis_hal::{Cause, Handle, Instant, Operation, PeerId, Platform, Transport};
+use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::Call;
@@ -487,55 +487,6 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let engine = &mut self.within.endpoint.engine;
         let (own, detached) = (self.requests.front(), engine.detached.front());
         engine.any_uses(own, memory, to_be_written) || engine.any_uses(detached, memory, to_be_written)
-    }
-
-    /// See [`ScopePlane::collective_tag`](crate::plane::ScopePlane::collective_tag).
-    pub(crate) fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
-        self.next_tag(comm, false)
-    }
-
-    /// See [`ScopePlane::inter_tag`](crate::plane::ScopePlane::inter_tag).
-    pub(crate) fn inter_tag(&mut self, inter: &Comm) -> Result<Tag, Error> {
-        self.next_tag(inter, true)
-    }
-
-    /// See [`ScopePlane::collective_number`](crate::plane::ScopePlane::collective_number).
-    pub(crate) fn collective_number(&mut self, comm: &Comm) -> Result<Tag, Cause> {
-        self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
-    }
-
-    /// See [`ScopePlane::room`](crate::plane::ScopePlane::room).
-    #[inline]
-    pub(crate) fn room(&self) -> u32 {
-        let requests = &self.within.endpoint.engine.requests;
-        requests.capacity().saturating_sub(requests.in_use())
-    }
-
-    /// See [`ScopePlane::room_max`](crate::plane::ScopePlane::room_max).
-    #[inline]
-    pub(crate) fn room_max(&self) -> u32 {
-        self.within.endpoint.engine.requests.capacity()
-    }
-
-    /// See [`ScopePlane::unlike`](crate::plane::ScopePlane::unlike).
-    #[inline]
-    pub(crate) fn unlike(&self, comm: &Comm) -> Option<Rank> {
-        self.within.endpoint.unlike(comm)
-    }
-
-    /// See [`ScopePlane::companion`](crate::plane::ScopePlane::companion).
-    pub(crate) fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
-        self.within.endpoint.companion(inter)
-    }
-
-    /// See [`ScopePlane::process_of`](crate::plane::ScopePlane::process_of).
-    pub(crate) fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
-        self.within.endpoint.process_of(comm, rank)
-    }
-
-    fn next_tag(&mut self, comm: &Comm, is_inter: bool) -> Result<Tag, Error> {
-        let number = self.within.endpoint.engine.comms.next_collective(comm, is_inter);
-        number.map(Tag).map_err(|cause| Error::new(Operation::None, cause).on(comm))
     }
 
     /// Handles at most `budget` events, without blocking.

@@ -12,7 +12,7 @@ use crate::error::{Error, Failed};
 use crate::memory::buffer::{LentRange, Loan, Sample};
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
-use aldis_hal::{Activity, Cause, PeerId, Platform, Transport};
+use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use core::ops::Range;
 
 /// The part of a scope that libraries of collectives use: see the [module](super).
@@ -383,44 +383,40 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
         self.raise(error)
     }
 
-    #[inline(always)]
     fn collective_tag(&mut self, comm: &Comm) -> Result<Tag, Error> {
-        self.collective_tag(comm)
+        next_tag(self, comm, false)
     }
 
-    #[inline(always)]
     fn inter_tag(&mut self, inter: &Comm) -> Result<Tag, Error> {
-        self.inter_tag(inter)
+        next_tag(self, inter, true)
     }
 
-    #[inline(always)]
     fn collective_number(&mut self, comm: &Comm) -> Result<Tag, Cause> {
-        self.collective_number(comm)
+        self.within.endpoint.engine.comms.next_collective(comm, false).map(Tag)
     }
 
-    #[inline(always)]
+    #[inline]
     fn room(&self) -> u32 {
-        self.room()
+        let requests = &self.within.endpoint.engine.requests;
+        requests.capacity().saturating_sub(requests.in_use())
     }
 
-    #[inline(always)]
+    #[inline]
     fn room_max(&self) -> u32 {
-        self.room_max()
+        self.within.endpoint.engine.requests.capacity()
     }
 
-    #[inline(always)]
+    #[inline]
     fn unlike(&self, comm: &Comm) -> Option<Rank> {
-        self.unlike(comm)
+        self.within.endpoint.unlike(comm)
     }
 
-    #[inline(always)]
     fn companion(&self, inter: &Comm) -> Result<Comm, Error> {
-        self.companion(inter)
+        self.within.endpoint.companion(inter)
     }
 
-    #[inline(always)]
     fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
-        self.process_of(comm, rank)
+        self.within.endpoint.process_of(comm, rank)
     }
 
     #[inline(always)]
@@ -473,4 +469,14 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
         self.discard_matched(message)
     }
+}
+
+/// The tag of a communicator's next collective.
+fn next_tag<T: Transport, P: Platform>(
+    scope: &mut Scope<'_, '_, '_, T, P>,
+    comm: &Comm,
+    is_inter: bool,
+) -> Result<Tag, Error> {
+    let number = scope.within.endpoint.engine.comms.next_collective(comm, is_inter);
+    number.map(Tag).map_err(|cause| Error::new(Operation::None, cause).on(comm))
 }
