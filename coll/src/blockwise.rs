@@ -112,7 +112,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        match self.at_once(options, caller, comm) {
+        match self.try_fast_path(options, caller, comm) {
             Some(done) => done,
             None => self.run_planned(options, caller, comm),
         }
@@ -132,7 +132,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
     /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
     /// for messages.
     #[inline(always)]
-    fn at_once<'s, T: Transport, P: Platform>(
+    fn try_fast_path<'s, T: Transport, P: Platform>(
         &mut self,
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,
@@ -147,7 +147,7 @@ impl<'m, E: Element> Blockwise<'m, E> {
         let (what, data) = ((self.root.0, self.kernel), self.data.0.as_mut_bytes());
         let given = given.map(|input| (input.as_bytes(), divided));
         let portions = Portions::new(&call, comm, what, (data.len(), self.data.1), given);
-        let done = options.at_once_as(caller, comm, &call, &portions, data)?;
+        let done = options.try_fast_path_as(caller, comm, &call, &portions, data)?;
         let is_gatherv = self.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {

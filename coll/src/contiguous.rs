@@ -54,7 +54,7 @@ impl<'m> ContiguousCall<'m> {
             // Copies for each way, since both take references: one description for both would be
             // written to memory before it is known which way the call takes.
             let (spec, options) = (spec, options);
-            if let Some(done) = options.at_once(caller, comm, &spec, data) {
+            if let Some(done) = options.try_fast_path(caller, comm, &spec, data) {
                 return done;
             }
         }

@@ -45,11 +45,11 @@
 
 #[cfg(not(feature = "compact"))]
 mod around;
-mod at_once;
 #[cfg(not(feature = "compact"))]
 mod blocks;
 mod chunks;
 mod drive;
+mod fast_path;
 #[cfg(not(feature = "compact"))]
 mod pairs;
 #[cfg(not(feature = "compact"))]

@@ -112,7 +112,8 @@ pub struct Route<'a> {
 /// impl RemoteMemory for Pipe {}
 /// ```
 ///
-/// What the defaults answer is known at compile time, so nothing of the optional parts is linked.
+/// The answers of the defaults are known at compile time, so nothing of the optional parts is
+/// linked.
 pub trait Transport: Extras + RemoteMemory {
     /// A reserved message slot.
     type Slot<'a>: Slot

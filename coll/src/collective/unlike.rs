@@ -80,7 +80,9 @@ impl<'scope> Collective<'scope> {
                     progress
                 }
             }
-            Progress::Done if self.watch.is_open && scope.has_strays() => self.look(scope, progress, AT_END),
+            Progress::Done if self.watch.is_open && scope.has_unexpected_calls() => {
+                self.look(scope, progress, AT_END)
+            }
             // The other rank got its error first, and has taken back what was still to come.
             Progress::Failed if self.watch.is_open && self.error.cause == Cause::Withdrawn => {
                 self.look(scope, progress, AT_END)
@@ -129,7 +131,7 @@ impl<'scope> Collective<'scope> {
     ) -> Progress {
         let strays = scope.strays();
         let new = strays.wrapping_sub(core::mem::replace(&mut self.watch.seen, strays)).min(most);
-        if new == 0 || !scope.has_strays() {
+        if new == 0 || !scope.has_unexpected_calls() {
             return progress;
         }
         if self.look_at(scope, new).is_none() {

@@ -94,7 +94,7 @@ impl<'m, E: Element> Exchange<'m, E> {
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,
     ) -> Result<(), Error> {
-        match self.at_once(options, caller) {
+        match self.try_fast_path(options, caller) {
             Some(done) => done,
             None => self.run_planned(options, caller),
         }
@@ -103,7 +103,7 @@ impl<'m, E: Element> Exchange<'m, E> {
     /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
     /// for messages.
     #[inline(always)]
-    fn at_once<'s, T: Transport, P: Platform>(
+    fn try_fast_path<'s, T: Transport, P: Platform>(
         &mut self,
         options: &Options,
         caller: &mut impl Caller<'s, T, P>,
@@ -115,7 +115,7 @@ impl<'m, E: Element> Exchange<'m, E> {
         let (lines, input) = (self.linear().lines, (self.input.0.as_bytes(), self.input.1));
         let neighbors = Neighbors { rank: comm.rank().0, lines, is_grid: self.around.is_grid };
         let around = Around::new(&call, neighbors, input, self.data.1)?;
-        let done = options.at_once_as(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
+        let done = options.try_fast_path_as(caller, comm, &call, &around, self.data.0.as_mut_bytes())?;
         if done.is_ok() && around.is_long() { None } else { Some(done) }
     }
 

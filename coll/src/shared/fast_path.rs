@@ -1,7 +1,7 @@
-//! A blocking collective whose bytes stand in a line, taken at once: while nothing is unusual about
-//! it there is neither a scope nor a clock, and no state but a few numbers. Whatever else comes -
-//! no rank for long, another operation, another length, a rank that is gone - is for the
-//! [`Meeting`] that goes on where this ends.
+//! The fast path of a blocking collective whose bytes stand in a control slot: while nothing is
+//! unusual about it there is neither a scope nor a clock, and no state but a few numbers. Whatever
+//! else comes - no rank for long, another operation, another length, a rank that is gone - is for
+//! the [`Meeting`] that goes on where this ends.
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
@@ -40,7 +40,7 @@ const BUDGET: u32 = 16;
 impl Options {
     /// Carries a blocking call out at once; `None`, and nothing done, if it is not for this.
     #[inline(always)]
-    pub(crate) fn at_once<'s, T: Transport, P: Platform>(
+    pub(crate) fn try_fast_path<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -50,7 +50,7 @@ impl Options {
         let &CallSpec { ref call, root, kernel, candidates } = spec;
         #[cfg(not(feature = "compact"))]
         if matches!(call.operation, Operation::Scan | Operation::Exscan) {
-            return if T::HAS_LINES { self.at_once_alone(caller, comm, spec, data) } else { None };
+            return if T::HAS_LINES { self.try_scan_fast_path(caller, comm, spec, data) } else { None };
         }
         let meets = self.decide(caller.endpoint(), comm, call, candidates);
         let (Some(here), true) = (HERE, meets) else { return None };
@@ -63,7 +63,7 @@ impl Options {
     /// Carries out a call in which this rank has such a role.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
-    pub(crate) fn at_once_as<'s, T: Transport, P: Platform>(
+    pub(crate) fn try_fast_path_as<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -83,7 +83,7 @@ impl Options {
     /// Carries out a scan, which has nothing but its data.
     #[cfg(not(feature = "compact"))]
     #[inline(always)]
-    fn at_once_alone<'s, T: Transport, P: Platform>(
+    fn try_scan_fast_path<'s, T: Transport, P: Platform>(
         &self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
@@ -91,7 +91,7 @@ impl Options {
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
         let portions = Portions::new(&spec.call, comm, (0, spec.kernel), (data.len(), Layout::Whole), None);
-        self.at_once_as(caller, comm, &spec.call, &portions, data)
+        self.try_fast_path_as(caller, comm, &spec.call, &portions, data)
     }
 
     /// Returns true if a call is to be carried out by control slots, by a rule or else by these

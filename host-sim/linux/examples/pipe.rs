@@ -39,11 +39,11 @@ struct Pipe {
     peer: PeerId,
     stream: UnixStream,
     caps: Caps,
-    /// What has been posted and is not written yet.
+    /// Bytes that have been posted and are not written yet.
     out: Vec<u8>,
     /// Bytes of the frame that is coming in: a head, then a message.
     into: Box<[u8; HEAD_BYTES + MESSAGE_BYTES_MAX]>,
-    /// How many of those have come.
+    /// The number of those that have come.
     come: usize,
     /// True if a post was refused since the sink was last notified of room.
     is_waiting: bool,

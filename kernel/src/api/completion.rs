@@ -127,7 +127,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// which case it goes on until the scope ends; [`Cause::Stale`] for a null request.
     #[inline]
     pub fn wait_for(&mut self, request: &mut Request<'scope>) -> Result<Status, Error> {
-        match self.take_at_once(request) {
+        match self.try_complete(request) {
             Some(status) => Ok(status),
             None => {
                 let waited = self.wait_longer(request);
@@ -139,7 +139,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Takes the result of a request that is over, and well: the way of most. `None` if it is not,
     /// and nothing has changed.
     #[inline(always)]
-    fn take_at_once(&mut self, request: &mut Request<'scope>) -> Option<Status> {
+    fn try_complete(&mut self, request: &mut Request<'scope>) -> Option<Status> {
         let status = match request.stage {
             Stage::Done(status) => status,
             Stage::Pending(handle) => self.within.endpoint.engine.try_complete(handle, &mut self.requests)?,
@@ -186,7 +186,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn wait_all(&mut self, requests: &mut [Request<'scope>]) -> Result<(), Error> {
         let mut first = Ok(());
         for request in requests.iter_mut().filter(|request| !request.is_null()) {
-            if self.take_at_once(request).is_some() {
+            if self.try_complete(request).is_some() {
                 continue;
             }
             let waited = self.wait_longer(request);

@@ -500,7 +500,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Runs `body` with a scope for nonblocking sends and receives: see [`Scope`].
     ///
     /// # Errors
-    /// What `body` returns, or the first failure of a request that it did not wait for.
+    /// The error that `body` returns, or the first failure of a request that it did not wait for.
     pub fn scope<'env, R>(
         &'env mut self,
         body: impl for<'scope> FnOnce(&mut Scope<'scope, 'env, 's, T, P>) -> Result<R, Error>,

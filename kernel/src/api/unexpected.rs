@@ -49,7 +49,7 @@ pub trait ScopeCalls: Sealed {
     fn end_call(&mut self, comm: &Comm);
 
     /// Returns true if there are messages that have met no receive yet, in whatever communicator.
-    fn has_strays(&self) -> bool;
+    fn has_unexpected_calls(&self) -> bool;
 
     /// Messages so far that arrived before their receive, in whatever communicator.
     fn strays(&self) -> u64;
@@ -81,7 +81,7 @@ impl<T: Transport, P: Platform> ScopeCalls for Scope<'_, '_, '_, T, P> {
     }
 
     #[inline]
-    fn has_strays(&self) -> bool {
+    fn has_unexpected_calls(&self) -> bool {
         self.within.endpoint.engine.matcher.unexpected() > 0
     }
 

@@ -2,7 +2,7 @@
 //! kernel's: `aldis-coll`, and the C interface of MPI. A program that sends and receives needs none
 //! of it.
 //!
-//! What such a library may rely on:
+//! Such a library may rely on this:
 //!
 //! - **Numbers and tags.** Messages on a communicator's collective plane
 //!   ([`Comm::collective`]) never meet those of users. The numbers given out for a communicator's

@@ -228,7 +228,7 @@ impl Handshake {
     }
 
     /// Returns the kind of the message that is expected.
-    const fn awaited(&self) -> Option<StreamKind> {
+    const fn expected_kind(&self) -> Option<StreamKind> {
         Some(match self.phase {
             Phase::Greeting => StreamKind::Greeting,
             Phase::Answer => StreamKind::Answer,
@@ -254,7 +254,7 @@ impl Handshake {
         if head.version != VERSION {
             return Some(self.end(node, StreamRefusal::Version, now));
         }
-        if head.kind() != self.awaited() || !head.is_sound() {
+        if head.kind() != self.expected_kind() || !head.is_sound() {
             return Some(self.end(node, StreamRefusal::Malformed, now));
         }
         if self.missing() != Some(0) {

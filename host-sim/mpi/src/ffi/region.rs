@@ -160,7 +160,8 @@ pub(crate) unsafe fn extend_mut<T>(memory: &mut [T]) -> &'static mut [T] {
 /// An object of the library that lasts as long as an operation.
 ///
 /// # Safety
-/// What it is lent to keeps it there, where it is, and is dropped before it; nobody changes it.
+/// The borrower keeps the object there, where it is, and is dropped before it; no call changes it
+/// meanwhile.
 pub(crate) unsafe fn extend<T>(object: &T) -> &'static T {
     // SAFETY: the caller's promise.
     unsafe { &*core::ptr::from_ref(object) }
