@@ -48,6 +48,7 @@ pub use api::future::{Futures, Sleeper};
 pub use api::lines::{Lines, Withheld};
 pub use api::locked::{Shared, SharedWithin};
 pub use api::matched::Matched;
+pub use api::partitioned::Partitions;
 pub use api::pending::{Pending, Standing};
 pub use api::poll_rounds::Within;
 pub use api::scope::{Request, Scope};

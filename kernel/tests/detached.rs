@@ -98,7 +98,7 @@ fn persistent_and_partitioned_ones_are_freed_after_their_round() {
         other.start(&mut receiving)?;
         one.start(&mut parts)?;
         other.start(&mut whole)?;
-        one.pready_range(&parts, 0..2)?;
+        one.partitions(&parts).ready_range(0..2)?;
         for request in [sending, parts] {
             one.detach(request);
         }

@@ -78,7 +78,7 @@ proptest! {
                     }
                     let bytes = partition as usize * len / own as usize..(partition as usize + 1) * len / own as usize;
                     one.edit(out, bytes.clone(), |part| part.copy_from_slice(&due[bytes.clone()]))?;
-                    one.pready(&send, partition)?;
+                    one.partitions(&send).ready(partition)?;
                     if !bytes.is_empty() && turn + 1 < order.len() {
                         assert_eq!(one.edit(out, bytes, |_| {}).unwrap_err().cause, Cause::Busy);
                     }
@@ -91,7 +91,7 @@ proptest! {
                         for part in 0..theirs {
                             let whole = (0..own).all(|one| ready.contains(&one) || !overlaps(one, part));
                             let whole = if len == 0 { ready.len() == own as usize } else { whole };
-                            assert_eq!(other.parrived(&receive, part)?, whole);
+                            assert_eq!(other.partitions(&receive).has_arrived(part)?, whole);
                             let bytes = part as usize * len / theirs as usize..(part as usize + 1) * len / theirs as usize;
                             let read = other.edit(into, bytes.clone(), |part| assert_eq!(part, &due[bytes]));
                             assert_eq!(read.is_ok(), whole || len == 0);
@@ -106,7 +106,7 @@ proptest! {
                 let status = other.wait_for(&mut receive)?;
                 assert_eq!((status.source, status.tag, status.bytes), (Rank(0), TAG, len as u64));
                 assert_eq!(one.wait_for(&mut send)?.bytes, len as u64);
-                assert!(other.parrived(&receive, theirs - 1)?, "between rounds as in the last one");
+                assert!(other.partitions(&receive).has_arrived(theirs - 1)?, "between rounds as in the last one");
                 other.edit(into, 0..len, |bytes| assert_eq!(bytes, due))?;
             }
             Ok(())
@@ -136,7 +136,7 @@ fn channels_are_matched_in_the_order_of_their_init_and_apart_from_messages() {
         let mut into_second = other.precv_init(&worlds[1], into, 1..2, 1, Rank(0), TAG)?;
         for (send, receive) in [(&mut second, &mut into_second), (&mut first, &mut into_first)] {
             one.start(send)?;
-            one.pready(send, 0)?;
+            one.partitions(send).ready(0)?;
             other.start(receive)?;
             settle(one, other);
             one.wait_for(send)?;
@@ -170,7 +170,7 @@ fn a_channel_is_matched_at_its_sender_when_the_envelopes_are_full() {
         let mut receive = other.precv_init(&worlds[1], into, 0..30, 2, Rank(0), TAG)?;
         settle(one, other);
         one.start(&mut send)?;
-        one.pready_range(&send, 0..3)?;
+        one.partitions(&send).ready_range(0..3)?;
         other.start(&mut receive)?;
         settle(one, other);
         one.wait_for(&mut send)?;
@@ -210,20 +210,23 @@ fn every_misuse_has_its_error() {
 
         let mut send = one.psend_init(world, out, 0..12, 4, Rank(1), TAG)?;
         let mut receive = other.precv_init(&worlds[1], into, 0..12, 2, Rank(0), TAG)?;
-        assert_eq!(one.pready(&send, 0).unwrap_err().cause, Cause::Inactive);
+        assert_eq!(one.partitions(&send).ready(0).unwrap_err().cause, Cause::Inactive);
         one.start(&mut send)?;
         other.start(&mut receive)?;
-        one.pready_list(&send, &[1, 2])?;
+        one.partitions(&send).ready_list(&[1, 2])?;
         let out_of_range = Cause::PartitionOutOfRange { partition: 4, partitions: 4 };
-        assert_eq!(one.pready_range(&send, 3..5).unwrap_err().cause, out_of_range);
-        assert_eq!(one.pready(&send, u32::MAX).unwrap_err().peer(), Some(Rank(1)));
-        assert_eq!(one.pready_range(&send, 0..2).unwrap_err().cause, Cause::PartitionReady { partition: 1 });
-        assert_eq!(one.parrived(&send, 0).unwrap_err().cause, Cause::Stale);
-        assert_eq!(other.pready(&receive, 0).unwrap_err().cause, Cause::Stale);
+        assert_eq!(one.partitions(&send).ready_range(3..5).unwrap_err().cause, out_of_range);
+        assert_eq!(one.partitions(&send).ready(u32::MAX).unwrap_err().peer(), Some(Rank(1)));
+        assert_eq!(
+            one.partitions(&send).ready_range(0..2).unwrap_err().cause,
+            Cause::PartitionReady { partition: 1 }
+        );
+        assert_eq!(one.partitions(&send).has_arrived(0).unwrap_err().cause, Cause::Stale);
+        assert_eq!(other.partitions(&receive).ready(0).unwrap_err().cause, Cause::Stale);
         let out_of_range = Cause::PartitionOutOfRange { partition: 2, partitions: 2 };
-        assert_eq!(other.parrived(&receive, 2).unwrap_err().cause, out_of_range);
+        assert_eq!(other.partitions(&receive).has_arrived(2).unwrap_err().cause, out_of_range);
         assert!(!one.cancel(&mut send) && !other.cancel(&mut receive), "a round is not cancelled");
-        one.pready_list(&send, &[3, 0])?;
+        one.partitions(&send).ready_list(&[3, 0])?;
         settle(one, other);
         other.wait_for(&mut receive)?;
         one.wait_for(&mut send).map(drop)
@@ -305,7 +308,7 @@ fn who_goes_on_alone_hears_that_the_other_is_gone() {
                     for _ in 0..rounds {
                         one.start(&mut send)?;
                         other.start(&mut receive)?;
-                        one.pready(&send, 0)?;
+                        one.partitions(&send).ready(0)?;
                         settle(one, other);
                         one.wait_for(&mut send)?;
                         other.wait_for(&mut receive)?;
@@ -370,8 +373,8 @@ fn nobody_takes_and_sends_parts_at_once() {
             for _ in 0..2 {
                 s.start(&mut send)?;
                 s.start(&mut receive)?;
-                s.pready_range(&send, 0..3)?;
-                assert!(s.parrived(&receive, 2)?);
+                s.partitions(&send).ready_range(0..3)?;
+                assert!(s.partitions(&receive).has_arrived(2)?);
                 assert_eq!(s.wait_for(&mut send)?.source, Rank::NULL);
                 assert_eq!(s.wait_for(&mut receive)?.bytes, 0);
             }
@@ -394,7 +397,7 @@ fn a_rank_sends_parts_to_itself() {
             let mut receive = s.precv_init(&world, memory, 4..8, 1, Rank(0), TAG)?;
             s.start(&mut receive)?;
             s.start(&mut send)?;
-            s.pready_list(&send, &[3, 1, 0, 2])?;
+            s.partitions(&send).ready_list(&[3, 1, 0, 2])?;
             s.wait_for(&mut receive)?;
             s.wait_for(&mut send).map(drop)
         })

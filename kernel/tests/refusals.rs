@@ -200,7 +200,7 @@ const MISTAKES: [Mistake; 26] = [
         &["with rank 1", "tag 3", "communicator 2", "sent as other types than received", "was expected"],
     ),
     (
-        |ep, comm| parts(ep, comm, |scope, request| scope.pready_range(request, 1..3)),
+        |ep, comm| parts(ep, comm, |scope, request| scope.partitions(request).ready_range(1..3)),
         Cause::Inactive,
         &["send with rank 0", "tag 5", "communicator 2", "start it first"],
     ),
@@ -209,7 +209,7 @@ const MISTAKES: [Mistake; 26] = [
             parts(ep, comm, |scope, request| {
                 scope.start(request)?;
                 let twice = scope.start(request);
-                scope.pready_range(request, 0..4)?;
+                scope.partitions(request).ready_range(0..4)?;
                 twice
             })
         },
@@ -220,8 +220,8 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             parts(ep, comm, |scope, request| {
                 scope.start(request)?;
-                scope.pready_range(request, 0..3)?;
-                scope.pready_range(request, 2..4)
+                scope.partitions(request).ready_range(0..3)?;
+                scope.partitions(request).ready_range(2..4)
             })
         },
         Cause::PartitionReady { partition: 2 },
@@ -231,7 +231,7 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             parts(ep, comm, |scope, request| {
                 scope.start(request)?;
-                scope.pready(request, 4)
+                scope.partitions(request).ready(4)
             })
         },
         Cause::PartitionOutOfRange { partition: 4, partitions: 4 },

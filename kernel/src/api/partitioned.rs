@@ -19,13 +19,13 @@
 //!             for block in 0..4 {
 //!                 let bytes = block as usize * 1024..(block as usize + 1) * 1024;
 //!                 s.edit(memory, bytes, |bytes| bytes.fill(block as u8))?;
-//!                 s.pready(&sending, block)?;
+//!                 s.partitions(&sending).ready(block)?;
 //!             }
 //!             s.wait_for(&mut sending)?;
 //!         } else {
 //!             let mut receiving = s.precv_init(&world, memory, all, 2, Rank(0), Tag(1))?;
 //!             s.start(&mut receiving)?;
-//!             while !s.parrived(&receiving, 1)? {}
+//!             while !s.partitions(&receiving).has_arrived(1)? {}
 //!             s.edit(memory, 2048..4096, |half| half.reverse())?;
 //!             s.wait_for(&mut receiving)?;
 //!         }
@@ -69,7 +69,7 @@ use crate::tables::request::{self, Key, Machine, State};
 
 mod tools;
 
-impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
+impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> {
     /// Sets a partitioned send of a byte range of lent memory up (MPI_Psend_init): `partitions`
     /// parts of equal length. [`start`](Self::start) begins a round.
     ///
@@ -130,6 +130,24 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         Ok(Request::new(Stage::Idle(handle)))
     }
 
+    /// The partitions of a request, to declare those of a send ready and to ask for those of a
+    /// receive.
+    #[inline]
+    pub const fn partitions<'p>(
+        &'p mut self,
+        request: &'p Request<'scope>,
+    ) -> Partitions<'p, 'scope, 'env, 's, T, P> {
+        Partitions { scope: self, request }
+    }
+}
+
+/// The partitions of a request: see [`Scope::partitions`].
+pub struct Partitions<'p, 'scope, 'env, 's, T: Transport, P: Platform> {
+    scope: &'p mut Scope<'scope, 'env, 's, T, P>,
+    request: &'p Request<'scope>,
+}
+
+impl<T: Transport, P: Platform> Partitions<'_, '_, '_, '_, T, P> {
     /// Declares a partition ready to be sent (MPI_Pready): it may not be written until the round is
     /// over.
     ///
@@ -137,8 +155,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`],
     /// [`Cause::PartitionReady`] for one that is ready already, [`Cause::Stale`] for a request that
     /// is no partitioned send.
-    pub fn pready(&mut self, request: &Request<'scope>, partition: u32) -> Result<(), Error> {
-        self.pready_range(request, partition..partition.saturating_add(1))
+    pub fn ready(&mut self, partition: u32) -> Result<(), Error> {
+        self.ready_range(partition..partition.saturating_add(1))
     }
 
     /// Declares a range of partitions ready, all or none (MPI_Pready_range, whose last partition is
@@ -146,15 +164,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// [`Cause::Inactive`] if no round is under way, [`Cause::PartitionOutOfRange`],
-    /// [`Cause::PartitionReady`] for one that is ready already; the rest as
-    /// [`pready`](Self::pready).
-    pub fn pready_range(&mut self, request: &Request<'scope>, partitions: Range<u32>) -> Result<(), Error> {
-        let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
-            return Err(self.refused(Error::new(Operation::Send, Cause::Stale)));
+    /// [`Cause::PartitionReady`] for one that is ready already; the rest as [`ready`](Self::ready).
+    pub fn ready_range(&mut self, partitions: Range<u32>) -> Result<(), Error> {
+        let scope = &mut *self.scope;
+        let (Stage::Idle(handle) | Stage::Started(handle)) = self.request.stage else {
+            return Err(scope.refused(Error::new(Operation::Send, Cause::Stale)));
         };
-        let endpoint = &mut *self.within.endpoint;
+        let endpoint = &mut *scope.within.endpoint;
         if let Err(cause) = endpoint.engine.ready(handle, partitions) {
-            return Err(self.not_started(handle, cause));
+            return Err(scope.not_started(handle, cause));
         }
         endpoint.engine.flush(&mut endpoint.transport, BUDGET);
         Ok(())
@@ -164,10 +182,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ///
     /// # Errors
     /// [`Cause::Inactive`], [`Cause::PartitionOutOfRange`], [`Cause::PartitionReady`] or
-    /// [`Cause::Stale`], like [`pready`](Self::pready); those before the one that is refused are
+    /// [`Cause::Stale`], like [`ready`](Self::ready); those before the one that is refused are
     /// ready then.
-    pub fn pready_list(&mut self, request: &Request<'scope>, partitions: &[u32]) -> Result<(), Error> {
-        partitions.iter().try_for_each(|&partition| self.pready(request, partition))
+    pub fn ready_list(&mut self, partitions: &[u32]) -> Result<(), Error> {
+        partitions.iter().try_for_each(|&partition| self.ready(partition))
     }
 
     /// Returns true if a partition of the round under way, or of the last one, has arrived, after
@@ -176,13 +194,14 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// # Errors
     /// [`Cause::PartitionOutOfRange`], [`Cause::Stale`] for a request that is no partitioned
     /// receive, and why the round has failed, if it has.
-    pub fn parrived(&mut self, request: &Request<'scope>, partition: u32) -> Result<bool, Error> {
-        let (Stage::Idle(handle) | Stage::Started(handle)) = request.stage else {
-            return Err(self.refused(Error::new(Operation::Recv, Cause::Stale)));
+    pub fn has_arrived(&mut self, partition: u32) -> Result<bool, Error> {
+        let scope = &mut *self.scope;
+        let (Stage::Idle(handle) | Stage::Started(handle)) = self.request.stage else {
+            return Err(scope.refused(Error::new(Operation::Recv, Cause::Stale)));
         };
-        self.poll(BUDGET);
-        let arrived = self.within.endpoint.engine.has_arrived(handle, partition);
-        arrived.map_err(|cause| self.not_started(handle, cause))
+        scope.poll(BUDGET);
+        let arrived = scope.within.endpoint.engine.has_arrived(handle, partition);
+        arrived.map_err(|cause| scope.not_started(handle, cause))
     }
 }
 

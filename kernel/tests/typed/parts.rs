@@ -132,7 +132,7 @@ proptest! {
                             place[..size].copy_from_slice(&element(basic, round, first + index));
                         }
                     })?;
-                    one.pready(&send, partition)?;
+                    one.partitions(&send).ready(partition)?;
                     if count > 0 && turn + 1 < order.len() {
                         assert_eq!(one.edit(out, bytes, |_| {}).unwrap_err().cause, Cause::Busy);
                     }
@@ -143,7 +143,7 @@ proptest! {
                             order[..=turn].contains(&one) || !overlaps
                         });
                         let whole = if count == 0 { turn + 1 == order.len() } else { whole };
-                        assert_eq!(other.parrived(&receive, part)?, whole);
+                        assert_eq!(other.partitions(&receive).has_arrived(part)?, whole);
                         let each = count / theirs as usize;
                         let (first, end) = (part as usize * each, (part as usize + 1) * each);
                         let read = other.edit(into, first * size..end * size, |memory| {
@@ -188,7 +188,7 @@ fn a_word_that_does_not_fit_ends_the_channel_by_name() {
         one.start(&mut send)?;
         other.start(&mut receive)?;
         settle(one, other);
-        one.pready_range(&send, 0..4)?;
+        one.partitions(&send).ready_range(0..4)?;
         settle(one, other);
         let cause = Cause::Unrepresentable { magnitude: 1 << 63, negative: true, bytes: 4 };
         assert_eq!(one.wait_for(&mut send).unwrap_err().cause, cause);
@@ -226,7 +226,7 @@ fn bad_arguments_have_names() {
     let done = ranks[0].scope(|s| {
         let mut nobodys = s.psend_init_typed(&world, data(4), 2, Rank::NULL, TAG)?;
         s.start(&mut nobodys)?;
-        s.pready_range(&nobodys, 0..2)?;
+        s.partitions(&nobodys).ready_range(0..2)?;
         s.wait_for(&mut nobodys)
     });
     assert_eq!(done.unwrap().bytes, 0);

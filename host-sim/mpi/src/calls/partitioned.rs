@@ -111,14 +111,14 @@ fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), Fault> {
     let is_active = requests::is_under_way(handle);
     requests::with_parts(handle, |scope, request, bundles| {
         let Some(bundles) = bundles else {
-            return scope.pready_range(request, partitions).map_err(of_part);
+            return scope.partitions(request).ready_range(partitions).map_err(of_part);
         };
         if !is_active {
             return Err(Fault::new(MPI_ERR_REQUEST, "a request that has not been started"));
         }
         for part in partitions {
             if let Some(bundle) = bundles.declare(part)? {
-                scope.pready(request, bundle).map_err(of_part)?;
+                scope.partitions(request).ready(bundle).map_err(of_part)?;
             }
         }
         Ok(())
@@ -151,7 +151,7 @@ mpi! { fn MPI_Parrived(request: Handle, number: c_int, flag: Ptr<c_int>) on MPI_
     let number = partition(number)?;
     let is_there = requests::with_parts(request, |scope, request, bundles| {
         let part = bundles.map_or(Ok(number), |bundles| bundles.bundle(number))?;
-        scope.parrived(request, part).map_err(of_part)
+        scope.partitions(request).has_arrived(part).map_err(of_part)
     })?;
     flag.set(is_there.into())?;
 } }

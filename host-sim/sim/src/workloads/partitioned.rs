@@ -143,7 +143,7 @@ fn play<'scope, T: Transport, P: Platform>(
         scope.edit(out, start + first..start + first + each, |bytes| {
             bytes.copy_from_slice(&due[first..first + each]);
         })?;
-        scope.pready(&sends[channel], part)?;
+        scope.partitions(&sends[channel]).ready(part)?;
         if random.chance(10) {
             scope.poll(8);
         }

@@ -189,7 +189,7 @@ fn detached_partitioned_requests_end_with_their_round<T: Transport, P: Platform>
             scope.edit(memory, 0..600, |bytes| bytes.fill(3))?;
             let mut sending = scope.psend_init(&world, memory, 0..600, 3, Rank(1), Tag(1))?;
             scope.start(&mut sending)?;
-            scope.pready_list(&sending, &[2, 1, 0])?;
+            scope.partitions(&sending).ready_list(&[2, 1, 0])?;
             scope.detach(sending);
             return Ok(());
         }

@@ -42,7 +42,7 @@ fn rounds<T: Transport, P: Platform>(
                 scope.start(&mut sending)?;
                 for partition in shuffled(round, own) {
                     fill(scope, memory, bytes_of(partition, own, len), round)?;
-                    scope.pready(&sending, partition)?;
+                    scope.partitions(&sending).ready(partition)?;
                 }
                 assert_eq!(scope.wait_for(&mut sending)?.bytes, len as u64);
             }
@@ -89,12 +89,12 @@ fn ranges_and_lists_of_parts_get_ready<T: Transport, P: Platform>(ep: &mut Endpo
         let mut sending = scope.psend_init(&world, memory, 0..800, 8, Rank(1), TAG)?;
         fill(scope, memory, 0..800, 9)?;
         scope.start(&mut sending)?;
-        scope.pready_range(&sending, 2..5)?;
-        scope.pready_range(&sending, 3..3)?;
-        scope.pready_list(&sending, &[7, 0, 5])?;
-        scope.pready_list(&sending, &[])?;
+        scope.partitions(&sending).ready_range(2..5)?;
+        scope.partitions(&sending).ready_range(3..3)?;
+        scope.partitions(&sending).ready_list(&[7, 0, 5])?;
+        scope.partitions(&sending).ready_list(&[])?;
         assert!(scope.test(&mut sending)?.is_none(), "two parts are not ready");
-        scope.pready_list(&sending, &[6, 1])?;
+        scope.partitions(&sending).ready_list(&[6, 1])?;
         scope.wait_for(&mut sending).map(drop)
     })?;
     Ok(())
@@ -121,15 +121,15 @@ fn a_part_is_there_before_the_others_are_ready<T: Transport, P: Platform>(
                 let bytes = bytes_of(partition, PARTS, len);
                 if world.rank() == Rank(0) {
                     fill(scope, memory, bytes, round)?;
-                    scope.pready(&request, partition)?;
+                    scope.partitions(&request).ready(partition)?;
                     let told = scope.irecv::<u8>(&world, &mut [], other, TAG)?;
                     scope.wait(told)?;
                     continue;
                 }
-                while !scope.parrived(&request, partition)? {}
+                while !scope.partitions(&request).has_arrived(partition)? {}
                 check(scope, memory, bytes, round)?;
                 for later in &parts[turn + 1..] {
-                    assert!(!scope.parrived(&request, *later)?, "it is not ready");
+                    assert!(!scope.partitions(&request).has_arrived(*later)?, "it is not ready");
                 }
                 let telling = scope.isend::<u8>(&world, &[], other, TAG)?;
                 scope.wait(telling)?;
@@ -160,7 +160,7 @@ fn a_part_that_is_not_ready_is_the_senders<T: Transport, P: Platform>(
                 fill(scope, memory, bytes_of(partition, 3, 600), draft)?;
                 scope.poll(8);
             }
-            scope.pready(&sending, partition)?;
+            scope.partitions(&sending).ready(partition)?;
         }
         scope.wait_for(&mut sending).map(drop)
     })?;
@@ -177,7 +177,7 @@ fn a_part_of_the_last_round_has_arrived_until_the_next<T: Transport, P: Platform
             let mut sending = scope.psend_init(&world, memory, 0..40, 2, Rank(1), TAG)?;
             for _ in 0..2 {
                 scope.start(&mut sending)?;
-                scope.pready_range(&sending, 0..2)?;
+                scope.partitions(&sending).ready_range(0..2)?;
                 scope.wait_for(&mut sending)?;
                 // The next round begins when the receiver has looked.
                 let told = scope.irecv::<u8>(&world, &mut [], Rank(1), TAG)?;
@@ -190,7 +190,7 @@ fn a_part_of_the_last_round_has_arrived_until_the_next<T: Transport, P: Platform
             scope.start(&mut receiving)?;
             scope.wait_for(&mut receiving)?;
             for partition in 0..4 {
-                assert!(scope.parrived(&receiving, partition)?);
+                assert!(scope.partitions(&receiving).has_arrived(partition)?);
             }
             let telling = scope.isend::<u8>(&world, &[], Rank(0), TAG)?;
             scope.wait(telling)?;
@@ -208,7 +208,7 @@ fn a_round_is_over_when_all_its_parts_are<T: Transport, P: Platform>(ep: &mut En
         if world.rank() == Rank(1) {
             let mut receiving = scope.precv_init(&world, memory, 0..300, 3, other, TAG)?;
             scope.start(&mut receiving)?;
-            while !scope.parrived(&receiving, 0)? {}
+            while !scope.partitions(&receiving).has_arrived(0)? {}
             assert!(scope.test(&mut receiving)?.is_none(), "two parts are not ready");
             let telling = scope.isend::<u8>(&world, &[], other, TAG)?;
             scope.wait(telling)?;
@@ -219,11 +219,11 @@ fn a_round_is_over_when_all_its_parts_are<T: Transport, P: Platform>(ep: &mut En
         fill(scope, memory, 0..300, 1)?;
         let mut sending = scope.psend_init(&world, memory, 0..300, 3, other, TAG)?;
         scope.start(&mut sending)?;
-        scope.pready(&sending, 0)?;
+        scope.partitions(&sending).ready(0)?;
         let told = scope.irecv::<u8>(&world, &mut [], other, TAG)?;
         scope.wait(told)?;
         assert!(scope.test(&mut sending)?.is_none());
-        scope.pready_range(&sending, 1..3)?;
+        scope.partitions(&sending).ready_range(1..3)?;
         while scope.test(&mut sending)?.is_none() {}
         Ok(())
     })?;
@@ -241,7 +241,7 @@ fn a_sender_that_starts_first_waits_for_its_receiver<T: Transport, P: Platform>(
             fill(scope, memory, 0..90, 2)?;
             let mut sending = scope.psend_init(&world, memory, 0..90, 3, Rank(1), TAG)?;
             scope.start(&mut sending)?;
-            scope.pready_range(&sending, 0..3)?;
+            scope.partitions(&sending).ready_range(0..3)?;
             let telling = scope.isend::<u8>(&world, &[], Rank(1), TAG)?;
             scope.wait(telling)?;
             return scope.wait_for(&mut sending).map(drop);
@@ -281,7 +281,7 @@ fn requests_are_matched_in_the_order_of_their_making<T: Transport, P: Platform>(
         for third in [2, 0, 1] {
             scope.start(&mut requests[third])?;
             if is_sender {
-                scope.pready_range(&requests[third], 0..2)?;
+                scope.partitions(&requests[third]).ready_range(0..2)?;
             }
         }
         scope.wait_all(&mut requests)?;
@@ -298,7 +298,7 @@ fn parts_meet_no_other_message<T: Transport, P: Platform>(ep: &mut Endpoint<'_, 
             fill(scope, memory, 0..120, 6)?;
             let mut sending = scope.psend_init(&world, memory, 0..120, 4, Rank(1), TAG)?;
             scope.start(&mut sending)?;
-            scope.pready_range(&sending, 0..4)?;
+            scope.partitions(&sending).ready_range(0..4)?;
             let message = scope.isend(&world, &[8_u8; 8], Rank(1), TAG)?;
             scope.wait(message)?;
             return scope.wait_for(&mut sending).map(drop);
@@ -333,7 +333,7 @@ fn communicators_tags_and_ranks_tell_requests_apart<T: Transport, P: Platform>(
                 fill(scope, memory, bytes.clone(), round)?;
                 let mut sending = scope.psend_init(comm, memory, bytes, 5, Rank(2), *tag)?;
                 scope.start(&mut sending)?;
-                scope.pready_range(&sending, 0..5)?;
+                scope.partitions(&sending).ready_range(0..5)?;
                 requests.push(sending);
             }
             return scope.wait_all(&mut requests);
@@ -381,7 +381,7 @@ fn parts_go_round_a_ring_beside_other_requests<T: Transport, P: Platform>(
             scope.start_all(&mut requests)?;
             for partition in shuffled(round, 6) {
                 fill(scope, out, bytes_of(partition, 6, LEN), own)?;
-                scope.pready(&requests[2], partition)?;
+                scope.partitions(&requests[2]).ready(partition)?;
             }
             scope.wait_all(&mut requests)?;
             let due = 5 * previous.0 as usize + round;
@@ -405,7 +405,7 @@ fn a_rank_sends_parts_to_itself<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
                 scope.start(&mut receiving)?;
                 fill(scope, memory, 0..600, round)?;
                 for partition in shuffled(round, 3) {
-                    scope.pready(&sending, partition)?;
+                    scope.partitions(&sending).ready(partition)?;
                 }
                 scope.wait_for(&mut receiving)?;
                 scope.wait_for(&mut sending)?;
@@ -427,8 +427,8 @@ fn parts_for_nobody_are_over_at_once<T: Transport, P: Platform>(ep: &mut Endpoin
         for _ in 0..2 {
             scope.start(&mut sending)?;
             scope.start(&mut receiving)?;
-            scope.pready_list(&sending, &[2, 0, 1])?;
-            assert!(scope.parrived(&receiving, 1)?);
+            scope.partitions(&sending).ready_list(&[2, 0, 1])?;
+            assert!(scope.partitions(&receiving).has_arrived(1)?);
             scope.wait_for(&mut sending)?;
             let status = scope.wait_for(&mut receiving)?;
             assert_eq!((status.source, status.tag, status.bytes), (Rank::NULL, Tag::NONE, 0));

@@ -68,13 +68,13 @@ fn a_round_under_way_is_not_started_again<T: Transport, P: Platform>(ep: &mut En
         let mut request = begun(scope, &world, memory)?;
         assert_eq!(refused(scope.start(&mut request)), Cause::Busy);
         if world.rank() == Rank(0) {
-            scope.pready_range(&request, 0..3)?;
+            scope.partitions(&request).ready_range(0..3)?;
             assert_eq!(refused(scope.start(&mut request)), Cause::Busy, "its result was not taken");
         }
         scope.wait_for(&mut request)?;
         scope.start(&mut request)?;
         if world.rank() == Rank(0) {
-            scope.pready_range(&request, 0..3)?;
+            scope.partitions(&request).ready_range(0..3)?;
         }
         scope.wait_for(&mut request).map(drop)
     })?;
@@ -87,24 +87,24 @@ fn a_part_gets_ready_once_a_round<T: Transport, P: Platform>(ep: &mut Endpoint<'
         let memory = scope.lend(&mut memory);
         let mut request = begun(scope, &world, memory)?;
         if world.rank() == Rank(1) {
-            assert_eq!(refused(scope.pready(&request, 0)), Cause::Stale, "it receives");
+            assert_eq!(refused(scope.partitions(&request).ready(0)), Cause::Stale, "it receives");
             let outside = Cause::PartitionOutOfRange { partition: 3, partitions: 3 };
-            assert_eq!(refused(scope.parrived(&request, 3)), outside);
+            assert_eq!(refused(scope.partitions(&request).has_arrived(3)), outside);
             return scope.wait_for(&mut request).map(drop);
         }
         fill(scope, memory, 0..300, 1)?;
-        scope.pready(&request, 1)?;
+        scope.partitions(&request).ready(1)?;
         let again = Cause::PartitionReady { partition: 1 };
-        assert_eq!(refused(scope.pready(&request, 1)), again);
-        assert_eq!(refused(scope.pready_range(&request, 0..3)), again, "all or none");
-        assert_eq!(refused(scope.pready_list(&request, &[0, 1, 2])), again, "one after the other");
-        assert_eq!(refused(scope.pready(&request, 0)), Cause::PartitionReady { partition: 0 });
+        assert_eq!(refused(scope.partitions(&request).ready(1)), again);
+        assert_eq!(refused(scope.partitions(&request).ready_range(0..3)), again, "all or none");
+        assert_eq!(refused(scope.partitions(&request).ready_list(&[0, 1, 2])), again, "one after the other");
+        assert_eq!(refused(scope.partitions(&request).ready(0)), Cause::PartitionReady { partition: 0 });
         let outside = Cause::PartitionOutOfRange { partition: 3, partitions: 3 };
-        assert_eq!(refused(scope.pready_range(&request, 2..4)), outside);
-        assert_eq!(refused(scope.parrived(&request, 0)), Cause::Stale, "it sends");
-        scope.pready(&request, 2)?;
+        assert_eq!(refused(scope.partitions(&request).ready_range(2..4)), outside);
+        assert_eq!(refused(scope.partitions(&request).has_arrived(0)), Cause::Stale, "it sends");
+        scope.partitions(&request).ready(2)?;
         scope.wait_for(&mut request)?;
-        assert_eq!(refused(scope.pready(&request, 0)), Cause::Inactive, "the round is over");
+        assert_eq!(refused(scope.partitions(&request).ready(0)), Cause::Inactive, "the round is over");
         Ok(())
     })?;
     Ok(())
@@ -119,16 +119,16 @@ fn ready_memory_is_not_written_and_memory_to_come_not_read<T: Transport, P: Plat
         let mut request = begun(scope, &world, memory)?;
         if world.rank() == Rank(0) {
             fill(scope, memory, 0..300, 1)?;
-            scope.pready(&request, 1)?;
+            scope.partitions(&request).ready(1)?;
             // The round goes on as long as a part is not ready.
             assert_eq!(refused(scope.edit(memory, bytes_of(1, 3, 300), |_| {})), Cause::Busy);
             assert_eq!(refused(scope.edit(memory, 0..300, |_| {})), Cause::Busy);
             check(scope, memory, bytes_of(2, 3, 300), 1)?;
-            scope.pready_list(&request, &[0, 2])?;
+            scope.partitions(&request).ready_list(&[0, 2])?;
             return scope.wait_for(&mut request).map(drop);
         }
         for partition in 0..3 {
-            let arrived = scope.parrived(&request, partition)?;
+            let arrived = scope.partitions(&request).has_arrived(partition)?;
             let read = scope.edit(memory, bytes_of(partition, 3, 300), |_| {});
             assert_eq!(read.map_err(|error| error.cause), if arrived { Ok(()) } else { Err(Cause::Busy) });
         }
@@ -146,7 +146,7 @@ fn a_round_is_not_cancelled<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, 
         assert!(!scope.cancel(&mut request) && !request.is_null());
         if world.rank() == Rank(0) {
             fill(scope, memory, 0..300, 8)?;
-            scope.pready_range(&request, 0..3)?;
+            scope.partitions(&request).ready_range(0..3)?;
         }
         scope.wait_for(&mut request)?;
         check(scope, memory, 0..300, 8)
@@ -183,10 +183,10 @@ fn who_goes_on_alone_is_told_so<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
         let memory = scope.lend(&mut memory);
         let mut request = begun(scope, &world, memory)?;
         if world.rank() == Rank(0) {
-            scope.pready_range(&request, 0..3)?;
+            scope.partitions(&request).ready_range(0..3)?;
             scope.wait_for(&mut request)?;
             scope.start(&mut request)?;
-            scope.pready_range(&request, 0..3)?;
+            scope.partitions(&request).ready_range(0..3)?;
             return scope.wait_for(&mut request).map(drop);
         }
         scope.wait_for(&mut request)?;

@@ -166,7 +166,7 @@ fn persistent_and_partitioned_requests_go_between_groups<T: Transport, P: Platfo
             }
             scope.start_all(&mut requests)?;
             if is_upper {
-                scope.pready_list(&requests[1], &[2, 0, 1])?;
+                scope.partitions(&requests[1]).ready_list(&[2, 0, 1])?;
             }
             scope.wait_all(&mut requests)?;
             scope.edit(memory, 0..500, |bytes| assert!(bytes.iter().all(|byte| *byte == round)))?;

@@ -203,7 +203,7 @@ const PROGRAMS: [(&str, Program); 8] = [
                 scope.psend_init(&world, data, 0..len, 4, Rank(0), Tag(1))?,
             ];
             scope.start_all(&mut requests)?;
-            scope.pready_list(&requests[1], &[3, 0, 2, 1])?;
+            scope.partitions(&requests[1]).ready_list(&[3, 0, 2, 1])?;
             scope.wait_all(&mut requests)
         })
     }),

@@ -122,7 +122,7 @@ fn start<'scope>(
             let loan = scope.lend(memory);
             let mut request = scope.psend_init(world, loan, all, 2, mate, TAG)?;
             scope.start(&mut request)?;
-            scope.pready_list(&request, &[1, 0])?;
+            scope.partitions(&request).ready_list(&[1, 0])?;
             request
         }
     };
