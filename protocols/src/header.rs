@@ -337,31 +337,26 @@ impl Header {
         if self.length == rest.len() as u64 { Ok(rest) } else { Err(Malformed::Length) }
     }
 
-    /// The header's bytes.
+    /// The header's bytes, made in words where words have 64 bits. A caller that copies them by
+    /// words gets them in registers: bytes that are stored in small pieces and loaded in larger
+    /// ones wait until all stores before them are done, of which one may be for a line that another
+    /// core has.
     #[inline]
     pub fn emit(&self) -> [u8; HEADER_BYTES] {
-        if cfg!(target_pointer_width = "64") {
-            zerocopy::transmute!(self.words())
-        } else {
-            zerocopy::transmute!(self.raw())
+        if !cfg!(target_pointer_width = "64") {
+            return zerocopy::transmute!(self.raw());
         }
-    }
-
-    /// The header's bytes in words. A caller that copies them by words gets them in registers:
-    /// bytes that are stored in small pieces and loaded in larger ones wait until all stores before
-    /// them are done, of which one may be for a line that another core has.
-    #[inline]
-    fn words(&self) -> [U64; HEADER_BYTES / 8] {
         let Limits { envelopes, blocks } = self.limits;
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let halves = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
         let kind = u16::from_le_bytes([self.kind as u8, VERSION]);
-        [
+        let words: [U64; HEADER_BYTES / 8] = [
             pair(halves(kind, envelopes), self.epoch.0).into(),
             pair(self.context, self.source).into(),
             pair(self.tag, halves(self.sequence, blocks)).into(),
             self.length.into(),
-        ]
+        ];
+        zerocopy::transmute!(words)
     }
 
     /// Header and fixed body of a data fragment; its payload follows on the wire.

@@ -4,7 +4,7 @@
 use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport};
 
 use crate::api::endpoint::{BUDGET, Endpoint};
-use crate::engine::state::{Engine, FAST_PATHS, Started};
+use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
@@ -82,31 +82,6 @@ impl<T: Transport, P: Platform> Drop for Unwinding<'_, '_, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Sends a small message at once, if it is in standard mode and nothing stands in its way: the
-    /// way of most sends. `None` if something does, and nothing has changed:
-    /// [`start_send`](Self::start_send) is for all.
-    #[inline(always)]
-    pub(crate) fn try_send(
-        &mut self,
-        comm: &Comm,
-        buffer: Buffer,
-        to: Rank,
-        tag: Tag,
-        mode: Mode,
-    ) -> Option<Status> {
-        let at_once = FAST_PATHS && mode == Mode::Standard && self.try_send_eager(comm, buffer, to, tag);
-        at_once.then_some(Status { source: to, tag, bytes: buffer.len() as u64 })
-    }
-
-    /// [`try_send`](Self::try_send) as a function, which answers in a register. An answer
-    /// in memory is stored in pieces, and if its caller loads a larger one, that waits until the
-    /// stores before it are done: those of the message too, whose line another core has. Then no
-    /// two messages are under way to it at a time.
-    #[inline(never)]
-    fn try_send_eager(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
-        self.engine.try_send_eager(&mut self.transport, comm, to, tag, buffer)
-    }
-
     /// Starts a send. The caller answers for `buffer`: it stays readable until the request is
     /// complete or abandoned.
     #[inline(never)]
@@ -120,6 +95,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ) -> Result<Started, Failed> {
         let Self { engine, transport, .. } = self;
         let started = engine
+            .comms
             .target(comm, to, tag)
             .and_then(|target| match mode {
                 Mode::Standard => engine.send(transport, target, buffer),
@@ -145,7 +121,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Posts a receive, if no message waits that it could be for and nothing stands in its way: the
     /// way of most receives. The null handle if anything does, and nothing has changed:
     /// [`start_recv`](Self::start_recv) is for all. It answers in a register for the reason given
-    /// at [`try_send_eager`](Self::try_send_eager).
+    /// at [`try_send`](Self::try_send).
     #[inline(never)]
     pub(crate) fn try_post(
         &mut self,

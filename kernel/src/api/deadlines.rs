@@ -12,7 +12,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::api::call::Call;
 use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
-use crate::engine::state::{ArmedRecv, Engine, Started};
+use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
@@ -162,13 +162,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         // SAFETY: sends only read, and the request is complete or abandoned before the borrow of
         // `bytes` ends.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        match self.endpoint.try_send(comm, buffer, to, tag, mode) {
-            Some(status) => Ok(status),
-            None => {
-                let sent = self.send_queued(comm, buffer, to, tag, mode);
-                self.with_error(sent)
-            }
+        if FAST_PATHS && mode == Mode::Standard && self.endpoint.try_send(comm, buffer, to, tag) {
+            return Ok(Status { source: to, tag, bytes: buffer.len() as u64 });
         }
+        let sent = self.send_queued(comm, buffer, to, tag, mode);
+        self.with_error(sent)
     }
 
     #[inline(never)]
@@ -356,6 +354,21 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// Sends a small message in standard mode, if nothing stands in its way, as is usual. False if
+    /// something does, and nothing has changed: [`start_send`](Self::start_send) is for all.
+    ///
+    /// A function of its own, so that it answers in a register. An answer in memory is stored in
+    /// pieces, and if its caller loads a larger one, that waits until the stores before it are
+    /// done: those of the message too, whose line another core has. Then no two messages are under
+    /// way to it at a time.
+    #[inline(never)]
+    pub(crate) fn try_send(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
+        match self.engine.comms.target(comm, to, tag) {
+            Ok(target) => self.engine.try_send_eager(&mut self.transport, &target, buffer, None),
+            Err(_) => false,
+        }
+    }
+
     /// The blocking calls with a deadline: each must be done before `limit` from now, or it fails
     /// with [`Cause::TimedOut`] and says who is missing.
     pub fn within(&mut self, limit: Duration) -> Within<'_, 's, T, P> {
@@ -381,7 +394,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     where
         E: IntoBytes + Immutable,
     {
-        self.forever().send(comm, data, to, tag)
+        self.forever().send_in(Mode::Standard, comm, data.as_bytes(), to, tag)
     }
 
     /// Receives a message into `buffer` (MPI_Recv).

@@ -218,7 +218,7 @@ impl Engine<'_> {
         self.channels = Some(&tools::Partitioned);
         let (is_send, plane) = (matches!(machine, Machine::PartSend(_)), comm.collective());
         let (rank, tag) = call.other_side();
-        let target = match self.target(&plane, rank, tag) {
+        let target = match self.comms.target(&plane, rank, tag) {
             Err(cause) if call.is_null(cause) => None,
             target => Some(target?),
         };

@@ -196,7 +196,7 @@ impl Engine<'_> {
         to: Rank,
         tag: Tag,
     ) -> Result<(Key, PeerId), Cause> {
-        match self.target(comm, to, tag) {
+        match self.comms.target(comm, to, tag) {
             Err(cause) if Call::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NOBODY)),
             target => target.map(|target| (target.key, target.peer)),
         }

@@ -238,13 +238,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, E> {
-        match self.within.endpoint.try_send(comm, buffer, to, tag, mode) {
-            Some(status) => Ok(Request::new(Stage::Done(status))),
-            None => {
-                let sending = self.send_queued(mode, comm, buffer, to, tag);
-                sending.map_err(|Failed| E::of(self.failure()))
-            }
+        if FAST_PATHS && mode == Mode::Standard && self.within.endpoint.try_send(comm, buffer, to, tag) {
+            let status = Status { source: to, tag, bytes: buffer.len() as u64 };
+            return Ok(Request::new(Stage::Done(status)));
         }
+        let sending = self.send_queued(mode, comm, buffer, to, tag);
+        sending.map_err(|Failed| E::of(self.failure()))
     }
 
     #[inline(never)]

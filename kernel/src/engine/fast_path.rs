@@ -10,40 +10,21 @@ use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
-use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Target, status};
+use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, status};
 use crate::memory::buffer::Buffer;
-use crate::rank::{Rank, Status, Tag, WILD};
-use crate::tables::comm::{Comm, PARTITIONED};
+use crate::rank::{Status, WILD};
+use crate::tables::comm::PARTITIONED;
+use crate::tables::comms::Target;
 use crate::tables::elements::Plain;
 use crate::tables::list::{InScope, List};
 use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
-    /// Sends an eager message at once, if nothing stands in its way: the way of most messages,
-    /// where no error is made. False if something does, and nothing has changed:
+    /// Sends an eager message to its target, with the signature of its elements if it is typed, if
+    /// nothing stands in its way, as is usual. False if something does, and nothing has changed:
     /// [`send`](Self::send) finds out what it is.
     #[inline(always)]
     pub(crate) fn try_send_eager<T: Transport>(
-        &mut self,
-        transport: &mut T,
-        comm: &Comm,
-        rank: Rank,
-        tag: Tag,
-        buffer: Buffer,
-    ) -> bool {
-        if !FAST_PATHS {
-            return false;
-        }
-        match self.target(comm, rank, tag) {
-            Ok(target) => self.try_send_eager_to(transport, &target, buffer, None),
-            Err(_) => false,
-        }
-    }
-
-    /// Sends an eager message at once to its target, with the signature of its elements if it is
-    /// typed, under the rules of [`try_send_eager`](Self::try_send_eager).
-    #[inline(always)]
-    pub(crate) fn try_send_eager_to<T: Transport>(
         &mut self,
         transport: &mut T,
         &Target { peer: id, key, .. }: &Target,

@@ -13,10 +13,11 @@ use aldis_protocols::header::{Kind, about};
 use aldis_protocols::rendezvous::Sender;
 
 use crate::counters::count;
-use crate::engine::state::{Engine, FAST_PATHS, Started, Target};
+use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::engine::wire::{Injected, Turn, Wire, pack, post};
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Status, Tag};
+use crate::tables::comms::Target;
 use crate::tables::peer::Presence;
 use crate::tables::request::{Key, Machine, State};
 

@@ -26,7 +26,7 @@ use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::attribute::Attribute;
 use crate::tables::blocks::Blocks;
 use crate::tables::comm::Comm;
-use crate::tables::comms::Comms;
+use crate::tables::comms::{Comms, check_tag};
 use crate::tables::elements::{Fragment, Piece, Plain};
 use crate::tables::fifo::Fifo;
 use crate::tables::list::{InScope, List, Queue, Ring};
@@ -270,14 +270,6 @@ pub(crate) trait Channels: Sync {
     fn abandon(&self, engine: &mut Engine<'_>, handle: Handle);
 }
 
-/// The other side of a send, worked out and checked.
-#[derive(Clone, Copy)]
-pub(crate) struct Target {
-    pub(crate) peer: PeerId,
-    pub(crate) rank: u32,
-    pub(crate) key: Key,
-}
-
 /// The outcome of starting an operation.
 pub(crate) enum Started {
     /// The operation is over, and well.
@@ -312,15 +304,6 @@ impl Engine<'_> {
     /// A header to `peer`, with the credits that are its due.
     pub(crate) fn header(&self, peer: &Peer, kind: Kind, key: Key, sequence: u16, length: u64) -> Header {
         peer.header(self.epoch, kind, key, sequence, length)
-    }
-
-    /// Checks the arguments of a send.
-    #[inline]
-    pub(crate) fn target(&mut self, comm: &Comm, rank: Rank, tag: Tag) -> Result<Target, Cause> {
-        check_tag(tag)?;
-        let peer = self.comms.peer(comm, rank)?;
-        let key = Key { context: comm.context(), source: comm.rank().0, tag: tag.0 };
-        Ok(Target { peer, rank: rank.0, key })
     }
 
     /// Checks the arguments of a receive; also says which peer it depends on, if it names one.
@@ -514,9 +497,4 @@ impl Engine<'_> {
 #[inline]
 pub(crate) const fn status(key: Key, bytes: u64) -> Status {
     Status { source: Rank(key.source), tag: Tag(key.tag), bytes }
-}
-
-#[inline]
-const fn check_tag(tag: Tag) -> Result<(), Cause> {
-    if tag.0 > Tag::MAX.0 { Err(Cause::TagOutOfRange { tag: tag.0, max: Tag::MAX.0 }) } else { Ok(()) }
 }

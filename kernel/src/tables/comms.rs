@@ -7,9 +7,10 @@ use self::numbers::Numbers;
 use self::settings::Settings;
 pub use self::settings::Tuning;
 use self::turns::ContextTurns;
-use crate::rank::Rank;
+use crate::rank::{Rank, Tag};
 use crate::tables::comm::{Comm, ITSELF, Members, PLANE, PREDEFINED, SLOT_BITS, WORLD, context, slot};
 use crate::tables::group::{Form, Group, Piece};
+use crate::tables::request::Key;
 
 mod numbers;
 mod settings;
@@ -130,6 +131,14 @@ impl Row {
     }
 }
 
+/// The other side of a send, worked out and checked.
+#[derive(Clone, Copy)]
+pub(crate) struct Target {
+    pub(crate) peer: PeerId,
+    pub(crate) rank: u32,
+    pub(crate) key: Key,
+}
+
 /// The communicator table.
 #[derive(Debug)]
 pub(crate) struct Comms<'s> {
@@ -182,6 +191,15 @@ impl<'s> Comms<'s> {
             }
             None => Err(Cause::Stale),
         }
+    }
+
+    /// Checks the arguments of a send.
+    #[inline]
+    pub(crate) fn target(&self, comm: &Comm, rank: Rank, tag: Tag) -> Result<Target, Cause> {
+        check_tag(tag)?;
+        let peer = self.peer(comm, rank)?;
+        let key = Key { context: comm.context(), source: comm.rank().0, tag: tag.0 };
+        Ok(Target { peer, rank: rank.0, key })
     }
 
     /// Checks that the communicator has not been freed.
@@ -372,6 +390,11 @@ impl<'s> Comms<'s> {
         }
         Ok(())
     }
+}
+
+#[inline]
+pub(crate) const fn check_tag(tag: Tag) -> Result<(), Cause> {
+    if tag.0 > Tag::MAX.0 { Err(Cause::TagOutOfRange { tag: tag.0, max: Tag::MAX.0 }) } else { Ok(()) }
 }
 
 /// The processes of those members that are named by a communicator.

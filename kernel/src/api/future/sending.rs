@@ -91,7 +91,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// wrong with it is found by queueing it.
     fn sent_now(&mut self, comm: &Comm, data: &[u8], to: Rank, tag: Tag) -> bool {
         let Self { engine, transport, .. } = self;
-        let Ok(target) = engine.target(comm, to, tag) else { return false };
+        let Ok(target) = engine.comms.target(comm, to, tag) else { return false };
         engine.sent_now(transport, &target, Sample::new(data).whole()).unwrap_or(false)
     }
 }

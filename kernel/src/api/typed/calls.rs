@@ -111,7 +111,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`Cause::Full`] when the attached memory has no room for the message; the rest as
     /// [`bsend`](Self::bsend) and [`send_typed`](Self::send_typed).
     pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
-        let target = self.engine.target(comm, to, tag);
+        let target = self.engine.comms.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.buffer_typed(target, &data.data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
         let started = self.engine.with_error(started)?;
@@ -183,7 +183,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         if let Some(status) = self.try_send_plain(comm, data, to, tag) {
             return Ok(Started::Done(status));
         }
-        let target = self.engine.target(comm, to, tag);
+        let target = self.engine.comms.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
         let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
         if let Started::Pending(handle) = started {

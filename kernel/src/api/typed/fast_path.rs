@@ -10,11 +10,12 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::counters::count;
 use crate::datatype::Form;
-use crate::engine::state::{ArmedRecv, Engine, Target};
+use crate::engine::state::{ArmedRecv, Engine};
 use crate::error::Failed;
 use crate::memory::buffer::Buffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
+use crate::tables::comms::Target;
 use crate::tables::elements::{Elements, ElementsMut, NO_TYPES, Place, Plain};
 use crate::tables::request::{Key, State};
 
@@ -36,8 +37,7 @@ impl Engine<'_> {
         (elements, buffer): (Plain, Buffer),
     ) -> bool {
         let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
-        form == Some(Form::Native)
-            && self.try_send_eager_to(transport, target, buffer, Some(elements.signature))
+        form == Some(Form::Native) && self.try_send_eager(transport, target, buffer, Some(elements.signature))
     }
 
     /// Takes a message like [`try_deliver`](Self::try_deliver), but of elements for the typed
@@ -112,7 +112,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     ) -> Option<Status> {
         let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
         let elements = self.engine.plain(*memory, place)?;
-        let target = self.engine.target(comm, to, tag).ok()?;
+        let target = self.engine.comms.target(comm, to, tag).ok()?;
         let sent = self.engine.try_send_elements(&mut self.transport, &target, elements);
         sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
     }

@@ -6,8 +6,9 @@ use aldis_protocols::{INLINE_BYTES, Protocol};
 
 use crate::counters::count;
 use crate::datatype::Form;
-use crate::engine::state::{Conversion, Engine, Started, Target};
+use crate::engine::state::{Conversion, Engine, Started};
 use crate::engine::wire::{Injected, Turn, Wire};
+use crate::tables::comms::Target;
 use crate::tables::elements::{Elements, Fragment, NO_TYPES};
 use crate::tables::request::{Backing, Machine, State};
 
