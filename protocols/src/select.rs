@@ -74,19 +74,34 @@ pub struct Thresholds {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Direct {
-    /// Smallest payload that the receiver reads from the sender's memory, and the largest plus one;
-    /// zero if nothing is read, `u32::MAX` if there is no end to it.
-    read: (u32, u32),
-    /// Smallest payload that the sender writes into the receiver's memory, and the largest plus
-    /// one, with the same two exceptions.
-    write: (u32, u32),
+    /// Payloads that the receiver reads from the sender's memory.
+    read: LengthRange,
+    /// Payloads that the sender writes into the receiver's memory.
+    write: LengthRange,
     /// Smallest payload that is read where it is mapped, if it is; zero if no memory is.
     mapped_start: u32,
 }
 
 impl Direct {
     /// No sizes.
-    pub const NONE: Self = Self { read: (0, 0), write: (0, 0), mapped_start: 0 };
+    pub const NONE: Self = Self { read: LengthRange::NONE, write: LengthRange::NONE, mapped_start: 0 };
+}
+
+/// The payloads of `start` bytes or more, and of fewer than `end`. There is no end if that is
+/// `u32::MAX`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+struct LengthRange {
+    start: u32,
+    end: u32,
+}
+
+impl LengthRange {
+    const NONE: Self = Self { start: 0, end: 0 };
+
+    const fn contains(self, len: u64) -> bool {
+        len >= self.start as u64 && (len < self.end as u64 || self.end == u32::MAX)
+    }
 }
 
 impl Thresholds {
@@ -145,9 +160,9 @@ impl Thresholds {
             Some(first).filter(|&first| cheaper(first)).or(later)
         };
         let range = |pays: &dyn Fn(u32) -> bool| {
-            let Some(start) = start(pays) else { return (0, 0) };
+            let Some(start) = start(pays) else { return LengthRange::NONE };
             let end = sizes.clone().find(|&size| size > start && !pays(size));
-            (start, end.unwrap_or(u32::MAX))
+            LengthRange { start, end: end.unwrap_or(u32::MAX) }
         };
         let fragments_ns = |len: u32| self.rendezvous_ns(caps, len.into());
         let read_ns = |cost: &Cost, len: u32| self.read_ns(caps, cost, len.into());
@@ -174,13 +189,13 @@ impl Thresholds {
     /// Returns true if a message of `len` bytes that is announced is to be read.
     #[inline]
     pub const fn is_read(&self, len: u64) -> bool {
-        is_within(len, self.direct.read) && !self.is_written(len)
+        self.direct.read.contains(len) && !self.is_written(len)
     }
 
     /// Returns true if a message of `len` bytes that is announced is to be written by its sender.
     #[inline]
     pub const fn is_written(&self, len: u64) -> bool {
-        is_within(len, self.direct.write)
+        self.direct.write.contains(len)
     }
 
     /// The protocol for a message of `len` bytes, for all that the receiver's transport does not
@@ -354,11 +369,6 @@ const fn can_map(caps: &Caps) -> bool {
     caps.features.contains(Features::MAPPABLE) && has_keys(caps)
 }
 
-const fn is_within(len: u64, range: (u32, u32)) -> bool {
-    let (start, end) = range;
-    len >= start as u64 && (len < end as u64 || end == u32::MAX)
-}
-
 const fn has_keys(caps: &Caps) -> bool {
     let keys_fit = caps.limits.key_bytes as usize <= KEY_BYTES && caps.limits.key_bytes > 0;
     keys_fit && caps.limits.direct_bytes_max > 0
@@ -434,11 +444,11 @@ mod tests {
         assert_eq!(chosen(&faster, 1025), Protocol::Read);
         assert_eq!(chosen(&faster, u64::MAX), Protocol::Read);
         let late = reading(Cost { per_kib_ns: 50, latency_ns: 2_000, ..CHEAP });
-        let start = u64::from(thresholds(&late).direct.read.0);
+        let start = u64::from(thresholds(&late).direct.read.start);
         assert!(start > 8192, "{start}");
         assert_eq!([chosen(&late, start - 1), chosen(&late, start)], [Protocol::Rendezvous, Protocol::Read]);
         let slower = reading(Cost { per_kib_ns: 110, latency_ns: 0, overhead_ns: 0 });
-        let end = u64::from(thresholds(&slower).direct.read.1);
+        let end = u64::from(thresholds(&slower).direct.read.end);
         assert!(end > 1025 && end < 1 << 20, "{end}");
         assert_eq!([chosen(&slower, end - 1), chosen(&slower, end)], [Protocol::Read, Protocol::Rendezvous]);
         let never = reading(Cost { per_kib_ns: 110, latency_ns: 10_000, overhead_ns: 0 });
@@ -456,7 +466,7 @@ mod tests {
             caps.mapped_cost = Cost { per_kib_ns: 60, latency_ns: 0, overhead_ns: 0 };
             let thresholds = Thresholds::new(&caps, &room).unwrap().with_direct(&caps);
             let plan = |len, mapped| thresholds.plan(&caps, &room, len, mapped);
-            assert_eq!(thresholds.direct.read.1 > 0, reads);
+            assert_eq!(thresholds.direct.read.end > 0, reads);
             assert_eq!(plan(1024, Some(true)).chosen, Protocol::Eager, "never below");
             assert_eq!(plan(1025, Some(true)).chosen, Protocol::Mapped);
             assert!(matches!(plan(1025, Some(true)).verdicts[5].1, Verdict::Possible { .. }));

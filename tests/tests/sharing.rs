@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::thread;
 
-use aldis_drivers::shm::Geometry;
+use aldis_drivers::shm::{CoresSetup, Geometry};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, Operation, PeerId};
 use aldis_kernel::{
@@ -230,7 +230,8 @@ fn ranks_of_several_threads_talk_to_each_other() {
         (taken, endpoint.queue_depths(), endpoint.counters().messages_received)
     };
     let each = u64::from((RANKS - 1) * SHARING);
-    for rank in cores::spread(rings, Epoch(1), COST, |_, _| true, rank).unwrap() {
+    let setup = CoresSetup { geometry: rings, epoch: Epoch(1), cost: COST };
+    for rank in cores::spread(setup, |_, _| true, rank).unwrap() {
         assert_eq!(rank.unwrap(), (10 * each, (0, 0), each * u64::from(MESSAGES + 1)));
     }
 }

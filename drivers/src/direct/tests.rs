@@ -205,14 +205,14 @@ const TOKEN: Token = Token(Handle { slot: 9, generation: 1 });
 
 /// Shows `data` at `owner`, rank 0, and starts a read of all of it into `into` at `reader`.
 fn start(owner: &mut End, reader: &mut End, data: &[u8], into: &mut [u8]) -> ([RegionId; 2], Post) {
-    start_as([PeerId(0), PeerId(1)], owner, reader, data, into)
+    start_as([PeerId(0), PeerId(1)], [owner, reader], data, into)
 }
 
-/// Shows `data` at `owner` and starts a read of all of it at `reader`, for any ranks of the two.
+/// Shows `data` at the first of `ends` and starts a read of all of it at the second, for any
+/// `ranks` of the two.
 fn start_as(
     ranks: [PeerId; 2],
-    owner: &mut End,
-    reader: &mut End,
+    [owner, reader]: [&mut End; 2],
     data: &[u8],
     into: &mut [u8],
 ) -> ([RegionId; 2], Post) {
@@ -306,7 +306,7 @@ fn of_many_reads_each_side_does_some() {
         assert_eq!(start(&mut owner, &mut reader, &data, into).1, Post::Queued);
     }
     let (answer, mut back) = (pattern(2 * LEN), vec![0; 2 * LEN]);
-    let (_, post) = start_as([PeerId(1), PeerId(0)], &mut reader, &mut owner, &answer, &mut back);
+    let (_, post) = start_as([PeerId(1), PeerId(0)], [&mut reader, &mut owner], &answer, &mut back);
     assert_eq!(post, Post::Queued);
     // One poll for all of it and one to see that no owner has helped; halves would take three.
     let own = [(); 2].map(|()| poll(&mut owner)).concat();

@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             let auto = ("auto", Choice::default());
             let named = ALGORITHMS.iter().map(|algorithm| (algorithm.name(), Choice::using(*algorithm)));
             for (name, choice) in core::iter::once(auto).chain(named) {
-                let nanoseconds = reduce(ep, &world, bytes / 8, options.calls, &choice)?;
+                let nanoseconds = reduce(ep, bytes / 8, options.calls, &choice)?;
                 line.print(bytes, name, nanoseconds);
             }
         }
@@ -58,13 +58,8 @@ fn scratch_for(world: &Comm, count: usize) -> usize {
 }
 
 /// Reduces `count` elements `calls` times, verified; the mean time of a call in ns.
-fn reduce(
-    ep: &mut HostEndpoint,
-    world: &Comm,
-    count: usize,
-    calls: u32,
-    choice: &Choice,
-) -> Result<f64, Box<dyn Error>> {
+fn reduce(ep: &mut HostEndpoint, count: usize, calls: u32, choice: &Choice) -> Result<f64, Box<dyn Error>> {
+    let world = &ep.world();
     let (rank, size) = (u64::from(world.rank().0), u64::from(world.size()));
     let (mut data, mut scratch) = (vec![0_u64; count], vec![0_u64; scratch_for(world, count)]);
     let mut nanoseconds = 0.0;

@@ -70,15 +70,21 @@ impl Model {
         }
     }
 
-    /// A cell after a step: `edges` are its neighbours, `other` the cells of the other model from
-    /// the one `first` on.
-    fn step(self, cell: usize, edges: [i64; 2], own: i64, first: usize, other: &[i64]) -> i64 {
+    /// The value `own` of a cell after a step: `edges` are its neighbours.
+    fn step(self, cell: usize, own: i64, edges: [i64; 2], other: OtherCells<'_>) -> i64 {
         let spread = (edges[0] + edges[1] - 2 * own) / 8;
         let touching = self.touching(&(cell..cell + 1));
-        let touching = &other[touching.start - first..touching.end - first];
+        let touching = &other.cells[touching.start - other.first..touching.end - other.first];
         let mean = touching.iter().sum::<i64>() / touching.len() as i64;
         own + spread + (mean - own) / if self == Self::Ocean { 64 } else { 8 }
     }
+}
+
+/// Cells of the other model, from the one `first` on.
+#[derive(Clone, Copy)]
+struct OtherCells<'a> {
+    first: usize,
+    cells: &'a [i64],
 }
 
 fn main() -> ExitCode {
@@ -198,7 +204,8 @@ impl Part {
             let before = if at == 0 { left[0] } else { old[at - 1] };
             let after = old.get(at + 1).copied().unwrap_or(right[0]);
             let cell = self.cells.start + at;
-            *own = self.model.step(cell, [before, after], old[at], self.touching.start, &self.other);
+            let other = OtherCells { first: self.touching.start, cells: &self.other };
+            *own = self.model.step(cell, old[at], [before, after], other);
         }
         Ok(())
     }
@@ -217,7 +224,7 @@ fn alone(options: &Options) -> (Vec<i64>, Vec<i64>) {
         let cells = own.len();
         let next = |cell: usize| {
             let edges = [own[(cell + cells - 1) % cells], own[(cell + 1) % cells]];
-            model.step(cell, edges, own[cell], 0, other)
+            model.step(cell, own[cell], edges, OtherCells { first: 0, cells: other })
         };
         (0..cells).map(next).collect()
     };

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use aldis_coll::comm::{self, Choice, Dimension, Grid, dims_create};
 use aldis_coll::{allreduce, op::Sum};
-use aldis_kernel::{Comm, Loan, Rank, Request, Tag};
+use aldis_kernel::{Loan, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
 use clap::Parser;
 
@@ -53,7 +53,7 @@ fn life(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
     evolve(ep, &grid, &mut block, options.generations)?;
     let seconds = start.elapsed().as_secs_f64();
     let living = living_in_row(ep, &grid, &block)?;
-    let living = compare(ep, &world, &plate, &block, living, options.generations)?;
+    let living = plate.compare(ep, &block, living, options.generations)?;
     comm::free(ep, *grid.comm())?;
     if world.rank() == Rank(0) {
         report(options, &plate, living, seconds);
@@ -83,6 +83,51 @@ impl Plate {
             }
         }
         block
+    }
+
+    /// Rank 0 plays on the whole torus and compares every block, and every row's count, with its own.
+    /// How many cells live there.
+    fn compare(
+        &self,
+        ep: &mut HostEndpoint,
+        block: &Block,
+        living: u64,
+        generations: u32,
+    ) -> Result<u64, Box<dyn Error>> {
+        let world = &ep.world();
+        if world.rank() != Rank(0) {
+            let mut result = block.inner();
+            result.extend(living.to_le_bytes());
+            ep.send(world, &result, Rank(0), RESULT)?;
+            return Ok(living);
+        }
+        let whole = whole(self, generations);
+        for rank in 0..world.size() {
+            let (mut cells, mut count) = (block.inner(), living);
+            if rank > 0 {
+                let mut result = vec![0_u8; cells.len() + 8];
+                ep.recv(world, &mut result, Rank(rank), RESULT)?;
+                count = u64::from_le_bytes(*result.last_chunk().ok_or("no count came")?);
+                cells = result[..cells.len()].to_vec();
+            }
+            let (row, column) = ((rank / self.columns) as usize, (rank % self.columns) as usize);
+            let cut: Vec<u8> = (1..=self.side)
+                .flat_map(|y| {
+                    let start = whole.at(row * self.side + y, column * self.side + 1);
+                    whole.bytes[start..start + self.side].iter().copied()
+                })
+                .collect();
+            let living: u64 = (1..=self.side)
+                .flat_map(|y| &whole.bytes[whole.row(row * self.side + y)][1..=whole.width])
+                .map(|cell| u64::from(*cell))
+                .sum();
+            if cells != cut || count != living {
+                return Err(
+                    format!("rank {rank} ended elsewhere: {count} live in its row, not {living}").into()
+                );
+            }
+        }
+        Ok(whole.inner().iter().map(|cell| u64::from(*cell)).sum())
     }
 }
 
@@ -224,49 +269,6 @@ fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Resul
     allreduce(Sum, &mut living, &mut [0]).run(ep, row.comm())?;
     comm::free(ep, *row.comm())?;
     Ok(living[0])
-}
-
-/// Rank 0 plays on the whole torus and compares every block, and every row's count, with its own.
-/// How many cells live there.
-fn compare(
-    ep: &mut HostEndpoint,
-    world: &Comm,
-    plate: &Plate,
-    block: &Block,
-    living: u64,
-    generations: u32,
-) -> Result<u64, Box<dyn Error>> {
-    if world.rank() != Rank(0) {
-        let mut result = block.inner();
-        result.extend(living.to_le_bytes());
-        ep.send(world, &result, Rank(0), RESULT)?;
-        return Ok(living);
-    }
-    let whole = whole(plate, generations);
-    for rank in 0..world.size() {
-        let (mut cells, mut count) = (block.inner(), living);
-        if rank > 0 {
-            let mut result = vec![0_u8; cells.len() + 8];
-            ep.recv(world, &mut result, Rank(rank), RESULT)?;
-            count = u64::from_le_bytes(*result.last_chunk().ok_or("no count came")?);
-            cells = result[..cells.len()].to_vec();
-        }
-        let (row, column) = ((rank / plate.columns) as usize, (rank % plate.columns) as usize);
-        let cut: Vec<u8> = (1..=plate.side)
-            .flat_map(|y| {
-                let start = whole.at(row * plate.side + y, column * plate.side + 1);
-                whole.bytes[start..start + plate.side].iter().copied()
-            })
-            .collect();
-        let living: u64 = (1..=plate.side)
-            .flat_map(|y| &whole.bytes[whole.row(row * plate.side + y)][1..=whole.width])
-            .map(|cell| u64::from(*cell))
-            .sum();
-        if cells != cut || count != living {
-            return Err(format!("rank {rank} ended elsewhere: {count} live in its row, not {living}").into());
-        }
-    }
-    Ok(whole.inner().iter().map(|cell| u64::from(*cell)).sum())
 }
 
 /// The whole torus after so many generations, played by one.

@@ -37,7 +37,7 @@ use std::thread;
 
 use aldis_drivers::shm::{Cores, CoresSetup, Geometry, Lane};
 use aldis_drivers::{Loopback, Shm};
-use aldis_hal::{Cause, Cost, Epoch, PeerId, Platform, Transport};
+use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Storage, storage_type};
 use aldis_protocols::Card;
 
@@ -105,10 +105,11 @@ pub fn run_on<P: Platform, R: Send>(
         let mut storage = boxed();
         let mut frames = vec![0; FRAMES * (FRAME_BYTES as usize + 16)];
         let config = Config { me: PeerId(me), size: cores, epoch };
-        let joined = join(config, end, &mut storage, &mut frames, platform(me), &meeting);
+        let memory = CoreMemory { storage: &mut storage, frames: &mut frames };
+        let joined = join(memory.endpoint(config, end, platform(me)), &meeting);
         finish(joined, &program, &first)
     };
-    let ended = spread(geometry, epoch, COST, |_, _| true, core)?;
+    let ended = spread(CoresSetup { geometry, epoch, cost: COST }, |_, _| true, core)?;
     // Joined all before one's panic goes on: the others end, since it has aborted the job.
     let results = ended.into_iter().map(|result| result.unwrap_or_else(|panic| panic::resume_unwind(panic)));
     let results: Vec<Option<R>> = results.collect();
@@ -118,22 +119,20 @@ pub fn run_on<P: Platform, R: Send>(
     }
 }
 
-/// Threads for the ranks of `geometry`, each with its end of rings in memory of this process to all
-/// that are its `mates`. All have the boot id `epoch`. What each came to, by rank.
+/// Threads for the ranks of `setup`, each with its end of rings in memory of this process to all
+/// that are its `mates`. What each came to, by rank.
 ///
 /// # Errors
 /// [`Cause::TooBig`], [`Cause::Unaligned`] or [`Cause::Incompatible`] for a geometry that no inbox
 /// can have, [`Cause::Incompatible`] for an epoch of zero; the rest as [`Cores::new`].
 pub fn spread<R: Send>(
-    geometry: Geometry,
-    epoch: Epoch,
-    cost: Cost,
+    setup: CoresSetup,
     mates: fn(PeerId, PeerId) -> bool,
     core: impl Fn(u32, Shm<'_>) -> R + Sync,
 ) -> Result<Vec<thread::Result<R>>, Cause> {
-    let mut memory = vec![0; Cores::memory_bytes(&geometry)];
-    let mut lanes: Vec<Lane> = (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect();
-    let ends = Cores::new(&mut memory, &mut lanes, CoresSetup { geometry, epoch, cost })?.among(mates);
+    let mut memory = vec![0; Cores::memory_bytes(&setup.geometry)];
+    let mut lanes: Vec<Lane> = (0..Cores::lanes(&setup.geometry)).map(|_| Lane::EMPTY).collect();
+    let ends = Cores::new(&mut memory, &mut lanes, setup)?.among(mates);
     let ends: Vec<Shm<'_>> = ends.collect::<Result<_, _>>()?;
     let core = &core;
     Ok(thread::scope(|scope| {
@@ -189,18 +188,31 @@ impl Meeting {
     }
 }
 
-/// A core's endpoint, connected to all others.
-fn join<'m, P: Platform>(
-    config: Config,
-    end: Shm<'m>,
+/// The memory of a core's endpoint.
+struct CoreMemory<'m> {
     storage: &'m mut CoreStorage,
+    /// Of its loopback.
     frames: &'m mut [u8],
-    platform: P,
+}
+
+impl<'m> CoreMemory<'m> {
+    /// Makes the endpoint of a core from its end of the rings.
+    fn endpoint<P: Platform>(
+        self,
+        config: Config,
+        end: Shm<'m>,
+        platform: P,
+    ) -> Result<CoreEndpoint<'m, P>, Failure> {
+        let own = Loopback::new(config.me, self.frames, FRAME_BYTES)?;
+        Ok(Endpoint::new(self.storage.memory(), Composite::new(own, end), platform, config)?)
+    }
+}
+
+/// Connects a core's endpoint to all others; without one, tells them so.
+fn join<'m, P: Platform>(
+    made: Result<CoreEndpoint<'m, P>, Failure>,
     meeting: &Meeting,
 ) -> Result<CoreEndpoint<'m, P>, Failure> {
-    let made = Loopback::new(config.me, frames, FRAME_BYTES)
-        .map_err(Failure::from)
-        .and_then(|own| Ok(Endpoint::new(storage.memory(), Composite::new(own, end), platform, config)?));
     let Ok(mut endpoint) = made else {
         meeting.miss();
         return made;

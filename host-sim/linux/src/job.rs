@@ -23,7 +23,7 @@ use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
 use crate::shape::{self, Plan};
-use crate::tcp::{JobKey, Tcp};
+use crate::tcp::{self, JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
 use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
 
@@ -356,7 +356,8 @@ fn far(terms: &Terms, epoch: Epoch) -> Result<Reached, JoinError> {
 fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Label { rank, size, .. } = terms.label;
     let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };
-    let listening = Tcp::listen(PeerId(rank), epoch, JobKey::new(*key), size, config);
+    let identity = tcp::Identity { me: PeerId(rank), epoch, ranks: size, key: JobKey::new(*key) };
+    let listening = Tcp::listen(identity, config);
     listening.map_err(|error| JoinError::Tcp { rank, error })
 }
 

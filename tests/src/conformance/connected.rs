@@ -8,7 +8,7 @@ use std::thread;
 use aldis_hal::{PeerId, Transport};
 use aldis_kernel::Composite;
 use aldis_linux::cores::Meeting;
-use aldis_linux::tcp::{Config, Family, Interfaces, JobKey, Tcp};
+use aldis_linux::tcp::{Config, Family, Identity, Interfaces, JobKey, Tcp};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{REQUESTS, Room, boxed};
@@ -28,7 +28,8 @@ fn config(seed: u64) -> Config {
 pub(super) fn run(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
     let key = JobKey::random().map_err(|error| error.to_string())?;
     let listen = |me| {
-        let tcp = Tcp::listen(PeerId(me), EPOCH, JobKey::new(key), size, &config(drawn.1));
+        let identity = Identity { me: PeerId(me), epoch: EPOCH, ranks: size, key: JobKey::new(key) };
+        let tcp = Tcp::listen(identity, &config(drawn.1));
         tcp.map_err(|error| error.to_string())
     };
     run_over(drawn, size, room, listen, Tcp::address)

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Instant as Clock;
 
-use aldis_drivers::shm::Geometry;
+use aldis_drivers::shm::{CoresSetup, Geometry};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Memory};
@@ -88,6 +88,11 @@ pub(super) fn loopback(me: u32, frames: &mut [u8]) -> Loopback<'_> {
     Loopback::new(PeerId(me), frames, FRAME_BYTES).expect("room for a frame")
 }
 
+/// Cores whose inboxes are divided so.
+pub(super) const fn setup(geometry: Geometry) -> CoresSetup {
+    CoresSetup { geometry, epoch: EPOCH, cost: COST }
+}
+
 /// The endpoint of a rank.
 pub(super) fn endpoint<'m, T: Transport, P: Platform>(
     memory: Memory<'m>,
@@ -146,7 +151,7 @@ pub fn run_in<R: Send>(
         meeting.join(&mut endpoint, card).expect("ranks of one job");
         serve(&watch, &mut endpoint, &body)
     };
-    let ended = cores::spread(rings, EPOCH, COST, |_, _| true, rank).map_err(|cause| cause.to_string())?;
+    let ended = cores::spread(setup(rings), |_, _| true, rank).map_err(|cause| cause.to_string())?;
     verdict(ended.into_iter().map(|rank| rank.unwrap_or_else(|panic| Err(words(&*panic)))).collect())
 }
 

@@ -209,7 +209,7 @@ fn run(
         turns.pass(me as usize, true);
         went
     };
-    let ended = cores::spread(rings(size), EPOCH, threads::COST, mates, rank);
+    let ended = cores::spread(threads::setup(rings(size)), mates, rank);
     let ended = ended.map_err(|cause| cause.to_string())?;
     verdict(ended.into_iter().map(|rank| rank.unwrap_or_else(|panic| Err(words(&*panic)))).collect())
         .map(drop)

@@ -28,7 +28,9 @@ fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> ShmLog {
     world.poll(1, 8)
 }
 
-fn assert_lost(world: &mut World, rank: u32, peer: u32, log: &ShmLog, what: Malformed) {
+/// Asserts that this one of two ranks has lost the other, as a poll has logged.
+fn assert_lost(world: &mut World, rank: u32, log: &ShmLog, what: Malformed) {
+    let peer = 1 - rank;
     assert_eq!(log.lost, [(peer, Cause::Malformed(what))]);
     assert_eq!(log.arrived, []);
     assert_eq!(world.short(rank, peer, b"x"), Post::Never(Cause::PeerDead));
@@ -57,7 +59,7 @@ fn announcements_outside_what_was_granted_end_the_lane() {
     ] {
         let mut world = World::new(SMALL, 0);
         let log = announce(&mut world, head, len, 1);
-        assert_lost(&mut world, 1, 0, &log, Malformed::Length);
+        assert_lost(&mut world, 1, &log, Malformed::Length);
     }
 }
 
@@ -66,7 +68,7 @@ fn a_sequence_from_the_future_ends_the_lane() {
     for ahead in [2, 5, 1 << 30] {
         let mut world = World::new(SMALL, 0);
         let log = announce(&mut world, 0, 0, ahead);
-        assert_lost(&mut world, 1, 0, &log, Malformed::Sequence { got: ahead as u16, need: 1 });
+        assert_lost(&mut world, 1, &log, Malformed::Sequence { got: ahead as u16, need: 1 });
     }
 }
 
@@ -88,7 +90,7 @@ fn a_block_that_is_not_free_cannot_come_again() {
     world.set_word(1, second + LENGTH, 125);
     world.set_word(1, second + SEQUENCE, 1);
     let log = world.poll(1, 8);
-    assert_lost(&mut world, 1, 0, &log, Malformed::Credit);
+    assert_lost(&mut world, 1, &log, Malformed::Credit);
 }
 
 #[test]
@@ -103,7 +105,7 @@ fn credit_for_what_was_never_sent_ends_the_lane() {
         world.set_word(1, credit + 4, released);
         assert_eq!(world.short(0, 1, b"x"), Post::Never(Cause::PeerDead), "the post finds it");
         let log = world.poll(0, 8);
-        assert_lost(&mut world, 0, 1, &log, Malformed::Credit);
+        assert_lost(&mut world, 0, &log, Malformed::Credit);
     }
 }
 
@@ -112,7 +114,7 @@ fn credit_in_a_head_for_what_was_never_sent_ends_the_lane() {
     for consumed in [1, 5, 1 << 14, 0x7FFF] {
         let mut world = World::new(SMALL, 0);
         let log = announce(&mut world, consumed, 0, 1);
-        assert_lost(&mut world, 1, 0, &log, Malformed::Credit);
+        assert_lost(&mut world, 1, &log, Malformed::Credit);
     }
 }
 
@@ -131,7 +133,7 @@ fn credit_that_turns_bad_while_waiting_ends_the_lane() {
     assert_eq!(world.short(0, 1, b"x"), Post::Again(Again::NoSlot));
     world.set_word(1, SMALL.credit_at(0), 77);
     let log = world.poll(0, 8);
-    assert_lost(&mut world, 0, 1, &log, Malformed::Credit);
+    assert_lost(&mut world, 0, &log, Malformed::Credit);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn take_part(
         (Err(own), Err(JoinError::Elsewhere { rank: first, .. })) if first == rank => return Err(own),
         (settings, agreed) => agreed.and_then(|asks| Ok((settings?, asks)))?,
     };
-    let (terms, plan) = terms(rank, &all, asks, settings.tcp, deadline)?;
+    let (terms, plan) = asks.terms(rank, &all, settings.tcp, deadline)?;
     let file = segment::create(terms.label, plan.segment_bytes)
         .map_err(|error| JoinError::Segment { rank, error })?;
     let held = Held { process: std::process::id(), descriptor: file.as_raw_fd() };
@@ -267,39 +267,6 @@ fn place() -> String {
     )
 }
 
-/// Returns the terms that a launcher would have told this rank.
-fn terms(
-    rank: u32,
-    all: &[Who],
-    asks: Asks,
-    config: tcp::Config,
-    deadline: Instant,
-) -> Result<(Terms, Plan), JoinError> {
-    let size = all.len() as u32;
-    let Some((job, key)) = all.first().and_then(|who| who.job.as_ref()) else {
-        return Err(JoinError::Told { rank: 0 });
-    };
-    let shares_memory = asks.transport.shares_memory();
-    let node = node(rank, all, shares_memory);
-    let (first, mates) = node.mates_of(rank);
-    let stranger = (0..size).find(|rank| !(first..first + mates).contains(rank));
-    let tcp = match (asks.transport, stranger) {
-        (Choice::Shm, Some(rank)) => {
-            let text = "it is on another host, or ranks of another stand between; ALDIS_TRANSPORT=auto reaches it over TCP";
-            return Err(JoinError::Apart { rank, text: text.into() });
-        }
-        (Choice::Tcp, _) | (Choice::Auto, Some(_)) => Some(Box::new(TcpTerms { key: *key, config })),
-        _ => None,
-    };
-    let ranks = if shares_memory { mates } else { 1 };
-    let impossible = JoinError::Size { expected: ranks, found: MAX_RANKS };
-    let arena_bytes = usize::try_from(asks.arena_bytes).unwrap_or(usize::MAX);
-    let plan = Plan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
-    let label = Label { job: *job, rank, size };
-    let (shape, segment_bytes) = (plan.shape, plan.segment_bytes);
-    Ok((Terms { label, node, shape, segment_bytes, deadline, tcp }, plan))
-}
-
 /// Returns the requests on which all environments agree.
 fn agreed(all: &[Who]) -> Result<Asks, JoinError> {
     let mut asks = None;
@@ -328,6 +295,39 @@ impl Asks {
             (self.rules == other.rules, coll_rules::VARIABLE),
         ];
         pairs.into_iter().find(|(same, _)| !same).map(|(_, name)| name)
+    }
+
+    /// Returns the terms that a launcher would have told this rank.
+    fn terms(
+        self,
+        rank: u32,
+        all: &[Who],
+        config: tcp::Config,
+        deadline: Instant,
+    ) -> Result<(Terms, Plan), JoinError> {
+        let size = all.len() as u32;
+        let Some((job, key)) = all.first().and_then(|who| who.job.as_ref()) else {
+            return Err(JoinError::Told { rank: 0 });
+        };
+        let shares_memory = self.transport.shares_memory();
+        let node = node(rank, all, shares_memory);
+        let (first, mates) = node.mates_of(rank);
+        let stranger = (0..size).find(|rank| !(first..first + mates).contains(rank));
+        let tcp = match (self.transport, stranger) {
+            (Choice::Shm, Some(rank)) => {
+                let text = "it is on another host, or ranks of another stand between; ALDIS_TRANSPORT=auto reaches it over TCP";
+                return Err(JoinError::Apart { rank, text: text.into() });
+            }
+            (Choice::Tcp, _) | (Choice::Auto, Some(_)) => Some(Box::new(TcpTerms { key: *key, config })),
+            _ => None,
+        };
+        let ranks = if shares_memory { mates } else { 1 };
+        let impossible = JoinError::Size { expected: ranks, found: MAX_RANKS };
+        let arena_bytes = usize::try_from(self.arena_bytes).unwrap_or(usize::MAX);
+        let plan = Plan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
+        let label = Label { job: *job, rank, size };
+        let (shape, segment_bytes) = (plan.shape, plan.segment_bytes);
+        Ok((Terms { label, node, shape, segment_bytes, deadline, tcp }, plan))
     }
 }
 
@@ -426,7 +426,7 @@ mod tests {
     }
 
     fn terms_of(rank: u32, all: &[Who]) -> Result<Terms, JoinError> {
-        terms(rank, all, agreed(all)?, tcp::Config::default(), Instant::now()).map(|(terms, _)| terms)
+        agreed(all)?.terms(rank, all, tcp::Config::default(), Instant::now()).map(|(terms, _)| terms)
     }
 
     #[test]

@@ -22,7 +22,7 @@ use super::peer::{NONE, Peer, Presence};
 use super::socket::{self, Options};
 use super::tls::Tls;
 use super::wire::Moved;
-use super::{COST, address};
+use super::{COST, Identity, address};
 
 /// The longest message: a fragment of a long one, with its header.
 pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
@@ -91,13 +91,8 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn listen(
-        me: PeerId,
-        epoch: Epoch,
-        key: JobKey,
-        ranks: u32,
-        config: &Config,
-    ) -> Result<Self, TcpError> {
+    pub(super) fn listen(identity: Identity, config: &Config) -> Result<Self, TcpError> {
+        let Identity { me, epoch, ranks, key } = identity;
         let links = config.links;
         if links == 0 || links > LINKS_MAX {
             return Err(TcpError::Links { links });

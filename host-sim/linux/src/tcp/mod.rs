@@ -79,6 +79,19 @@ pub use self::transport::TcpSlot;
 /// 4.5 to 5.7 us, 5 GB/s).
 const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 2_000, per_kib_ns: 200 };
 
+/// A rank of a job, in one of its lives.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The rank.
+    pub me: PeerId,
+    /// Its boot id.
+    pub epoch: Epoch,
+    /// Ranks of the job.
+    pub ranks: u32,
+    /// The key of the job, by which its ranks know each other.
+    pub key: JobKey,
+}
+
 /// The transport over TCP of one rank. See the [module](self).
 #[derive(Debug)]
 pub struct Tcp {
@@ -93,20 +106,14 @@ impl Tcp {
         Self { me, engine: None }
     }
 
-    /// The transport of rank `me` of so many, in this life. It can be connected to from now on, by
-    /// the ranks that [`introduce`](aldis_hal::Transport::introduce) has admitted.
+    /// The transport of a rank. It can be connected to from now on, by the ranks that
+    /// [`introduce`](aldis_hal::Transport::introduce) has admitted.
     ///
     /// # Errors
     /// What [`TcpError`] names.
-    pub fn listen(
-        me: PeerId,
-        epoch: Epoch,
-        job: JobKey,
-        ranks: u32,
-        config: &Config,
-    ) -> Result<Self, TcpError> {
-        Engine::listen(me, epoch, job, ranks, config)
-            .map(|engine| Self { me, engine: Some(Box::new(engine)) })
+    pub fn listen(identity: Identity, config: &Config) -> Result<Self, TcpError> {
+        let me = identity.me;
+        Engine::listen(identity, config).map(|engine| Self { me, engine: Some(Box::new(engine)) })
     }
 
     /// Returns the addresses at which it listens, as its card tells

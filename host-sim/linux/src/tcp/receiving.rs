@@ -48,8 +48,9 @@ impl Engine {
         let Some(connection) = self.connections.get(slot) else { return 0 };
         let Stage::Open(link) = &connection.stage else { return self.greet(slot) };
         let peer = link.peer;
-        let mut events = 0;
-        let turn = self.deliver(slot, peer, budget, &mut events, sink);
+        let mut left = budget;
+        let turn = self.deliver(slot, peer, &mut left, sink);
+        let events = budget - left;
         if events > 0 {
             self.counters.messages_received += u64::from(events);
             self.attention.found(slot);
@@ -66,14 +67,8 @@ impl Engine {
         events
     }
 
-    fn deliver<S: Sink>(
-        &mut self,
-        slot: u32,
-        peer: PeerId,
-        budget: u32,
-        events: &mut u32,
-        sink: &mut S,
-    ) -> TurnEnd {
+    /// Delivers messages of a connection, as long as any are `left` of its budget.
+    fn deliver<S: Sink>(&mut self, slot: u32, peer: PeerId, left: &mut u32, sink: &mut S) -> TurnEnd {
         let Self { connections, peers, counters, setup, .. } = self;
         let (Some(connection), Some(row)) = (connections.get(slot), peers.get_mut(peer.index())) else {
             return TurnEnd::Idle;
@@ -88,12 +83,12 @@ impl Engine {
                         return turn;
                     }
                     if let Kind::Data(_) = frame.kind {
-                        if *events == budget {
+                        if *left == 0 {
                             return TurnEnd::More;
                         }
                         sink.arrived(peer, message);
                         row.received = row.received.wrapping_add(1);
-                        *events += 1;
+                        *left -= 1;
                     } else if let Err(what) = link.farewell.handle(frame.kind) {
                         return TurnEnd::Malformed(what);
                     } else if link.farewell.peer_leaves() {
@@ -107,7 +102,7 @@ impl Engine {
             if !connection.may_read {
                 return TurnEnd::Idle;
             }
-            if *events == budget || reads == 0 {
+            if *left == 0 || reads == 0 {
                 return TurnEnd::More;
             }
             connection.begin_landing(row.received, sink);
@@ -125,7 +120,7 @@ impl Engine {
             }
             if connection.end_landing(peer, sink) {
                 row.received = row.received.wrapping_add(1);
-                *events += 1;
+                *left -= 1;
             }
         }
     }

@@ -51,7 +51,7 @@ impl Engine {
         start.copy_from_slice(header);
         end.copy_from_slice(payload);
         link.outgoing.commit(head, length);
-        self.send_soon(slot, (first, blocked));
+        self.send_soon(slot, first, blocked);
         Post::Done
     }
 
@@ -74,7 +74,7 @@ impl Engine {
         link.outgoing.room(header.len()).copy_from_slice(header);
         link.outgoing.commit(head, header.len());
         link.outgoing.lend(piece);
-        self.send_soon(slot, (first, blocked));
+        self.send_soon(slot, first, blocked);
         Post::Queued
     }
 
@@ -122,10 +122,10 @@ impl Engine {
         }
     }
 
-    /// Sends what has been put behind what waits, if anything did: now, or with what follows,
-    /// unless it waits for the socket.
+    /// Sends what has been put behind what waits, or `first` if nothing did: now, or with what
+    /// follows, unless it waits for the socket.
     #[inline]
-    fn send_soon(&mut self, slot: u32, (first, blocked): (bool, bool)) {
+    fn send_soon(&mut self, slot: u32, first: bool, blocked: bool) {
         match self.corked {
             true if first => self.held.push(slot),
             false if !blocked => self.flush(slot),
@@ -145,7 +145,7 @@ impl Engine {
         let Some(link) = self.connections.get(slot).and_then(Connection::link) else { return };
         let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         link.outgoing.commit(head, length);
-        self.send_soon(slot, (first, blocked));
+        self.send_soon(slot, first, blocked);
     }
 
     /// The head of the next message to a peer, which takes its number.

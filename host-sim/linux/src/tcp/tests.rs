@@ -13,7 +13,7 @@ use std::time::Instant as Clock;
 
 use aldis_hal::{Cause, Epoch, Extras, Instant, Partial, PeerId, Post, RemoteMemory, Sink, Token, Transport};
 
-use super::{Config, Family, Interfaces, JobKey, Tcp};
+use super::{Config, Family, Identity, Interfaces, JobKey, Tcp};
 
 /// The record of what a transport has delivered.
 #[derive(Debug, Default)]
@@ -90,7 +90,7 @@ fn config(family: Family) -> Config {
 
 impl Rank {
     fn listen(me: u32, ranks: u32, config: &Config) -> Self {
-        let tcp = Tcp::listen(PeerId(me), epoch(me), JobKey::new(KEY), ranks, config).unwrap();
+        let tcp = Tcp::listen(identity(me, ranks), config).unwrap();
         Self { tcp, log: Log::default() }
     }
 
@@ -107,6 +107,11 @@ impl Rank {
     fn counters(&self) -> &super::Counters {
         self.tcp.counters().unwrap()
     }
+}
+
+/// A rank of a job of so many.
+fn identity(me: u32, ranks: u32) -> Identity {
+    Identity { me: PeerId(me), epoch: epoch(me), ranks, key: JobKey::new(KEY) }
 }
 
 /// A job, all of whose ranks have been introduced to each other.
@@ -143,8 +148,8 @@ fn until(ranks: &mut [Rank], what: &str, mut done: impl FnMut(&mut [Rank]) -> bo
     }
 }
 
-/// Posts until it is taken, with all polled in between.
-fn send(ranks: &mut [Rank], from: usize, to: u32, header: &[u8], payload: &[u8]) {
+/// Posts a header and a payload until they are taken, with all polled in between.
+fn send(ranks: &mut [Rank], from: usize, to: u32, [header, payload]: [&[u8]; 2]) {
     until(ranks, "send", |ranks| match ranks[from].tcp.short(PeerId(to), header, payload) {
         Post::Done => true,
         Post::Again(_) => false,

@@ -24,8 +24,9 @@ use self::control::CONTROL_BYTES;
 use self::direct::ORDERS;
 use self::due::Due;
 use self::manager::{News, Rdma};
+pub(super) use self::memory::MemoryRequest;
 use self::peer::{DeviceAddress, IS_MESSAGE, Peer, State};
-use self::tools::{Queue, Tools};
+use self::tools::{DeviceQueues, Queue, Tools};
 use super::address::Address;
 use super::choice::{Config, Manager, Mode};
 use super::error::VerbsError;
@@ -91,7 +92,7 @@ pub(super) struct Engine {
 
 impl Engine {
     pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, manager: Manager) -> Result<Self, VerbsError> {
-        let Identity { me, epoch, ranks } = who;
+        let Identity { me, ranks, .. } = who;
         let limits = here.limits()?;
         here.need(&[
             ("queue pairs", 3, limits.pairs),
@@ -107,11 +108,11 @@ impl Engine {
         ];
         let others = ranks.saturating_sub(1).max(1);
         let most = room.iter().fold(others, |most, room| most.min(u32::try_from(*room).unwrap_or(u32::MAX)));
-        let queues = (
-            Receives::new(&here.domain, most * MESSAGES, MESSAGES, SLOT_BYTES)?,
-            Queue::new(here, most * SENDS)?,
-            Queue::new(here, most * MESSAGES)?,
-        );
+        let queues = DeviceQueues {
+            receives: Receives::new(&here.domain, most * MESSAGES, MESSAGES, SLOT_BYTES)?,
+            sent: Queue::new(here, most * SENDS)?,
+            received: Queue::new(here, most * MESSAGES)?,
+        };
         let manager: Box<dyn manager::Manager> = match manager {
             Manager::OutOfBand => {
                 let mode = Mode::Connected(manager);
@@ -120,7 +121,7 @@ impl Engine {
             }
             Manager::Rdma => Box::new(Rdma::open(here, who)?),
         };
-        let tools = Tools::new(here, (epoch, limits.reads.min(DEPTH_MAX)), queues, ranks as usize)?;
+        let tools = Tools::new(here, who, queues, limits.reads.min(DEPTH_MAX))?;
         let peers = (0..ranks).map(|rank| Peer::new(me.0 < rank)).collect();
         let (regions, caps) = (Regions::new(), caps(&limits, &here.config));
         let (heard, due, connections_most) = (News::new(), Due::new(ranks as usize), most as usize);

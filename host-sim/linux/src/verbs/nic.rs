@@ -7,7 +7,7 @@ use std::rc::Rc;
 use aldis_hal::PeerId;
 use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
 
-use super::sys::{AddressHandle, Datagrams};
+use super::sys::{AddressHandle, Datagrams, Slots};
 
 /// Bytes of the addresses and the EtherType, which an MTU does not count.
 pub(super) const MAC_HEADER_BYTES: usize = 14;
@@ -44,18 +44,13 @@ pub(super) struct DatagramNic {
 }
 
 impl DatagramNic {
-    /// The card of rank `me` of so many, whose queue pair has so many slots to send frames from
-    /// that are no longer than that.
-    pub(super) fn new(
-        pair: Datagrams,
-        (me, ranks): (PeerId, u32),
-        (sends, frame_bytes): (u32, usize),
-    ) -> Self {
+    /// The card of rank `me` of so many, whose queue pair has such slots.
+    pub(super) fn new(pair: Datagrams, me: PeerId, ranks: u32, slots: Slots) -> Self {
         Self {
             pair,
             me,
-            frame_bytes,
-            sends: sends as usize,
+            frame_bytes: slots.bytes,
+            sends: slots.sends as usize,
             next: 0,
             routes: vec![None; ranks as usize],
             link: Link::Up,

@@ -24,9 +24,9 @@ pub(super) use self::completions::{BATCH, CompletionQueues, Completions, Done, E
 pub(super) use self::connection::Remote;
 pub(super) use self::datagrams::{AddressHandle, Datagrams, Slots};
 pub(super) use self::device::{Device, Domain, Limits};
-pub(super) use self::direct::{DirectOperation, DirectPair, REQUESTS_OF_ORDER, Span};
+pub(super) use self::direct::{DirectOperation, DirectOrder, DirectPair, FlushRead, REQUESTS_OF_ORDER, Span};
 pub(super) use self::flush::{Flush, FlushKey};
-pub(super) use self::pair::{Pair, Sent};
+pub(super) use self::pair::{Pair, PairShape, Sent};
 pub(super) use self::rdmacm::{Event, Events, LETTER_BYTES, Line, Offered, What};
 pub(super) use self::receives::Receives;
 pub(super) use self::region::{Key, Region};

@@ -12,7 +12,7 @@ use aldis_hal::{
 
 use super::address::Address;
 use super::choice::Mode;
-use super::engine::Engine;
+use super::engine::{Engine, MemoryRequest};
 use super::nic::DatagramNic;
 use super::sys::DirectOperation;
 use super::{MessagePath, Verbs};
@@ -62,16 +62,9 @@ impl Verbs {
         }
     }
 
-    fn act(
-        &mut self,
-        peer: PeerId,
-        act: DirectOperation,
-        local: Gather,
-        remote: RemoteAddress<'_>,
-        token: Token,
-    ) -> Post {
+    fn act(&mut self, peer: PeerId, request: MemoryRequest<'_>, token: Token) -> Post {
         let unsupported = Post::Never(Cause::Unsupported);
-        self.engine_mut().map_or(unsupported, |engine| engine.act(peer, act, local, remote, token))
+        self.engine_mut().map_or(unsupported, |engine| engine.act(peer, request, token))
     }
 }
 
@@ -185,17 +178,18 @@ impl RemoteMemory for Verbs {
     /// A read is not ordered with messages. Completed by [`Cause::Stale`] if the peer's device
     /// refused it.
     fn get(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
-        self.act(peer, DirectOperation::Read, local, remote, token)
+        self.act(peer, MemoryRequest { operation: DirectOperation::Read, local, remote }, token)
     }
 
     /// A completion means that the bytes can be seen there.
     fn put(&mut self, peer: PeerId, local: Gather, remote: RemoteAddress<'_>, token: Token) -> Post {
-        self.act(peer, DirectOperation::Write, local, remote, token)
+        self.act(peer, MemoryRequest { operation: DirectOperation::Write, local, remote }, token)
     }
 
     fn atomic(&mut self, peer: PeerId, update: AtomicUpdate<'_>, token: Token) -> Post {
         let AtomicUpdate { op, word, fetched } = update;
-        self.act(peer, DirectOperation::Update(op), fetched, word, token)
+        let operation = DirectOperation::Update(op);
+        self.act(peer, MemoryRequest { operation, local: fetched, remote: word }, token)
     }
 
     /// Any peer that is given the key can use it. [`Cause::TooBig`] says how much was to be locked,

@@ -74,7 +74,7 @@ impl Wire {
         ])?;
         let slots = Slots { sends: SENDS, receives, bytes: frame_bytes, inline_bytes: INLINE_BYTES };
         let pair = Datagrams::new(&here.domain, &here.channel, &here.choice, slots)?;
-        let nic = DatagramNic::new(pair, (me, ranks), (SENDS, frame_bytes));
+        let nic = DatagramNic::new(pair, me, ranks, slots);
         let patience_ns = here.patience_ns();
         let connect = HandshakeSetup {
             retry_max_ns: RETRY_NS_MAX,

@@ -21,7 +21,7 @@ fn socket(rank: &Rank) -> TcpStream {
 /// Two ranks that have exchanged messages, and the second one's socket.
 fn talking() -> (Vec<Rank>, TcpStream) {
     let mut ranks = job(2, &config(Family::V4));
-    send(&mut ranks, 1, 0, b"", b"hello");
+    send(&mut ranks, 1, 0, [b"", b"hello"]);
     until(&mut ranks, "hello", |ranks| ranks[0].log.messages.len() == 1);
     let socket = socket(&ranks[1]);
     (ranks, socket)
@@ -108,9 +108,9 @@ fn a_peer_that_is_reached_from_one_side_alone_is_waited_for() {
     until(&mut ranks, "refusals", |ranks| ranks[0].counters().failed >= 3);
     let address = ranks[0].tcp.address();
     ranks[1].meet(0, &address);
-    send(&mut ranks, 1, 0, b"", b"here I am");
+    send(&mut ranks, 1, 0, [b"", b"here I am"]);
     until(&mut ranks, "arrival", |ranks| ranks[0].log.messages.len() == 1);
-    send(&mut ranks, 0, 1, b"", b"welcome");
+    send(&mut ranks, 0, 1, [b"", b"welcome"]);
     until(&mut ranks, "answer", |ranks| ranks[1].log.messages.len() == 1);
     assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
@@ -134,7 +134,7 @@ fn a_taken_port_is_named_with_its_range() {
     let first = Rank::listen(0, 1, &config(Family::V4));
     let port = first.tcp.listens_at()[0].port();
     let narrow = Config { ports: port..=port, ..config(Family::V4) };
-    let refused = Tcp::listen(PeerId(0), epoch(0), JobKey::new(KEY), 1, &narrow).unwrap_err();
+    let refused = Tcp::listen(identity(0, 1), &narrow).unwrap_err();
     assert_eq!(refused, TcpError::NoPort { ip: first.tcp.listens_at()[0].ip(), first: port, last: port });
 }
 
@@ -157,7 +157,7 @@ fn strangers_do_no_harm() {
             && refused(StreamRefusal::Truncated) == 1
             && refused(StreamRefusal::Busy) >= 10
     });
-    send(&mut ranks, 1, 0, b"", b"through");
+    send(&mut ranks, 1, 0, [b"", b"through"]);
     until(&mut ranks, "arrival", |ranks| ranks[0].log.messages.len() == 1);
     http.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut answer = Vec::new();
@@ -171,7 +171,8 @@ fn strangers_do_no_harm() {
 fn a_wrong_key_is_refused() {
     let mut ranks = job(2, &config(Family::V4));
     let address = ranks[0].tcp.address();
-    let stranger = Tcp::listen(PeerId(1), epoch(1), JobKey::new([8; 32]), 2, &config(Family::V4)).unwrap();
+    let stranger =
+        Tcp::listen(Identity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &config(Family::V4)).unwrap();
     let mut stranger = [Rank { tcp: stranger, log: Log::default() }];
     stranger[0].meet(0, &address);
     stranger[0].tcp.expect(PeerId(0));

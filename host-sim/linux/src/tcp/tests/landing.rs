@@ -10,7 +10,7 @@ fn sent(config: &Config, lends: Option<u32>) -> Vec<Rank> {
     ranks[1].log.runway = Some(Vec::new());
     ranks[1].log.lends = lends;
     for (number, length) in LENGTHS.into_iter().enumerate() {
-        send(&mut ranks, 0, 1, &[number as u8; 48], &pattern(number, length));
+        send(&mut ranks, 0, 1, [&[number as u8; 48], &pattern(number, length)]);
     }
     ranks
 }

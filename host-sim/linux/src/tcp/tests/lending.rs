@@ -44,7 +44,7 @@ fn lent_memory_arrives_in_order_with_short_messages_between() {
         let regions: Vec<_> = messages.iter().map(|bytes| lend(&mut ranks[0], 1, bytes)).collect();
         for (number, length) in LENGTHS.into_iter().enumerate() {
             send_lent(&mut ranks, regions[number], number, length);
-            send(&mut ranks, 0, 1, b"between", &[number as u8]);
+            send(&mut ranks, 0, 1, [b"between", &[number as u8]]);
         }
         until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == 2 * LENGTHS.len());
         until(&mut ranks, "completions", |ranks| ranks[0].log.completed.len() == LENGTHS.len());
@@ -66,7 +66,7 @@ fn lent_memory_arrives_in_order_with_short_messages_between() {
 fn memory_that_was_taken_back_is_touched_no_more() {
     let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = job(2, &tiny);
-    send(&mut ranks, 0, 1, b"", b"first");
+    send(&mut ranks, 0, 1, [b"", b"first"]);
     let mut taken_back = vec![1_u8; 200_001];
     let region = lend(&mut ranks[0], 1, &taken_back);
     send_lent(&mut ranks, region, 0, 200_000);
@@ -91,7 +91,7 @@ fn memory_that_was_taken_back_is_touched_no_more() {
 #[test]
 fn what_is_not_in_a_region_is_refused() {
     let mut ranks = job(3, &config(Family::V4));
-    send(&mut ranks, 0, 1, b"", b"first");
+    send(&mut ranks, 0, 1, [b"", b"first"]);
     let bytes = [1; 100];
     let region = lend(&mut ranks[0], 1, &bytes);
     let mut post = |peer, offset, len| {
@@ -110,7 +110,7 @@ fn what_is_not_in_a_region_is_refused() {
 #[test]
 fn what_is_posted_together_leaves_by_one_call() {
     let mut ranks = job(2, &config(Family::V4));
-    send(&mut ranks, 0, 1, b"", b"first");
+    send(&mut ranks, 0, 1, [b"", b"first"]);
     until(&mut ranks, "first", |ranks| ranks[1].log.messages.len() == 1);
     let before = ranks[0].counters().send_calls;
     let post = |rank: &mut Rank, corked: Option<bool>| {

@@ -7,13 +7,13 @@ fn long_messages_are_dealt_out_and_arrive_in_order() {
     let striped =
         Config { links: 3, send_buffer: Some(8192), receive_buffer: Some(8192), ..config(Family::V4) };
     let mut ranks = job(2, &striped);
-    send(&mut ranks, 0, 1, b"", b"begin");
+    send(&mut ranks, 0, 1, [b"", b"begin"]);
     until(&mut ranks, "links", |ranks| ranks.iter().all(|rank| rank.counters().opened == 3));
     let lengths: Vec<_> =
         (0..60).map(|number| if number % 3 == 0 { 10 + number } else { 20_000 + number * 997 }).collect();
     ranks[1].log.messages.clear();
     for (number, length) in lengths.iter().enumerate() {
-        send(&mut ranks, 0, 1, b"", &pattern(number, *length));
+        send(&mut ranks, 0, 1, [b"", &pattern(number, *length)]);
     }
     until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == lengths.len());
     for (number, length) in lengths.iter().enumerate() {
@@ -40,8 +40,7 @@ fn ranks_that_do_not_agree_on_links_do_not_connect() {
 #[test]
 fn there_is_no_transport_of_no_links() {
     for links in [0, 17] {
-        let refused =
-            Tcp::listen(PeerId(0), epoch(0), JobKey::new(KEY), 1, &Config { links, ..config(Family::V4) });
+        let refused = Tcp::listen(identity(0, 1), &Config { links, ..config(Family::V4) });
         assert_eq!(refused.unwrap_err(), crate::tcp::TcpError::Links { links });
     }
 }

@@ -10,7 +10,7 @@ fn ping_pong(family: Family) {
     let mut ranks = job(2, &config(family));
     for round in 0..50 {
         let (from, to) = (round % 2, (round + 1) % 2);
-        send(&mut ranks, from, to as u32, b"head", &pattern(round, round * 7));
+        send(&mut ranks, from, to as u32, [b"head", &pattern(round, round * 7)]);
         until(&mut ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
         let (sender, message) = ranks[to].log.messages.pop().unwrap();
         assert_eq!(sender, from as u32);
@@ -52,8 +52,8 @@ fn both_may_connect_at_once_and_keep_the_same_connection() {
         let mut ranks = job(2, &config(Family::V4));
         ranks[0].tcp.expect(PeerId(1));
         ranks[1].tcp.expect(PeerId(0));
-        send(&mut ranks, 0, 1, b"", b"to one");
-        send(&mut ranks, 1, 0, b"", b"to zero");
+        send(&mut ranks, 0, 1, [b"", b"to one"]);
+        send(&mut ranks, 1, 0, [b"", b"to zero"]);
         until(&mut ranks, "arrivals", |ranks| ranks.iter().all(|rank| rank.log.messages.len() == 1));
         assert!(ranks.iter().all(|rank| rank.counters().opened == 1 && rank.log.lost.is_empty()));
     }
@@ -67,7 +67,7 @@ fn everything_arrives_in_order_however_little_the_sockets_take() {
     let mut ranks = job(2, &tiny);
     let lengths = [1, 100, 2047, 2048, 5000, 70_000, 3, MESSAGE_BYTES_MAX - 5, 1, 60_000, 200_000, 40];
     for (number, length) in lengths.into_iter().enumerate() {
-        send(&mut ranks, 0, 1, b"head.", &pattern(number, length));
+        send(&mut ranks, 0, 1, [b"head.", &pattern(number, length)]);
     }
     until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == lengths.len());
     for (number, length) in lengths.into_iter().enumerate() {
@@ -85,7 +85,7 @@ fn everything_arrives_in_order_however_little_the_sockets_take() {
 fn a_full_link_says_again_and_ready() {
     let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = job(2, &tiny);
-    send(&mut ranks, 0, 1, b"", b"first");
+    send(&mut ranks, 0, 1, [b"", b"first"]);
     ranks[0].log.ready.clear();
     let payload = pattern(1, 100_000);
     let mut taken = 0;
@@ -105,7 +105,7 @@ fn a_full_link_says_again_and_ready() {
 #[test]
 fn a_slot_that_is_dropped_has_taken_nothing() {
     let mut ranks = job(2, &config(Family::V4));
-    send(&mut ranks, 0, 1, b"", b"first");
+    send(&mut ranks, 0, 1, [b"", b"first"]);
     ranks[0].tcp.reserve(PeerId(1), 300).unwrap().bytes().fill(9);
     let mut slot = ranks[0].tcp.reserve(PeerId(1), 5).unwrap();
     assert_eq!(slot.bytes().len(), 5);
@@ -122,8 +122,8 @@ fn a_slot_that_is_dropped_has_taken_nothing() {
 fn a_budget_of_one_is_kept_and_shared() {
     let mut ranks = job(3, &config(Family::V4));
     for round in 0..20_u8 {
-        send(&mut ranks, 0, 2, b"", &[round]);
-        send(&mut ranks, 1, 2, b"", &[round]);
+        send(&mut ranks, 0, 2, [b"", &[round]]);
+        send(&mut ranks, 1, 2, [b"", &[round]]);
     }
     until(&mut ranks, "all", |ranks| ranks[2].log.messages.len() == 40);
     ranks[2].log.messages.clear();
@@ -154,7 +154,7 @@ fn a_budget_of_one_is_kept_and_shared() {
 fn a_small_message_costs_one_call_on_each_side() {
     let mut ranks = job(2, &config(Family::V4));
     for _ in 0..20 {
-        send(&mut ranks, 0, 1, b"h", b"warm");
+        send(&mut ranks, 0, 1, [b"h", b"warm"]);
         until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.pop().is_some());
     }
     let before = ranks.iter().map(|rank| *rank.counters()).collect::<Vec<_>>();
@@ -177,7 +177,7 @@ fn who_is_left_alone_is_heard_of_all_the_same() {
     let mut ranks = job(3, &config(Family::V4));
     let left_alone = |rank: &Rank| rank.tcp.engine.as_ref().is_some_and(|engine| engine.alone.is_some());
     let talk = |ranks: &mut [Rank], from: usize, to: usize, length: usize| {
-        send(ranks, from, to as u32, b"head", &pattern(from, length));
+        send(ranks, from, to as u32, [b"head", &pattern(from, length)]);
         until(ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
         let message = ranks[to].log.messages.pop().unwrap();
         assert_eq!(message, (from as u32, [b"head", &pattern(from, length)[..]].concat()));
@@ -198,7 +198,7 @@ fn who_is_left_alone_is_heard_of_all_the_same() {
     assert!(left_alone(&ranks[1]));
     drop(ranks.remove(0));
     until(&mut ranks, "goodbye", |ranks| ranks[0].log.lost == [(0, Cause::PeerLeft)]);
-    send(&mut ranks, 1, 1, b"", b"still");
+    send(&mut ranks, 1, 1, [b"", b"still"]);
     until(&mut ranks, "arrival", |ranks| ranks[0].log.messages == [(2, b"still".to_vec())]);
     assert!(!left_alone(&ranks[0]));
 }
@@ -206,9 +206,9 @@ fn who_is_left_alone_is_heard_of_all_the_same() {
 #[test]
 fn a_rank_that_leaves_says_so_after_everything_else() {
     let mut ranks = job(2, &config(Family::V4));
-    send(&mut ranks, 1, 0, b"", b"hello");
+    send(&mut ranks, 1, 0, [b"", b"hello"]);
     until(&mut ranks, "hello", |ranks| ranks[0].log.messages.len() == 1);
-    send(&mut ranks, 1, 0, b"", b"last");
+    send(&mut ranks, 1, 0, [b"", b"last"]);
     drop(ranks.pop());
     until(&mut ranks, "goodbye", |ranks| !ranks[0].log.lost.is_empty());
     assert_eq!(ranks[0].log.messages[1].1, b"last");
@@ -220,7 +220,7 @@ fn a_rank_that_leaves_says_so_after_everything_else() {
 #[test]
 fn who_was_let_go_of_is_touched_no_more_and_can_be_introduced_anew() {
     let mut ranks = job(2, &config(Family::V4));
-    send(&mut ranks, 0, 1, b"", b"one");
+    send(&mut ranks, 0, 1, [b"", b"one"]);
     assert_eq!(ranks[0].tcp.quiesce(Quiesce::Peer(PeerId(1))), Ok(()));
     assert_eq!(ranks[0].tcp.reach(PeerId(1)).err(), Some(Cause::PeerDead));
     until(&mut ranks, "death", |ranks| ranks[1].log.lost == [(0, Cause::PeerDead)]);
@@ -229,7 +229,7 @@ fn who_was_let_go_of_is_touched_no_more_and_can_be_introduced_anew() {
     ranks[0].meet(1, &addresses[1]);
     ranks[1].meet(0, &addresses[0]);
     ranks[1].log.messages.clear();
-    send(&mut ranks, 0, 1, b"", b"two");
+    send(&mut ranks, 0, 1, [b"", b"two"]);
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages == [(0, b"two".to_vec())]);
 }
 

@@ -33,7 +33,7 @@ fn connect(address: SocketAddr) -> TcpStream {
 fn round(ranks: &mut [Rank], round: usize) {
     for from in 0..ranks.len() {
         let to = (from + 1) % ranks.len();
-        send(ranks, from, to as u32, b"", &pattern(round, 3000));
+        send(ranks, from, to as u32, [b"", &pattern(round, 3000)]);
         until(ranks, "token", |ranks| !ranks[to].log.messages.is_empty());
         assert_eq!(ranks[to].log.messages.pop().unwrap(), (from as u32, pattern(round, 3000)));
     }

@@ -69,7 +69,7 @@ fn messages_pass_under_tls() {
     let lengths = [1, 100, 5_000, 20_000, 60_000, 250_000];
     for round in 0..18 {
         let (from, to, length) = (round % 3, (round + 1 + round / 9) % 3, lengths[round % 6]);
-        send(&mut ranks, from, to as u32, b"head", &pattern(round, length));
+        send(&mut ranks, from, to as u32, [b"head", &pattern(round, length)]);
         until(&mut ranks, "arrival", |ranks| !ranks[to].log.messages.is_empty());
         let (sender, message) = ranks[to].log.messages.pop().unwrap();
         assert_eq!(sender, from as u32);
@@ -77,7 +77,7 @@ fn messages_pass_under_tls() {
     }
     // Many at once: most of them wait for the socket.
     for round in 0..40 {
-        send(&mut ranks[..2], 0, 1, b"", &pattern(round, 30_000));
+        send(&mut ranks[..2], 0, 1, [b"", &pattern(round, 30_000)]);
     }
     until(&mut ranks, "arrivals", |ranks| ranks[1].log.messages.len() == 40);
     let all = ranks[1].log.messages.iter().enumerate();
@@ -99,7 +99,7 @@ fn kept_out(fitting: [Config; 2], other: Config, refused: StreamRefusal, told: &
     until(&mut ranks, "refusals", |ranks| {
         ranks[0].counters().refused(refused) > 0 && ranks[1].log.lost.iter().any(|(peer, _)| *peer == 2)
     });
-    send(&mut ranks, 0, 1, b"", b"all the same");
+    send(&mut ranks, 0, 1, [b"", b"all the same"]);
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
     assert_eq!(ranks[2].counters().opened, 0);
     let heard: u64 = told.iter().map(|why| ranks[2].counters().refused(*why)).sum();
@@ -153,7 +153,7 @@ fn strangers_at_a_rank_with_tls_do_no_harm() {
         let record = [&b"\x16\x03\x01\x40\0\x01\0\x3F\xFC\x03\x03"[..], &[7; 100]].concat();
         stranger.write_all(&record[..length]).unwrap();
     }
-    send(&mut ranks, 1, 0, b"", b"through");
+    send(&mut ranks, 1, 0, [b"", b"through"]);
     until(&mut ranks, "refusals", |ranks| {
         let refused = |why| ranks[0].counters().refused(why);
         ranks[0].log.messages.len() == 1
@@ -169,7 +169,8 @@ fn the_key_of_the_job_is_asked_for_under_tls_too() {
     let authority = Authority::new(&folder, "authority");
     let configs = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let mut ranks: Vec<_> = vec![Rank::listen(0, 2, &configs[0])];
-    let stranger = Tcp::listen(PeerId(1), epoch(1), JobKey::new([8; 32]), 2, &configs[1]).unwrap();
+    let stranger =
+        Tcp::listen(Identity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &configs[1]).unwrap();
     ranks.push(Rank { tcp: stranger, log: Log::default() });
     introduce(&mut ranks);
     ranks[1].tcp.expect(PeerId(0));
@@ -191,7 +192,7 @@ fn what_is_wrong_with_which_file_is_named() {
     let broken = folder.write("broken", broken);
 
     let refused = |files: &Files| {
-        let refused = Tcp::listen(PeerId(0), epoch(0), JobKey::new(KEY), 1, &encrypted(files.clone()));
+        let refused = Tcp::listen(identity(0, 1), &encrypted(files.clone()));
         match refused.map(drop) {
             Err(TcpError::Tls(error)) => error,
             other => panic!("{other:?}"),

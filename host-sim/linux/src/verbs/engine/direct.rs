@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use aldis_hal::{Cause, Token};
 
-use super::super::sys::{DirectOperation, DirectPair, Done, Ending, Region, Span};
+use super::super::sys::{DirectOrder, DirectPair, Done, Ending, FlushRead, Region};
 use super::connection::{News, PeerConnection, State};
 use super::control::{ControlMessage, Lane};
 use super::maker::Maker;
@@ -66,12 +66,12 @@ impl Direct {
 
     pub(super) fn post(
         &mut self,
-        (maker, may_connect): (&Maker<'_>, bool),
-        (token, act): (Token, DirectOperation),
+        maker: &Maker<'_>,
+        token: Token,
+        order: DirectOrder,
         region: &Rc<Region>,
-        span: Span,
     ) -> Attempt {
-        if self.cut_off.is_empty() && may_connect && self.connection.need(maker).is_err() {
+        if self.cut_off.is_empty() && maker.is_clean && self.connection.need(maker).is_err() {
             return Attempt::Refused;
         }
         let state = self.connection.state();
@@ -80,7 +80,8 @@ impl Direct {
             (State::Refused, _) => Attempt::Refused,
             (State::Open, Some(pair)) if self.cut_off.is_empty() && pair.has_room() => {
                 self.waiting = false;
-                if pair.post(token, act, region, (span, (maker.flush, maker.place.flush))).is_ok() {
+                let flush = FlushRead { into: maker.flush, from: maker.place.flush };
+                if pair.post(token, order, region, flush).is_ok() {
                     return Attempt::Posted;
                 }
                 self.close();

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use aldis_hal::{Cause, Epoch, PeerId};
 
 use super::super::choice::Choice;
-use super::super::sys::{CompletionQueues, DirectPair, Domain, Flush, Pair, Receives, Remote};
+use super::super::sys::{CompletionQueues, DirectPair, Domain, Flush, Pair, PairShape, Receives, Remote};
 use super::connection::ConnectionEnd;
 use super::control::ControlMessage;
 use super::direct::ORDERS;
@@ -24,6 +24,8 @@ pub(super) struct Maker<'a> {
     pub(super) flush: &'a Flush,
     /// The place of the peer's device.
     pub(super) place: DeviceAddress,
+    /// True if a new queue pair can be told from all that there have been.
+    pub(super) is_clean: bool,
     /// The lives of the peer and of this rank.
     pub(super) epochs: (Epoch, Epoch),
     /// Reads that a queue pair here can have under way.
@@ -51,8 +53,13 @@ impl ConnectionEnd for Pair {
 
     fn make(maker: &Maker<'_>) -> Result<Self, Cause> {
         let Maker { domain, receives, queues, .. } = maker;
-        let shape = (u32::from(WINDOW), SLOT_BYTES, MESSAGES + PROBES);
-        Self::new(domain, receives, *queues, shape, INLINE_BYTES).map_err(cause_of)
+        let shape = PairShape {
+            slots: u32::from(WINDOW),
+            slot_bytes: SLOT_BYTES,
+            requests: MESSAGES + PROBES,
+            inline_bytes: INLINE_BYTES,
+        };
+        Self::new(domain, receives, *queues, shape).map_err(cause_of)
     }
 
     fn number(&self, _maker: &Maker<'_>) -> (u32, u8) {

@@ -11,12 +11,20 @@ use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
 use aldis_sys::Errno;
 
 use super::super::error::VerbsError;
-use super::super::sys::{DirectOperation, DirectPair, Key, Region, Span};
+use super::super::sys::{DirectOperation, DirectOrder, DirectPair, Key, Region, Span};
 use super::direct::Attempt;
 use super::{ATOMICS, Engine, Refusal};
 
 /// Bytes of what an atomic updates, and to what they are aligned.
 const CONTROL_BYTES: usize = 8;
+
+/// A read, write or atomic that is asked for, between memory here and memory of a peer.
+#[derive(Clone, Copy)]
+pub(in super::super) struct MemoryRequest<'a> {
+    pub(in super::super) operation: DirectOperation,
+    pub(in super::super) local: Gather,
+    pub(in super::super) remote: RemoteAddress<'a>,
+}
 
 impl Engine {
     /// # Safety
@@ -71,34 +79,21 @@ impl Engine {
     }
 
     /// Begins a read, write or atomic.
-    pub(in super::super) fn act(
-        &mut self,
-        peer: PeerId,
-        act: DirectOperation,
-        local: Gather,
-        remote: RemoteAddress<'_>,
-        token: Token,
-    ) -> Post {
-        if local.len == 0 && !matches!(act, DirectOperation::Update(_)) {
+    pub(in super::super) fn act(&mut self, peer: PeerId, request: MemoryRequest<'_>, token: Token) -> Post {
+        if request.local.len == 0 && !matches!(request.operation, DirectOperation::Update(_)) {
             return Post::Done;
         }
-        match self.try_act(peer, act, local, remote, token) {
+        match self.try_act(peer, request, token) {
             Ok(()) => Post::Queued,
             Err(refusal) => refusal.into(),
         }
     }
 
-    fn try_act(
-        &mut self,
-        peer: PeerId,
-        act: DirectOperation,
-        local: Gather,
-        remote: RemoteAddress<'_>,
-        token: Token,
-    ) -> Result<(), Refusal> {
+    fn try_act(&mut self, peer: PeerId, request: MemoryRequest<'_>, token: Token) -> Result<(), Refusal> {
+        let MemoryRequest { operation, local, remote } = request;
         let caps = self.reach(peer).map_err(Refusal::Never)?;
         let key = Key::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
-        let access = check(caps, act, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
+        let access = check(caps, operation, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
         let Self { regions, peers, tools, manager, .. } = self;
         let region = regions.piece(&local, access).map_err(Refusal::Never)?;
         let row = peers.get_mut(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
@@ -108,9 +103,9 @@ impl Engine {
             self.due.insert(peer.index());
             return Err(Refusal::Again(Again::Connecting));
         }
-        let maker = (&tools.maker(peer, row, &**manager), tools.is_clean());
+        let maker = tools.maker(peer, row, &**manager);
         let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
-        let attempt = row.direct.post(maker, (token, act), region, span);
+        let attempt = row.direct.post(&maker, token, DirectOrder { operation, span }, region);
         self.note(peer);
         match attempt {
             Attempt::Posted => Ok(()),

@@ -8,6 +8,7 @@ use aldis_hal::{Epoch, PeerId};
 use super::super::error::VerbsError;
 use super::super::open_device::OpenDevice;
 use super::super::sys::{CompletionQueues, Completions, Flush, Receives};
+use super::super::wire::Identity;
 use super::control::Lane;
 use super::maker::Maker;
 use super::manager::Manager;
@@ -36,6 +37,14 @@ pub(super) struct Queue {
     stale: u32,
 }
 
+/// The queues that all queue pairs share.
+pub(super) struct DeviceQueues {
+    pub(super) receives: Receives,
+    /// Completions of sends, and of receives.
+    pub(super) sent: Queue,
+    pub(super) received: Queue,
+}
+
 impl Queue {
     pub(super) fn new(here: &OpenDevice, entries: u32) -> Result<Self, VerbsError> {
         Ok(Self { completions: Completions::new(&here.domain, &here.channel, entries)?, entries, stale: 0 })
@@ -50,11 +59,12 @@ impl Queue {
 impl Tools {
     pub(super) fn new(
         here: &Rc<OpenDevice>,
-        (epoch, depth): (Epoch, u8),
-        (receives, sent, received): (Receives, Queue, Queue),
-        ranks: usize,
+        who: Identity,
+        queues: DeviceQueues,
+        depth: u8,
     ) -> Result<Self, VerbsError> {
-        let (owners, numbers) = (HashMap::new(), vec![[0; 2]; ranks]);
+        let (owners, numbers) = (HashMap::new(), vec![[0; 2]; who.ranks as usize]);
+        let (epoch, DeviceQueues { receives, sent, received }) = (who.epoch, queues);
         let flush = Flush::new(&here.domain)?;
         Ok(Self { here: Rc::clone(here), epoch, receives, sent, received, flush, depth, owners, numbers })
     }
@@ -70,6 +80,7 @@ impl Tools {
             choice: &self.here.choice,
             flush: &self.flush,
             place: row.place,
+            is_clean: self.is_clean(),
             epochs: (row.epoch, self.epoch),
             depth: self.depth,
         }

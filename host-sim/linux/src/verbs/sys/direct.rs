@@ -51,6 +51,20 @@ pub(in crate::verbs) struct Span {
     pub(in crate::verbs) there: u64,
 }
 
+/// An order: the operation, and the memory that it is about.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct DirectOrder {
+    pub(in crate::verbs) operation: DirectOperation,
+    pub(in crate::verbs) span: Span,
+}
+
+/// The read behind a write, by which what is written can be seen there.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct FlushRead<'a> {
+    pub(in crate::verbs) into: &'a Flush,
+    pub(in crate::verbs) from: FlushKey,
+}
+
 impl DirectPair {
     /// Creates a queue pair with room for so many orders.
     pub(in crate::verbs) fn new(
@@ -91,29 +105,31 @@ impl DirectPair {
         self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)
     }
 
-    /// Begins to do it between a piece of `region`, which is kept until then, and memory there. It
-    /// is over when what is written can be seen there.
+    /// Begins an order between a piece of `region`, which is kept until it is over, and memory
+    /// there. It is over when what is written can be seen there.
     pub(in crate::verbs) fn post(
         &mut self,
         token: Token,
-        act: DirectOperation,
+        order: DirectOrder,
         region: &Rc<Region>,
-        (span, flush): (Span, (&Flush, FlushKey)),
+        flush: FlushRead<'_>,
     ) -> Result<(), VerbsError> {
+        let DirectOrder { operation, span } = order;
         let place = region.place(span.here, span.len).ok_or_else(stale)?;
         let slot = self.orders.iter().position(Option::is_none).ok_or_else(stale)?;
-        let request = if act == DirectOperation::Write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
-        let order = spell(request, act, span);
+        let is_write = operation == DirectOperation::Write;
+        let request = if is_write { slot as u64 | BEFORE_FLUSH } else { slot as u64 };
+        let order = spell(request, order);
         // SAFETY: the region is kept with the order below, for longer than the connection if need
         // be. If the second post fails, the caller drops this while it has the region, and so ends
         // the first. The region's owner has promised that nothing else touches what the device
         // writes.
         unsafe { self.connection.post(order, Some(place)) }?;
-        if act == DirectOperation::Write {
-            let (here, FlushKey { key, base }) = flush;
+        if is_write {
+            let FlushKey { key, base } = flush.from;
             let order = reading(slot as u64, base.into(), key);
             // SAFETY: no code looks at the memory, and it is there for the rest of the process.
-            unsafe { self.connection.post(order, Some(here.place().ok_or_else(stale)?)) }?;
+            unsafe { self.connection.post(order, Some(flush.into.place().ok_or_else(stale)?)) }?;
         }
         if let Some(row) = self.orders.get_mut(slot) {
             *row = Some((token, Rc::clone(region)));
@@ -140,14 +156,14 @@ fn reading(request: u64, remote_addr: u64, rkey: u32) -> ffi::ibv_send_wr {
 }
 
 /// The order as the library wants it.
-fn spell(request: u64, act: DirectOperation, span: Span) -> ffi::ibv_send_wr {
+fn spell(request: u64, DirectOrder { operation, span }: DirectOrder) -> ffi::ibv_send_wr {
     use ffi::ibv_wr_opcode as code;
     let (remote_addr, rkey) = (span.key.place(span.there), span.key.key);
     let rdma = ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_1 { remote_addr, rkey };
     let atomic = |compare_add, swap| ffi::ibv_send_wr__bindgen_ty_2 {
         atomic: ffi::ibv_send_wr__bindgen_ty_2__bindgen_ty_2 { remote_addr, compare_add, swap, rkey },
     };
-    let (opcode, wr) = match act {
+    let (opcode, wr) = match operation {
         DirectOperation::Read => return reading(request, remote_addr, rkey),
         DirectOperation::Write => (code::IBV_WR_RDMA_WRITE, ffi::ibv_send_wr__bindgen_ty_2 { rdma }),
         DirectOperation::Update(Atomic::FetchAdd(value)) => {

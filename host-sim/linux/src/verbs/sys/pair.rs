@@ -36,15 +36,27 @@ pub(in crate::verbs) struct Pair {
     inline_bytes: usize,
 }
 
+/// The numbers and sizes of a queue pair.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::verbs) struct PairShape {
+    /// Slots to send from.
+    pub(in crate::verbs) slots: u32,
+    pub(in crate::verbs) slot_bytes: usize,
+    /// Orders that can be under way.
+    pub(in crate::verbs) requests: u32,
+    /// Bytes that are asked for inline.
+    pub(in crate::verbs) inline_bytes: u32,
+}
+
 impl Pair {
-    /// Creates a queue pair with so many slots to send from, and room for so many orders under way.
+    /// Creates a queue pair.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
         receives: &Receives,
         queues: CompletionQueues<'_>,
-        (slots, slot_bytes, requests): (u32, usize, u32),
-        inline_bytes: u32,
+        shape: PairShape,
     ) -> Result<Self, VerbsError> {
+        let PairShape { slots, slot_bytes, requests, inline_bytes } = shape;
         let sends = Slab::new(domain, slots as usize, slot_bytes)?;
         let shape = Shape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests, inline_bytes };
         let (connection, inline_bytes) = Connection::new(domain, receives, queues, shape)?;

@@ -55,43 +55,36 @@ fn token(slot: u32) -> Token {
     Token(Handle { slot, generation: 1 })
 }
 
-/// Tries once, as rank 0, to do it with memory of rank 1.
-fn attempt(
-    rank: &mut Rank,
-    act: MemoryOperation,
-    local: Gather,
-    key: &[u8],
-    offset: u64,
-    number: u32,
-) -> Post {
-    let remote = RemoteAddress { key, offset };
-    match act {
-        MemoryOperation::Get => rank.verbs.get(PeerId(1), local, remote, token(number)),
-        MemoryOperation::Put => rank.verbs.put(PeerId(1), local, remote, token(number)),
-        MemoryOperation::Update(atomic) => {
-            let update = AtomicUpdate { op: atomic, word: remote, fetched: local };
-            rank.verbs.atomic(PeerId(1), update, token(number))
-        }
-    }
+/// The place in memory that a key names.
+const fn remote(key: &[u8], offset: u64) -> RemoteAddress<'_> {
+    RemoteAddress { key, offset }
 }
 
-/// Rank 0 does it, and how that has ended.
-fn done(
-    ranks: &mut [Rank],
-    act: MemoryOperation,
-    local: Gather,
-    key: &[u8],
-    offset: u64,
-) -> Result<(), Cause> {
-    until(ranks, "post", |ranks| match attempt(&mut ranks[0], act, local, key, offset, 7) {
-        Post::Queued => true,
-        Post::Again(_) => false,
-        other => panic!("{other:?}"),
-    });
-    until(ranks, "completion", |ranks| !ranks[0].log.completed.is_empty());
-    let (token, result) = ranks[0].log.completed.remove(0);
-    assert_eq!(token, 7);
-    result
+impl MemoryOperation {
+    /// Tries once, as rank 0, to do it with memory of rank 1.
+    fn attempt(self, rank: &mut Rank, local: Gather, remote: RemoteAddress<'_>, number: u32) -> Post {
+        match self {
+            Self::Get => rank.verbs.get(PeerId(1), local, remote, token(number)),
+            Self::Put => rank.verbs.put(PeerId(1), local, remote, token(number)),
+            Self::Update(atomic) => {
+                let update = AtomicUpdate { op: atomic, word: remote, fetched: local };
+                rank.verbs.atomic(PeerId(1), update, token(number))
+            }
+        }
+    }
+
+    /// Rank 0 does it, and how that has ended.
+    fn done(self, ranks: &mut [Rank], local: Gather, remote: RemoteAddress<'_>) -> Result<(), Cause> {
+        until(ranks, "post", |ranks| match self.attempt(&mut ranks[0], local, remote, 7) {
+            Post::Queued => true,
+            Post::Again(_) => false,
+            other => panic!("{other:?}"),
+        });
+        until(ranks, "completion", |ranks| !ranks[0].log.completed.is_empty());
+        let (token, result) = ranks[0].log.completed.remove(0);
+        assert_eq!(token, 7);
+        result
+    }
 }
 
 #[test]
@@ -105,13 +98,21 @@ fn memory_is_read_and_written_where_it_was_meant() {
         let (offset, place) = (17 * at + 3, 5 * at + 1);
         let piece = Gather { region: local, offset: place, len };
         here.0.fill(0xEE);
-        assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, offset as u64), Ok(()), "{len} bytes");
+        assert_eq!(
+            MemoryOperation::Get.done(&mut ranks, piece, remote(&key, offset as u64)),
+            Ok(()),
+            "{len} bytes"
+        );
         assert!(here.0[place..place + len] == there.0[offset..offset + len], "{len} bytes read");
         assert!(here.0[..place].iter().chain(&here.0[place + len..]).all(|byte| *byte == 0xEE));
 
         let (fresh, before) = (pattern(at + 50, len), there.0.to_vec());
         here.0[place..place + len].copy_from_slice(&fresh);
-        assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &key, offset as u64), Ok(()), "{len} bytes");
+        assert_eq!(
+            MemoryOperation::Put.done(&mut ranks, piece, remote(&key, offset as u64)),
+            Ok(()),
+            "{len} bytes"
+        );
         assert!(there.0[offset..offset + len] == fresh, "{len} bytes written");
         assert!(there.0[..offset] == before[..offset] && there.0[offset + len..] == before[offset + len..]);
     }
@@ -129,7 +130,7 @@ fn a_write_is_over_when_it_can_be_seen() {
     let (_, key) = register(&mut ranks, 1, &mut there, Access::REMOTE_WRITE);
     for (offset, len) in [(0, LEN), (8, 1), (LEN - 8, 8)] {
         let piece = Gather { region: local, offset, len };
-        assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &key, offset as u64), Ok(()));
+        assert_eq!(MemoryOperation::Put.done(&mut ranks, piece, remote(&key, offset as u64)), Ok(()));
         assert_eq!(there.0[offset..offset + len], here.0[offset..offset + len]);
         there.0[offset..offset + len].fill(0);
     }
@@ -155,11 +156,12 @@ fn words_are_updated_and_what_they_were_is_fetched() {
         (swap(11, 1 << 40), 11, 1 << 40),
         (swap(11, 2), 1 << 40, 1 << 40),
     ] {
-        assert_eq!(done(&mut ranks, act, piece, &key, 8), Ok(()));
+        assert_eq!(act.done(&mut ranks, piece, remote(&key, 8)), Ok(()));
         let fetched = u64::from_le_bytes(here.0[..].try_into().unwrap());
         assert_eq!((fetched, u64::from_le(words[1]), u64::from_le(words[0])), (was, is, 5));
     }
-    let unaligned = attempt(&mut ranks[0], MemoryOperation::Update(Atomic::FetchAdd(1)), piece, &key, 4, 1);
+    let unaligned =
+        MemoryOperation::Update(Atomic::FetchAdd(1)).attempt(&mut ranks[0], piece, remote(&key, 4), 1);
     assert_eq!(unaligned, Post::Never(Cause::Unaligned { need: 8 }));
 }
 
@@ -190,7 +192,7 @@ fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
         ("read beyond its end", longer, 4096, MemoryOperation::Get),
         ("written where it may be read", read_only, 0, MemoryOperation::Put),
     ] {
-        assert_eq!(done(&mut ranks, act, piece, &key, offset), Err(Cause::Stale), "{what}");
+        assert_eq!(act.done(&mut ranks, piece, remote(&key, offset)), Err(Cause::Stale), "{what}");
         assert!(there.0.iter().all(|byte| *byte == 0x55), "{what}");
         assert!(shown.0.iter().all(|byte| *byte == 0x33), "{what}");
         assert!(here.0.iter().all(|byte| *byte == 0xAA), "{what}");
@@ -198,7 +200,7 @@ fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
         send(&mut ranks, 1, 0, what.as_bytes());
     }
     until(&mut ranks, "messages", |ranks| ranks.iter().all(|rank| rank.log.messages.len() == 7));
-    assert_eq!(done(&mut ranks, MemoryOperation::Put, piece, &good, 0), Ok(()));
+    assert_eq!(MemoryOperation::Put.done(&mut ranks, piece, remote(&good, 0)), Ok(()));
     assert_eq!(there.0, here.0);
     assert!(ranks.iter().all(|rank| rank.log.lost.is_empty()));
 }
@@ -210,7 +212,9 @@ fn what_is_wrong_on_this_side_is_told_at_once() {
     let (region, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_READ);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region, offset: 0, len: 64 };
-    let mut try_it = |act, piece, key: &[u8], offset| attempt(&mut ranks[0], act, piece, key, offset, 1);
+    let mut try_it = |act: MemoryOperation, piece, key: &[u8], offset| {
+        act.attempt(&mut ranks[0], piece, remote(key, offset), 1)
+    };
     let bad = Post::Never(Cause::BadRegion);
     assert_eq!(try_it(MemoryOperation::Get, piece, &key, 0), bad, "not to be written here");
     assert_eq!(
@@ -274,10 +278,10 @@ fn memory_that_is_taken_back_is_touched_no_more() {
     let (mut region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = |region| Gather { region, offset: 0, len: 1 << 20 };
-    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece(region), &key, 0), Ok(()));
+    assert_eq!(MemoryOperation::Get.done(&mut ranks, piece(region), remote(&key, 0)), Ok(()));
     for round in 0..4 {
         until(&mut ranks, "post", |ranks| {
-            attempt(&mut ranks[0], MemoryOperation::Get, piece(region), &key, 0, 9) == Post::Queued
+            MemoryOperation::Get.attempt(&mut ranks[0], piece(region), remote(&key, 0), 9) == Post::Queued
         });
         match round {
             0 => ranks[0].verbs.deregister(region).unwrap(),
@@ -308,10 +312,10 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
     let (region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (mut shown, mut key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region, offset: 0, len: 1 << 20 };
-    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, 0), Ok(()));
+    assert_eq!(MemoryOperation::Get.done(&mut ranks, piece, remote(&key, 0)), Ok(()));
     for _ in 0..3 {
         until(&mut ranks, "post", |ranks| {
-            attempt(&mut ranks[0], MemoryOperation::Get, piece, &key, 0, 9) == Post::Queued
+            MemoryOperation::Get.attempt(&mut ranks[0], piece, remote(&key, 0), 9) == Post::Queued
         });
         ranks[1].verbs.deregister(shown).unwrap();
         there.0.fill(4);
@@ -325,7 +329,7 @@ fn memory_that_its_owner_takes_back_is_stale_for_readers() {
         there.0.fill(2);
         (shown, key) = register(&mut ranks, 1, &mut there, ALL);
     }
-    assert_eq!(done(&mut ranks, MemoryOperation::Get, piece, &key, 0), Ok(()));
+    assert_eq!(MemoryOperation::Get.done(&mut ranks, piece, remote(&key, 0)), Ok(()));
 }
 
 /// Does something as a user who may lock no more than so much: the superuser may lock what it
@@ -388,7 +392,7 @@ fn a_megabyte() {
     ] {
         let start = std::time::Instant::now();
         for _ in 0..10 {
-            assert_eq!(done(&mut ranks, act, piece, &key, 0), Ok(()));
+            assert_eq!(act.done(&mut ranks, piece, remote(&key, 0)), Ok(()));
         }
         println!("\n{what} in {:?}", start.elapsed() / 10);
     }

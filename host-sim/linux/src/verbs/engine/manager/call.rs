@@ -166,7 +166,8 @@ impl<L: Connecting> Call<L> {
     /// A peer asks for a connection.
     pub(super) fn request(
         &mut self,
-        (line, letter): (L, Letter),
+        line: L,
+        letter: Letter,
         parties: &Parties<'_, L>,
         mut tell: impl FnMut(Heard),
     ) {
@@ -230,7 +231,8 @@ impl<L: Connecting> Call<L> {
     /// Handles an event of one of its connections.
     pub(super) fn hear(
         &mut self,
-        (key, what): (usize, What),
+        key: usize,
+        what: What,
         parties: &Parties<'_, L>,
         mut tell: impl FnMut(Heard),
     ) {

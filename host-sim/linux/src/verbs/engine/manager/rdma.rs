@@ -101,7 +101,8 @@ impl Rdma {
     /// Does something with a call of a peer that has been introduced.
     fn with<R>(
         &mut self,
-        (peer, lane): (PeerId, Lane),
+        peer: PeerId,
+        lane: Lane,
         act: impl FnOnce(&mut Call<Line>, &Parties<'_, Line>, &mut dyn FnMut(Heard)) -> R,
     ) -> Option<R> {
         let Self { rows, events, here, at, me, epoch, heard, now, deaf_ns, put_off, .. } = self;
@@ -135,8 +136,8 @@ impl Rdma {
                 None => line.reject(&[]),
             },
             what => {
-                if let Some(call) = unmark(event.mark) {
-                    self.with(call, |call, parties, tell| call.hear((event.key, what), parties, tell));
+                if let Some((peer, lane)) = unmark(event.mark) {
+                    self.with(peer, lane, |call, parties, tell| call.hear(event.key, what, parties, tell));
                 }
             }
         }
@@ -154,8 +155,9 @@ impl Rdma {
         line.mark(mark(from, control.lane));
         match row.life {
             Some((known, _)) if known == life => {
-                let asked = (line, letter);
-                self.with((from, control.lane), |call, parties, tell| call.request(asked, parties, tell));
+                self.with(from, control.lane, |call, parties, tell| {
+                    call.request(line, letter, parties, tell);
+                });
             }
             _ => row.early[control.lane as usize] = Some((line, letter)),
         }
@@ -165,7 +167,7 @@ impl Rdma {
         if mem::take(&mut self.put_off) {
             for peer in 0..self.rows.len() as u32 {
                 for lane in LANES {
-                    self.with((PeerId(peer), lane), |call, parties, tell| call.resume(parties, tell));
+                    self.with(PeerId(peer), lane, |call, parties, tell| call.resume(parties, tell));
                 }
             }
         }
@@ -198,7 +200,7 @@ impl Manager for Rdma {
         if self.removed {
             return Post::Never(Cause::Device);
         }
-        let said = self.with((peer, control.lane), |call, parties, _| call.say(control, parties));
+        let said = self.with(peer, control.lane, |call, parties, _| call.say(control, parties));
         said.map_or(Post::Never(Cause::Unreachable), |()| Post::Done)
     }
 
@@ -218,7 +220,7 @@ impl Manager for Rdma {
 
     fn settle(&mut self, peer: PeerId) {
         for lane in LANES {
-            self.with((peer, lane), |call, parties, _| call.settle(parties));
+            self.with(peer, lane, |call, parties, _| call.settle(parties));
         }
     }
 

@@ -224,7 +224,7 @@ impl World {
         let key = self.sides[at].call.now.as_ref().and_then(|now| Some(now.line.as_ref()?.key()));
         if let Some(key) = key {
             for what in [What::Resolved, What::Routed] {
-                self.sides[at].call.hear((key, what), &parties(at, false), |_| unreachable!());
+                self.sides[at].call.hear(key, what, &parties(at, false), |_| unreachable!());
             }
         }
         self.next = NEXT.take();
@@ -306,7 +306,7 @@ impl World {
             let what = match told {
                 ToldCall::Request(control) => {
                     let letter = Letter { from: RANKS[1 - at], epochs: (LIFE[1 - at], LIFE[at]), control };
-                    return side.call.request((Fake(key), letter), &parties(at, false), tell);
+                    return side.call.request(Fake(key), letter, &parties(at, false), tell);
                 }
                 ToldCall::Accepted(control) => What::Accepted(bytes(1 - at, control)),
                 ToldCall::Established => What::Established,
@@ -317,7 +317,7 @@ impl World {
                 ToldCall::Unreachable => What::Unreachable,
                 ToldCall::Over => What::Over,
             };
-            side.call.hear((key.into(), what), &parties(at, is_late), &mut tell);
+            side.call.hear(key.into(), what, &parties(at, is_late), &mut tell);
         });
     }
 
