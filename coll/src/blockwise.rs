@@ -38,18 +38,6 @@ impl<'m, E: Element> Blockwise<'m, E> {
         Self { operation, root, data, input: (Input::NONE, Layout::Whole), scratch, kernel: None }
     }
 
-    /// A call without input where `root` alone has a block for every rank, divided like this, and
-    /// every other rank its own.
-    pub(crate) fn rooted(
-        operation: Operation,
-        (comm, root): (&Comm, Rank),
-        (data, at_root): (&'m mut [E], Layout<'m>),
-        scratch: &'m mut [E],
-    ) -> Self {
-        let layout = if comm.rank() == root { at_root } else { Layout::Own };
-        Self::new(operation, root, (data, layout), scratch)
-    }
-
     /// The longest block.
     #[inline(always)]
     fn count(&self, comm: &Comm) -> Result<usize, Cause> {

@@ -128,6 +128,8 @@ pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
 #[cfg(not(feature = "compact"))]
+mod block_call;
+#[cfg(not(feature = "compact"))]
 mod blockwise;
 pub mod caller;
 pub mod catalog;
@@ -175,12 +177,14 @@ pub use alltoall::{
 pub use barrier::barrier;
 pub use bcast::bcast;
 #[cfg(not(feature = "compact"))]
+pub use block_call::BlockCall;
+#[cfg(not(feature = "compact"))]
 pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
 pub use contiguous::ContiguousCall;
 pub use exscan::exscan;
 #[cfg(not(feature = "compact"))]
-pub use gather::{gather, gatherv, igather, igatherv};
+pub use gather::{gather, gatherv};
 #[cfg(not(feature = "compact"))]
 pub use neighbor::{
     ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw,
@@ -195,5 +199,5 @@ pub use reduce_scatter::{
 };
 pub use scan::scan;
 #[cfg(not(feature = "compact"))]
-pub use scatter::{iscatter, iscatterv, scatter, scatterv};
+pub use scatter::{scatter, scatterv};
 pub use select::Options;

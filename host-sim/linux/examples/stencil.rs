@@ -60,7 +60,7 @@ fn stencil(ep: &mut HostEndpoint, arguments: &Arguments) -> Result<(), Box<dyn E
     if is_root {
         all.resize(all.len() * world.size() as usize, 0.0);
     }
-    gather(ep, grid.comm(), &mut all, &mut [], Rank(0))?;
+    gather(&mut all, &mut [], Rank(0)).run(ep, grid.comm())?;
     comm::free(ep, *grid.comm())?;
     if is_root {
         compare(&all, [rows, columns], side, arguments.steps)?;

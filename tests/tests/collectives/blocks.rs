@@ -8,8 +8,8 @@ use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
 use aldis_coll::{
-    Options, alltoall_in_place, alltoallv_in_place, alltoallw_in_place, iallgather, ialltoall,
-    ialltoallv_in_place, ialltoallw_in_place, igatherv, iscatter, wait_all,
+    Options, alltoall_in_place, alltoallv_in_place, alltoallw_in_place, gather, gatherv, iallgather,
+    ialltoall, ialltoallv_in_place, ialltoallw_in_place, scatter, scatterv, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Rank};
@@ -75,8 +75,9 @@ fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
                             |from| if from == rank { block(from, root, count) } else { vec![OLD; count] },
                         );
                 }
-                if !is_refused(options.gather(endpoint, world, &mut data, &mut vec![0; len], Rank(root)))
-                    && rank == root
+                if !is_refused(
+                    gather(&mut data, &mut vec![0; len], Rank(root)).with(&options).run(endpoint, world),
+                ) && rank == root
                 {
                     assert_eq!(data, blocks(size, |from| block(from, root, count)), "{options:?}");
                 }
@@ -88,7 +89,9 @@ fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
                 if rank == root {
                     data = blocks(size, |to| block(root, to, count));
                 }
-                if !is_refused(options.scatter(endpoint, world, &mut data, &mut vec![0; len], Rank(root))) {
+                if !is_refused(
+                    scatter(&mut data, &mut vec![0; len], Rank(root)).with(&options).run(endpoint, world),
+                ) {
                     let own = if rank == root { &data[rank as usize * count..][..count] } else { &data };
                     assert_eq!(own, block(root, rank, count), "{options:?}");
                 }
@@ -177,7 +180,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
                 for options in each(Operation::Gatherv, size) {
                     let own = |from: u32| (from == rank).then(|| mine.clone());
                     let mut data = if at_root { memory(&list, own) } else { mine.clone() };
-                    options.gatherv(endpoint, &world, &mut data, &list.0, Rank(root)).unwrap();
+                    gatherv(&mut data, &list.0, Rank(root)).with(&options).run(endpoint, &world).unwrap();
                     if at_root {
                         assert_eq!(
                             data,
@@ -189,7 +192,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
                 for options in each(Operation::Scatterv, size) {
                     let all = |to: u32| Some(block(root, to, len(to, root)));
                     let mut data = if at_root { memory(&list, all) } else { vec![OLD; len(rank, root)] };
-                    options.scatterv(endpoint, &world, &mut data, &list.0, Rank(root)).unwrap();
+                    scatterv(&mut data, &list.0, Rank(root)).with(&options).run(endpoint, &world).unwrap();
                     if !at_root {
                         assert_eq!(data, block(root, rank, len(rank, root)), "{options:?}");
                     }
@@ -237,7 +240,7 @@ fn nobody_is_told_to_send_nothing() {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         let list = Block::packed([3, 0, 10, 2]);
         let mut data = vec![rank; if rank == 0 { 15 } else { list[rank as usize].len }];
-        Options::using(&LinearSync).gatherv(endpoint, &world, &mut data, &list, Rank(0)).unwrap();
+        gatherv(&mut data, &list, Rank(0)).with(&Options::using(&LinearSync)).run(endpoint, &world).unwrap();
         if rank == 0 {
             assert_eq!(data, [0, 0, 0, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3]);
         }
@@ -329,8 +332,8 @@ fn several_are_in_flight_at_once() {
                     let mut flying = vec![
                         iallgather(scope, &world, a)?,
                         ialltoall(scope, &world, input, c, scratch)?,
-                        iscatter(scope, &world, b, spare, Rank(0))?,
-                        igatherv(scope, &world, d, list, Rank(size - 1))?,
+                        scatter(b, spare, Rank(0)).start(scope, &world)?,
+                        gatherv(d, list, Rank(size - 1)).start(scope, &world)?,
                     ];
                     wait_all(scope, &mut flying)
                 })
@@ -361,7 +364,7 @@ fn bad_divisions_are_refused_before_anything_is_sent() {
         assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 1 });
         let error = alltoall_in_place(endpoint, &world, &mut [0u8; 6], &mut []).unwrap_err();
         assert!(matches!(error.cause, Cause::TooSmall { .. }), "{error}");
-        let error = aldis_coll::gather(endpoint, &world, &mut [0u8; 3], &mut [], Rank(3)).unwrap_err();
+        let error = aldis_coll::gather(&mut [0u8; 3], &mut [], Rank(3)).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::RankOutOfRange { rank: 3, size: 3 });
         let named = |options: Options, endpoint: &mut Endpoint| {
             options.allgather(endpoint, &endpoint.world(), &mut [0u8; 3]).unwrap_err().cause

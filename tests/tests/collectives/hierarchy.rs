@@ -5,7 +5,7 @@ use aldis_coll::barrier;
 use aldis_coll::bcast;
 use aldis_coll::hierarchy::{algorithm, ranks_per_node};
 use aldis_coll::reduce;
-use aldis_coll::{Options, op::Sum, wait_all};
+use aldis_coll::{Options, gather, op::Sum, scatter, wait_all};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
@@ -34,13 +34,13 @@ fn moves_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
             data[at(rank)].copy_from_slice(&numbers(rank, count));
         }
         let options = on_nodes(Operation::Gather, node);
-        options.gather(endpoint, &world, &mut data, &mut scratch, Rank(root)).unwrap();
+        gather(&mut data, &mut scratch, Rank(root)).with(&options).run(endpoint, &world).unwrap();
         if rank == root {
             assert_eq!(data, blocks(size, count), "root {root} node {node}");
         }
         let mut data = if rank == root { blocks(size, count) } else { vec![9; count] };
         let options = on_nodes(Operation::Scatter, node);
-        options.scatter(endpoint, &world, &mut data, &mut scratch, Rank(root)).unwrap();
+        scatter(&mut data, &mut scratch, Rank(root)).with(&options).run(endpoint, &world).unwrap();
         let own = if rank == root { &data[at(rank)] } else { &data };
         assert_eq!(own, numbers(rank, count), "root {root} node {node}");
     }

@@ -7,7 +7,9 @@ use aldis_coll::bcast;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::scan;
-use aldis_coll::{Collective, Options, allreduce, barrier, start_all, wait_all};
+use aldis_coll::{
+    Collective, Options, allreduce, barrier, gather, gatherv, scatter, scatterv, start_all, wait_all,
+};
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank, Tag};
 use aldis_tests::thread_jobs::{Endpoint, Scope, run, run_with_requests};
@@ -100,12 +102,16 @@ fn of_blocks<'scope>(
     let even = 2 * size;
     let rooted = if at_root { even } else { 2 };
     match operation {
-        Operation::Gather => options.igather(scope, world, &mut data[..rooted], scratch, root),
-        Operation::Scatter => options.iscatter(scope, world, &mut data[..rooted], scratch, root),
-        Operation::Gatherv if !at_root => options.igatherv(scope, world, &mut data[..2], &[], root),
-        Operation::Gatherv => options.igatherv(scope, world, data, listed, root),
-        Operation::Scatterv if !at_root => options.iscatterv(scope, world, &mut data[..2], &[], root),
-        Operation::Scatterv => options.iscatterv(scope, world, data, listed, root),
+        Operation::Gather => gather(&mut data[..rooted], scratch, root).with(&options).start(scope, world),
+        Operation::Scatter => scatter(&mut data[..rooted], scratch, root).with(&options).start(scope, world),
+        Operation::Gatherv if !at_root => {
+            gatherv(&mut data[..2], &[], root).with(&options).start(scope, world)
+        }
+        Operation::Gatherv => gatherv(data, listed, root).with(&options).start(scope, world),
+        Operation::Scatterv if !at_root => {
+            scatterv(&mut data[..2], &[], root).with(&options).start(scope, world)
+        }
+        Operation::Scatterv => scatterv(data, listed, root).with(&options).start(scope, world),
         Operation::Allgather => options.iallgather(scope, world, &mut data[..even]),
         Operation::Allgatherv => options.iallgatherv(scope, world, data, listed),
         Operation::Alltoall => {

@@ -43,11 +43,11 @@ fn blocks_of_another_length_than_expected_are_found() {
         // Rank 1 gives three elements to the root, which expects two; the root has three for rank
         // 1, which expects two.
         let mut data = vec![0u16; [4, 3][rank]];
-        if let Err(error) = aldis_coll::gatherv(endpoint, &world, &mut data, &list, Rank(0)) {
+        if let Err(error) = aldis_coll::gatherv(&mut data, &list, Rank(0)).run(endpoint, &world) {
             note(error);
         }
         let mut data = vec![0u16; [5, 2][rank]];
-        if let Err(error) = aldis_coll::scatterv(endpoint, &world, &mut data, &other, Rank(0)) {
+        if let Err(error) = aldis_coll::scatterv(&mut data, &other, Rank(0)).run(endpoint, &world) {
             note(error);
         }
         // And all are in step.

@@ -1,9 +1,9 @@
 //! Operations on blocks of unlike lengths, some of them empty, by every algorithm.
 
-use aldis_coll::Options as Choice;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
+use aldis_coll::{Options as Choice, gatherv};
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Operation, Platform, Transport};
 
@@ -79,7 +79,9 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
             }
             let within = &mut self.ep.within(self.limit);
             let blocks = list.of_ranks();
-            Choice::using(algorithm).gatherv(within, &self.world, &mut data[..count], blocks, Rank(root))?;
+            gatherv(&mut data[..count], blocks, Rank(root))
+                .with(&Choice::using(algorithm))
+                .run(within, &self.world)?;
             if me == root {
                 let expected = list.places().map(|(from, place)| element(round, (from, root), place));
                 check("element that was gathered", &data[..count], expected)?;

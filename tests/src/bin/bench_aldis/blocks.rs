@@ -146,10 +146,10 @@ impl Turn<'_> {
             }
             Workload::Allgather => allgather(ep, way, out)?,
             Workload::Allgatherv => allgatherv(ep, way, out, list)?,
-            Workload::Gather => gather(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
-            Workload::Gatherv => gatherv(ep, world, blocks.lent(out, me, root)?, list, root)?,
-            Workload::Scatter => scatter(ep, world, blocks.lent(out, me, root)?, scratch, root)?,
-            Workload::Scatterv => scatterv(ep, world, blocks.lent(out, me, root)?, list, root)?,
+            Workload::Gather => gather(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
+            Workload::Gatherv => gatherv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
+            Workload::Scatter => scatter(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
+            Workload::Scatterv => scatterv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
             other => return Err(format!("{other:?} is not on blocks").into()),
         }
         Ok(())

@@ -50,10 +50,10 @@ impl Kind {
         let blocks = Block::packed([BYTES; 2]);
         match self {
             Self::Bcast => give_or_take(rank, world, own),
-            Self::Gather => gather(rank, world, if is_taker { data } else { own }, &mut [], Rank(1)),
-            Self::Gatherv => gatherv(rank, world, if is_taker { data } else { own }, &blocks, Rank(1)),
-            Self::Scatter => scatter(rank, world, if is_taker { own } else { data }, &mut [], Rank(0)),
-            Self::Scatterv => scatterv(rank, world, if is_taker { own } else { data }, &blocks, Rank(0)),
+            Self::Gather => gather(if is_taker { data } else { own }, &mut [], Rank(1)).run(rank, world),
+            Self::Gatherv => gatherv(if is_taker { data } else { own }, &blocks, Rank(1)).run(rank, world),
+            Self::Scatter => scatter(if is_taker { own } else { data }, &mut [], Rank(0)).run(rank, world),
+            Self::Scatterv => scatterv(if is_taker { own } else { data }, &blocks, Rank(0)).run(rank, world),
             Self::Exscan => sum_before(rank, world, own),
         }
     }

@@ -102,7 +102,7 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
             if rank != root {
                 data = block(rank, 0);
             }
-            aldis_coll::gatherv(endpoint, on, &mut data, &list, Rank(root)).unwrap();
+            aldis_coll::gatherv(&mut data, &list, Rank(root)).run(endpoint, on).unwrap();
             assert!(rank != root || data == all);
         }
         7 => {
@@ -110,7 +110,7 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
             if rank != root {
                 data = vec![0; len(root, rank)];
             }
-            aldis_coll::scatterv(endpoint, on, &mut data, &list, Rank(root)).unwrap();
+            aldis_coll::scatterv(&mut data, &list, Rank(root)).run(endpoint, on).unwrap();
             assert!(rank == root || data == block(root, rank));
         }
         8 => {

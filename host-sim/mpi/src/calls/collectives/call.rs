@@ -6,13 +6,10 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use aldis_coll::barrier;
-use aldis_coll::bcast;
-use aldis_coll::dyn_op::DynReduction;
-use aldis_coll::dyn_op::reduce_by;
+use aldis_coll::dyn_op::{DynReduction, reduce_by};
 use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
-use aldis_coll::{Collective, Options};
+use aldis_coll::{Collective, Options, barrier, bcast, gather, gatherv, scatter, scatterv};
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
@@ -213,12 +210,14 @@ impl Call {
                     reduce_by(erased, data.bytes(), scratch.bytes()).with(&options).start(scope, &comm)?
                 }
                 What::Gather(data, blocks, root) => match blocks.is_even() {
-                    true => options.igather(scope, &comm, data.bytes(), &mut [], root)?,
-                    false => options.igatherv(scope, &comm, data.bytes(), blocks.list(), root)?,
+                    true => gather(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
+                    false => gatherv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?,
                 },
                 What::Scatter(data, blocks, root) => match blocks.is_even() {
-                    true => options.iscatter(scope, &comm, data.bytes(), &mut [], root)?,
-                    false => options.iscatterv(scope, &comm, data.bytes(), blocks.list(), root)?,
+                    true => scatter(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
+                    false => {
+                        scatterv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?
+                    }
                 },
                 What::Allgather(data, blocks) => match blocks.is_even() {
                     true => options.iallgather(scope, &comm, data.bytes())?,

@@ -1,0 +1,255 @@
+//! Calls on data that are divided into blocks, one a rank: gathers, scatters, all-to-alls and their
+//! like.
+
+use core::fmt;
+
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope};
+use zerocopy::IntoBytes;
+
+use crate::algorithms::algorithms;
+use crate::algorithms::blocks::alltoall::InPlace;
+use crate::caller::Caller;
+use crate::collective::{Blocks, Collective, Input, Lent, Planned};
+use crate::layout::Layout;
+use crate::op::{Element, Kernel};
+use crate::schedule::{Algorithm, Schedule};
+use crate::select::slots::line_elements;
+use crate::select::{Call, CallSpec, Choice, Options};
+use crate::shared::{self, Portions};
+
+/// A collective on blocks, described and not yet begun. It is [run](Self::run),
+/// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)).
+#[must_use = "nothing is done before it is run or started"]
+pub struct BlockCall<'m> {
+    /// The call; the number of ranks and the longest block are still open.
+    call: Call,
+    root: Rank,
+    /// True if the root alone has a block for every rank, and every other rank its own.
+    is_rooted: bool,
+    /// The reduction, where there is one.
+    kernel: Option<Kernel>,
+    /// The algorithm, where there is but one.
+    only: Option<Algorithm>,
+    data: &'m mut [u8],
+    divided: Division<'m>,
+    input: Input<'m, u8>,
+    given: Division<'m>,
+    scratch: &'m mut [u8],
+    options: Options,
+}
+
+/// The division of so many elements into blocks.
+#[derive(Clone, Copy)]
+struct Division<'m> {
+    layout: Layout<'m>,
+    elements: usize,
+}
+
+impl Division<'_> {
+    /// Returns the elements of the longest block, of as many as there are ranks.
+    #[inline(always)]
+    fn longest(&self, size: u32) -> Result<usize, Cause> {
+        self.layout.count(size, self.elements)
+    }
+}
+
+impl<'m> BlockCall<'m> {
+    /// Describes a call without input.
+    #[inline(always)]
+    pub(crate) fn new<E: Element>(
+        operation: Operation,
+        data: &'m mut [E],
+        layout: Layout<'m>,
+        scratch: &'m mut [E],
+    ) -> Self {
+        let element_bytes = size_of::<E>() as u32;
+        let call =
+            Call { operation, size: 0, count: 0, element_bytes, scratch: scratch.len(), commutes: true };
+        Self {
+            call,
+            root: Rank(0),
+            is_rooted: false,
+            kernel: None,
+            only: None,
+            divided: Division { layout, elements: data.len() },
+            data: data.as_mut_bytes(),
+            input: Input::NONE,
+            given: Division { layout: Layout::Whole, elements: 0 },
+            scratch: scratch.as_mut_bytes(),
+            options: Options::default(),
+        }
+    }
+
+    /// Returns this call with the rank whose data alone are divided as it says, each other rank's
+    /// being its own block.
+    #[inline(always)]
+    pub(crate) fn rooted(self, root: Rank) -> Self {
+        Self { root, is_rooted: true, ..self }
+    }
+
+    /// Returns this call with these options, which are the same on every rank. A call in place goes
+    /// by its one algorithm, whichever they name.
+    #[inline(always)]
+    pub fn with(self, options: &Options) -> Self {
+        let choice = self.only.map_or(options.choice, Choice::Named);
+        Self { options: Options { choice, ..*options }, ..self }
+    }
+
+    /// Carries it out: returns when this rank's part is done.
+    ///
+    /// # Errors
+    /// Those of the operation, as its function says; [`Cause::Unsupported`] for an algorithm that
+    /// is not for this, or one that does not keep rank order when a reduction does not commute;
+    /// else as [`Collective::wait`].
+    #[inline(always)]
+    pub fn run<'s, T: Transport, P: Platform>(
+        mut self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Result<(), Error> {
+        self.divide_by(comm);
+        match self.try_fast_path(caller, comm) {
+            Some(done) => done,
+            None => self.run_planned(caller, comm),
+        }
+    }
+
+    /// Starts it. The memory can be used again when the scope is over.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] when the request pool is full; [`Cause::Unsupported`] for an algorithm that
+    /// is not for this; the rest as [`run`](Self::run).
+    #[inline]
+    pub fn start<T: Transport, P: Platform>(
+        mut self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        self.divide_by(comm);
+        Collective::begin(scope, comm, self.planned(comm), self.lent())
+    }
+
+    /// Makes it, to be started by [`Collective::start`] any number of times.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for an algorithm that is not for this; the rest as
+    /// [`start`](Self::start).
+    pub fn persistent<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        Self { options: self.options.persistent(), ..self }.start(scope, comm)
+    }
+
+    /// Divides the data of a rank that is not the root.
+    #[inline(always)]
+    fn divide_by(&mut self, comm: &Comm) {
+        if self.is_rooted && comm.rank() != self.root {
+            self.divided.layout = Layout::Own;
+        }
+    }
+
+    /// The longest block.
+    #[inline(always)]
+    fn count(&self, comm: &Comm) -> Result<usize, Cause> {
+        let (divided, given) = (&self.divided, &self.given);
+        let (count, of_input) = (divided.longest(comm.size())?, given.longest(comm.size())?);
+        match given.layout {
+            Layout::Even if count != of_input => {
+                Err(Cause::LengthMismatch { left: of_input as u64, right: count as u64 })
+            }
+            // This rank's block is as long as it is listed.
+            Layout::Listed(blocks) if matches!(divided.layout, Layout::Own) => {
+                let listed = blocks.get(comm.rank().0 as usize).map_or(0, |block| block.len);
+                let mismatch = Cause::LengthMismatch { left: count as u64, right: listed as u64 };
+                if count == listed { Ok(of_input) } else { Err(mismatch) }
+            }
+            _ => Ok(count.max(of_input)),
+        }
+    }
+
+    #[inline(always)]
+    const fn of(&self, comm: &Comm, count: usize) -> Call {
+        Call { size: comm.size(), count, ..self.call }
+    }
+
+    fn planned(&self, comm: &Comm) -> Planned {
+        let count = self.count(comm);
+        let call = self.of(comm, count.unwrap_or(0));
+        let (root, kernel) = (self.root.0, self.kernel);
+        let spec = CallSpec { call, root, kernel, candidates: algorithms(call.operation) };
+        let planned = Planned::new(&spec, &self.options);
+        match count {
+            // It would leave the input unread.
+            Ok(_) if !self.input.is_empty() && planned.is_by(InPlace.name()) => {
+                planned.refused(Cause::Unsupported)
+            }
+            Ok(_) => planned,
+            Err(cause) => planned.refused(cause),
+        }
+    }
+
+    fn lent(self) -> Lent<'m> {
+        let layouts = [self.divided.layout, self.given.layout];
+        let blocks = Blocks { input: self.input, layouts, own: None };
+        Lent { data: self.data, scratch: self.scratch, blocks }
+    }
+
+    /// Carries it out by what is selected: out of the way of what is done at once.
+    #[inline(never)]
+    fn run_planned<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Result<(), Error> {
+        self.planned(comm).run_on(caller, comm, self.lent())
+    }
+
+    /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
+    /// for messages.
+    #[inline(always)]
+    fn try_fast_path<'s, T: Transport, P: Platform>(
+        &mut self,
+        caller: &mut impl Caller<'s, T, P>,
+        comm: &Comm,
+    ) -> Option<Result<(), Error>> {
+        if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
+            return None;
+        }
+        // A copy: a reference to it would have the whole call written to memory first.
+        let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
+        let given = match self.given.layout {
+            Layout::Whole => None,
+            layout => Some((&*self.input, layout)),
+        };
+        let (what, layout) = ((self.root.0, self.kernel), self.divided.layout);
+        let portions = Portions::new(&call, comm, what, (self.data.len(), layout), given);
+        let done = options.try_fast_path_as(caller, comm, &call, &portions, self.data)?;
+        let is_gatherv = call.operation == Operation::Gatherv;
+        match done {
+            Ok(()) if portions.is_long() => {
+                if let (Layout::Listed(blocks), true) = (layout, is_gatherv) {
+                    self.divided.layout = Layout::Longer(blocks, line_elements(call.element_bytes));
+                }
+                None
+            }
+            // Others may have messages for the root.
+            Ok(()) if is_gatherv => Some(skip(caller.endpoint(), comm)),
+            done => Some(done),
+        }
+    }
+}
+
+/// Advances to the number of the call after this one, which had no message.
+fn skip<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Result<(), Error> {
+    endpoint.skip_collective(comm).map_err(|cause| Error::new(Operation::Gatherv, cause).on(comm))
+}
+
+impl fmt::Debug for BlockCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} elements in blocks", self.call.operation, self.divided.elements)
+    }
+}
