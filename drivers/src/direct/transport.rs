@@ -105,7 +105,22 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// The transport inside, to attach peers to.
-    pub const fn inner_mut(&mut self) -> &mut T {
+    ///
+    /// # Safety
+    /// It stays where it is: nothing exchanges it for another.
+    ///
+    /// ```compile_fail,E0133
+    /// # use aldis_drivers::direct::{CopyEngine, Direct};
+    /// # use aldis_hal::Transport;
+    /// # fn mix<'m, T: Transport, E: CopyEngine>(
+    /// #     one: &mut Direct<'m, T, E>,
+    /// #     other: &mut Direct<'m, T, E>,
+    /// # ) {
+    /// // Peers and regions of the one are not those of the other.
+    /// core::mem::swap(one.inner_mut(), other.inner_mut()); // `unsafe`
+    /// # }
+    /// ```
+    pub const unsafe fn inner_mut(&mut self) -> &mut T {
         &mut self.inner
     }
 
@@ -115,7 +130,22 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// The engine, to make peers known to.
-    pub const fn engine_mut(&mut self) -> &mut E {
+    ///
+    /// # Safety
+    /// It stays where it is: nothing exchanges it for another, which does not know the peers whose
+    /// copies this one still has to await.
+    ///
+    /// ```compile_fail,E0133
+    /// # use aldis_drivers::direct::{CopyEngine, Direct};
+    /// # use aldis_hal::Transport;
+    /// # fn mix<'m, T: Transport, E: CopyEngine>(
+    /// #     one: &mut Direct<'m, T, E>,
+    /// #     other: &mut Direct<'m, T, E>,
+    /// # ) {
+    /// core::mem::swap(one.engine_mut(), other.engine_mut());
+    /// # }
+    /// ```
+    pub const unsafe fn engine_mut(&mut self) -> &mut E {
         &mut self.engine
     }
 

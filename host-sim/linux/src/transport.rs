@@ -196,11 +196,15 @@ impl<'a> Inboxes<'a> {
         let refused = |cause| JoinError::Inbox { rank: peer.0, cause };
         let parts = segment.parts(self.inbox_bytes);
         let parts = parts.map_err(|error| JoinError::Segment { rank: peer.0, error })?;
-        self.shm.inner_mut().attach(peer, region(parts), expect).map_err(refused)?;
+        // SAFETY: a peer is attached to it, and it stays where it is.
+        let inner = unsafe { self.shm.inner_mut() };
+        inner.attach(peer, region(parts), expect).map_err(refused)?;
         let (stand, (start, bytes)) = (segment.stand(), parts.arena);
-        self.shm.engine_mut().cma_mut().probe(peer, &stand);
+        // SAFETY: it is told of a peer, and stays where it is.
+        let engine = unsafe { self.shm.engine_mut() };
+        engine.cma_mut().probe(peer, &stand);
         // SAFETY: the mapping is leaked, and its pages are there.
-        self.shm.engine_mut().open(peer, unsafe { Window::new(start, bytes, stand.arena()) });
+        engine.open(peer, unsafe { Window::new(start, bytes, stand.arena()) });
         match self.shm.attach(peer, stand.table().map_err(refused)?) {
             // Its messages are not read then; `explain` says why.
             Ok(()) | Err(Cause::Unsupported) => Ok(()),

@@ -319,4 +319,47 @@ mod tests {
         assert_eq!(storage.memory().requests(), 4, "again, and empty");
         assert!(KEPT.get_or_init(|| storage).take().is_none());
     }
+
+    /// Reads the bytes of a static as the system sees them, the ones between its fields too.
+    #[cfg(not(miri))]
+    fn bytes_of<V>(what: &'static V) -> std::vec::Vec<u8> {
+        use std::os::unix::fs::FileExt;
+        let mut bytes = std::vec![0xFF; size_of::<V>()];
+        let memory = std::fs::File::open("/proc/self/mem").unwrap();
+        memory.read_exact_at(&mut bytes, (&raw const *what).addr() as u64).unwrap();
+        bytes
+    }
+
+    /// Static storages lie in `.bss`, and `aldis-linux` takes mapped memory for empty ones.
+    #[cfg(not(miri))]
+    #[test]
+    fn an_empty_storage_is_all_zero() {
+        macro_rules! check {
+            ($($room:ty),+ $(,)?) => {$({
+                static STORAGE: $room = Storage::new();
+                let bytes = bytes_of(&STORAGE);
+                let at = bytes.iter().position(|byte| *byte != 0);
+                assert_eq!(at, None, "of {} bytes, in {}", bytes.len(), stringify!($room));
+                assert!(STORAGE.take().is_some());
+                assert_eq!(bytes_of(&STORAGE).iter().filter(|byte| **byte != 0).count(), 1, "it is taken");
+            })+};
+        }
+        check!(
+            crate::storage_type!(1, 4, 2, 2, 1, 64, 1, 4),
+            crate::storage_type!(3, 5, 7, 1, 1, 32, 1, 1, 1),
+            crate::storage_type!(4, 16, 4, 8, 2, 256, 2, 64),
+            crate::storage_type!(64, 256, 16, 8, 4, 1024, 8, 256, 128),
+        );
+    }
+
+    /// The same of the table of datatypes.
+    #[cfg(not(miri))]
+    #[test]
+    fn an_empty_table_of_types_is_all_zero() {
+        use crate::datatype::TypeTable;
+        static SMALL: TypeTable<1, 1> = TypeTable::new();
+        static LARGE: TypeTable<100, 1000> = TypeTable::new();
+        assert!(bytes_of(&SMALL).iter().all(|byte| *byte == 0));
+        assert!(bytes_of(&LARGE).iter().all(|byte| *byte == 0));
+    }
 }

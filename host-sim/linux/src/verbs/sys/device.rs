@@ -2,8 +2,11 @@
 
 use core::cell::Cell;
 use core::ffi::CStr;
+use core::time::Duration;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
+use std::thread;
+use std::time::Instant;
 
 use ibverbs_sys as ffi;
 use nix::errno::Errno;
@@ -19,6 +22,9 @@ const GIDS: usize = 256;
 /// The number of times that a device is looked for, after its port has changed.
 const DOUBTS: u32 = 8;
 
+/// The longest that a device which was removed takes to say so.
+const REMOVAL: Duration = Duration::from_secs(5);
+
 /// An open device.
 #[derive(Debug)]
 pub(in crate::verbs) struct Device {
@@ -26,6 +32,8 @@ pub(in crate::verbs) struct Device {
     name: String,
     /// The number of times that it is still looked for.
     doubts: Cell<u32>,
+    /// True once it has told that it is of no more use.
+    is_fatal: Cell<bool>,
 }
 
 /// The number by which soft RoCE calls its vendor (Linux, drivers/infiniband/sw/rxe/rxe_param.h).
@@ -58,7 +66,7 @@ impl Device {
             if context.is_null() {
                 return Err(failed("ibv_open_device"));
             }
-            let device = Self { context, name, doubts: Cell::new(0) };
+            let device = Self { context, name, doubts: Cell::new(0), is_fatal: Cell::new(false) };
             let set = fcntl(device.news(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK));
             set.map_err(|errno| VerbsError::Call { call: "fcntl", errno })?;
             Ok(device)
@@ -74,7 +82,27 @@ impl Device {
     /// Returns true if it has failed by now, or is gone. A device tells that; of a soft one the
     /// kernel says that addresses of its port have changed, and then knows it no more.
     pub(in crate::verbs) fn has_failed(&self) -> bool {
-        let mut has_failed = false;
+        self.take_news();
+        let doubts = self.doubts.get();
+        self.doubts.set(doubts.saturating_sub(1));
+        let is_known = || each(|_, name| Ok(name)).is_ok_and(|names| names.contains(&self.name));
+        self.is_fatal.get() || (doubts > 0 && !is_known())
+    }
+
+    /// Returns true if it has told that it is of no more use, or does so soon.
+    pub(super) fn is_removed(&self) -> bool {
+        let start = Instant::now();
+        loop {
+            self.take_news();
+            if self.is_fatal.get() || start.elapsed() > REMOVAL {
+                return self.is_fatal.get();
+            }
+            thread::sleep(REMOVAL / 500);
+        }
+    }
+
+    /// Takes in what has happened to it.
+    fn take_news(&self) {
         loop {
             // SAFETY: all of its fields are numbers or pointers, for which zero is a value.
             let mut event: ffi::ibv_async_event = unsafe { core::mem::zeroed() };
@@ -84,17 +112,13 @@ impl Device {
                 break;
             }
             match event.event_type {
-                ffi::IBV_EVENT_DEVICE_FATAL => has_failed = true,
+                ffi::IBV_EVENT_DEVICE_FATAL => self.is_fatal.set(true),
                 ffi::IBV_EVENT_PORT_ERR | ffi::IBV_EVENT_GID_CHANGE => self.doubts.set(DOUBTS),
                 _ => {}
             }
             // SAFETY: it is the event from above, acknowledged once.
             unsafe { ffi::ibv_ack_async_event(&mut event) };
         }
-        let doubts = self.doubts.get();
-        self.doubts.set(doubts.saturating_sub(1));
-        let is_known = || each(|_, name| Ok(name)).is_ok_and(|names| names.contains(&self.name));
-        has_failed || (doubts > 0 && !is_known())
     }
 
     pub(in crate::verbs) fn name(&self) -> &str {

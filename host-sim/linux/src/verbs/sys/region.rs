@@ -4,7 +4,9 @@ use std::rc::Rc;
 
 use aldis_hal::memory::{Access, Memory};
 use ibverbs_sys as ffi;
+use nix::errno::Errno;
 
+use super::check;
 use super::device::Domain;
 use super::slab::{PAGE_BYTES, refused};
 use crate::verbs::error::VerbsError;
@@ -19,7 +21,7 @@ pub(in crate::verbs) struct Region {
     base: u64,
     len: u64,
     access: Access,
-    _domain: Rc<Domain>,
+    domain: Rc<Domain>,
 }
 
 /// The key by which a peer reaches a region.
@@ -61,7 +63,7 @@ impl Region {
         if region.is_null() {
             return Err(refused(memory.len as u64));
         }
-        Ok(Self { region, base, len: memory.len as u64, access, _domain: Rc::clone(domain) })
+        Ok(Self { region, base, len: memory.len as u64, access, domain: Rc::clone(domain) })
     }
 
     /// Returns what the transport and peers may do there.
@@ -93,6 +95,63 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: registered once. No order names it any more: the engine ends those that do first.
         // Peers that still use its key are refused from here on.
-        unsafe { ffi::ibv_dereg_mr(self.region) };
+        let code = unsafe { ffi::ibv_dereg_mr(self.region) };
+        end_unless_let_go(code, || self.domain.device().is_removed());
+    }
+}
+
+/// Ends the process unless the device has let go of memory whose deregistration gave this code: the
+/// memory is its owner's again, who can free it, and a device that knows it could write there.
+fn end_unless_let_go(code: i32, is_removed: impl FnOnce() -> bool) {
+    let Err(error) = check("ibv_dereg_mr", code) else { return };
+    // The system's answer for a device that was removed. It says that it is, once all is taken back
+    // that was registered with it (Linux, drivers/infiniband/core/rdma_core.c).
+    if code.abs() == Errno::EIO as i32 && is_removed() {
+        return;
+    }
+    eprintln!(
+        "aldis: {error}: the RDMA device may still write to memory of this process, which takes it back: this process ends instead"
+    );
+    std::process::abort();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn memory_that_the_device_has_let_go_of_is_its_owners() {
+        end_unless_let_go(0, || unreachable!("the call has succeeded"));
+        end_unless_let_go(Errno::EIO as i32, || true);
+        end_unless_let_go(-(Errno::EIO as i32), || true);
+    }
+
+    #[test]
+    fn memory_that_the_device_may_still_write_to_is_nobodys() {
+        for (refusal, what) in [("busy", "EBUSY"), ("broken", "EIO")] {
+            let name = format!("verbs::sys::region::tests::a_{refusal}_device_keeps_memory");
+            let ended = Command::new(std::env::current_exe().unwrap())
+                .args([&name, "--exact", "--ignored", "--nocapture"])
+                .output()
+                .unwrap();
+            let said = String::from_utf8(ended.stderr).unwrap();
+            assert_eq!(ended.status.signal(), Some(nix::libc::SIGABRT), "{what}: {said}");
+            assert!(said.contains("aldis: ibv_dereg_mr: "), "{what}: {said}");
+        }
+    }
+
+    #[test]
+    #[ignore = "ends the process: the test above runs it"]
+    fn a_busy_device_keeps_memory() {
+        end_unless_let_go(Errno::EBUSY as i32, || true);
+    }
+
+    #[test]
+    #[ignore = "ends the process: a test above runs it"]
+    fn a_broken_device_keeps_memory() {
+        end_unless_let_go(Errno::EIO as i32, || false);
     }
 }
