@@ -1,42 +1,21 @@
 //! # aldis-tests: what crosses crates
 //!
-//! The integration tests in `tests/` drive the crates together; the programs in `src/bin/` are the
-//! two ends that `cargo xtask bench` measures, and what `cargo xtask conformance` runs. This
-//! library holds what those share.
+//! The integration tests in `tests/` drive the crates together; the programs in `src/bin/` are
+//! ranks that they start, and what `cargo xtask conformance` runs. This library holds what those
+//! share.
 //!
 //! | module | what it holds |
 //! |---|---|
 //! | [`aliased`] | address space without memory, for messages of any length |
-//! | [`bench`](mod@bench) | how a measured pair of processes is driven batch by batch |
 //! | [`conformance`] | what MPI says of every call, as rank programs for every transport |
 //! | [`jobs`] | jobs of `aldis-run` as tests start them and read their reports |
 //! | [`thread_jobs`] | jobs as threads of one process, with small storages |
 //! | [`draw`] | numbers for programs whose ranks all draw the same ones |
-//! | [`Still`] | a platform for programs in which nothing waits |
 
 pub mod aliased;
-pub mod bench;
-pub mod bytes;
 pub mod conformance;
 pub mod jobs;
 pub mod thread_jobs;
-
-use aldis_hal::{Instant, Platform};
-
-/// A platform whose clock stands still: for programs that only call what is over at once, or never
-/// wait for long.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Still;
-
-impl Platform for Still {
-    fn now(&self) -> Instant {
-        Instant(0)
-    }
-    fn relax(&mut self, _: u32) {}
-    fn entropy(&mut self) -> u64 {
-        1
-    }
-}
 
 /// The next number of the stream that `seed` stands in: splitmix64 (Steele, Lea, Flood: Fast
 /// splittable pseudorandom number generators, OOPSLA 2014).

@@ -1,4 +1,4 @@
-/* The peers' side of `cargo xtask bench --peers`: tests/src/bench.rs and tests/src/bin/bench_aldis over MPI.
+/* The peers' side of `cargo xtask bench --peers`: tests/bench/src/batches.rs and tests/bench/src/bin/bench_aldis over MPI.
  * Arguments: SOCKET CORE..., a core for each rank. Between batches all ranks sleep in read(). */
 #define _GNU_SOURCE
 #include <mpi.h>
@@ -291,7 +291,7 @@ static int uneven(int bytes, int number) {
     return number % 2 == 0 ? bytes / 2 : bytes + bytes / 2;
 }
 
-/* Blocks. What a rank sends to another is what it had from that one: see tests/src/bin/bench_aldis/blocks.rs. */
+/* Blocks. What a rank sends to another is what it had from that one: see tests/bench/src/bin/bench_aldis/blocks.rs. */
 
 static long long gather(const struct batch *batch, int number) {
     int root = number % size, len = batch->bytes;

@@ -1,4 +1,4 @@
-// gloo's side of `cargo xtask bench --peers`: tests/src/bench.rs over gloo's TCP transport, which is the only one it has.
+// gloo's side of `cargo xtask bench --peers`: tests/bench/src/batches.rs over gloo's TCP transport, which is the only one it has.
 // Arguments: SOCKET CORE..., a core for each rank; this program starts the other ranks itself.
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
@@ -153,7 +153,7 @@ struct Rank {
     token_to();
   }
 
-  // A turn of an operation on blocks; tests/src/bin/bench_aldis/blocks.rs says which is sent where. There is no communicator
+  // A turn of an operation on blocks; tests/bench/src/bin/bench_aldis/blocks.rs says which is sent where. There is no communicator
   // in reversed order.
   void on_blocks(const Batch &batch, const std::string &workload, int number) {
     int root = number % size;

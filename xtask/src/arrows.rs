@@ -29,6 +29,7 @@ const ALL: &[&str] = &[
     "aldis-mpi-table",
     "aldis-mpi",
     "aldis-mpi-tools",
+    "aldis-bench",
 ];
 
 /// The code that tests share: tests of every crate may use it, also of those that it uses itself.
@@ -79,6 +80,7 @@ const HOUSE: &[Floor] = &[
         &["aldis-hal", "aldis-kernel", "aldis-coll", "aldis-sys", "aldis-linux", "aldis-mpi-table"],
     ),
     ("aldis-mpi-tools", &["aldis-sys", "aldis-linux"]),
+    ("aldis-bench", &["aldis-hal", "aldis-drivers", "aldis-kernel", "aldis-coll", "aldis-linux"]),
     ("aldis-tests", ALL),
     ("aldis-endian", ALL),
     ("aldis-firmware", ALL),

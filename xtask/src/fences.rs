@@ -33,7 +33,7 @@ impl Fences {
 }
 
 /// The folders of what ships or is measured.
-const FOLDERS: [&str; 22] = [
+const FOLDERS: [&str; 23] = [
     "hal/src",
     "protocols/src",
     "drivers/src",
@@ -49,6 +49,7 @@ const FOLDERS: [&str; 22] = [
     "host-sim/nic/src",
     "host-sim/records/src",
     "tests/src",
+    "tests/bench/src",
     "tests/board/src",
     "tests/firmware/src",
     "tests/lab/src",

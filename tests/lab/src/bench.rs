@@ -123,12 +123,12 @@ impl Command {
 /// into.
 const PROFILE: &str = "measured";
 
-/// Builds a measured program of the tests; the command that starts it.
+/// Builds a measured program; the command that starts it.
 fn program(name: &str) -> Result<Program> {
     let workspace = Workspace::members()?;
     eprintln!("building {name}");
     let mut cargo = workspace::cargo();
-    cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-tests", "--bin", name]);
+    cargo.args(["build", "--profile", PROFILE, "--quiet", "-p", "aldis-bench", "--bin", name]);
     shell::run(&mut cargo)?;
     Ok(Program::new(workspace.target.join(PROFILE).join(name)))
 }

@@ -1,6 +1,7 @@
 //! `cargo xtask conformance`: what MPI says of every call, over every transport and in the
 //! simulator.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -97,7 +98,7 @@ impl Conformance {
         judge(&went)
     }
 
-    fn list(&self, program: &str) -> Result<()> {
+    fn list(&self, program: &Path) -> Result<()> {
         if self.json {
             shell::run(Command::new(program).arg("cases"))?;
             return shell::run(Command::new(program).arg("media"));
@@ -115,7 +116,7 @@ impl Conformance {
         Ok(())
     }
 
-    fn campaign(&self, program: &str) -> Result<Vec<CaseResult>> {
+    fn campaign(&self, program: &Path) -> Result<Vec<CaseResult>> {
         let mut command = Command::new(program);
         command.args(["run", &self.from.to_string(), &self.seeds.to_string(), &self.case, &self.medium]);
         // The panics of cases that fail are told with the failures.
@@ -131,11 +132,11 @@ impl Conformance {
     }
 }
 
-fn cases(program: &str) -> Result<Vec<Case>> {
+fn cases(program: &Path) -> Result<Vec<Case>> {
     lines(&shell::output(Command::new(program).arg("cases"))?)
 }
 
-fn media(program: &str) -> Result<Vec<Medium>> {
+fn media(program: &Path) -> Result<Vec<Medium>> {
     lines(&shell::output(Command::new(program).arg("media"))?)
 }
 
@@ -175,13 +176,13 @@ fn judge(went: &[CaseResult]) -> Result<()> {
     Ok(())
 }
 
-fn build() -> Result<String> {
+/// Builds the suite, and beside it the launcher. Where the suite is.
+pub(crate) fn build() -> Result<PathBuf> {
     eprintln!("building conformance in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet"]).args(PROGRAMS);
     shell::run(cargo.args(verbs::features(&PACKAGES)))?;
-    let program = Workspace::members()?.target.join("release").join("conformance");
-    Ok(program.display().to_string())
+    Ok(Workspace::members()?.target.join("release").join("conformance"))
 }
 
 /// A step of `cargo xtask test`: fixed seeds, so that what fails fails everywhere, and [wild

@@ -5,13 +5,13 @@ use core::time::Duration;
 use std::io::Write;
 use std::process::ExitCode;
 
+use aldis_bench::bytes::Bytes;
 use aldis_coll::allreduce;
 use aldis_coll::op::Sum;
 use aldis_coll::select::Call;
 use aldis_coll::{Options, barrier};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_linux::{Abort, HostEndpoint, ShmArena};
-use aldis_tests::bytes::Bytes;
 
 type Outcome = Result<(), Box<dyn Error>>;
 

@@ -1,6 +1,6 @@
 //! A measured group of processes: the ranks of one implementation that live for the whole run,
 //! sleep between batches and answer each batch with the time it took. The other side is
-//! `tests/src/bench.rs`.
+//! `tests/bench/src/batches.rs`.
 
 use core::time::Duration;
 use std::fs;

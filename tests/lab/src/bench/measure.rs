@@ -73,7 +73,7 @@ pub(super) fn step() -> Result<Outcome> {
         require: true,
         // What the steps before have built for the most part.
         profile: "release".into(),
-        features: verbs::features(&["aldis-run", "aldis-tests"]),
+        features: verbs::features(&["aldis-run"]),
         is_only_shown: true,
     };
     let mut bench = measure.bench()?;

@@ -32,7 +32,7 @@ impl Programs {
     ) -> Result<Self> {
         let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
-        cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-tests", "--bin", "bench_raw"]);
+        cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-bench", "--bin", "bench_raw"]);
         if wanted.iter().any(|one| Implementation::OWN.contains(one)) {
             cargo.args(["--bin", "bench_aldis", "-p", "aldis-run", "--bin", "aldis-run"]);
         }

@@ -1,5 +1,5 @@
 //! The table of workloads that are measured, with what is asked of the ranks for each and what
-//! comes out. What a turn of each does is written in `tests/src/bench.rs`.
+//! comes out. What a turn of each does is written in `tests/bench/src/batches.rs`.
 
 use super::implementation::Transport;
 

@@ -16,6 +16,7 @@ use super::console::Ran;
 use super::guest::{Clock, address};
 use super::pingpong::{self, PingpongLine};
 use super::session::{self, Session};
+use crate::conformance;
 
 /// The files by which the libraries' headers are found.
 const HEADERS: [&str; 2] = ["/usr/include/infiniband/verbs.h", "/usr/include/rdma/rdma_cma.h"];
@@ -184,31 +185,23 @@ fn need_library() -> Result<()> {
 }
 
 /// Builds it as it is used, and its tests. Where the programs are.
+///
+/// The tests and examples turn on features for tests alone in what they use, so they are built by
+/// themselves: the suite and the launcher stay as the step `conformance` has built them.
 fn build() -> Result<Vec<PathBuf>> {
     need_library()?;
-    eprintln!("building the transport, its tests, the conformance suite and the examples in release");
+    let missing = || format!("what is missing may come with {PACKAGES}");
+    let suite = conformance::build().with_context(missing)?;
+    eprintln!("building the transport's tests and the examples in release");
     let mut cargo = workspace::cargo();
     cargo.args(["build", "--release", "--locked", "--quiet", "--message-format", "json"]);
-    cargo.args(["-p", "aldis-linux", "-p", "aldis-run", "-p", "aldis-tests"]).args(features(&[
-        "aldis-linux",
-        "aldis-run",
-        "aldis-tests",
-    ]));
-    cargo.args([
-        "--bin",
-        "aldis-run",
-        "--bin",
-        "conformance",
-        "--example",
-        "pingpong",
-        "--example",
-        "allreduce",
-    ]);
-    cargo.args(["--test", "verbs"]);
-    let text =
-        shell::output(&mut cargo).with_context(|| format!("what is missing may come with {PACKAGES}"))?;
-    let wanted = ["verbs", "aldis-run", "conformance", "pingpong", "allreduce"];
-    Ok(text.lines().filter_map(|line| executable(line, &wanted)).collect())
+    cargo.args(["-p", "aldis-linux"]).args(features(&["aldis-linux"]));
+    cargo.args(["--example", "pingpong", "--example", "allreduce", "--test", "verbs"]);
+    let text = shell::output(&mut cargo).with_context(missing)?;
+    let wanted = ["verbs", "pingpong", "allreduce"];
+    let mut programs = vec![suite.with_file_name("aldis-run"), suite];
+    programs.extend(text.lines().filter_map(|line| executable(line, &wanted)));
+    Ok(programs)
 }
 
 /// Returns the number of runs of the suite that were good: one JSON object a line. It has ended

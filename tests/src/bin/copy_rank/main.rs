@@ -7,12 +7,12 @@ use core::error::Error;
 use core::time::Duration;
 use std::process::ExitCode;
 
+use aldis_bench::bytes::Bytes;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
 use aldis_linux::ShmArena;
-use aldis_tests::bytes::Bytes;
 
 mod views;
 

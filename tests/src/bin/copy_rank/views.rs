@@ -3,10 +3,10 @@
 
 use core::time::Duration;
 
+use aldis_bench::bytes::Bytes;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Comm, Rank, Source, Tag, TagMatch};
 use aldis_linux::{HostEndpoint, ShmArena};
-use aldis_tests::bytes::Bytes;
 
 use crate::{Outcome, SIZES, check, pattern};
 

@@ -3,9 +3,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use aldis_bench::batches::{Batch, TOKEN_BYTES, WINDOW_MAX, compute, mark, uniform};
 use aldis_kernel::{Comm, Error, Rank, Tag};
 use aldis_linux::HostEndpoint;
-use aldis_tests::bench::{Batch, TOKEN_BYTES, WINDOW_MAX, compute, mark, uniform};
 
 use crate::{Measured, Outcome};
 

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::File;
 
-use aldis_tests::bench::{WINDOW_MAX, sum, words};
+use aldis_bench::batches::{WINDOW_MAX, sum, words};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap};
 
 use crate::Outcome;

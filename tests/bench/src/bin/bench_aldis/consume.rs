@@ -6,9 +6,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use aldis_bench::batches::{Batch, TOKEN_BYTES, mark, sum, sum_of, words};
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::{HostEndpoint, ShmArena};
-use aldis_tests::bench::{Batch, TOKEN_BYTES, mark, sum, sum_of, words};
 
 use crate::pair::{DATA, TOKEN};
 use crate::{Measured, Outcome};

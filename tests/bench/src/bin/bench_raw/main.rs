@@ -20,7 +20,7 @@ use core::error::Error;
 use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Child, Command, Stdio};
 
-use aldis_tests::bench::{Batch, BenchControl, Setup};
+use aldis_bench::batches::{Batch, BenchControl, Setup};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 

@@ -5,7 +5,7 @@ use core::hint::{black_box, spin_loop};
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-use aldis_tests::bench::pin;
+use aldis_bench::batches::pin;
 
 use crate::Outcome;
 

@@ -1,11 +1,11 @@
 //! Workloads of all ranks.
 
+use aldis_bench::batches::{Batch, Workload, mark, uniform};
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter, reduce_scatter_block, scan};
 use aldis_kernel::Rank;
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, Workload, mark, uniform};
 
 use crate::{Measured, Outcome};
 

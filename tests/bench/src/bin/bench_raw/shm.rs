@@ -6,8 +6,8 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use aldis_bench::batches::{Batch, BenchControl, Setup, Workload, mark, uniform};
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, BenchControl, Setup, Workload, mark, uniform};
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
 use crate::shared::{BYTES, Shared, WORDS};

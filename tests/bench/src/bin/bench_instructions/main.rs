@@ -11,13 +11,13 @@ use core::error::Error;
 use core::hint::black_box;
 use core::ptr::NonNull;
 
+use aldis_bench::Still;
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_kernel::{
     Comm, Composite, Config, Endpoint, Rank, Request, Scope, Status, Storage, Tag, storage_type,
 };
-use aldis_tests::Still;
 
 type Wire = Composite<Loopback<'static>, Shm<'static>>;
 type One = Endpoint<'static, Wire, Still>;

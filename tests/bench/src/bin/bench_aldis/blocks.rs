@@ -4,6 +4,7 @@
 //! the other way: fresh in its own cache alone. So block `r` of its buffer is that of its dealings
 //! with rank `r`, and the blocks of an all-to-all are the input of the next.
 
+use aldis_bench::batches::{Batch, Workload, uneven, uniform};
 use aldis_coll::layout::Block;
 use aldis_coll::neighbor::Neighbourhood;
 use aldis_coll::{
@@ -13,7 +14,6 @@ use aldis_coll::{
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, Workload, uneven, uniform};
 
 use crate::{Measured, Outcome};
 

@@ -9,13 +9,13 @@ use core::hint::black_box;
 use core::ptr::NonNull;
 use std::time::Instant;
 
+use aldis_bench::Still;
 use aldis_drivers::shm::{Geometry, Identity, Lane, Region, format};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_kernel::storage::{BYTES_PER_COMMUNICATOR, BYTES_PER_REQUEST, bytes_per_peer};
 use aldis_kernel::{Composite, Config, Endpoint, storage_type};
 use aldis_linux::shape::Plan;
-use aldis_tests::Still;
 
 const PEERS: [u32; 4] = [4, 16, 64, 256];
 

@@ -1,6 +1,6 @@
 //! The program that `cargo xtask bench` measures Aldis with: every workload of
-//! [`aldis_tests::bench`], started by `aldis-run` like any other program. `xtask/peers/bench.c` is
-//! the same over MPI.
+//! [`aldis_bench::batches`], started by `aldis-run` like any other program.
+//! `xtask/peers/bench.c` is the same over MPI.
 
 mod blocks;
 mod collectives;
@@ -10,13 +10,13 @@ mod pair;
 use core::error::Error;
 use std::process::ExitCode;
 
+use aldis_bench::batches::{Batch, BenchControl, Setup, Workload};
+use aldis_bench::bytes::Bytes;
 use aldis_coll::comm::{Choice, Dimension, Grid, split};
 use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_kernel::Comm;
 use aldis_linux::paged::Paged;
 use aldis_linux::{HostEndpoint, ShmArena};
-use aldis_tests::bench::{Batch, BenchControl, Setup, Workload};
-use aldis_tests::bytes::Bytes;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 

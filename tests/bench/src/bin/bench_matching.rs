@@ -5,10 +5,10 @@
 use core::error::Error;
 use std::time::Instant as Clock;
 
+use aldis_bench::Still;
 use aldis_drivers::Loopback;
 use aldis_hal::{Epoch, PeerId};
 use aldis_kernel::{Config, Endpoint, Rank, Tag, storage_type};
-use aldis_tests::Still;
 
 /// The deepest queue, and a few for what is under way.
 const DEPTH_MAX: usize = 10_000;

@@ -8,8 +8,8 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use aldis_bench::batches::{Batch, BenchControl, Setup, TOKEN_BYTES, Workload, mark, uniform};
 use aldis_linux::paged::Paged;
-use aldis_tests::bench::{Batch, BenchControl, Setup, TOKEN_BYTES, Workload, mark, uniform};
 
 use crate::{Outcome, serve, start_second};
 
