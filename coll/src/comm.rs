@@ -157,7 +157,7 @@ pub async fn idup_with_hints<'s, T: Transport, P: Platform>(
     hints: Hints,
 ) -> Result<Comm, Error> {
     let made = idup(messenger, comm).await?;
-    messenger.endpoint().set_hints(&made, hints)?;
+    messenger.endpoint().comm_mut(&made).set_hints(hints)?;
     Ok(made)
 }
 
@@ -188,7 +188,7 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
 ) -> Result<Option<Comm>, Error> {
     let circle = Circle::of_all(messenger, comm, Operation::Create)?;
     let is_member = group.contains(messenger.endpoint().process());
-    let members = check_subset(&messenger.endpoint().group(comm)?, group)
+    let members = check_subset(&messenger.endpoint().comm(comm).group()?, group)
         .map(|()| is_member.then_some(Members::These(group.processes())));
     make(messenger, &circle, members).await
 }

@@ -44,7 +44,7 @@ pub fn ranks_per_node<'s, T: Transport, P: Platform>(
 ) -> Result<Option<u32>, Error> {
     let endpoint = caller.endpoint();
     let me = endpoint.process();
-    let group = endpoint.group(comm)?;
+    let group = endpoint.comm(comm).group()?;
     let mut here = (0..).zip(group.processes()).filter(|&(_, process)| process == me || shares(process));
     let first = here.next().map_or(0, |(rank, _): (u32, _)| rank);
     let (end, number) = here.fold((first + 1, 1), |(_, number), (rank, _)| (rank + 1, number + 1));

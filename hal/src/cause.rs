@@ -57,7 +57,7 @@ impl fmt::Display for Resource {
             Self::GroupPieces => "group pieces (storage parameter `pieces`, or the memory lent to a group)",
             Self::Peers => "peer slots (storage parameter `peers`)",
             Self::Regions => "registered regions",
-            Self::SendBuffer => "memory for buffered sends (`Endpoint::attach_buffer`)",
+            Self::SendBuffer => "memory for buffered sends (`Endpoint::send_buffer`)",
             Self::Datatypes => {
                 "datatype slots (a `TypeTable`'s `TYPES`; `Endpoint::attach_types` for messages)"
             }

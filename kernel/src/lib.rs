@@ -41,7 +41,10 @@ pub mod vector;
 
 pub use aldis_hal as hal;
 pub use aldis_protocols as protocols;
+pub use api::buffered::SendBuffer;
+pub use api::communicators::{CommMut, CommRef};
 pub use api::credits::{Account, Credits};
+pub use api::diagnostics::Diagnostics;
 pub use api::endpoint::{Config, Endpoint};
 pub use api::explain::Explanation;
 pub use api::future::{Futures, Sleeper};

@@ -39,26 +39,32 @@ fn an_attribute_is_set_replaced_and_deleted_by_communicator_and_key() {
     let mut ranks = job.ranks();
     let rank = &mut ranks[0];
     let (world, itself) = (rank.world(), rank.itself());
-    let full = rank.set_attribute(&world, &SHARED, 1).unwrap_err();
+    let full = rank.comm_mut(&world).set_attribute(&SHARED, 1).unwrap_err();
     assert_eq!(full.cause, Cause::Full(Resource::Attributes), "no slots are lent");
     rank.lend_attributes(&mut slots).unwrap();
-    rank.set_attribute(&world, &SHARED, 1).unwrap();
-    rank.set_attribute(&itself, &SHARED, 2).unwrap();
-    rank.set_attribute(&world, &OWN, 3).unwrap();
-    assert_eq!(rank.attribute(&world, &SHARED), Ok(Some(1)));
-    assert_eq!(rank.attribute(&world.collective(), &SHARED), Ok(Some(1)), "on either plane");
-    assert_eq!((rank.attribute(&itself, &SHARED), rank.attribute(&itself, &OWN)), (Ok(Some(2)), Ok(None)));
-    assert_eq!(rank.set_attribute(&itself, &OWN, 4).unwrap_err().cause, full.cause);
+    rank.comm_mut(&world).set_attribute(&SHARED, 1).unwrap();
+    rank.comm_mut(&itself).set_attribute(&SHARED, 2).unwrap();
+    rank.comm_mut(&world).set_attribute(&OWN, 3).unwrap();
+    assert_eq!(rank.comm(&world).attribute(&SHARED), Ok(Some(1)));
+    assert_eq!(rank.comm(&world.collective()).attribute(&SHARED), Ok(Some(1)), "on either plane");
+    assert_eq!(
+        (rank.comm(&itself).attribute(&SHARED), rank.comm(&itself).attribute(&OWN)),
+        (Ok(Some(2)), Ok(None))
+    );
+    assert_eq!(rank.comm_mut(&itself).set_attribute(&OWN, 4).unwrap_err().cause, full.cause);
     assert_eq!(deleted(), []);
-    rank.set_attribute(&world, &SHARED, 5).unwrap();
+    rank.comm_mut(&world).set_attribute(&SHARED, 5).unwrap();
     assert_eq!(deleted(), [(world.context(), 1)], "what it was before");
-    assert_eq!(rank.attribute(&world, &SHARED), Ok(Some(5)));
-    rank.delete_attribute(&world, &OWN).unwrap();
-    rank.delete_attribute(&world, &OWN).unwrap();
+    assert_eq!(rank.comm(&world).attribute(&SHARED), Ok(Some(5)));
+    rank.comm_mut(&world).delete_attribute(&OWN).unwrap();
+    rank.comm_mut(&world).delete_attribute(&OWN).unwrap();
     assert_eq!(deleted(), [(world.context(), 3)]);
-    assert_eq!((rank.attribute(&world, &OWN), rank.attribute(&world, &SHARED)), (Ok(None), Ok(Some(5))));
-    rank.set_attribute(&itself, &SILENT, 6).unwrap();
-    rank.delete_attribute(&itself, &SILENT).unwrap();
+    assert_eq!(
+        (rank.comm(&world).attribute(&OWN), rank.comm(&world).attribute(&SHARED)),
+        (Ok(None), Ok(Some(5)))
+    );
+    rank.comm_mut(&itself).set_attribute(&SILENT, 6).unwrap();
+    rank.comm_mut(&itself).delete_attribute(&SILENT).unwrap();
     assert_eq!(deleted(), []);
 }
 
@@ -71,14 +77,14 @@ fn slots_are_lent_once_and_empty() {
         let world = ranks[0].world();
         ranks[0].lend_attributes(&mut slots).unwrap();
         assert_eq!(ranks[0].lend_attributes(&mut more).unwrap_err().cause, Cause::Busy);
-        ranks[0].set_attribute(&world, &SHARED, 1).unwrap();
+        ranks[0].comm_mut(&world).set_attribute(&SHARED, 1).unwrap();
     }
     let mut job = Job::new(1, Shape::default());
     let mut ranks = job.ranks();
     let world = ranks[0].world();
     ranks[0].lend_attributes(&mut slots).unwrap();
     assert_eq!(
-        ranks[0].attribute(&world, &SHARED),
+        ranks[0].comm(&world).attribute(&SHARED),
         Ok(None),
         "what another endpoint has kept there is no more"
     );
@@ -93,12 +99,12 @@ fn a_duplicate_has_what_its_keys_give_it() {
     let world = rank.world();
     rank.lend_attributes(&mut slots).unwrap();
     for (key, value) in [(&SHARED, 1), (&OWN, 2), (&COUNTED, 3)] {
-        rank.set_attribute(&world, key, value).unwrap();
+        rank.comm_mut(&world).set_attribute(key, value).unwrap();
     }
     let new = copy(rank, &world, 1);
     rank.check_attributes(&world).unwrap();
     rank.copy_attributes(&world, &new);
-    let found = [&SHARED, &OWN, &COUNTED].map(|key| rank.attribute(&new, key).unwrap());
+    let found = [&SHARED, &OWN, &COUNTED].map(|key| rank.comm(&new).attribute(key).unwrap());
     assert_eq!(found, [Some(1), None, Some(4)]);
     let what = Resource::Attributes;
     assert_eq!(rank.check_attributes(&world), Err(Cause::TooSmall { what, need: 3, have: 1 }));
@@ -109,12 +115,12 @@ fn a_duplicate_has_what_its_keys_give_it() {
         [(new.context(), 4), (new.context(), 1)],
         "with their communicator, the last one first"
     );
-    assert_eq!(rank.attribute(&new, &SHARED).unwrap_err().cause, Cause::Stale);
-    assert_eq!(rank.set_attribute(&new, &SHARED, 1).unwrap_err().cause, Cause::Stale);
-    assert_eq!(rank.delete_attribute(&new, &SHARED).unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm(&new).attribute(&SHARED).unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm_mut(&new).set_attribute(&SHARED, 1).unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm_mut(&new).delete_attribute(&SHARED).unwrap_err().cause, Cause::Stale);
     let next = copy(rank, &world, 2);
-    assert_eq!(rank.attribute(&next, &SHARED), Ok(None), "the slot's next has none");
-    assert_eq!(rank.attribute(&world, &SHARED), Ok(Some(1)));
+    assert_eq!(rank.comm(&next).attribute(&SHARED), Ok(None), "the slot's next has none");
+    assert_eq!(rank.comm(&world).attribute(&SHARED), Ok(Some(1)));
 }
 
 /// MPI 4.1 section 11.2.4.
@@ -126,9 +132,9 @@ fn whoever_leaves_deletes_the_attributes_of_self_the_last_one_first() {
     let rank = &mut ranks[0];
     let (world, itself) = (rank.world(), rank.itself());
     rank.lend_attributes(&mut slots).unwrap();
-    rank.set_attribute(&itself, &SHARED, 1).unwrap();
-    rank.set_attribute(&world, &SHARED, 2).unwrap();
-    rank.set_attribute(&itself, &OWN, 3).unwrap();
+    rank.comm_mut(&itself).set_attribute(&SHARED, 1).unwrap();
+    rank.comm_mut(&world).set_attribute(&SHARED, 2).unwrap();
+    rank.comm_mut(&itself).set_attribute(&OWN, 3).unwrap();
     rank.leave(Duration::from_millis(1)).unwrap();
     assert_eq!(deleted(), [(itself.context(), 3), (itself.context(), 1)]);
 }
@@ -144,9 +150,9 @@ fn predefined_attributes_are_there_and_stay_as_they_are() {
         (&Keyval::UNIVERSE_SIZE, 3),
         (&Keyval::CLOCK_IS_GLOBAL, 0),
     ] {
-        assert_eq!(rank.attribute(&itself, key), Ok(Some(value)));
-        assert_eq!(rank.set_attribute(&itself, key, 1).unwrap_err().cause, Cause::Predefined);
-        assert_eq!(rank.delete_attribute(&itself, key).unwrap_err().cause, Cause::Predefined);
+        assert_eq!(rank.comm(&itself).attribute(key), Ok(Some(value)));
+        assert_eq!(rank.comm_mut(&itself).set_attribute(key, 1).unwrap_err().cause, Cause::Predefined);
+        assert_eq!(rank.comm_mut(&itself).delete_attribute(key).unwrap_err().cause, Cause::Predefined);
     }
 }
 
@@ -156,15 +162,19 @@ fn a_name_is_a_communicators_own() {
     let mut ranks = job.ranks();
     let rank = &mut ranks[0];
     let (world, itself) = (rank.world(), rank.itself());
-    assert_eq!((rank.name(&world), rank.name(&itself)), (Ok("world"), Ok("self")));
-    rank.set_name(&world, "all").unwrap();
+    assert_eq!((rank.comm(&world).name(), rank.comm(&itself).name()), (Ok("world"), Ok("self")));
+    rank.comm_mut(&world).set_name("all").unwrap();
     let new = copy(rank, &world, 1);
-    assert_eq!((rank.name(&world), rank.name(&new)), (Ok("all"), Ok("")), "which a duplicate does not have");
-    rank.set_name(&new, "copy").unwrap();
-    assert_eq!(rank.name(&new), Ok("copy"));
+    assert_eq!(
+        (rank.comm(&world).name(), rank.comm(&new).name()),
+        (Ok("all"), Ok("")),
+        "which a duplicate does not have"
+    );
+    rank.comm_mut(&new).set_name("copy").unwrap();
+    assert_eq!(rank.comm(&new).name(), Ok("copy"));
     rank.discard(&new).unwrap();
-    assert_eq!(rank.name(&new).unwrap_err().cause, Cause::Stale);
-    assert_eq!(rank.set_name(&new, "").unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm(&new).name().unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm_mut(&new).set_name("").unwrap_err().cause, Cause::Stale);
     let next = copy(rank, &world, 2);
-    assert_eq!(rank.name(&next), Ok(""));
+    assert_eq!(rank.comm(&next).name(), Ok(""));
 }

@@ -20,11 +20,11 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
     let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
     let (ours, world, theirs, their_world) = (copy(one), one.world(), copy(other), other.world());
     let full = Cause::Full(Resource::SendBuffer);
-    one.attach_comm_buffer(&ours, &mut own).unwrap();
-    assert_eq!(one.attach_comm_buffer(&ours, &mut []).unwrap_err().cause, Cause::Busy);
+    one.send_buffer().of(&ours).attach(&mut own).unwrap();
+    assert_eq!(one.send_buffer().of(&ours).attach(&mut []).unwrap_err().cause, Cause::Busy);
     let data = pattern(1, 60);
     assert_eq!(one.bsend(&world, &data, Rank(1), Tag(1)).unwrap_err().cause, full, "it is the other's");
-    one.attach_buffer(&mut of_all).unwrap();
+    one.send_buffer().attach(&mut of_all).unwrap();
     for _ in 0..3 {
         one.bsend(&world, &data, Rank(1), Tag(1)).unwrap();
     }
@@ -36,16 +36,19 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
     };
     assert_eq!(on_its_own.cause, full, "although the endpoint's has room");
     one.bsend(&world, &pattern(1, 20), Rank(1), Tag(1)).unwrap();
-    assert_eq!((one.is_buffer_flushed(), one.is_comm_buffer_flushed(&ours)), (false, Ok(false)));
+    assert_eq!(
+        (one.send_buffer().is_flushed().unwrap(), one.send_buffer().of(&ours).is_flushed()),
+        (false, Ok(false))
+    );
     let soon = Duration::from_millis(1);
-    let late = one.within(soon).flush_comm_buffer(&ours).unwrap_err();
+    let late = one.within(soon).send_buffer().of(&ours).flush().unwrap_err();
     assert_eq!((late.cause, late.context), (Cause::TimedOut, ours.context()));
-    assert_eq!(one.within(soon).detach_comm_buffer(&ours).unwrap_err().cause, Cause::TimedOut);
-    assert_eq!(one.within(soon).flush_buffer().unwrap_err().cause, Cause::TimedOut);
+    assert_eq!(one.within(soon).send_buffer().of(&ours).detach().unwrap_err().cause, Cause::TimedOut);
+    assert_eq!(one.within(soon).send_buffer().flush().unwrap_err().cause, Cause::TimedOut);
     // Whatever is sent on its own communicator is received first: that memory is free before the
     // endpoint's is.
     let mut buffer = [0_u8; 60];
-    while !one.is_comm_buffer_flushed(&ours).unwrap() {
+    while !one.send_buffer().of(&ours).is_flushed().unwrap() {
         other
             .scope(|there| {
                 let mut receiving = there.irecv(&theirs, &mut buffer, Rank(0), Tag(1))?;
@@ -58,9 +61,9 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
             .unwrap();
         assert_eq!(buffer[..], data[..]);
     }
-    assert!(!one.is_buffer_flushed());
-    assert_eq!(one.detach_comm_buffer(&ours).unwrap().len(), 100);
-    assert_eq!(one.detach_comm_buffer(&ours).unwrap().len(), 0, "once");
+    assert!(!one.send_buffer().is_flushed().unwrap());
+    assert_eq!(one.send_buffer().of(&ours).detach().unwrap().len(), 100);
+    assert_eq!(one.send_buffer().of(&ours).detach().unwrap().len(), 0, "once");
     for len in [60, 60, 60, 20] {
         other
             .scope(|there| {
@@ -71,11 +74,11 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
             })
             .unwrap();
     }
-    one.flush_buffer().unwrap();
-    assert!(one.is_buffer_flushed());
-    let detached = one.detach_buffer().unwrap();
+    one.send_buffer().flush().unwrap();
+    assert!(one.send_buffer().is_flushed().unwrap());
+    let detached = one.send_buffer().detach().unwrap();
     assert_eq!(detached.len(), 200);
-    one.attach_comm_buffer(&ours, detached).unwrap();
+    one.send_buffer().of(&ours).attach(detached).unwrap();
     one.bsend(&ours, &[1_u8; 200], Rank(1), Tag(2)).unwrap();
     let leaving = one.leave(soon).unwrap_err();
     assert_eq!(leaving.cause, Cause::TimedOut, "whoever leaves waits for what is in it");
@@ -88,12 +91,12 @@ fn a_freed_communicator_has_no_memory() {
     let mut ranks = job.ranks();
     let one = &mut ranks[0];
     let ours = copy(one);
-    one.attach_comm_buffer(&ours, &mut memory).unwrap();
+    one.send_buffer().of(&ours).attach(&mut memory).unwrap();
     one.discard(&ours).unwrap();
-    assert_eq!(one.attach_comm_buffer(&ours, &mut more).unwrap_err().cause, Cause::Stale);
-    assert_eq!(one.detach_comm_buffer(&ours).unwrap_err().cause, Cause::Stale);
-    assert_eq!(one.flush_comm_buffer(&ours).unwrap_err().cause, Cause::Stale);
-    assert_eq!(one.is_comm_buffer_flushed(&ours).unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.send_buffer().of(&ours).attach(&mut more).unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.send_buffer().of(&ours).detach().unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.send_buffer().of(&ours).flush().unwrap_err().cause, Cause::Stale);
+    assert_eq!(one.send_buffer().of(&ours).is_flushed().unwrap_err().cause, Cause::Stale);
     let next = one.install(2, 2, &Members::<Empty<PeerId>>::Of(one.world())).unwrap();
     let full = one.bsend(&next, &[1_u8], Rank(1), Tag(0)).unwrap_err();
     assert_eq!(full.cause, Cause::Full(Resource::SendBuffer));
@@ -109,15 +112,15 @@ fn one_that_is_over_at_once_keeps_no_request() {
     let mut ranks = job.ranks();
     let one = &mut ranks[0];
     let world = one.world();
-    one.attach_buffer(&mut memory).unwrap();
+    one.send_buffer().attach(&mut memory).unwrap();
     for number in 0..3_u8 {
         one.bsend(&world, &[number; 8], Rank(1), Tag(1)).unwrap();
     }
-    assert_eq!(one.requests_in_use(), 1, "the third waits");
+    assert_eq!(one.diagnostics().requests_in_use(), 1, "the third waits");
     queue.borrow_mut().clear();
     one.bsend(&world, &[3_u8; 8], Rank(1), Tag(1)).unwrap();
-    assert_eq!((queue.borrow().len(), one.requests_in_use()), (2, 0));
-    assert!(one.is_buffer_flushed());
+    assert_eq!((queue.borrow().len(), one.diagnostics().requests_in_use()), (2, 0));
+    assert!(one.send_buffer().is_flushed().unwrap());
 }
 
 /// Receives a message with a tag of the other's, whatever is in front of it.
@@ -154,13 +157,13 @@ fn ten_thousand_messages_at_a_time_cost_each_the_same() {
     let mut ranks = job.ranks();
     let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
     let world = one.world();
-    one.attach_buffer(&mut memory).unwrap();
+    one.send_buffer().attach(&mut memory).unwrap();
     let mut steps = 0;
     for round in [0, 1] {
         for number in 0..MESSAGES {
             one.bsend(&world, &pattern(number, 100), Rank(1), Tag(number)).unwrap();
         }
-        assert!(one.requests_in_use() > MESSAGES - 100, "those wait for their receives");
+        assert!(one.diagnostics().requests_in_use() > MESSAGES - 100, "those wait for their receives");
         // Those that are under way stay so in the order of sending; the others as they are asked
         // for.
         for number in (0..MESSAGES).map(|turn| turn * 7919 % MESSAGES).take(100) {
@@ -170,10 +173,10 @@ fn ten_thousand_messages_at_a_time_cost_each_the_same() {
         for number in rest {
             assert_eq!(receive(one, other, Tag(number)), pattern(number, 100));
         }
-        one.flush_buffer().unwrap();
+        one.send_buffer().flush().unwrap();
         let looked_at = one.counters().buffer_steps - steps;
         assert!(looked_at <= u64::from(MESSAGES) * 2, "{looked_at} steps in round {round}");
         steps += looked_at;
     }
-    assert_eq!(one.detach_buffer().unwrap().len(), MESSAGES as usize * 100);
+    assert_eq!(one.send_buffer().detach().unwrap().len(), MESSAGES as usize * 100);
 }

@@ -35,9 +35,12 @@ fn what_was_kept_is_dropped_with_its_communicator() {
             one.scope(|scope| {
                 let sending = scope.isend(&ours, &data, Rank(1), Tag(3))?;
                 while scope.poll(64) + other.poll(64) > 0 {}
-                assert_eq!(other.queue_depths(), (0, 1));
+                assert_eq!(other.diagnostics().queue_depths(), (0, 1));
                 other.discard(&theirs)?;
-                assert_eq!((other.queue_depths(), other.counters().stale_contexts), ((0, 0), 1));
+                assert_eq!(
+                    (other.diagnostics().queue_depths(), other.counters().stale_contexts),
+                    ((0, 0), 1)
+                );
                 while scope.poll(64) + other.poll(64) > 0 {}
                 // It ends as one that was received.
                 assert_eq!(scope.wait(sending)?.bytes, len as u64);
@@ -86,7 +89,7 @@ fn what_comes_too_late_is_turned_away() {
                     Ok(())
                 })
                 .unwrap();
-            assert_eq!((other.counters().stale_contexts, other.queue_depths()), (20, (0, 0)));
+            assert_eq!((other.counters().stale_contexts, other.diagnostics().queue_depths()), (20, (0, 0)));
         });
     }
 }
@@ -121,9 +124,9 @@ fn an_announcement_that_finds_no_request_slot_waits() {
                 Ok(full)
             });
             assert_eq!(full?.cause, Cause::Full(Resource::Requests));
-            assert_eq!((other.queue_depths(), other.counters().stale_contexts), ((0, 1), 0));
+            assert_eq!((other.diagnostics().queue_depths(), other.counters().stale_contexts), ((0, 1), 0));
             install(other, 2);
-            assert_eq!((other.queue_depths(), other.counters().stale_contexts), ((0, 0), 1));
+            assert_eq!((other.diagnostics().queue_depths(), other.counters().stale_contexts), ((0, 0), 1));
             while scope.poll(64) + other.poll(64) > 0 {}
             scope.wait(sending).map(|_| ())
         })

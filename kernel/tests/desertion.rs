@@ -93,7 +93,7 @@ fn what_a_rank_has_sent_to_itself_keeps_a_receive_of_any_source_alive() {
             .unwrap();
         assert_eq!(if is_for_it { buffer } else { again }, [8; 4]);
         assert_eq!(ranks[0].recv(&pair, &mut buffer, Source::Any, tag).unwrap_err().cause, Cause::PeerDead);
-        assert_eq!(ranks[0].queue_depths(), (0, 0));
+        assert_eq!(ranks[0].diagnostics().queue_depths(), (0, 0));
     }
 }
 

@@ -30,7 +30,7 @@ fn their_slots_are_used_again() {
     })
     .unwrap();
     assert!(buffers.iter().zip(&data).all(|(buffer, data)| buffer[..] == data[..]));
-    assert!(ranks.iter().all(|rank| rank.requests_in_use() == 0));
+    assert!(ranks.iter().all(|rank| rank.diagnostics().requests_in_use() == 0));
 }
 
 #[test]
@@ -53,7 +53,10 @@ fn those_under_way_keep_their_slots_and_memory() {
         Ok(())
     });
     assert_eq!(late.unwrap_err().cause, Cause::TimedOut, "its end waits for them");
-    assert_eq!((ranks[0].requests_in_use(), ranks[0].queue_depths()), (0, (0, 0)));
+    assert_eq!(
+        (ranks[0].diagnostics().requests_in_use(), ranks[0].diagnostics().queue_depths()),
+        (0, (0, 0))
+    );
 }
 
 #[test]
@@ -76,7 +79,7 @@ fn the_scope_has_their_failure() {
         Ok(())
     });
     assert_eq!(failed.unwrap_err().cause, Cause::Truncated { sent: 8, room: 4 });
-    assert_eq!((buffers, ranks[1].requests_in_use()), ([[2; 8]; 2 * REQUESTS], 0));
+    assert_eq!((buffers, ranks[1].diagnostics().requests_in_use()), ([[2; 8]; 2 * REQUESTS], 0));
 }
 
 #[test]
@@ -116,5 +119,5 @@ fn persistent_and_partitioned_ones_are_freed_after_their_round() {
     })
     .unwrap();
     assert_eq!((into, buffers), ([7; 16], [[2; 8]; REQUESTS]));
-    assert!(ranks.iter().all(|rank| rank.requests_in_use() == 0));
+    assert!(ranks.iter().all(|rank| rank.diagnostics().requests_in_use() == 0));
 }

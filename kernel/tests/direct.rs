@@ -364,7 +364,7 @@ fn a_transport_that_has_memory_of_a_message_is_not_given_away() {
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     assert!(ranks[0].try_transport_mut().is_ok());
-    ranks[0].attach_buffer(&mut attached).unwrap();
+    ranks[0].send_buffer().attach(&mut attached).unwrap();
     ranks[0].bsend(&worlds[0], &pattern(7, 5000), R(1), Tag(3)).unwrap();
     assert_eq!(table.borrow().bytes_of(0), 5000);
     let kept = ranks[0].try_transport_mut().map(drop).unwrap_err();
@@ -378,5 +378,5 @@ fn a_transport_that_has_memory_of_a_message_is_not_given_away() {
     .unwrap();
     assert_eq!(buffer, pattern(7, 5000));
     assert!(ranks[0].try_transport_mut().is_ok() && ranks[1].try_transport_mut().is_ok());
-    assert_eq!((table.borrow().bytes_of(0), ranks[0].detach_buffer().unwrap().len()), (0, 6000));
+    assert_eq!((table.borrow().bytes_of(0), ranks[0].send_buffer().detach().unwrap().len()), (0, 6000));
 }

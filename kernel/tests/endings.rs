@@ -40,7 +40,7 @@ fn a_deadline_names_who_is_missing_and_lets_go_of_the_buffer() {
     ranks[0].send(&worlds[0], &[1u8; 8], Rank(1), Tag(3)).unwrap();
     settle_all(&mut ranks);
     assert_eq!(buffer, [0; 8], "the message came after the receive had given up");
-    assert_eq!(ranks[1].queue_depths(), (0, 1), "it is kept for another");
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 1), "it is kept for another");
     let error = ranks[1].within(Duration::from_millis(1)).probe(&worlds[1], Rank(0), Tag(4)).unwrap_err();
     assert_eq!((error.cause, error.operation), (Cause::TimedOut, Operation::Probe));
 }
@@ -121,7 +121,7 @@ fn a_receive_that_gives_up_in_mid_message_does_not_hang_the_sender() {
         })
     });
     assert_eq!(sent.unwrap().unwrap().bytes, 500);
-    assert_eq!(ranks[1].queue_depths(), (0, 0));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_panic_in_a_scope_lets_go_of_the_memory() {
     assert!(caught.is_err());
     ranks[0].send(&worlds[0], &[1u8; 8], Rank(1), Tag(1)).unwrap();
     settle_all(&mut ranks);
-    assert_eq!((buffer, ranks[1].queue_depths()), ([0; 8], (0, 1)));
+    assert_eq!((buffer, ranks[1].diagnostics().queue_depths()), ([0; 8], (0, 1)));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_scope_ends_by_its_deadline_also_after_a_failure() {
         Ok(())
     });
     assert_eq!(ended.unwrap_err().cause, Cause::Truncated { sent: 8, room: 4 });
-    assert_eq!(ranks[1].queue_depths(), (0, 0), "the other has let go");
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0), "the other has let go");
 }
 
 #[test]
@@ -222,11 +222,11 @@ fn a_lost_peer_is_talked_to_again_in_its_next_life() {
     assert_eq!(ranks[0].send(&worlds[0], &[2u8; 4], Rank(1), Tag(5)).unwrap_err().cause, Cause::PeerDead);
     let reborn = Card::new(card.peer(), Epoch(card.epoch().0 + 1), card.room);
     ranks[0].connect(&reborn).unwrap();
-    assert_eq!(ranks[0].queue_depths(), (0, 0), "what the old life had sent is gone with it");
+    assert_eq!(ranks[0].diagnostics().queue_depths(), (0, 0), "what the old life had sent is gone with it");
     assert_eq!(ranks[0].counters().stale_epochs, 1);
     ranks[0].send(&worlds[0], &[3u8; 4], Rank(1), Tag(5)).unwrap();
     settle_all(&mut ranks);
-    assert_eq!(ranks[1].queue_depths(), (0, 1));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 1));
 }
 
 #[test]
@@ -390,7 +390,7 @@ fn a_peer_that_was_cut_off_is_not_listened_to() {
     let mut ranks = job.ranks();
     queues[0][1].borrow_mut().extend([vec![1, 2, 3], honest(Kind::Eager).emit().to_vec()]);
     ranks[1].poll(8);
-    assert_eq!(ranks[1].queue_depths(), (0, 0));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
     assert_eq!((ranks[1].counters().malformed, ranks[1].counters().stale_epochs), (1, 1));
 }
 

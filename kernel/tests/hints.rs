@@ -17,18 +17,18 @@ fn hints_are_set_replaced_and_cleared_by_communicator() {
     let mut job = Job::new(1, Shape::default());
     let mut ranks = job.ranks();
     let (world, itself) = (ranks[0].world(), ranks[0].itself());
-    ranks[0].set_hints(&world, Hints::NO_ANY_TAG | Hints::EXACT_LENGTH).unwrap();
-    assert_eq!(ranks[0].hints(&world), Ok(Hints::NO_ANY_TAG | Hints::EXACT_LENGTH));
-    assert_eq!(ranks[0].hints(&itself), Ok(Hints::empty()));
+    ranks[0].comm_mut(&world).set_hints(Hints::NO_ANY_TAG | Hints::EXACT_LENGTH).unwrap();
+    assert_eq!(ranks[0].comm(&world).hints(), Ok(Hints::NO_ANY_TAG | Hints::EXACT_LENGTH));
+    assert_eq!(ranks[0].comm(&itself).hints(), Ok(Hints::empty()));
     let same = Members::<Empty<PeerId>>::Of(world);
     let other = ranks[0].install(2, 1, &same).unwrap();
-    assert_eq!(ranks[0].hints(&other), Ok(Hints::empty()), "a new one has none");
-    ranks[0].set_hints(&other, Hints::all()).unwrap();
+    assert_eq!(ranks[0].comm(&other).hints(), Ok(Hints::empty()), "a new one has none");
+    ranks[0].comm_mut(&other).set_hints(Hints::all()).unwrap();
     ranks[0].discard(&other).unwrap();
-    assert_eq!(ranks[0].hints(&other).unwrap_err().cause, Cause::Stale);
-    assert_eq!(ranks[0].set_hints(&other, Hints::empty()).unwrap_err().cause, Cause::Stale);
+    assert_eq!(ranks[0].comm(&other).hints().unwrap_err().cause, Cause::Stale);
+    assert_eq!(ranks[0].comm_mut(&other).set_hints(Hints::empty()).unwrap_err().cause, Cause::Stale);
     let next = ranks[0].install(2, 2, &same).unwrap();
-    assert_eq!(ranks[0].hints(&next), Ok(Hints::empty()), "nor does the slot's next");
+    assert_eq!(ranks[0].comm(&next).hints(), Ok(Hints::empty()), "nor does the slot's next");
 }
 
 /// Whatever asks for a message with its source or tag left open.
@@ -68,13 +68,13 @@ fn what_was_promised_not_to_be_left_open_is_refused_by_name() {
         (Hints::NO_ANY_SOURCE | Hints::NO_ANY_TAG, [source, tags, source]),
         (Hints::EXACT_LENGTH | Hints::ALLOW_OVERTAKING, [None, None, None]),
     ] {
-        rank.set_hints(&world, hints).unwrap();
+        rank.comm_mut(&world).set_hints(hints).unwrap();
         for ((from, tag), due) in [(any, tag), (named, any_tag), (any, any_tag)].into_iter().zip(due) {
             assert_eq!(causes(rank, from, tag), [due; 5], "{hints:?}, {from:?}, {tag:?}");
         }
         assert_eq!(causes(rank, named, tag), [None; 5], "{hints:?}");
     }
-    rank.set_hints(&world, Hints::all()).unwrap();
+    rank.comm_mut(&world).set_hints(Hints::all()).unwrap();
     let (collective, mut buffer) = (world.collective(), [0_u8; 4]);
     let open = rank.within(Duration::from_micros(1)).recv(&collective, &mut buffer, any, any_tag);
     assert_eq!(open.unwrap_err().cause, Cause::TimedOut, "promises are about the user's messages");
@@ -86,7 +86,7 @@ fn a_message_of_another_length_than_promised_is_an_error_of_its_receive() {
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     for hints in [Hints::EXACT_LENGTH, Hints::empty()] {
-        ranks[1].set_hints(&worlds[1], hints).unwrap();
+        ranks[1].comm_mut(&worlds[1]).set_hints(hints).unwrap();
         // Inline, in a block, announced; posted before and after.
         for (length, posted) in [8, 60, 500].into_iter().flat_map(|length| [(length, true), (length, false)])
         {
@@ -134,7 +134,7 @@ fn a_pooled_receive_has_no_length_to_promise() {
     let mut ranks = job.ranks();
     let worlds = worlds(&ranks);
     let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
-    other.set_hints(&worlds[1], Hints::EXACT_LENGTH).unwrap();
+    other.comm_mut(&worlds[1]).set_hints(Hints::EXACT_LENGTH).unwrap();
     for length in [3, 40] {
         let data = pattern(2, length);
         one.send(&worlds[0], &data, Rank(1), Tag(1)).unwrap();
@@ -160,14 +160,14 @@ fn order(hints: Hints, is_same: bool) -> Vec<u32> {
     let same = |rank: &rig::Rank<'_>| Members::<Empty<PeerId>>::Of(rank.world());
     let (ours, theirs) = (one.install(2, 1, &same(one)).unwrap(), other.install(2, 1, &same(other)).unwrap());
     let (line, theirs_line) = if is_same { (ours, theirs) } else { (worlds[0], worlds[1]) };
-    one.set_hints(&ours, hints).unwrap();
+    one.comm_mut(&ours).set_hints(hints).unwrap();
     let mut tags = Vec::new();
     one.scope(|scope| {
         for tag in 0..6 {
             let _ = scope.isend(&line, &[7_u8; 4], Rank(1), Tag(tag))?;
         }
         while other.poll(64) > 0 {}
-        assert_eq!(other.queue_depths(), (0, 4), "as many as there are places for");
+        assert_eq!(other.diagnostics().queue_depths(), (0, 4), "as many as there are places for");
         let mut buffer = [0_u8; 4];
         tags.push(other.recv(&theirs_line, &mut buffer, Rank(0), TagMatch::Any)?.tag.0);
         tags.push(other.recv(&theirs_line, &mut buffer, Rank(0), TagMatch::Any)?.tag.0);

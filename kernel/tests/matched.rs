@@ -43,8 +43,8 @@ fn a_matched_message_is_out_of_the_queues_and_received_by_its_token() {
         .unwrap();
         assert!(early == first && late == second, "the receive got the second one");
     }
-    assert_eq!(ranks[1].queue_depths(), (0, 0));
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
+    assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
 }
 
 #[test]
@@ -78,7 +78,10 @@ fn a_synchronous_send_completes_with_the_receive_and_not_with_the_probe() {
                 one.wait(sending)
             })
             .unwrap();
-        assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+        assert_eq!(
+            (ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()),
+            (0, 0)
+        );
     }
 }
 
@@ -106,7 +109,7 @@ fn messages_to_itself_from_nobody_and_too_late() {
         (Cause::TimedOut, Operation::Probe, Some(Rank(1)))
     );
     assert!(rank.improbe(&world, Rank(7), Tag(1)).is_err(), "there is no such rank");
-    assert_eq!(rank.requests_in_use(), 0);
+    assert_eq!(rank.diagnostics().requests_in_use(), 0);
 }
 
 /// A token takes a slot each: without one the message stays where it is, and the next call finds
@@ -127,7 +130,7 @@ fn no_slot_for_a_token_is_an_error_that_changes_nothing() {
         }
     }
     tokens.into_iter().for_each(|token| rank.discard_matched(token).unwrap());
-    assert_eq!((rank.requests_in_use(), rank.queue_depths()), (0, (0, 0)));
+    assert_eq!((rank.diagnostics().requests_in_use(), rank.diagnostics().queue_depths()), (0, (0, 0)));
     rank.send(&itself, &[9u8], Rank(0), Tag(1)).unwrap();
     let mut buffers = [[0u8; 1]; REQUESTS];
     rank.scope(|scope| {
@@ -179,14 +182,17 @@ fn tokens_of_a_lost_sender() {
             assert_eq!(buffer, [3; 60]);
             assert_eq!(second.mrecv(there, &mut buffer).unwrap_err().cause, Cause::PeerDead);
         }
-        assert_eq!((second.requests_in_use(), second.queue_depths()), (0, (0, 0)));
+        assert_eq!(
+            (second.diagnostics().requests_in_use(), second.diagnostics().queue_depths()),
+            (0, (0, 0))
+        );
         if !reborn {
             second.connect(&card).unwrap();
             let other = second.card();
             first.connect(&other).unwrap();
         }
     }
-    assert_eq!(ranks[1].credits(PeerId(0)).unwrap().envelopes.held(), 0);
+    assert_eq!(ranks[1].diagnostics().credits(PeerId(0)).unwrap().envelopes.held(), 0);
 }
 
 /// Full envelopes: a message held back is matched at its sender, which then sends what is behind

@@ -203,7 +203,7 @@ proptest! {
         for rank in &ranks {
             prop_assert_eq!(rank.counters().malformed, 0);
             // The last probe goes on.
-            prop_assert!(rank.requests_in_use() <= 1 && rank.queue_depths() == (0, 0));
+            prop_assert!(rank.diagnostics().requests_in_use() <= 1 && rank.diagnostics().queue_depths() == (0, 0));
         }
         for ((status, due), buffer) in results.iter().zip(&due).zip(&buffers) {
             prop_assert_eq!(status.map(|status| status.bytes), due.map(|index| data[index].len() as u64));

@@ -73,14 +73,17 @@ fn buffered_sends_take_the_attached_memory_and_give_it_back() {
     let full = Cause::Full(Resource::SendBuffer);
     let [first, second] = &mut ranks[..] else { unreachable!() };
     assert_eq!(first.bsend(&worlds[0], &[1u8; 8], Rank(1), Tag(1)).unwrap_err().cause, full);
-    first.attach_buffer(&mut memory).unwrap();
-    assert_eq!(first.attach_buffer(&mut []).unwrap_err().cause, Cause::Busy);
+    first.send_buffer().attach(&mut memory).unwrap();
+    assert_eq!(first.send_buffer().attach(&mut []).unwrap_err().cause, Cause::Busy);
     let data: Vec<_> = (0..6).map(|seed| pattern(seed, 300)).collect();
     for data in &data[..3] {
         first.bsend(&worlds[0], &data.clone(), Rank(1), Tag(1)).unwrap();
     }
     assert_eq!(first.bsend(&worlds[0], &data[3], Rank(1), Tag(1)).unwrap_err().cause, full);
-    assert_eq!(first.within(Duration::from_millis(1)).detach_buffer().unwrap_err().cause, Cause::TimedOut);
+    assert_eq!(
+        first.within(Duration::from_millis(1)).send_buffer().detach().unwrap_err().cause,
+        Cause::TimedOut
+    );
     let mut receive = |first: &mut rig::Rank<'_>, due: &[u8]| {
         let mut buffer = vec![0; due.len()];
         second
@@ -97,8 +100,8 @@ fn buffered_sends_take_the_attached_memory_and_give_it_back() {
     for due in &data[1..4] {
         receive(first, due);
     }
-    assert_eq!(first.detach_buffer().unwrap().len(), 1000);
-    assert_eq!(first.detach_buffer().unwrap().len(), 0, "nothing is attached");
+    assert_eq!(first.send_buffer().detach().unwrap().len(), 1000);
+    assert_eq!(first.send_buffer().detach().unwrap().len(), 0, "nothing is attached");
 }
 
 #[test]

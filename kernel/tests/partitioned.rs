@@ -115,8 +115,8 @@ proptest! {
         for rank in &mut ranks {
             while rank.poll(64) > 0 {}
         }
-        prop_assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
-        prop_assert_eq!((ranks[0].queue_depths(), ranks[1].queue_depths()), ((0, 0), (0, 0)));
+        prop_assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
+        prop_assert_eq!((ranks[0].diagnostics().queue_depths(), ranks[1].diagnostics().queue_depths()), ((0, 0), (0, 0)));
     }
 }
 
@@ -254,7 +254,7 @@ fn sides_that_do_not_agree_both_hear_of_it() {
         Ok(())
     })
     .unwrap();
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+    assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
 }
 
 /// The receiver has found out, and is gone before it could send the error.
@@ -280,14 +280,14 @@ fn a_sender_hears_that_lengths_differ_from_a_receiver_that_is_gone() {
                 assert_eq!(other.start(&mut receive).unwrap_err().cause, mismatch);
                 Ok(())
             })?;
-            assert_eq!(second.requests_in_use(), 1, "it has to tell the sender");
+            assert_eq!(second.diagnostics().requests_in_use(), 1, "it has to tell the sender");
             while one.poll(64) + second.poll(64) > 0 {}
             let mismatch = Cause::LengthMismatch { left: 12, right: 8 };
             assert_eq!(one.wait_for(&mut send).unwrap_err().cause, mismatch);
             Ok(())
         })
         .unwrap();
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+    assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
 }
 
 #[test]
@@ -323,7 +323,10 @@ fn who_goes_on_alone_hears_that_the_other_is_gone() {
             })
             .unwrap();
         while ranks.iter_mut().map(|rank| rank.poll(64)).sum::<u32>() > 0 {}
-        assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+        assert_eq!(
+            (ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()),
+            (0, 0)
+        );
     }
 }
 
@@ -356,7 +359,7 @@ fn a_dead_peer_ends_rounds_under_way_and_those_that_would_come() {
             Ok(())
         })
         .unwrap();
-    assert_eq!(ranks[0].requests_in_use(), 0);
+    assert_eq!(ranks[0].diagnostics().requests_in_use(), 0);
 }
 
 #[test]
@@ -381,7 +384,7 @@ fn nobody_takes_and_sends_parts_at_once() {
             Ok(())
         })
         .unwrap();
-    assert_eq!((memory, ranks[0].requests_in_use()), ([5; 12], 0));
+    assert_eq!((memory, ranks[0].diagnostics().requests_in_use()), ([5; 12], 0));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use aldis_kit::rig::{Clock, Job, Shape, Wire, settle, together};
 
 fn told(scope: &mut Scope<'_, '_, '_, Wire, Clock>) -> Vec<String> {
     let mut lines = Vec::new();
-    scope.pending(|request| lines.push(request.to_string()));
+    scope.diagnostics().pending(|request| lines.push(request.to_string()));
     lines
 }
 
@@ -45,7 +45,7 @@ fn every_request_in_use_is_told_with_whom_and_what_and_how_far_it_is() {
         let receiving = other.imrecv(matched, &mut whole)?;
         other.detach(receiving);
         let mut standings = Vec::new();
-        other.pending(|request| standings.push((request.standing, request.is_let_go)));
+        other.diagnostics().pending(|request| standings.push((request.standing, request.is_let_go)));
         assert!(standings.contains(&(Standing::Receiving, false)), "{standings:?}");
         settle(one, other);
         other.wait(own)?;
@@ -56,7 +56,7 @@ fn every_request_in_use_is_told_with_whom_and_what_and_how_far_it_is() {
     })
     .unwrap();
     for rank in &mut ranks {
-        rank.pending(|request| panic!("{request} is left"));
+        rank.diagnostics().pending(|request| panic!("{request} is left"));
     }
     assert_eq!(whole, long);
 }

@@ -52,7 +52,11 @@ fn started_again_and_again_each_start_is_one_message() {
         })
         .unwrap();
     }
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0), "a scope's end frees them");
+    assert_eq!(
+        (ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()),
+        (0, 0),
+        "a scope's end frees them"
+    );
 }
 
 #[test]
@@ -97,7 +101,7 @@ fn they_are_waited_for_among_others_and_cancelled() {
         Ok(())
     })
     .unwrap();
-    assert_eq!(ranks[1].queue_depths(), (0, 0));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
 }
 
 /// The receiver is moved by the test itself alone.

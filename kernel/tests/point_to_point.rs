@@ -256,7 +256,7 @@ fn waits_cancels_and_null_requests() {
     })
     .unwrap();
     assert_eq!((first, second, third), ([9; 8], [7; 8], [0; 8]));
-    assert_eq!(ranks[1].queue_depths(), (0, 0));
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn the_accounts_of_two_ranks_agree() {
     let mut ranks = job.ranks();
     let (worlds, mut buffer) = (worlds(&ranks), [0; 60]);
     let blocks = |ranks: &[rig::Rank<'_>]| {
-        [(0, 1), (1, 0)].map(|(one, other)| ranks[one].credits(PeerId(other)).unwrap().blocks)
+        [(0, 1), (1, 0)].map(|(one, other)| ranks[one].diagnostics().credits(PeerId(other)).unwrap().blocks)
     };
     for _ in 0..2 {
         ranks[0].send(&worlds[0], &pattern(3, 60), Rank(1), Tag(1)).unwrap();
@@ -372,6 +372,6 @@ fn the_accounts_of_two_ranks_agree() {
     ranks[0].poll(8);
     let [out, into] = blocks(&ranks);
     assert_eq!((out.available(), out.room_there, into.held(), into.untold()), (2, 2, 0, 0));
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
-    assert_eq!(ranks[0].credits(PeerId(2)), None, "nobody has introduced it");
+    assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
+    assert_eq!(ranks[0].diagnostics().credits(PeerId(2)), None, "nobody has introduced it");
 }

@@ -38,7 +38,7 @@ fn a_callback_sees_every_failure_once_and_the_call_returns_it_all_the_same() {
     let mut ranks = job.ranks();
     let [one, other] = &mut ranks[..] else { panic!("two ranks are needed") };
     let (world, theirs) = (one.world(), other.world());
-    other.set_error_policy(&theirs, Policy::Callback(note)).unwrap();
+    other.comm_mut(&theirs).set_error_policy(Policy::Callback(note)).unwrap();
     let mut small = [0_u8; 4];
     let mut due = Vec::new();
     let mut failed = |error: Error| {
@@ -93,7 +93,7 @@ fn a_future_that_fails_is_seen_too() {
     let mut ranks = job.ranks();
     let rank = &mut ranks[1];
     let world = rank.world();
-    rank.set_error_policy(&world, Policy::Callback(note)).unwrap();
+    rank.comm_mut(&world).set_error_policy(Policy::Callback(note)).unwrap();
     let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
     let futures = rank.futures(&mut sleepers).unwrap();
     let (soon, mut buffer) = (Duration::from_micros(5), [0_u8; 4]);
@@ -116,7 +116,7 @@ fn a_full_pool_is_no_failure() {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
     let world = ranks[0].world();
-    ranks[0].set_error_policy(&world, Policy::Callback(note)).unwrap();
+    ranks[0].comm_mut(&world).set_error_policy(Policy::Callback(note)).unwrap();
     let mut buffers = [[0_u8; 4]; REQUESTS + 1];
     let full = ranks[0].scope(|scope| {
         let mut requests = Vec::new();
@@ -136,8 +136,8 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     let mut ranks = job.ranks();
     let rank = &mut ranks[0];
     let (world, itself, pair) = (rank.world(), rank.itself(), pair(rank));
-    assert!(matches!(rank.error_policy(&pair), Ok(Policy::Return)));
-    rank.set_error_policy(&pair, Policy::Callback(note)).unwrap();
+    assert!(matches!(rank.comm(&pair).error_policy(), Ok(Policy::Return)));
+    rank.comm_mut(&pair).set_error_policy(Policy::Callback(note)).unwrap();
     rank.send(&world, &[1_u8], Rank(9), Tag(0)).unwrap_err();
     assert_eq!(seen(), []);
     let out = Cause::RankOutOfRange { rank: 9, size: 2 };
@@ -146,7 +146,7 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     rank.send(&pair.collective(), &[1_u8], Rank(9), Tag(0)).unwrap_err();
     assert_eq!(seen(), [(pair.context(), out); 2]);
     // Of a communicator that was freed, and of none.
-    rank.set_error_policy(&itself, Policy::Callback(note)).unwrap();
+    rank.comm_mut(&itself).set_error_policy(Policy::Callback(note)).unwrap();
     rank.discard(&pair).unwrap();
     rank.send(&pair, &[1_u8], Rank(1), Tag(0)).unwrap_err();
     let mut memory = [0_u8; 8];
@@ -156,8 +156,8 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     });
     assert_eq!(overlapping.unwrap_err().operation, Operation::None);
     assert_eq!(seen(), [(itself.context(), Cause::Stale), (itself.context(), Cause::Busy)]);
-    assert_eq!(rank.set_error_policy(&pair, Policy::Return).unwrap_err().cause, Cause::Stale);
-    assert_eq!(rank.error_policy(&pair).unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm_mut(&pair).set_error_policy(Policy::Return).unwrap_err().cause, Cause::Stale);
+    assert_eq!(rank.comm(&pair).error_policy().unwrap_err().cause, Cause::Stale);
     // The slot's next communicator has none.
     let again = rank.install(2, 2, &Members::<Empty<PeerId>>::Of(world)).unwrap();
     rank.send(&again, &[1_u8], Rank(9), Tag(0)).unwrap_err();
@@ -199,7 +199,7 @@ fn an_abort_of_a_communicator_ends_its_processes_and_no_other() {
     let pairs = [0, 1].map(|rank| pair(&mut ranks[rank]));
     let stale = ranks[1].install(1, 9, &Members::<Empty<PeerId>>::Of(pairs[1]));
     assert_eq!(stale.unwrap_err(), Cause::Busy);
-    ranks[0].abort_comm(&pairs[0], -4).unwrap();
+    ranks[0].comm_mut(&pairs[0]).abort(-4).unwrap();
     check_aborted(&mut ranks, pairs, -4);
 }
 
@@ -208,7 +208,7 @@ fn a_policy_aborts_the_communicator_or_the_job() {
     let mut job = Job::new(3, Shape::default());
     let mut ranks = job.ranks();
     let pairs = [0, 1].map(|rank| pair(&mut ranks[rank]));
-    ranks[0].set_error_policy(&pairs[0], Policy::Abort { code: 70 }).unwrap();
+    ranks[0].comm_mut(&pairs[0]).set_error_policy(Policy::Abort { code: 70 }).unwrap();
     let world = ranks[0].world();
     ranks[0].send(&world, &[1_u8], Rank(9), Tag(0)).unwrap_err();
     assert_eq!(ranks[0].aborted(), None, "an error of another communicator");
@@ -219,7 +219,7 @@ fn a_policy_aborts_the_communicator_or_the_job() {
     let mut job = Job::new(3, Shape::default());
     let mut ranks = job.ranks();
     let pairs = [0, 1].map(|rank| pair(&mut ranks[rank]));
-    ranks[1].set_error_policy(&pairs[1], Policy::Fatal { code: 71 }).unwrap();
+    ranks[1].comm_mut(&pairs[1]).set_error_policy(Policy::Fatal { code: 71 }).unwrap();
     ranks[1].send(&pairs[1], &[1_u8], Rank(9), Tag(0)).unwrap_err();
     settle_all(&mut ranks);
     for rank in &ranks {
@@ -255,7 +255,7 @@ fn what_is_under_way_fails_with_the_abort() {
         .scope(|scope| {
             let named = scope.irecv(&world, &mut named, Rank(1), Tag(1))?;
             let any = scope.irecv(&world, &mut any, Source::Any, Tag(1))?;
-            one.abort_comm(&pairs[0], 3)?;
+            one.comm_mut(&pairs[0]).abort(3)?;
             while scope.poll(64) + other.poll(64) > 0 {}
             for (request, peer) in [(named, Some(Rank(1))), (any, Some(Rank(1)))] {
                 let error = scope.wait(request).unwrap_err();

@@ -42,7 +42,7 @@ const MISTAKES: [Mistake; 26] = [
     ),
     (
         |ep, comm| {
-            ep.set_hints(&comm, Hints::EXACT_LENGTH).unwrap();
+            ep.comm_mut(&comm).set_hints(Hints::EXACT_LENGTH).unwrap();
             ep.recv(&comm, &mut [0_u8; 9], Rank(0), Tag(1)).unwrap_err()
         },
         Cause::NotExact { sent: 8, room: 9 },
@@ -50,7 +50,7 @@ const MISTAKES: [Mistake; 26] = [
     ),
     (
         |ep, comm| {
-            ep.set_hints(&comm, Hints::NO_ANY_SOURCE).unwrap();
+            ep.comm_mut(&comm).set_hints(Hints::NO_ANY_SOURCE).unwrap();
             ep.recv(&comm, &mut [0_u8; 8], Source::Any, Tag(1)).unwrap_err()
         },
         Cause::NoAnySource,
@@ -58,7 +58,7 @@ const MISTAKES: [Mistake; 26] = [
     ),
     (
         |ep, comm| {
-            ep.set_hints(&comm, Hints::NO_ANY_TAG).unwrap();
+            ep.comm_mut(&comm).set_hints(Hints::NO_ANY_TAG).unwrap();
             ep.recv(&comm, &mut [0_u8; 8], Rank(0), TagMatch::Any).unwrap_err()
         },
         Cause::NoAnyTag,
@@ -161,7 +161,7 @@ const MISTAKES: [Mistake; 26] = [
     (
         |ep, comm| ep.bsend(&comm, &[0_u8; 8], Rank(0), Tag(4)).unwrap_err(),
         Cause::Full(Resource::SendBuffer),
-        &["send with rank 0", "buffered sends", "attach_buffer"],
+        &["send with rank 0", "buffered sends", "send_buffer"],
     ),
     (
         |ep, comm| {
@@ -173,7 +173,7 @@ const MISTAKES: [Mistake; 26] = [
     ),
     (
         |ep, comm| {
-            ep.abort_comm(&comm, 12).unwrap();
+            ep.comm_mut(&comm).abort(12).unwrap();
             ep.send(&comm, &[0_u8; 8], Rank(0), Tag(4)).unwrap_err()
         },
         Cause::Aborted { code: 12 },

@@ -203,7 +203,7 @@ fn a_message_of_another_length_than_promised_is_not_borrowed() {
     let world = [ranks[0].world(), ranks[1].world()];
     let data = pattern(3, 500);
     let [one, other] = ranks.get_disjoint_mut([0, 1]).unwrap();
-    other.set_hints(&world[1], Hints::EXACT_LENGTH).unwrap();
+    other.comm_mut(&world[1]).set_hints(Hints::EXACT_LENGTH).unwrap();
     one.scope(|s| {
         for (room, exact) in [(501, false), (500, true)] {
             let sending = s.isend(&world[0], &data, R(1), Tag(0))?;
@@ -277,7 +277,7 @@ fn a_sender_that_lets_go_is_found_out() {
         let error = view.finish().unwrap_err();
         assert_eq!((error.cause, error.operation), (Cause::Withdrawn, Operation::Recv));
         one.poll(8);
-        assert_eq!(one.queue_depths(), (0, 0));
+        assert_eq!(one.diagnostics().queue_depths(), (0, 0));
     }
     assert_eq!([table.borrow().live(0), table.borrow().live(1)], [0, 0]);
     follow_up(one, other);

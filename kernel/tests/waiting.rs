@@ -44,7 +44,10 @@ fn exchange(number: usize, seen: u32, any_source: bool) {
             assert!(buffer[data.len()..].iter().all(|&byte| byte == 0xAA));
         }
     }
-    assert_eq!((ranks[1].queue_depths(), ranks[1].requests_in_use()), ((0, 0), 0));
+    assert_eq!(
+        (ranks[1].diagnostics().queue_depths(), ranks[1].diagnostics().requests_in_use()),
+        ((0, 0), 0)
+    );
     assert_eq!(ranks[1].counters().messages_received, 3);
 }
 
@@ -92,14 +95,20 @@ fn a_wait_that_ends_without_a_message_leaves_nothing_behind() {
             .cause
     };
     assert_eq!(receive(&mut ranks[1]), Cause::TimedOut);
-    assert_eq!((ranks[1].queue_depths(), ranks[1].requests_in_use()), ((0, 0), 0));
+    assert_eq!(
+        (ranks[1].diagnostics().queue_depths(), ranks[1].diagnostics().requests_in_use()),
+        ((0, 0), 0)
+    );
     ranks[0].send(&worlds[0], &[7_u8; 8], Rank(1), Tag(1)).unwrap();
     ranks[1].poll(8);
-    assert_eq!(ranks[1].queue_depths(), (0, 1), "nobody waits for it any more");
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 1), "nobody waits for it any more");
     ranks[1].recv(&worlds[1], &mut later, Rank(0), TagMatch::Any).unwrap();
     dead.set(Some(PeerId(0).0));
     assert_eq!(receive(&mut ranks[1]), Cause::PeerDead);
-    assert_eq!((ranks[1].queue_depths(), ranks[1].requests_in_use()), ((0, 0), 0));
+    assert_eq!(
+        (ranks[1].diagnostics().queue_depths(), ranks[1].diagnostics().requests_in_use()),
+        ((0, 0), 0)
+    );
     assert_eq!((buffer, later), ([0xAA; 8], [7; 8]));
 }
 

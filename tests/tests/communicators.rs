@@ -23,7 +23,7 @@ fn roll_call(endpoint: &mut Endpoint<'_, '_>, comm: &Comm, expected: &[u32]) {
     let mut sum = [u64::from(endpoint.process().0)];
     allreduce(Sum, &mut sum, &mut [0]).run(endpoint, comm).unwrap();
     assert_eq!(sum[0], expected.iter().map(|&process| u64::from(process)).sum::<u64>());
-    let found: Vec<u32> = endpoint.group(comm).unwrap().processes().map(|process| process.0).collect();
+    let found: Vec<u32> = endpoint.comm(comm).group().unwrap().processes().map(|process| process.0).collect();
     assert_eq!(found, expected);
     assert_eq!(found[comm.rank().0 as usize], endpoint.process().0);
 }
@@ -34,8 +34,8 @@ fn a_duplicate_has_the_same_ranks_and_messages_of_its_own() {
         let world = endpoint.world();
         let all: Vec<u32> = (0..5).collect();
         let copy = dup(endpoint, &world).unwrap();
-        assert_eq!(endpoint.compare(&world, &copy).unwrap(), Comparison::Congruent);
-        assert_eq!(endpoint.compare(&copy, &copy).unwrap(), Comparison::Identical);
+        assert_eq!(endpoint.comm(&world).compare(&copy).unwrap(), Comparison::Congruent);
+        assert_eq!(endpoint.comm(&copy).compare(&copy).unwrap(), Comparison::Identical);
         roll_call(endpoint, &copy, &all);
         // A wildcard in one does not see what was sent in the other.
         let (me, next) = (world.rank().0, Rank((world.rank().0 + 1) % 5));
@@ -46,9 +46,9 @@ fn a_duplicate_has_the_same_ranks_and_messages_of_its_own() {
         assert_eq!(got, [(me + 4) % 5 + 100]);
         endpoint.recv(&world, &mut got, Source::Any, TagMatch::Any).unwrap();
         assert_eq!(got, [(me + 4) % 5]);
-        assert_eq!((endpoint.name(&world), endpoint.name(&copy)), (Ok("world"), Ok("")));
-        endpoint.set_name(&copy, "copy").unwrap();
-        assert_eq!(endpoint.name(&copy), Ok("copy"));
+        assert_eq!((endpoint.comm(&world).name(), endpoint.comm(&copy).name()), (Ok("world"), Ok("")));
+        endpoint.comm_mut(&copy).set_name("copy").unwrap();
+        assert_eq!(endpoint.comm(&copy).name(), Ok("copy"));
         free(endpoint, copy).unwrap();
         let stale = endpoint.send(&copy, &[0_u8], next, Tag(0)).unwrap_err();
         assert_eq!((stale.cause, free(endpoint, copy).unwrap_err().cause), (Cause::Stale, Cause::Stale));
@@ -123,7 +123,7 @@ fn communicators_are_made_of_groups() {
         let (world, me) = (endpoint.world(), endpoint.process().0);
         let (mut some, mut others) = ([Piece::NONE; 8], [Piece::NONE; 8]);
         let odd = RankRange { first: Rank(5), last: Rank(1), stride: -2 };
-        let group = endpoint.group(&world).unwrap();
+        let group = endpoint.comm(&world).group().unwrap();
         let (odd, even) =
             (group.range_incl(&[odd], &mut some).unwrap(), group.range_excl(&[odd], &mut others).unwrap());
         // All take part; odd ranks, in falling order, and even ones are in communicators of their
@@ -135,7 +135,7 @@ fn communicators_are_made_of_groups() {
         assert!(create(endpoint, &world, &Group::EMPTY).unwrap().is_none());
         // Only the ranks that are in it take part, at the same time as others do.
         let again = create_group(endpoint, &world, &mine, Tag(me % 2)).unwrap();
-        assert_eq!(endpoint.compare(&made, &again).unwrap(), Comparison::Congruent);
+        assert_eq!(endpoint.comm(&made).compare(&again).unwrap(), Comparison::Congruent);
         roll_call(endpoint, &again, expected);
         free(endpoint, made).unwrap();
         roll_call(endpoint, &again, expected);
@@ -283,7 +283,7 @@ fn generations_begin_again() {
         // A message to each ends what is still on its way.
         let mut got = [0_u32];
         endpoint.sendrecv(&world, &[me.0], next, Tag(2), &mut got, Rank((me.0 + 2) % 3), Tag(2)).unwrap();
-        assert_eq!((endpoint.counters().stale_contexts, endpoint.queue_depths()), (6, (0, 0)));
+        assert_eq!((endpoint.counters().stale_contexts, endpoint.diagnostics().queue_depths()), (6, (0, 0)));
     });
 }
 
@@ -318,7 +318,10 @@ fn contexts_are_used_again_however_many_communicators_there_have_been() {
             free(endpoint, copy).unwrap();
         }
         barrier().run(endpoint, &world).unwrap();
-        assert_eq!((endpoint.counters().stale_contexts, endpoint.queue_depths()), (turns.into(), (0, 0)));
+        assert_eq!(
+            (endpoint.counters().stale_contexts, endpoint.diagnostics().queue_depths()),
+            (turns.into(), (0, 0))
+        );
     });
 }
 

@@ -106,7 +106,7 @@ fn random_messages_between_all_cores_arrive_whole_and_in_order() {
             let world = ep.world();
             barrier().run(ep, &world)?;
         }
-        Ok((ep.counters().messages_sent, ep.queue_depths()))
+        Ok((ep.counters().messages_sent, ep.diagnostics().queue_depths()))
     });
     for (sent, left) in finished.unwrap() {
         assert!(sent >= ROUNDS * MESSAGES);

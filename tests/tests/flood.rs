@@ -69,7 +69,7 @@ fn without_memory(
     assert!(counters.unexpected_peak <= u32::from(room.envelopes) * size, "{counters:?}");
     assert!(counters.requests_peak as usize <= REQUESTS, "{counters:?}");
     for peer in 0..size {
-        let credits = ep.credits(PeerId(peer)).expect("all are connected");
+        let credits = ep.diagnostics().credits(PeerId(peer)).expect("all are connected");
         assert!(credits.envelopes.held() <= room.envelopes && credits.blocks.held() <= room.blocks);
     }
     Ok(())

@@ -33,23 +33,26 @@ fn a_duplicate_has_policy_and_attributes_but_neither_name_nor_hints() {
         let world = endpoint.world();
         endpoint.lend_attributes(Box::leak(Box::new([Attribute::NONE; 8]))).unwrap();
         for (key, value) in keys().into_iter().zip(1..) {
-            endpoint.set_attribute(&world, key, value).unwrap();
+            endpoint.comm_mut(&world).set_attribute(key, value).unwrap();
         }
-        endpoint.set_error_policy(&world, Policy::Callback(count)).unwrap();
-        endpoint.set_hints(&world, Hints::NO_ANY_TAG).unwrap();
+        endpoint.comm_mut(&world).set_error_policy(Policy::Callback(count)).unwrap();
+        endpoint.comm_mut(&world).set_hints(Hints::NO_ANY_TAG).unwrap();
         let copy = dup(endpoint, &world).unwrap();
-        assert_eq!(keys().map(|key| endpoint.attribute(&copy, key).unwrap()), [Some(1), Some(5), None]);
-        assert_eq!((endpoint.hints(&copy), endpoint.name(&copy)), (Ok(Hints::empty()), Ok("")));
+        assert_eq!(keys().map(|key| endpoint.comm(&copy).attribute(key).unwrap()), [Some(1), Some(5), None]);
+        assert_eq!((endpoint.comm(&copy).hints(), endpoint.comm(&copy).name()), (Ok(Hints::empty()), Ok("")));
         endpoint.send(&copy, &[1_u8], Rank(3), Tag(0)).unwrap_err();
         assert_eq!(CALLS.get(), 1);
         // Its own from then on.
-        endpoint.set_error_policy(&copy, Policy::Return).unwrap();
-        endpoint.set_attribute(&copy, &SHARED, 9).unwrap();
+        endpoint.comm_mut(&copy).set_error_policy(Policy::Return).unwrap();
+        endpoint.comm_mut(&copy).set_attribute(&SHARED, 9).unwrap();
         endpoint.send(&copy, &[1_u8], Rank(3), Tag(0)).unwrap_err();
-        assert_eq!((CALLS.get(), endpoint.attribute(&world, &SHARED)), (1, Ok(Some(1))));
+        assert_eq!((CALLS.get(), endpoint.comm(&world).attribute(&SHARED)), (1, Ok(Some(1))));
         let hinted = dup_with_hints(endpoint, &copy, Hints::EXACT_LENGTH).unwrap();
-        assert_eq!(endpoint.hints(&hinted), Ok(Hints::EXACT_LENGTH));
-        assert_eq!(keys().map(|key| endpoint.attribute(&hinted, key).unwrap()), [Some(9), Some(8), None]);
+        assert_eq!(endpoint.comm(&hinted).hints(), Ok(Hints::EXACT_LENGTH));
+        assert_eq!(
+            keys().map(|key| endpoint.comm(&hinted).attribute(key).unwrap()),
+            [Some(9), Some(8), None]
+        );
         barrier().run(endpoint, &hinted).unwrap();
         free(endpoint, hinted).unwrap();
         free(endpoint, copy).unwrap();
@@ -61,13 +64,13 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
     run(4, |endpoint| {
         let world = endpoint.world();
         endpoint.lend_attributes(Box::leak(Box::new([Attribute::NONE; 4]))).unwrap();
-        endpoint.set_attribute(&world, &SHARED, 1).unwrap();
-        endpoint.set_error_policy(&world, Policy::Callback(count)).unwrap();
+        endpoint.comm_mut(&world).set_attribute(&SHARED, 1).unwrap();
+        endpoint.comm_mut(&world).set_error_policy(Policy::Callback(count)).unwrap();
         let mut scratch = [Choice::NONE; 4];
         let colour = world.rank().0 % 2;
         let half = split(endpoint, &world, Some(colour), 0, &mut scratch).unwrap().unwrap();
         let mut memory = [Piece::NONE; 4];
-        let group = endpoint.group(&half).unwrap().union(&Group::EMPTY, &mut memory).unwrap();
+        let group = endpoint.comm(&half).group().unwrap().union(&Group::EMPTY, &mut memory).unwrap();
         let made = create(endpoint, &world, &group).unwrap().unwrap();
         let alone = create_group(endpoint, &world, &group, Tag(3)).unwrap();
         let leader = Rank(1 - colour);
@@ -75,7 +78,7 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
         let twin = inter::dup(endpoint, &bridge).unwrap();
         let merged = inter::merge(endpoint, &twin, colour == 1).unwrap();
         for (comm, calls) in [half, made, alone, bridge, twin, merged].into_iter().zip(1..) {
-            assert_eq!(endpoint.attribute(&comm, &SHARED), Ok(None));
+            assert_eq!(endpoint.comm(&comm).attribute(&SHARED), Ok(None));
             endpoint.send(&comm, &[1_u8], Rank(9), Tag(0)).unwrap_err();
             assert_eq!(CALLS.get(), calls, "{comm:?}");
         }
@@ -91,13 +94,13 @@ fn without_slots_for_its_attributes_nobody_has_a_duplicate() {
         let me = world.rank();
         if me == Rank(1) {
             endpoint.lend_attributes(Box::leak(Box::new([Attribute::NONE; 1]))).unwrap();
-            endpoint.set_attribute(&world, &SHARED, 1).unwrap();
+            endpoint.comm_mut(&world).set_attribute(&SHARED, 1).unwrap();
         }
         let error = dup(endpoint, &world).unwrap_err();
         let what = Resource::Attributes;
         if me == Rank(1) {
             assert_eq!(error.cause, Cause::TooSmall { what, need: 1, have: 0 });
-            endpoint.delete_attribute(&world, &SHARED).unwrap();
+            endpoint.comm_mut(&world).delete_attribute(&SHARED).unwrap();
         } else {
             assert_eq!((error.cause, error.peer()), (Cause::Full(what), Some(Rank(1))));
         }
@@ -111,7 +114,7 @@ fn without_slots_for_its_attributes_nobody_has_a_duplicate() {
 fn a_failing_collective_follows_the_policy() {
     run(2, |endpoint| {
         let world = endpoint.world();
-        endpoint.set_error_policy(&world, Policy::Callback(count)).unwrap();
+        endpoint.comm_mut(&world).set_error_policy(Policy::Callback(count)).unwrap();
         let mut data = vec![0_u8; if world.rank() == Rank(0) { 8 } else { 12 }];
         let sent = aldis_coll::bcast(&mut data, Rank(0)).run(endpoint, &world);
         assert_eq!((sent.is_err(), CALLS.get() > 0), (world.rank() == Rank(1), world.rank() == Rank(1)));

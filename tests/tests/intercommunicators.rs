@@ -33,8 +33,8 @@ fn processes(group: &Group<'_>) -> Vec<u32> {
 
 /// Both groups of an intercommunicator, and a message of each rank to each of the other side.
 fn check(endpoint: &mut Endpoint<'_, '_>, inter: &Comm, local: &[u32], remote: &[u32]) {
-    assert_eq!(processes(&endpoint.group(inter).unwrap()), local);
-    assert_eq!(processes(&endpoint.remote_group(inter).unwrap()), remote);
+    assert_eq!(processes(&endpoint.comm(inter).group().unwrap()), local);
+    assert_eq!(processes(&endpoint.comm(inter).remote_group().unwrap()), remote);
     assert_eq!((inter.size(), inter.remote_size()), (local.len() as u32, remote.len() as u32));
     let me = endpoint.process().0;
     assert_eq!(local[inter.rank().0 as usize], me);
@@ -133,7 +133,7 @@ fn merged_it_is_one_group_in_the_order_asked_for() {
                 (true, false) => upper.into_iter().chain(lower).collect(),
                 _ => lower.into_iter().chain(upper).collect(),
             };
-            assert_eq!(processes(&endpoint.group(&merged).unwrap()), due);
+            assert_eq!(processes(&endpoint.comm(&merged).group().unwrap()), due);
             assert!(!merged.is_inter());
             let mut sum = [u64::from(endpoint.process().0)];
             allreduce(Sum, &mut sum, &mut [0]).run(endpoint, &merged).unwrap();
@@ -160,9 +160,9 @@ fn it_is_duplicated_split_and_made_smaller() {
         let (half, between) = halves(endpoint, 3);
         let (me, mut scratch) = (endpoint.process().0, [Choice::NONE; 8]);
         let copy = inter::dup(endpoint, &between).unwrap();
-        assert_eq!(endpoint.compare(&between, &copy).unwrap(), Comparison::Congruent);
-        assert_eq!(endpoint.compare(&between, &between).unwrap(), Comparison::Identical);
-        assert_eq!(endpoint.compare(&between, &half).unwrap(), Comparison::Unequal);
+        assert_eq!(endpoint.comm(&between).compare(&copy).unwrap(), Comparison::Congruent);
+        assert_eq!(endpoint.comm(&between).compare(&between).unwrap(), Comparison::Identical);
+        assert_eq!(endpoint.comm(&between).compare(&half).unwrap(), Comparison::Unequal);
         inter::free(endpoint, copy).unwrap();
         // Odd and even ones, the upper ones backwards; rank 7 has a colour that no rank of the
         // other side has, 6 none.
@@ -177,14 +177,14 @@ fn it_is_duplicated_split_and_made_smaller() {
             Some(part) => {
                 let (local, remote) = if me < 3 { (lower, upper) } else { (upper, lower) };
                 check(endpoint, &part, local, remote);
-                assert_eq!(endpoint.compare(&between, &part).unwrap(), Comparison::Unequal);
+                assert_eq!(endpoint.comm(&between).compare(&part).unwrap(), Comparison::Unequal);
                 inter::free(endpoint, part).unwrap();
             }
             None => assert!(me >= 6),
         }
         // The same groups in another order.
         let turned = inter::split(endpoint, &between, Some(0), -(me as i32), &mut scratch).unwrap().unwrap();
-        assert_eq!(endpoint.compare(&between, &turned).unwrap(), Comparison::Similar);
+        assert_eq!(endpoint.comm(&between).compare(&turned).unwrap(), Comparison::Similar);
         inter::free(endpoint, turned).unwrap();
         // Some of each side, in orders of their own.
         let (mut memory, lower) = ([Piece::NONE; 4], me < 3);
@@ -248,7 +248,7 @@ fn one_group_or_two_is_a_typed_error() {
             inter::split(endpoint, &half, Some(0), 0, &mut scratch).unwrap_err(),
             inter::subset(endpoint, &half, &group, &mut scratch).unwrap_err(),
             inter::free(endpoint, half).unwrap_err(),
-            endpoint.remote_group(&world).unwrap_err(),
+            endpoint.comm(&world).remote_group().unwrap_err(),
             endpoint.companion(&world).unwrap_err(),
         ];
         assert!(refused.iter().all(|error| error.cause == Cause::Intracommunicator), "{refused:?}");

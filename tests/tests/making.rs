@@ -125,7 +125,7 @@ fn round<T: Transport, P: Platform>(
             _ => Box::pin(async move {
                 let mut pieces = vec![Piece::NONE; size as usize];
                 let processes: Vec<_> =
-                    post.endpoint().group(&parent)?.processes().take(size as usize - 1).collect();
+                    post.endpoint().comm(&parent).group()?.processes().take(size as usize - 1).collect();
                 let group = Group::of(&processes, &mut pieces).expect("a group");
                 icreate(&mut post, &parent, &group).await
             }),
@@ -191,7 +191,7 @@ fn check<T: Transport, P: Platform>(
 }
 
 fn program(endpoint: &mut SimEndpoint<'_>, seed: u64, each: usize) -> Outcome {
-    endpoint.attach_buffer(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
+    endpoint.send_buffer().attach(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
     let world = endpoint.world();
     let mut random = Random::new(seed, 100 + u64::from(world.rank().0));
     let parents = [world, dup(endpoint, &world)?];
@@ -229,7 +229,7 @@ fn cost<'f, 's, T: Transport, P: Platform>(
 /// The first agreement is on the first free slot if that is the same on all ranks; else there is a
 /// second one when all have begun.
 fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
-    endpoint.attach_buffer(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
+    endpoint.send_buffer().attach(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
     let (world, itself, mut random) = (endpoint.world(), endpoint.itself(), Random::new(1, 1));
     let mut scratch = vec![Choice::NONE; world.size() as usize];
     let rounds = u64::from(u32::BITS - (world.size() - 1).leading_zeros());

@@ -56,7 +56,7 @@ fn threads_take_turns_with_one_endpoint() {
     });
     let endpoint = shared.into_inner();
     assert_eq!(endpoint.counters().messages_received, u64::from(THREADS * ROUNDS));
-    assert_eq!(endpoint.queue_depths(), (0, 0));
+    assert_eq!(endpoint.diagnostics().queue_depths(), (0, 0));
 }
 
 aldis_kernel::storage! {
@@ -99,7 +99,7 @@ fn threads_block_at_a_time_in_receives_of_different_tags() {
     });
     let endpoint = shared.into_inner();
     assert_eq!(endpoint.counters().messages_received, u64::from(2 * PAIRS_OF_THREADS * MESSAGES));
-    assert_eq!(endpoint.queue_depths(), (0, 0));
+    assert_eq!(endpoint.diagnostics().queue_depths(), (0, 0));
 }
 
 aldis_kernel::storage! {
@@ -143,7 +143,7 @@ fn who_waits_does_not_hold_the_lock() {
         shared.send(&world, &[77_u32], Rank(0), Tag(1)).unwrap();
         assert_eq!(waiter.join().unwrap(), Ok(77));
     });
-    assert_eq!(shared.into_inner().queue_depths(), (0, 0));
+    assert_eq!(shared.into_inner().diagnostics().queue_depths(), (0, 0));
 }
 
 /// Ranks of a job, and threads of each that share its endpoint.
@@ -227,7 +227,7 @@ fn ranks_of_several_threads_talk_to_each_other() {
         });
         let mut endpoint = shared.into_inner();
         endpoint.leave(Duration::from_secs(3600)).unwrap();
-        (taken, endpoint.queue_depths(), endpoint.counters().messages_received)
+        (taken, endpoint.diagnostics().queue_depths(), endpoint.counters().messages_received)
     };
     let each = u64::from((RANKS - 1) * SHARING);
     let setup = CoresSetup { geometry: rings, epoch: Epoch(1), cost: COST };

@@ -139,13 +139,13 @@ impl<'g> Circle<'g> {
             return Err(refused(Cause::Intercommunicator));
         }
         let endpoint = messenger.endpoint();
-        check_subset(&endpoint.group(comm)?, group).map_err(refused)?;
+        check_subset(&endpoint.comm(comm).group()?, group).map_err(refused)?;
         let process = endpoint.process();
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
         let me = group.rank_of(process).ok_or(refused(outside))?.0;
         let line = Line::new(comm, tag, operation);
         let unlike = endpoint.unlike_among(group).and_then(|rank| group.process(rank));
-        line.check_alike(unlike.and_then(|process| endpoint.group(comm).ok()?.rank_of(process)))?;
+        line.check_alike(unlike.and_then(|process| endpoint.comm(comm).group().ok()?.rank_of(process)))?;
         Ok(Self { line, me, size: group.size(), group: Some(*group) })
     }
 
@@ -163,7 +163,7 @@ impl<'g> Circle<'g> {
         let index = (u64::from(self.me) + u64::from(distance)) % u64::from(self.size.max(1));
         let Some(group) = &self.group else { return Ok(Rank(index as u32)) };
         let endpoint = messenger.endpoint();
-        let parent = endpoint.group(&self.line.comm)?;
+        let parent = endpoint.comm(&self.line.comm).group()?;
         let rank = group.process(Rank(index as u32)).and_then(|process| parent.rank_of(process));
         rank.ok_or(Error::new(self.line.operation, Cause::Stale))
     }

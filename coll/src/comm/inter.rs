@@ -16,8 +16,8 @@
 //! | [`free`] | MPI_Comm_free | both groups |
 //!
 //! Questions about an intercommunicator: [`Comm::is_inter`], [`Comm::size`] and [`Comm::rank`] (of
-//! the local group), [`Comm::remote_size`]; [`Endpoint::group`], [`Endpoint::remote_group`],
-//! [`Endpoint::compare`].
+//! the local group), [`Comm::remote_size`]; [`CommRef::group`], [`CommRef::remote_group`],
+//! [`CommRef::compare`].
 //!
 //! **Agreement.** Each group agrees within itself as it does on any communicator, its leader
 //! exchanges with the other, and sends the result to its group: the context is a slot that is free
@@ -62,9 +62,9 @@
 //! }
 //! ```
 //!
-//! [`Endpoint::group`]: aldis_kernel::Endpoint::group
-//! [`Endpoint::remote_group`]: aldis_kernel::Endpoint::remote_group
-//! [`Endpoint::compare`]: aldis_kernel::Endpoint::compare
+//! [`CommRef::group`]: aldis_kernel::CommRef::group
+//! [`CommRef::remote_group`]: aldis_kernel::CommRef::remote_group
+//! [`CommRef::compare`]: aldis_kernel::CommRef::compare
 //! [`Endpoint::companion`]: aldis_kernel::Endpoint::companion
 
 use core::iter::Empty;
@@ -165,7 +165,7 @@ fn way<'s, T: Transport, P: Platform>(
 ) -> Result<(PeerId, Tag), Cause> {
     let endpoint = messenger.endpoint();
     let process = endpoint.process_of(peer, remote_leader).map_err(|error| error.cause)?;
-    let group = endpoint.group(local).map_err(|error| error.cause)?;
+    let group = endpoint.comm(local).group().map_err(|error| error.cause)?;
     if group.contains(process) {
         return Err(Cause::Overlap { rank: process.0 });
     }
@@ -193,14 +193,14 @@ async fn introduce<'s, T: Transport, P: Platform>(
     let lists = lists.and_then(|(ours, rest)| Some((ours, rest.get_mut(..there as usize)?)));
     let (ours, theirs) = lists.ok_or(Error::new(bridge.operation(), Cause::Stale))?;
     let endpoint = messenger.endpoint();
-    let group = endpoint.group(&local)?;
+    let group = endpoint.comm(&local).group()?;
     for ((choice, process), rank) in ours.iter_mut().zip(group.processes()).zip((0..).map(Rank)) {
         *choice = Choice::new(None, 0, rank, process);
     }
     drop(endpoint);
     bridge.cross(messenger, ours, theirs).await?;
     let endpoint = messenger.endpoint();
-    let group = endpoint.group(&local)?;
+    let group = endpoint.comm(&local).group()?;
     let both = processes(theirs).find(|&process| group.contains(process));
     both.map_or(Ok(there), |process| Err(Error::new(bridge.operation(), Cause::Overlap { rank: process.0 })))
 }
@@ -237,8 +237,8 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
     bridge.meet(messenger, (given == [1, 1]).then_some(Cause::Disagreement)).await?;
     let mut theirs = [0_u8];
     bridge.swap(messenger, &[u8::from(high)], &mut theirs).await?;
-    let local = messenger.endpoint().group(inter)?.process(Rank(0));
-    let first = [local, messenger.endpoint().remote_group(inter)?.process(Rank(0))];
+    let local = messenger.endpoint().comm(inter).group()?.process(Rank(0));
+    let first = [local, messenger.endpoint().comm(inter).remote_group()?.process(Rank(0))];
     let remote_first = match (high, theirs == [1]) {
         (true, false) => true,
         (false, true) => false,
@@ -345,7 +345,7 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
     let bridge = Bridge::over(messenger, inter, Operation::Create)?;
     let process = messenger.endpoint().process();
     let place = group.rank_of(process);
-    let own = check_subset(&messenger.endpoint().group(inter)?, group).map(|()| {
+    let own = check_subset(&messenger.endpoint().comm(inter).group()?, group).map(|()| {
         let key = place.map_or(0, |place| place.0.cast_signed());
         Choice::new(place.map(|_| 0), key, inter.rank(), process)
     });

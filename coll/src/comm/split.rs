@@ -123,7 +123,7 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
 ) -> Result<Option<Comm>, Error> {
     let me = messenger.endpoint().process();
     let shares = |process: &PeerId| *process == me || shares(*process);
-    let lowest = messenger.endpoint().group(comm)?.processes().filter(shares).min();
+    let lowest = messenger.endpoint().comm(comm).group()?.processes().filter(shares).min();
     isplit(messenger, comm, Some(lowest.unwrap_or(me).0), key, scratch).await
 }
 

@@ -42,7 +42,7 @@ impl core::error::Error for LostCredits {}
 /// The first peer whose places are not all free.
 pub(crate) fn all_free<T, P>(endpoint: &Endpoint<'_, T, P>, ranks: u32) -> Result<(), LostCredits> {
     for peer in 0..ranks {
-        let Some(credits) = endpoint.credits(PeerId(peer)) else { continue };
+        let Some(credits) = endpoint.diagnostics().credits(PeerId(peer)) else { continue };
         for (kind, account) in [("envelopes", credits.envelopes), ("blocks", credits.blocks)] {
             if account.held() > 0 {
                 return Err(LostCredits { peer, kind, account });
@@ -167,8 +167,8 @@ pub(crate) fn balance<T: Transport, P: Platform>(
     let mut quiet_since = None;
     loop {
         endpoint.poll(64);
-        let accounts = (0..config.ranks).map(|peer| endpoint.credits(PeerId(peer))).collect();
-        let requests = endpoint.requests_in_use();
+        let accounts = (0..config.ranks).map(|peer| endpoint.diagnostics().credits(PeerId(peer))).collect();
+        let requests = endpoint.diagnostics().requests_in_use();
         {
             let world = &mut *cpu.world.borrow_mut();
             world.ledger.ranks.insert(cpu.node, Entry { accounts, requests });

@@ -104,7 +104,7 @@ impl<'a> VirtualNode<'a> {
             endpoint.connect(&card.ok_or("a peer has no card")?)?;
         }
         program(&mut endpoint)?;
-        let (posted, unexpected) = endpoint.queue_depths();
+        let (posted, unexpected) = endpoint.diagnostics().queue_depths();
         let deadly = config.faults.kills();
         if (posted, unexpected) != (0, 0) && !deadly {
             return Err(Leftovers { posted, unexpected }.into());

@@ -16,15 +16,16 @@
 //!     comm: &Comm,
 //! ) -> Result<(), Error> {
 //!     ep.lend_attributes(slots)?;
-//!     ep.set_attribute(comm, &COLOUR, 0xFF8000)?;
-//!     assert_eq!(ep.attribute(comm, &COLOUR)?, Some(0xFF8000));
-//!     assert!(ep.attribute(comm, &Keyval::TAG_UPPER_BOUND)? >= Some(32767));
-//!     ep.delete_attribute(comm, &COLOUR)
+//!     ep.comm_mut(comm).set_attribute(&COLOUR, 0xFF8000)?;
+//!     assert_eq!(ep.comm(comm).attribute(&COLOUR)?, Some(0xFF8000));
+//!     assert!(ep.comm(comm).attribute(&Keyval::TAG_UPPER_BOUND)? >= Some(32767));
+//!     ep.comm_mut(comm).delete_attribute(&COLOUR)
 //! }
 //! ```
 
 use aldis_hal::{Cause, Operation, Platform, Resource, Transport};
 
+use crate::api::communicators::{CommMut, CommRef};
 use crate::api::endpoint::Endpoint;
 use crate::engine::state::Engine;
 use crate::error::Error;
@@ -44,48 +45,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         slots.fill(Attribute::NONE);
         self.engine.attributes = slots;
         Ok(())
-    }
-
-    /// Gives a communicator an attribute on this rank (MPI_Comm_set_attr). A value that it has is
-    /// deleted first.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator, [`Cause::Full`] without a free slot,
-    /// [`Cause::Predefined`] for a key that is.
-    pub fn set_attribute(&mut self, comm: &Comm, key: &'static Keyval, value: u64) -> Result<(), Error> {
-        let set = self.engine.comms.check(comm).and_then(|()| self.engine.set_attribute(comm, key, value));
-        set.map_err(|cause| self.raised(about(comm, cause)))
-    }
-
-    /// The value of a communicator's attribute on this rank, if it has one (MPI_Comm_get_attr).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn attribute(&self, comm: &Comm, key: &Keyval) -> Result<Option<u64>, Error> {
-        self.engine.comms.check(comm).map_err(|cause| about(comm, cause))?;
-        Ok(match key.0 {
-            KeyvalKind::User { .. } => {
-                self.engine.attributes.iter().find(|slot| slot.is(comm, key)).map(|slot| slot.value)
-            }
-            KeyvalKind::TagUpperBound => Some(Tag::MAX.0.into()),
-            KeyvalKind::UniverseSize => Some(self.engine.size.into()),
-            KeyvalKind::ClockIsGlobal => Some(0),
-        })
-    }
-
-    /// Deletes a communicator's attribute on this rank, if it has it (MPI_Comm_delete_attr).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator, [`Cause::Predefined`] for a key that is.
-    pub fn delete_attribute(&mut self, comm: &Comm, key: &Keyval) -> Result<(), Error> {
-        let deleted = self.engine.comms.check(comm).and_then(|()| match key.0 {
-            KeyvalKind::User { .. } => {
-                self.engine.delete_attributes(comm, Some(key));
-                Ok(())
-            }
-            _ => Err(Cause::Predefined),
-        });
-        deleted.map_err(|cause| self.raised(about(comm, cause)))
     }
 
     /// See [`EndpointPlane::check_attributes`](crate::plane::EndpointPlane::check_attributes).
@@ -109,6 +68,54 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 let _ = self.engine.set_attribute(new, key, value);
             }
         }
+    }
+}
+
+impl CommRef<'_, '_> {
+    /// The value of an attribute on this rank, if it has one (MPI_Comm_get_attr).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn attribute(&self, key: &Keyval) -> Result<Option<u64>, Error> {
+        self.engine.comms.check(&self.comm).map_err(|cause| about(&self.comm, cause))?;
+        Ok(match key.0 {
+            KeyvalKind::User { .. } => {
+                self.engine.attributes.iter().find(|slot| slot.is(&self.comm, key)).map(|slot| slot.value)
+            }
+            KeyvalKind::TagUpperBound => Some(Tag::MAX.0.into()),
+            KeyvalKind::UniverseSize => Some(self.engine.size.into()),
+            KeyvalKind::ClockIsGlobal => Some(0),
+        })
+    }
+}
+
+impl<T: Transport, P: Platform> CommMut<'_, '_, T, P> {
+    /// Gives the communicator an attribute on this rank (MPI_Comm_set_attr). A value that it has is
+    /// deleted first.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator, [`Cause::Full`] without a free slot,
+    /// [`Cause::Predefined`] for a key that is.
+    pub fn set_attribute(&mut self, key: &'static Keyval, value: u64) -> Result<(), Error> {
+        let (engine, comm) = (&mut self.endpoint.engine, self.comm);
+        let set = engine.comms.check(&comm).and_then(|()| engine.set_attribute(&comm, key, value));
+        set.map_err(|cause| self.endpoint.raised(about(&comm, cause)))
+    }
+
+    /// Deletes an attribute on this rank, if the communicator has it (MPI_Comm_delete_attr).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator, [`Cause::Predefined`] for a key that is.
+    pub fn delete_attribute(&mut self, key: &Keyval) -> Result<(), Error> {
+        let (engine, comm) = (&mut self.endpoint.engine, self.comm);
+        let deleted = engine.comms.check(&comm).and_then(|()| match key.0 {
+            KeyvalKind::User { .. } => {
+                engine.delete_attributes(&comm, Some(key));
+                Ok(())
+            }
+            _ => Err(Cause::Predefined),
+        });
+        deleted.map_err(|cause| self.endpoint.raised(about(&comm, cause)))
     }
 }
 

@@ -14,9 +14,9 @@
 //!     memory: &'s mut [u8],
 //!     logs: &Comm,
 //! ) -> Result<&'s mut [u8], Error> {
-//!     ep.attach_comm_buffer(logs, memory)?;
+//!     ep.send_buffer().of(logs).attach(memory)?;
 //!     ep.bsend(logs, b"started", Rank(0), Tag(1))?;
-//!     ep.detach_comm_buffer(logs)
+//!     ep.send_buffer().of(logs).detach()
 //! }
 //! ```
 
@@ -29,93 +29,15 @@ use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
 use crate::memory::buffer::{Buffer, Loan};
-use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
+use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, Ring};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// Lends the endpoint memory for buffered sends (MPI_Buffer_attach): those on communicators
-    /// that have none of their own.
-    ///
-    /// # Errors
-    /// [`Cause::Busy`] while other memory is attached.
-    pub fn attach_buffer(&mut self, memory: &'s mut [u8]) -> Result<(), Error> {
-        if self.engine.attached.is_some() {
-            return Err(self.raised(Error::new(Operation::Send, Cause::Busy)));
-        }
-        self.engine.attached = Some(Loan::new(memory).whole());
-        Ok(())
-    }
-
-    /// Lends a communicator memory for the buffered sends on it (MPI_Comm_attach_buffer). It is to
-    /// be detached before the communicator is freed, or it is not given back.
-    ///
-    /// # Errors
-    /// [`Cause::Busy`] while other memory is attached to it, [`Cause::Stale`] for a freed
-    /// communicator.
-    pub fn attach_comm_buffer(&mut self, comm: &Comm, memory: &'s mut [u8]) -> Result<(), Error> {
-        let attached = match self.engine.comms.settings_mut(comm) {
-            Ok(settings) if settings.attached.is_scattered() => {
-                settings.attached = Loan::new(memory).whole();
-                Ok(())
-            }
-            Ok(_) => Err(Cause::Busy),
-            Err(cause) => Err(cause),
-        };
-        attached.map_err(|cause| self.raised(about(comm, cause)))
-    }
-
-    /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach). Empty
-    /// if none was attached.
-    ///
-    /// # Errors
-    /// None without a deadline; see [`Within::detach_buffer`].
-    pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
-        self.forever().detach_buffer()
-    }
-
-    /// Takes a communicator's memory back, once every message in it has been received
-    /// (MPI_Comm_detach_buffer). Empty if none was attached to it.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
-        self.forever().detach_comm_buffer(comm)
-    }
-
-    /// Waits until every message in the endpoint's memory has been received (MPI_Buffer_flush).
-    ///
-    /// # Errors
-    /// None without a deadline; see [`Within::flush_buffer`].
-    pub fn flush_buffer(&mut self) -> Result<(), Error> {
-        self.forever().flush_buffer()
-    }
-
-    /// Waits until every message in a communicator's memory has been received
-    /// (MPI_Comm_flush_buffer).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
-        self.forever().flush_comm_buffer(comm)
-    }
-
-    /// Returns true if every message in the endpoint's memory has been received, after one poll
-    /// (MPI_Buffer_iflush with MPI_Test).
-    pub fn is_buffer_flushed(&mut self) -> bool {
-        self.poll(BUDGET);
-        self.engine.buffered.messages.at().is_none()
-    }
-
-    /// Returns true if every message in a communicator's memory has been received, after one poll
-    /// (MPI_Comm_iflush_buffer with MPI_Test).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn is_comm_buffer_flushed(&mut self, comm: &Comm) -> Result<bool, Error> {
-        self.poll(BUDGET);
-        let flushed = self.engine.messages_of(comm).map(|messages| messages.at().is_none());
-        flushed.map_err(|cause| self.raised(about(comm, cause)))
+    /// The memory for buffered sends: the endpoint's, or a communicator's by
+    /// [`of`](SendBuffer::of).
+    pub fn send_buffer(&mut self) -> SendBuffer<'_, 's, T, P> {
+        self.forever().send_buffer()
     }
 
     /// Sends a copy of `data` (MPI_Bsend): returns at once, whatever the receiver does.
@@ -161,7 +83,13 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 }
 
-impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
+impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
+    /// See [`Endpoint::send_buffer`]; the deadline is that of [`flush`](SendBuffer::flush) and
+    /// [`detach`](SendBuffer::detach).
+    pub const fn send_buffer(self) -> SendBuffer<'e, 's, T, P> {
+        SendBuffer { within: self, comm: None }
+    }
+
     /// See [`Endpoint::sendrecv_replace`].
     ///
     /// # Errors
@@ -186,71 +114,112 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
         self.recv(comm, buffer, from, from_tag).map_err(as_one)
     }
+}
 
-    /// See [`Endpoint::detach_buffer`].
-    ///
-    /// # Errors
-    /// [`Cause::TimedOut`] while some message is not received; the memory stays attached.
-    pub fn detach_buffer(&mut self) -> Result<&'s mut [u8], Error> {
-        self.flush_buffer()?;
-        let attached = self.endpoint.engine.attached.take();
-        // SAFETY: `attach_buffer` consumed an exclusive borrow of it for 's; parts of it were given
-        // to buffered sends only, none of which is left; and the engine has it no more.
-        Ok(attached.map_or(Default::default(), |attached| unsafe { attached.give_back() }))
+/// The memory for buffered sends: a communicator's, or the endpoint's for those on communicators
+/// that have none of their own. Made by [`Endpoint::send_buffer`] and [`Within::send_buffer`].
+pub struct SendBuffer<'e, 's, T, P> {
+    within: Within<'e, 's, T, P>,
+    /// The communicator whose memory it is; `None` for the endpoint's.
+    comm: Option<Comm>,
+}
+
+impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
+    /// The memory of a communicator, for buffered sends on that alone.
+    #[must_use]
+    pub const fn of(mut self, comm: &Comm) -> Self {
+        self.comm = Some(*comm);
+        self
     }
 
-    /// See [`Endpoint::detach_comm_buffer`].
+    /// Lends memory (MPI_Buffer_attach, MPI_Comm_attach_buffer). A communicator's is to be detached
+    /// before the communicator is freed, or it is not given back.
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] while some message is not received, in which case the memory stays
-    /// attached; [`Cause::Stale`] for a freed communicator.
-    pub fn detach_comm_buffer(&mut self, comm: &Comm) -> Result<&'s mut [u8], Error> {
-        self.flush_comm_buffer(comm)?;
-        let endpoint = &mut *self.endpoint;
-        let settings = endpoint.engine.comms.settings_mut(comm);
-        let attached = settings.map(|settings| core::mem::replace(&mut settings.attached, Buffer::NONE));
-        let attached = attached.map_err(|cause| endpoint.raised(about(comm, cause)))?;
-        // SAFETY: whatever lies in a row of the table was lent for 's, the life of the table, by
-        // `attach_comm_buffer`; buffers made of it were given to buffered sends only, none of which
-        // is left; and the row has it no more.
+    /// [`Cause::Busy`] while other memory is attached, [`Cause::Stale`] for a freed communicator.
+    pub fn attach(&mut self, memory: &'s mut [u8]) -> Result<(), Error> {
+        let engine = &mut self.within.endpoint.engine;
+        let attached = match &self.comm {
+            None if engine.attached.is_some() => Err(Cause::Busy),
+            None => {
+                engine.attached = Some(Loan::new(memory).whole());
+                Ok(())
+            }
+            Some(comm) => match engine.comms.settings_mut(comm) {
+                Ok(settings) if settings.attached.is_scattered() => {
+                    settings.attached = Loan::new(memory).whole();
+                    Ok(())
+                }
+                Ok(_) => Err(Cause::Busy),
+                Err(cause) => Err(cause),
+            },
+        };
+        attached.map_err(|cause| self.raised(cause))
+    }
+
+    /// Takes the memory back, once every message in it has been received (MPI_Buffer_detach,
+    /// MPI_Comm_detach_buffer). Empty if none was attached.
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline while some message is not received, in which case the
+    /// memory stays attached; [`Cause::Stale`] for a freed communicator.
+    pub fn detach(&mut self) -> Result<&'s mut [u8], Error> {
+        self.flush()?;
+        let engine = &mut self.within.endpoint.engine;
+        let attached = match &self.comm {
+            None => Ok(engine.attached.take().unwrap_or(Buffer::NONE)),
+            Some(comm) => {
+                let settings = engine.comms.settings_mut(comm);
+                settings.map(|settings| core::mem::replace(&mut settings.attached, Buffer::NONE))
+            }
+        };
+        let attached = attached.map_err(|cause| self.raised(cause))?;
+        // SAFETY: whatever the engine or a row of the table has attached was lent for 's, the life
+        // of the table, by `attach`, which consumed an exclusive borrow of it; buffers made of it
+        // were given to buffered sends only, none of which is left; and neither has it any more.
         Ok(unsafe { attached.give_back() })
     }
 
-    /// See [`Endpoint::flush_buffer`].
+    /// Waits until every message in the memory has been received (MPI_Buffer_flush,
+    /// MPI_Comm_flush_buffer).
     ///
     /// # Errors
-    /// [`Cause::TimedOut`] while some message is not received.
-    pub fn flush_buffer(&mut self) -> Result<(), Error> {
-        let overdue = Error::new(Operation::Send, Cause::TimedOut);
-        self.flush(overdue, |engine| engine.buffered.messages.at().is_none())
-    }
-
-    /// See [`Endpoint::flush_comm_buffer`].
-    ///
-    /// # Errors
-    /// [`Cause::TimedOut`] while some message is not received, [`Cause::Stale`] for a freed
-    /// communicator.
-    pub fn flush_comm_buffer(&mut self, comm: &Comm) -> Result<(), Error> {
-        let known = self.endpoint.engine.messages_of(comm).map(drop);
-        known.map_err(|cause| self.endpoint.raised(about(comm, cause)))?;
-        let overdue = about(comm, Cause::TimedOut);
-        self.flush(overdue, |engine| engine.messages_of(comm).is_ok_and(|messages| messages.at().is_none()))
-    }
-
-    fn flush(
-        &mut self,
-        overdue: Error,
-        mut is_over: impl FnMut(&mut Engine<'_>) -> bool,
-    ) -> Result<(), Error> {
+    /// [`Cause::TimedOut`] after the deadline while some message is not received, [`Cause::Stale`]
+    /// for a freed communicator.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        let comm = self.comm;
+        let known = self.within.endpoint.engine.messages_of(comm.as_ref()).map(drop);
+        known.map_err(|cause| self.raised(cause))?;
+        let overdue = self.error(Cause::TimedOut);
         let activity =
             Activity { operation: Operation::Send, context: overdue.context, ..Activity::default() };
-        let flushed = self.wait(|_| activity, |engine| is_over(engine).then_some(()));
-        flushed.map_err(|elapsed_ns| self.endpoint.raised(overdue.after(elapsed_ns)))
+        let flushed = self.within.wait(
+            |_| activity,
+            |engine| engine.is_flushed(comm.as_ref()).is_ok_and(|is_flushed| is_flushed).then_some(()),
+        );
+        flushed.map_err(|elapsed_ns| self.within.endpoint.raised(overdue.after(elapsed_ns)))
     }
-}
 
-fn about(comm: &Comm, cause: Cause) -> Error {
-    Error::about(Operation::Send, cause, WILD, comm.context(), WILD)
+    /// Returns true if every message in the memory has been received, after one poll
+    /// (MPI_Buffer_iflush or MPI_Comm_iflush_buffer with MPI_Test).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn is_flushed(&mut self) -> Result<bool, Error> {
+        let endpoint = &mut *self.within.endpoint;
+        endpoint.poll(BUDGET);
+        endpoint.engine.is_flushed(self.comm.as_ref()).map_err(|cause| self.raised(cause))
+    }
+
+    fn error(&self, cause: Cause) -> Error {
+        let error = Error::new(Operation::Send, cause);
+        self.comm.map_or(error, |comm| error.on(&comm))
+    }
+
+    fn raised(&mut self, cause: Cause) -> Error {
+        let error = self.error(cause);
+        self.within.endpoint.raised(error)
+    }
 }
 
 impl Engine<'_> {
@@ -271,8 +240,15 @@ impl Engine<'_> {
         Ok(status)
     }
 
-    /// The messages in a communicator's own memory.
-    fn messages_of(&mut self, comm: &Comm) -> Result<&Ring<InScope>, Cause> {
-        self.comms.settings_mut(comm).map(|settings| &settings.buffered)
+    /// The messages in a communicator's own memory; in the endpoint's without one.
+    fn messages_of(&mut self, comm: Option<&Comm>) -> Result<&Ring<InScope>, Cause> {
+        match comm {
+            None => Ok(&self.buffered.messages),
+            Some(comm) => self.comms.settings_mut(comm).map(|settings| &settings.buffered),
+        }
+    }
+
+    fn is_flushed(&mut self, comm: Option<&Comm>) -> Result<bool, Cause> {
+        self.messages_of(comm).map(|messages| messages.at().is_none())
     }
 }

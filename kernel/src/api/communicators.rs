@@ -1,33 +1,41 @@
-//! Queries of an endpoint about its communicators, and the local steps of making and freeing one.
+//! What an endpoint knows of its communicators, and the local steps of making and freeing one.
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::card::ByteOrder;
 
 use crate::api::endpoint::Endpoint;
+use crate::engine::state::Engine;
 use crate::error::Error;
 use crate::rank::{Rank, WILD};
 use crate::tables::comm::{CONTEXT_WORDS, Comm, ContextOffer, Members, is_freed};
 use crate::tables::group::{Comparison, Group};
 use crate::tables::peer::{Peer, Presence};
 
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// The group of a communicator, the local one of an intercommunicator (MPI_Comm_group),
-    /// borrowed from the table. To keep it while the endpoint goes on, take the union with
-    /// [`Group::EMPTY`] into memory of one's own.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn group(&self, comm: &Comm) -> Result<Group<'_>, Error> {
-        self.engine.comms.group(comm).map_err(about(comm, Operation::Group))
+/// A communicator beside the endpoint that knows it, to be asked: see [`Endpoint::comm`].
+#[derive(Clone, Copy)]
+pub struct CommRef<'e, 's> {
+    pub(crate) engine: &'e Engine<'s>,
+    pub(crate) comm: Comm,
+}
+
+/// A communicator beside the endpoint that knows it, to be set: see [`Endpoint::comm_mut`].
+pub struct CommMut<'e, 's, T, P> {
+    pub(crate) endpoint: &'e mut Endpoint<'s, T, P>,
+    pub(crate) comm: Comm,
+}
+
+impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
+    /// What this rank knows of a communicator: its groups, name, attributes, hints and error
+    /// policy.
+    #[inline]
+    pub const fn comm(&self, comm: &Comm) -> CommRef<'_, 's> {
+        CommRef { engine: &self.engine, comm: *comm }
     }
 
-    /// The remote group of an intercommunicator (MPI_Comm_remote_group), borrowed from the table.
-    ///
-    /// # Errors
-    /// [`Cause::Intracommunicator`] for a communicator of one group; else as
-    /// [`group`](Self::group).
-    pub fn remote_group(&self, inter: &Comm) -> Result<Group<'_>, Error> {
-        self.engine.comms.remote_group(inter).map_err(about(inter, Operation::Group))
+    /// The same to be set, on this rank alone.
+    #[inline]
+    pub const fn comm_mut(&mut self, comm: &Comm) -> CommMut<'_, 's, T, P> {
+        CommMut { endpoint: self, comm: *comm }
     }
 
     /// See [`EndpointPlane::unlike`](crate::plane::EndpointPlane::unlike).
@@ -53,28 +61,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         at.map(|at| Rank(at as u32))
     }
 
-    /// Compares two communicators (MPI_Comm_compare). Intercommunicators are compared by both
-    /// groups, and are unequal to communicators of one group (MPI 4.1 section 7.6.1).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] if one of them was freed.
-    pub fn compare(&self, one: &Comm, other: &Comm) -> Result<Comparison, Error> {
-        let local = self.group(one)?.compare(&self.group(other)?);
-        let remote = match (one.is_inter(), other.is_inter()) {
-            (false, false) => Comparison::Identical,
-            (true, true) => self.remote_group(one)?.compare(&self.remote_group(other)?),
-            _ => Comparison::Unequal,
-        };
-        Ok(match (local, remote) {
-            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
-            (Comparison::Identical, Comparison::Identical) if one.context() == other.context() => {
-                Comparison::Identical
-            }
-            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
-            _ => Comparison::Similar,
-        })
-    }
-
     /// See [`EndpointPlane::process_of`](crate::plane::EndpointPlane::process_of).
     pub(crate) fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error> {
         let process = self.engine.comms.peer(comm, rank);
@@ -89,22 +75,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// This process, as groups name it.
     pub const fn process(&self) -> PeerId {
         self.engine.me
-    }
-
-    /// A communicator's name (MPI_Comm_get_name); empty if it was given none.
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn name(&self, comm: &Comm) -> Result<&'static str, Error> {
-        self.engine.comms.name(comm).map_err(about(comm, Operation::Group))
-    }
-
-    /// Names a communicator on this rank (MPI_Comm_set_name).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn set_name(&mut self, comm: &Comm, name: &'static str) -> Result<(), Error> {
-        self.engine.comms.set_name(comm, name).map_err(about(comm, Operation::Group))
     }
 
     /// See [`EndpointPlane::take_context_turn`](crate::plane::EndpointPlane::take_context_turn).
@@ -205,6 +175,69 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// See [`EndpointPlane::discard`](crate::plane::EndpointPlane::discard).
     pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
         self.engine.discard(comm).map_err(about(comm, Operation::Free))
+    }
+}
+
+impl<'e> CommRef<'e, '_> {
+    /// The group, the local one of an intercommunicator (MPI_Comm_group), borrowed from
+    /// the table. To keep it while the endpoint goes on, take the union with [`Group::EMPTY`] into
+    /// memory of one's own.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn group(&self) -> Result<Group<'e>, Error> {
+        self.engine.comms.group(&self.comm).map_err(about(&self.comm, Operation::Group))
+    }
+
+    /// The remote group of an intercommunicator (MPI_Comm_remote_group), borrowed from the table.
+    ///
+    /// # Errors
+    /// [`Cause::Intracommunicator`] for a communicator of one group; else as
+    /// [`group`](Self::group).
+    pub fn remote_group(&self) -> Result<Group<'e>, Error> {
+        self.engine.comms.remote_group(&self.comm).map_err(about(&self.comm, Operation::Group))
+    }
+
+    /// Compares with another communicator (MPI_Comm_compare). Intercommunicators are compared
+    /// by both groups, and are unequal to communicators of one group (MPI 4.1 section 7.6.1).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] if one of the two was freed.
+    pub fn compare(&self, other: &Comm) -> Result<Comparison, Error> {
+        let (one, other) = (self, CommRef { engine: self.engine, comm: *other });
+        let local = one.group()?.compare(&other.group()?);
+        let remote = match (one.comm.is_inter(), other.comm.is_inter()) {
+            (false, false) => Comparison::Identical,
+            (true, true) => one.remote_group()?.compare(&other.remote_group()?),
+            _ => Comparison::Unequal,
+        };
+        Ok(match (local, remote) {
+            (Comparison::Unequal, _) | (_, Comparison::Unequal) => Comparison::Unequal,
+            (Comparison::Identical, Comparison::Identical) if one.comm.context() == other.comm.context() => {
+                Comparison::Identical
+            }
+            (Comparison::Identical, Comparison::Identical) => Comparison::Congruent,
+            _ => Comparison::Similar,
+        })
+    }
+
+    /// The name (MPI_Comm_get_name); empty if it was given none.
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn name(&self) -> Result<&'static str, Error> {
+        self.engine.comms.name(&self.comm).map_err(about(&self.comm, Operation::Group))
+    }
+}
+
+impl<T: Transport, P: Platform> CommMut<'_, '_, T, P> {
+    /// Names the communicator on this rank (MPI_Comm_set_name).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn set_name(&mut self, name: &'static str) -> Result<(), Error> {
+        let set = self.endpoint.engine.comms.set_name(&self.comm, name);
+        set.map_err(about(&self.comm, Operation::Group))
     }
 }
 

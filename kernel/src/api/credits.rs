@@ -6,7 +6,7 @@ use core::fmt;
 use aldis_hal::PeerId;
 use aldis_protocols::credit::{CreditWindow, Grant};
 
-use crate::api::endpoint::Endpoint;
+use crate::api::diagnostics::Diagnostics;
 use crate::tables::peer::{Peer, Presence};
 
 /// The credits of one kind between this rank and a peer. The counts run since the peer was
@@ -86,7 +86,7 @@ impl Credits {
     }
 }
 
-impl<T, P> Endpoint<'_, T, P> {
+impl Diagnostics<'_, '_> {
     /// The credits between this rank and a peer at this moment; `None` for a peer that has not been
     /// introduced or is lost.
     ///
@@ -97,12 +97,5 @@ impl<T, P> Endpoint<'_, T, P> {
     pub fn credits(&self, peer: PeerId) -> Option<Credits> {
         let row = self.engine.peers.get(peer.index())?;
         matches!(row.presence, Presence::Connected).then(|| Credits::new(row))
-    }
-
-    /// Request slots in use at this moment: by operations that are not over, by results that have
-    /// not been taken, and by those whose owner has let go and of which a peer must still be
-    /// notified.
-    pub const fn requests_in_use(&self) -> u32 {
-        self.engine.requests.in_use()
     }
 }

@@ -220,12 +220,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         &self.engine.counters
     }
 
-    /// Receives posted and messages unexpected at this moment; those matched by a probe and not
-    /// received yet count too.
-    pub fn queue_depths(&self) -> (u32, u32) {
-        (self.engine.matcher.posted(), self.engine.matcher.unexpected())
-    }
-
     /// The transport, for what only it can tell.
     pub const fn transport(&self) -> &T {
         &self.transport

@@ -23,15 +23,16 @@
 //!     ep: &mut Endpoint<'_, T, P>,
 //!     blocks: &Comm,
 //! ) -> Result<(), Error> {
-//!     ep.set_hints(blocks, Hints::EXACT_LENGTH | Hints::ALLOW_OVERTAKING | Hints::NO_ANY_SOURCE)?;
-//!     assert!(ep.hints(blocks)?.contains(Hints::EXACT_LENGTH));
+//!     let promised = Hints::EXACT_LENGTH | Hints::ALLOW_OVERTAKING | Hints::NO_ANY_SOURCE;
+//!     ep.comm_mut(blocks).set_hints(promised)?;
+//!     assert!(ep.comm(blocks).hints()?.contains(Hints::EXACT_LENGTH));
 //!     Ok(())
 //! }
 //! ```
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
 
-use crate::api::endpoint::Endpoint;
+use crate::api::communicators::{CommMut, CommRef};
 use crate::engine::rules::RULES;
 use crate::engine::state::Engine;
 use crate::error::Error;
@@ -40,26 +41,29 @@ use crate::tables::comm::Comm;
 use crate::tables::hints::Hints;
 use crate::tables::request::Key;
 
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Replaces what is promised of a communicator (MPI_Comm_set_info). Receives that are posted
+impl<T: Transport, P: Platform> CommMut<'_, '_, T, P> {
+    /// Replaces what is promised of the communicator (MPI_Comm_set_info). Receives that are posted
     /// already are not looked at again.
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
-    pub fn set_hints(&mut self, comm: &Comm, hints: Hints) -> Result<(), Error> {
-        let settings = self.engine.comms.settings_mut(comm);
-        settings.map_err(about(comm))?.hints = hints;
-        self.engine.rules = Some(&RULES);
+    pub fn set_hints(&mut self, hints: Hints) -> Result<(), Error> {
+        let engine = &mut self.endpoint.engine;
+        let settings = engine.comms.settings_mut(&self.comm);
+        settings.map_err(about(&self.comm))?.hints = hints;
+        engine.rules = Some(&RULES);
         Ok(())
     }
+}
 
-    /// Returns what is promised of a communicator (MPI_Comm_get_info).
+impl CommRef<'_, '_> {
+    /// Returns what is promised of the communicator (MPI_Comm_get_info).
     ///
     /// # Errors
     /// [`Cause::Stale`] for a freed communicator.
-    pub fn hints(&self, comm: &Comm) -> Result<Hints, Error> {
-        let settings = self.engine.comms.settings(comm.context());
-        settings.map(|settings| settings.hints).ok_or(Cause::Stale).map_err(about(comm))
+    pub fn hints(&self) -> Result<Hints, Error> {
+        let settings = self.engine.comms.settings(self.comm.context());
+        settings.map(|settings| settings.hints).ok_or(Cause::Stale).map_err(about(&self.comm))
     }
 }
 

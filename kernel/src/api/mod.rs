@@ -9,6 +9,7 @@ pub(crate) mod communicators;
 pub(crate) mod completion;
 pub(crate) mod credits;
 pub(crate) mod deadlines;
+pub(crate) mod diagnostics;
 pub(crate) mod endpoint;
 pub(crate) mod explain;
 pub mod future;

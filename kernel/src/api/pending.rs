@@ -2,10 +2,9 @@
 
 use core::fmt;
 
-use aldis_hal::{Operation, Platform, Transport};
+use aldis_hal::Operation;
 
-use crate::api::endpoint::Endpoint;
-use crate::api::scope::Scope;
+use crate::api::diagnostics::Diagnostics;
 use crate::rank::{Rank, Tag, WILD};
 use crate::tables::comm::ContextName;
 use crate::tables::request::{Request, State};
@@ -68,7 +67,7 @@ impl fmt::Display for Standing {
     }
 }
 
-/// A request slot in use: what it is for, and how far it is. See [`Endpoint::pending`].
+/// A request slot in use: what it is for, and how far it is. See [`Diagnostics::pending`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Pending {
@@ -126,22 +125,15 @@ impl fmt::Display for Pending {
     }
 }
 
-impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
+impl Diagnostics<'_, '_> {
     /// Reports every request slot in use, in the order of the table. Takes a step a slot, in use or
     /// not: for reports, not for a program's way.
-    pub fn pending(&mut self, mut tell: impl FnMut(&Pending)) {
-        let requests = &mut self.engine.requests;
+    pub fn pending(&self, mut tell: impl FnMut(&Pending)) {
+        let requests = &self.engine.requests;
         for index in 0..requests.used_end() {
-            if let Some(pending) = requests.at(index).and_then(|request| Pending::of(request)) {
+            if let Some(pending) = requests.peek(index).and_then(Pending::of) {
                 tell(&pending);
             }
         }
-    }
-}
-
-impl<T: Transport, P: Platform> Scope<'_, '_, '_, T, P> {
-    /// See [`Endpoint::pending`].
-    pub fn pending(&mut self, tell: impl FnMut(&Pending)) {
-        self.within.endpoint.pending(tell);
     }
 }

@@ -22,14 +22,15 @@
 //!     comm: &Comm,
 //! ) -> Result<(), Error> {
 //!     let world = ep.world();
-//!     ep.set_error_policy(&world, Policy::Abort { code: 70 })?;
-//!     ep.set_error_policy(comm, Policy::Callback(count))
+//!     ep.comm_mut(&world).set_error_policy(Policy::Abort { code: 70 })?;
+//!     ep.comm_mut(comm).set_error_policy(Policy::Callback(count))
 //! }
 //! ```
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::Control;
 
+use crate::api::communicators::{CommMut, CommRef};
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::error::{Error, Failed};
 use crate::rank::WILD;
@@ -40,25 +41,6 @@ use crate::tables::policy::Policy;
 const TRIES: u32 = 64;
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// Says what an error on a communicator leads to on this rank (MPI_Comm_set_errhandler).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn set_error_policy(&mut self, comm: &Comm, policy: Policy) -> Result<(), Error> {
-        self.engine.comms.set_policy(comm, policy).map_err(about(comm, Operation::Group))?;
-        self.carry_out = Some(Self::follow_policy);
-        Ok(())
-    }
-
-    /// Returns what an error on a communicator leads to (MPI_Comm_get_errhandler).
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn error_policy(&self, comm: &Comm) -> Result<Policy, Error> {
-        let settings = self.engine.comms.settings(comm.context()).ok_or(Cause::Stale);
-        settings.map(|settings| settings.policy).map_err(about(comm, Operation::Group))
-    }
-
     /// See [`EndpointPlane::raise`](crate::plane::EndpointPlane::raise).
     #[cold]
     #[inline(never)]
@@ -102,7 +84,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// See [`EndpointPlane::inherit`](crate::plane::EndpointPlane::inherit).
     pub(crate) fn inherit(&mut self, parent: &Comm, child: &Comm) -> Result<(), Error> {
-        let policy = self.error_policy(parent)?;
+        let policy = self.comm(parent).error_policy()?;
         self.engine.comms.set_policy(child, policy).map_err(about(child, Operation::Group))
     }
 
@@ -126,18 +108,6 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub fn abort(&mut self, code: i32) {
         let world = self.world();
         self.end(&world, code);
-    }
-
-    /// Ends the processes of a communicator at once, this one among them (MPI_Abort): as
-    /// [`abort`](Self::abort) for these. For all others they are lost: what depends on them fails
-    /// with [`Cause::PeerAborted`].
-    ///
-    /// # Errors
-    /// [`Cause::Stale`] for a freed communicator.
-    pub fn abort_comm(&mut self, comm: &Comm, code: i32) -> Result<(), Error> {
-        self.engine.comms.check(comm).map_err(about(comm, Operation::Abort))?;
-        self.end(comm, code);
-        Ok(())
     }
 
     fn end(&mut self, comm: &Comm, code: i32) {
@@ -172,6 +142,43 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// The process that has aborted this one, and its code; the first, if several did.
     pub const fn aborted(&self) -> Option<(PeerId, i32)> {
         self.engine.aborted
+    }
+}
+
+impl CommRef<'_, '_> {
+    /// Returns what an error on the communicator leads to (MPI_Comm_get_errhandler).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn error_policy(&self) -> Result<Policy, Error> {
+        let settings = self.engine.comms.settings(self.comm.context()).ok_or(Cause::Stale);
+        settings.map(|settings| settings.policy).map_err(about(&self.comm, Operation::Group))
+    }
+}
+
+impl<T: Transport, P: Platform> CommMut<'_, '_, T, P> {
+    /// Says what an error on the communicator leads to on this rank (MPI_Comm_set_errhandler).
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn set_error_policy(&mut self, policy: Policy) -> Result<(), Error> {
+        let set = self.endpoint.engine.comms.set_policy(&self.comm, policy);
+        set.map_err(about(&self.comm, Operation::Group))?;
+        self.endpoint.carry_out = Some(Endpoint::follow_policy);
+        Ok(())
+    }
+
+    /// Ends the processes of the communicator at once, this one among them (MPI_Abort): as
+    /// [`Endpoint::abort`] for these. For all others they are lost: what depends on them fails
+    /// with [`Cause::PeerAborted`].
+    ///
+    /// # Errors
+    /// [`Cause::Stale`] for a freed communicator.
+    pub fn abort(&mut self, code: i32) -> Result<(), Error> {
+        let checked = self.endpoint.engine.comms.check(&self.comm);
+        checked.map_err(about(&self.comm, Operation::Abort))?;
+        self.endpoint.end(&self.comm, code);
+        Ok(())
     }
 }
 

@@ -45,7 +45,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// to.
     ///
     /// # Errors
-    /// [`Cause::RankOutOfRange`]; else as [`group`](crate::Endpoint::group).
+    /// [`Cause::RankOutOfRange`]; else as [`CommRef::group`](crate::CommRef::group).
     fn process_of(&self, comm: &Comm, rank: Rank) -> Result<PeerId, Error>;
 
     /// For those who implement collectives: the communicator of an intercommunicator's local group,

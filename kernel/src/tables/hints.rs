@@ -1,11 +1,11 @@
 //! The promises of a program about a communicator: see
-//! [`Endpoint::set_hints`](crate::Endpoint::set_hints).
+//! [`CommMut::set_hints`](crate::CommMut::set_hints).
 
 use bitflags::bitflags;
 
 bitflags! {
     /// The promises of this process about a communicator; none by default. See
-    /// `Endpoint::set_hints`.
+    /// `CommMut::set_hints`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub struct Hints: u8 {
         /// No receive or probe will name any source (`mpi_assert_no_any_source`).

@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::tables::comm::Comm;
 
-/// The step that an error leads to before it is returned. See `Endpoint::set_error_policy`.
+/// The step that an error leads to before it is returned. See `CommMut::set_error_policy`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(u8)]
 pub enum Policy {
@@ -15,7 +15,7 @@ pub enum Policy {
     Callback(fn(&Comm, &Error)),
     /// The processes of the communicator are aborted with this code (MPI_ERRORS_ABORT).
     Abort {
-        /// The code, as for `Endpoint::abort_comm`.
+        /// The code, as for `CommMut::abort`.
         code: i32,
     },
     /// The whole job is aborted with this code (MPI_ERRORS_ARE_FATAL).

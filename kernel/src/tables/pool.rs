@@ -104,6 +104,11 @@ impl<'s, V> Pool<'s, V> {
         Some(&mut self.entries.get_mut(slot as usize)?.value)
     }
 
+    /// Looks at the value in a slot that the caller knows to be in use.
+    pub(crate) fn peek(&self, slot: u32) -> Option<&V> {
+        Some(&self.entries.get(slot as usize)?.value)
+    }
+
     /// The handle of a slot in use.
     pub(crate) fn handle(&self, slot: u32) -> Option<Handle> {
         let generation = self.entries.get(slot as usize)?.generation;

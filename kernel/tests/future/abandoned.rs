@@ -163,5 +163,8 @@ fn all_slots_are_there(ranks: &mut [rig::Rank<'_>], worlds: &[Comm]) {
     })
     .unwrap();
     assert!(buffers.iter().all(|buffer| buffer[..] == data));
-    assert_eq!((ranks[0].queue_depths(), ranks[1].queue_depths()), ((0, 0), (0, 0)));
+    assert_eq!(
+        (ranks[0].diagnostics().queue_depths(), ranks[1].diagnostics().queue_depths()),
+        ((0, 0), (0, 0))
+    );
 }

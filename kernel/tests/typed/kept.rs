@@ -101,7 +101,7 @@ fn a_buffered_send_is_a_copy_and_takes_the_packed_bytes_of_room() {
         let mut matrix: Vec<u32> = (0..rows as u32 * 2).collect();
         let none = ranks[0].bsend_typed(&world, Typed::new(&matrix, 1, column), Rank(1), Tag(1)).unwrap_err();
         assert_eq!(none.cause, Cause::Full(Resource::SendBuffer));
-        ranks[0].attach_buffer(&mut memory).unwrap();
+        ranks[0].send_buffer().attach(&mut memory).unwrap();
         let mut sent = 0;
         // Those that leave at once give their room back; the others fill it.
         let full = loop {
@@ -130,7 +130,7 @@ fn a_buffered_send_is_a_copy_and_takes_the_packed_bytes_of_room() {
                 .unwrap();
             assert!(row.iter().zip(0..).all(|(number, row)| *number == 2 * row), "it was copied");
         }
-        one[0].detach_buffer().unwrap();
+        one[0].send_buffer().detach().unwrap();
         assert_eq!(one[0].types().unwrap().room().0, 8);
     }
 }
@@ -145,7 +145,7 @@ fn what_is_sent_is_replaced_by_what_is_received() {
     let error = rank.sendrecv_replace(&world, &mut numbers, Rank(0), Tag(5), Rank(0), Tag(5)).unwrap_err();
     assert_eq!(error.cause, Cause::Full(Resource::SendBuffer));
     rank.sendrecv_replace(&world, &mut numbers, Rank::NULL, Tag(5), Rank::NULL, Tag(5)).unwrap();
-    rank.attach_buffer(&mut memory).unwrap();
+    rank.send_buffer().attach(&mut memory).unwrap();
     rank.send(&world, &[7u32, 8, 9], Rank(0), Tag(5)).unwrap();
     let status = rank.sendrecv_replace(&world, &mut numbers, Rank(0), Tag(5), Rank(0), Tag(5)).unwrap();
     assert_eq!((status.bytes, numbers), (12, [7, 8, 9]));

@@ -163,7 +163,7 @@ proptest! {
         for rank in &mut ranks {
             while rank.poll(64) > 0 {}
         }
-        prop_assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+        prop_assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
     }
 }
 
@@ -200,7 +200,7 @@ fn a_word_that_does_not_fit_ends_the_channel_by_name() {
     for rank in &mut ranks {
         while rank.poll(64) > 0 {}
     }
-    assert_eq!((ranks[0].requests_in_use(), ranks[1].requests_in_use()), (0, 0));
+    assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
     assert_eq!(buffer, [3, 4, 0, 0]);
 }
 

@@ -307,7 +307,7 @@ fn a_matched_message_is_received_by_its_types() {
             .unwrap();
         assert!(spread.chunks(2).zip(0..).all(|(pair, row)| pair == [row, 9]), "{rows} rows");
         assert_eq!(ranks[1].types().unwrap().room().0, 8);
-        assert_eq!(ranks[1].queue_depths(), (0, 0));
+        assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 0));
     }
 }
 

@@ -93,7 +93,7 @@ fn outcome(sent: (Sent, u64), room: (Room, u64), (seen, any_source, waits): (u32
     assert_eq!(first, [1, 2, 3]);
     let counters = other.counters();
     let (messages, bytes) = (counters.messages_received, counters.bytes_received);
-    let (depths, requests) = (other.queue_depths(), other.requests_in_use());
+    let (depths, requests) = (other.diagnostics().queue_depths(), other.diagnostics().requests_in_use());
     (received, buffer, messages, bytes, depths, requests)
 }
 

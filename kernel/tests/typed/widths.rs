@@ -112,7 +112,7 @@ fn a_copy_is_refused_at_once() {
     card.words = WordWidth::Four;
     ranks[0].connect(&card).unwrap();
     ranks[0].attach_types(table.types()).unwrap();
-    ranks[0].attach_buffer(&mut memory).unwrap();
+    ranks[0].send_buffer().attach(&mut memory).unwrap();
     let world = ranks[0].world();
     let sent = ranks[0].bsend_typed(&world, Typed::new(&[wide], 1, Basic::Isize), Rank(1), Tag(1));
     if size_of::<usize>() == 8 {

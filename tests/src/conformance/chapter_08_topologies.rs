@@ -168,7 +168,7 @@ fn slices_of_a_grid_are_grids<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T
     assert_eq!(plane.dimensions(), [along(2, false), along(2, false)]);
     let (deep, low) = (me / 4, me % 2);
     assert_eq!(plane.comm().rank(), Rank(2 * deep + low));
-    let members: Vec<u32> = ep.group(plane.comm())?.processes().map(|process| process.0).collect();
+    let members: Vec<u32> = ep.comm(plane.comm()).group()?.processes().map(|process| process.0).collect();
     let middle = me / 2 % 2 * 2;
     assert_eq!(members, [middle, middle + 1, middle + 4, middle + 5]);
     let plane = *plane.comm();

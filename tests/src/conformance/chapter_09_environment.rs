@@ -43,7 +43,7 @@ fn a_rank_outside_the_communicator_is_refused<T: Transport, P: Platform>(
         assert_eq!(cause(both), outside(rank, 2));
     }
     assert_eq!(cause(ep.send(&itself, &[0_u8], Rank(1), Tag(0))), outside(1, 1));
-    assert_eq!(ep.requests_in_use(), 0, "nothing was started");
+    assert_eq!(ep.diagnostics().requests_in_use(), 0, "nothing was started");
     Ok(())
 }
 
@@ -55,7 +55,7 @@ fn a_tag_above_the_largest_is_refused<T: Transport, P: Platform>(ep: &mut Endpoi
         assert_eq!(cause(ep.recv(&world, &mut buffer, Source::Any, Tag(tag))), outside);
         assert_eq!(cause(ep.iprobe(&world, Source::Any, Tag(tag))), outside);
     }
-    assert_eq!((ep.requests_in_use(), ep.queue_depths()), (0, (0, 0)));
+    assert_eq!((ep.diagnostics().requests_in_use(), ep.diagnostics().queue_depths()), (0, (0, 0)));
     Ok(())
 }
 
@@ -103,7 +103,7 @@ fn a_deadline_ends_a_receive_that_nobody_meets<T: Transport, P: Platform>(
     assert_eq!((error.cause, error.peer(), error.tag()), (Cause::TimedOut, Some(other), Some(Tag(1))));
     assert!(error.elapsed_ns >= limit.as_nanos() as u64);
     assert_eq!(cause(ep.within(limit).probe(&world, Source::Any, Tag(1))), Some(Cause::TimedOut));
-    assert_eq!((buffer, ep.queue_depths().0), ([7; 8], 0), "it is not posted any more");
+    assert_eq!((buffer, ep.diagnostics().queue_depths().0), ([7; 8], 0), "it is not posted any more");
     // What comes later is not lost on it. No rank sends before both have given up.
     barrier().run(ep, &world)?;
     ep.sendrecv(&world, &[1_u8; 8], other, Tag(1), &mut buffer, other, Tag(1))?;
@@ -166,7 +166,7 @@ fn an_error_of_a_scope_is_that_of_its_request<T: Transport, P: Platform>(
         Ok(())
     });
     assert_eq!(cause(result), Some(Cause::Truncated { sent: 5, room: 4 }), "the scope has waited for it");
-    assert_eq!((short, ep.requests_in_use()), ([1; 4], 0));
+    assert_eq!((short, ep.diagnostics().requests_in_use()), ([1; 4], 0));
     Ok(())
 }
 
@@ -174,7 +174,7 @@ fn an_error_is_returned_unless_a_policy_says_more<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     for comm in [ep.world(), ep.itself()] {
-        assert!(matches!(ep.error_policy(&comm)?, Policy::Return), "nothing is fatal by itself");
+        assert!(matches!(ep.comm(&comm).error_policy()?, Policy::Return), "nothing is fatal by itself");
         assert!(cause(ep.send(&comm, &[0_u8], Rank(9), Tag(1))).is_some());
         ep.sendrecv(&comm, &[1_u8], Rank(0), Tag(1), &mut [0_u8], Rank(0), Tag(1))?;
     }
@@ -197,7 +197,7 @@ fn a_callback_hears_of_each_error_once_and_of_nothing_else<T: Transport, P: Plat
 ) -> Outcome {
     let (world, itself, mut buffer) = (ep.world(), ep.itself(), [0_u8; 4]);
     HEARD.set(0);
-    ep.set_error_policy(&world, Policy::Callback(hear))?;
+    ep.comm_mut(&world).set_error_policy(Policy::Callback(hear))?;
     ep.sendrecv(&world, &[1_u8], Rank(0), Tag(1), &mut buffer, Rank(0), Tag(1))?;
     assert_eq!(HEARD.get(), 0, "all is well");
     assert!(cause(ep.send(&world, &[0_u8], Rank(9), Tag(1))).is_some());
@@ -207,7 +207,7 @@ fn a_callback_hears_of_each_error_once_and_of_nothing_else<T: Transport, P: Plat
     assert_eq!(HEARD.get(), 2);
     assert!(cause(ep.send(&itself, &[0_u8], Rank(9), Tag(1))).is_some());
     assert_eq!(HEARD.get(), 2, "that was another communicator");
-    ep.set_error_policy(&world, Policy::Return)?;
+    ep.comm_mut(&world).set_error_policy(Policy::Return)?;
     assert!(cause(ep.send(&world, &[0_u8], Rank(9), Tag(1))).is_some());
     assert_eq!(HEARD.get(), 2);
     Ok(())
@@ -218,11 +218,11 @@ fn what_is_made_of_a_communicator_has_its_policy<T: Transport, P: Platform>(
 ) -> Outcome {
     let world = ep.world();
     let before = dup(ep, &world)?;
-    ep.set_error_policy(&world, Policy::Abort { code: 70 })?;
+    ep.comm_mut(&world).set_error_policy(Policy::Abort { code: 70 })?;
     let after = dup(ep, &world)?;
-    ep.set_error_policy(&world, Policy::Return)?;
-    assert!(matches!(ep.error_policy(&before)?, Policy::Return));
-    assert!(matches!(ep.error_policy(&after)?, Policy::Abort { code: 70 }));
+    ep.comm_mut(&world).set_error_policy(Policy::Return)?;
+    assert!(matches!(ep.comm(&before).error_policy()?, Policy::Return));
+    assert!(matches!(ep.comm(&after).error_policy()?, Policy::Abort { code: 70 }));
     free(ep, before)?;
     Ok(free(ep, after)?)
 }

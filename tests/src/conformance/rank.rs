@@ -28,7 +28,7 @@ pub(super) fn play<T: Transport, P: Platform>(
     let case = cases.get(case).ok_or("no such case")?;
     (case.run)(endpoint, seed)?;
     bounded(endpoint, requests_max)?;
-    match endpoint.queue_depths() {
+    match endpoint.diagnostics().queue_depths() {
         (0, 0) => Ok(()),
         (posted, unexpected) => Err(format!("{posted} receives and {unexpected} messages are left").into()),
     }
@@ -147,11 +147,11 @@ impl Watch {
 /// Describes what is left of a rank: its queues, its requests, and where others have credit for
 /// places that are not free.
 fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String {
-    let (posted, unexpected) = endpoint.queue_depths();
+    let (posted, unexpected) = endpoint.diagnostics().queue_depths();
     let mut told = format!(" ({posted} receives posted, {unexpected} messages kept)");
-    endpoint.pending(|request| told += &format!("\n    {request}"));
+    endpoint.diagnostics().pending(|request| told += &format!("\n    {request}"));
     for peer in 0..endpoint.world().size() {
-        if let Some(credits) = endpoint.credits(PeerId(peer)) {
+        if let Some(credits) = endpoint.diagnostics().credits(PeerId(peer)) {
             let held = (credits.envelopes.held(), credits.blocks.held());
             if held != (0, 0) {
                 let _ = write!(told, "\n    {} envelopes and {} blocks held for rank {peer}", held.0, held.1);
@@ -164,10 +164,10 @@ fn left<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>) -> String 
 /// Returns true if every place that others have credit for is free, and no request slot in use.
 fn settled<T: Transport, P: Platform>(endpoint: &Endpoint<'_, T, P>) -> bool {
     let free = |peer| {
-        let credits = endpoint.credits(PeerId(peer));
+        let credits = endpoint.diagnostics().credits(PeerId(peer));
         credits.is_none_or(|credits| credits.envelopes.held() == 0 && credits.blocks.held() == 0)
     };
-    endpoint.requests_in_use() == 0 && (0..endpoint.world().size()).all(free)
+    endpoint.diagnostics().requests_in_use() == 0 && (0..endpoint.world().size()).all(free)
 }
 
 /// The reason why a job failed, if it did: what each rank said, those first that are no consequence

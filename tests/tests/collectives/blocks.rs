@@ -246,7 +246,7 @@ fn nobody_is_told_to_send_nothing() {
         }
         // What rank 0 sends here comes after all that it has sent before.
         barrier().with(&Options::using(&Linear)).run(endpoint, &world).unwrap();
-        endpoint.queue_depths()
+        endpoint.diagnostics().queue_depths()
     });
     assert_eq!(left, [(0, 0); 4]);
 }

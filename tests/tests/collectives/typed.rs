@@ -274,7 +274,7 @@ fn blocks_without_bytes_take_no_messages() {
             .with(&Options::using(&aldis_coll::barrier::Linear))
             .run(endpoint, &world)
             .unwrap();
-        endpoint.queue_depths()
+        endpoint.diagnostics().queue_depths()
     });
     assert_eq!(left, [(0, 0); 4]);
 }

@@ -97,7 +97,7 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
         check_none(engine.attached)?;
         // SAFETY: the program gives so many bytes, and leaves them alone until the buffer is
         // detached (MPI 5.0, 3.6).
-        engine.endpoint().attach_buffer(unsafe { region.bytes() })?;
+        engine.endpoint().send_buffer().attach(unsafe { region.bytes() })?;
         engine.attached = Some((buffer, size));
         Ok(())
     })?;
@@ -111,7 +111,7 @@ fn detach() -> Result<(Address, i64), Fault> {
     }
     flush()?;
     engine::with(|engine| {
-        engine.endpoint().detach_buffer()?;
+        engine.endpoint().send_buffer().detach()?;
         Ok(engine.attached.take().unwrap_or((Address::of(0), 0)))
     })
 }
@@ -142,8 +142,8 @@ fn flush() -> Result<(), Fault> {
         return flush_of(PROCESS);
     }
     match requests::is_alone() {
-        true => engine::with(|engine| Ok(engine.endpoint().flush_buffer()?)),
-        false => requests::find(|engine| Ok(engine.endpoint().is_buffer_flushed().then_some(()))),
+        true => engine::with(|engine| Ok(engine.endpoint().send_buffer().flush()?)),
+        false => requests::find(|engine| Ok(engine.endpoint().send_buffer().is_flushed()?.then_some(()))),
     }
 }
 
@@ -155,5 +155,5 @@ mpi! { fn MPI_Buffer_iflush(request: Ptr<Handle>) on MPI_COMM_SELF => {
         return request.set(futures::begin(MPI_COMM_SELF, flushed)?);
     }
     let mut poster = poster()?;
-    request.set(futures::begin(MPI_COMM_SELF, futures::until(move || Ok(poster.endpoint().is_buffer_flushed())))?)?;
+    request.set(futures::begin(MPI_COMM_SELF, futures::until(move || Ok(poster.endpoint().send_buffer().is_flushed()?)))?)?;
 } }

@@ -116,20 +116,20 @@ mpi! { fn MPI_Comm_test_inter(comm: Handle, flag: Ptr<c_int>) on comm => { flag.
 
 mpi! { fn MPI_Comm_compare(one: Handle, other: Handle, result: Ptr<c_int>) on one => {
     let (first, second) = (of(one)?, of(other)?);
-    let comparison = engine::with(|engine| Ok(engine.endpoint().compare(&first, &second)?))?;
+    let comparison = engine::with(|engine| Ok(engine.endpoint().comm(&first).compare(&second)?))?;
     result.set(groups::name_of(comparison))?;
 } }
 
 mpi! { fn MPI_Comm_group(comm: Handle, group: Ptr<Handle>) on comm => {
     let of = of(comm)?;
-    let processes = engine::with(|engine| Ok(engine.endpoint().group(&of)?.processes().collect()))?;
+    let processes = engine::with(|engine| Ok(engine.endpoint().comm(&of).group()?.processes().collect()))?;
     group.set(groups::insert(processes)?)?;
 } }
 
 mpi! { fn MPI_Comm_remote_group(comm: Handle, group: Ptr<Handle>) on comm => {
     group.check_place()?;
     let of = of(comm)?;
-    let processes = engine::with(|engine| Ok(engine.endpoint().remote_group(&of)?.processes().collect()))?;
+    let processes = engine::with(|engine| Ok(engine.endpoint().comm(&of).remote_group()?.processes().collect()))?;
     group.set(groups::insert(processes)?)?;
 } }
 

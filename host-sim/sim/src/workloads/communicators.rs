@@ -141,7 +141,7 @@ impl CommModel {
         let result = comm.map(|comm| dup(ep, &comm)).transpose();
         self.made(comm.is_some(), groups, result)?;
         match (comm, result) {
-            (Some(comm), Ok(Some(copy))) if ep.compare(&comm, &copy)? != Comparison::Congruent => {
+            (Some(comm), Ok(Some(copy))) if ep.comm(&comm).compare(&copy)? != Comparison::Congruent => {
                 Err("a duplicate has other ranks".into())
             }
             _ => Ok(()),

@@ -128,8 +128,8 @@ fn use_it<T: Transport, P: Platform>(
     if let Some((inter, side)) = between {
         let (ours, theirs) = (&sides[side], &sides[1 - side]);
         let is = |list: &Vec<u32>| list.iter().map(|&process| PeerId(process)).collect::<Vec<_>>();
-        let groups =
-            [ep.group(&inter)?, ep.remote_group(&inter)?].map(|group| group.processes().collect::<Vec<_>>());
+        let groups = [ep.comm(&inter).group()?, ep.comm(&inter).remote_group()?]
+            .map(|group| group.processes().collect::<Vec<_>>());
         if groups != [is(ours), is(theirs)] {
             return Err(format!("{groups:?} where {ours:?} and {theirs:?} must be").into());
         }
@@ -173,7 +173,7 @@ fn duplicate<T: Transport, P: Platform>(
     let copy = made(ep, side.is_some(), |ep| between.map(|(inter, _)| inter::dup(ep, &inter)).transpose())?;
     let Some(copy) = copy else { return Ok(()) };
     if let (Some((inter, _)), Some(copy)) = (between, copy)
-        && ep.compare(&inter, &copy)? != Comparison::Congruent
+        && ep.comm(&inter).compare(&copy)? != Comparison::Congruent
     {
         return Err("a duplicate has other ranks".into());
     }
@@ -238,7 +238,7 @@ fn merge<T: Transport, P: Platform>(
         _ => usize::from(sides[1][0] < sides[0][0]),
     };
     let due: Vec<u32> = sides[first].iter().chain(&sides[1 - first]).copied().collect();
-    let is: Vec<u32> = ep.group(&merged)?.processes().map(|process| process.0).collect();
+    let is: Vec<u32> = ep.comm(&merged).group()?.processes().map(|process| process.0).collect();
     let mut sum = [u64::from(ep.process().0)];
     allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
     if is != due || sum[0] != due.iter().map(|&process| u64::from(process)).sum::<u64>() {

@@ -58,7 +58,7 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
     }
     // An error by itself would pass for what follows from a death.
     barrier_and_allreduce(ep).map_err(|error| format!("with the new life: {error}"))?;
-    match ep.queue_depths() {
+    match ep.diagnostics().queue_depths() {
         (0, 0) => Ok(()),
         left => Err(format!("{left:?} receives and messages are left when all is over").into()),
     }

@@ -167,7 +167,7 @@ fn unexpected(depth: usize, position: Position, batches: usize) -> Result<Vec<f6
             }
             samples.push(start.elapsed().as_nanos() as f64 / BATCH as f64);
         }
-        if endpoint.queue_depths() != (0, depth as u32) {
+        if endpoint.diagnostics().queue_depths() != (0, depth as u32) {
             return Err("a message was lost".into());
         }
         Ok(samples)

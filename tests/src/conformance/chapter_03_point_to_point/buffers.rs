@@ -35,10 +35,10 @@ const FULL: Cause = Cause::Full(Resource::SendBuffer);
 
 fn a_communicator_has_memory_of_its_own<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, itself, mut buffer) = (ep.world(), ep.itself(), [0; 200]);
-    ep.attach_comm_buffer(&itself, memory(100))?;
+    ep.send_buffer().of(&itself).attach(memory(100))?;
     let data = message(1, 200);
     assert_eq!(refused(ep.bsend(&world, &data[..100], Rank(0), Tag(1))), FULL, "the world has none");
-    ep.attach_buffer(memory(200))?;
+    ep.send_buffer().attach(memory(200))?;
     assert_eq!(refused(ep.bsend(&itself, &data[..101], Rank(0), Tag(1))), FULL, "it has 100 bytes");
     ep.bsend(&itself, &data[..100], Rank(0), Tag(1))?;
     ep.bsend(&world, &data, Rank(0), Tag(1))?;
@@ -46,28 +46,28 @@ fn a_communicator_has_memory_of_its_own<T: Transport, P: Platform>(ep: &mut Endp
         assert_eq!(ep.recv(&comm, &mut buffer, Rank(0), Tag(1))?.bytes, len as u64);
         assert_eq!(buffer[..len], data[..len]);
     }
-    assert_eq!(ep.detach_comm_buffer(&itself)?.len(), 100);
+    assert_eq!(ep.send_buffer().of(&itself).detach()?.len(), 100);
     // Without one of its own it uses the endpoint's.
     ep.bsend(&itself, &data, Rank(0), Tag(1))?;
     ep.recv(&itself, &mut buffer, Rank(0), Tag(1))?;
-    assert_eq!(ep.detach_buffer()?.len(), 200);
+    assert_eq!(ep.send_buffer().detach()?.len(), 200);
     Ok(())
 }
 
 fn memory_is_attached_once_and_given_back<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     for bytes in [10, 20] {
-        ep.attach_comm_buffer(&world, memory(bytes))?;
-        assert_eq!(refused(ep.attach_comm_buffer(&world, &mut [])), Cause::Busy);
-        assert_eq!(ep.detach_comm_buffer(&world)?.len(), bytes);
-        assert_eq!(ep.detach_comm_buffer(&world)?.len(), 0, "nothing is attached any more");
+        ep.send_buffer().of(&world).attach(memory(bytes))?;
+        assert_eq!(refused(ep.send_buffer().of(&world).attach(&mut [])), Cause::Busy);
+        assert_eq!(ep.send_buffer().of(&world).detach()?.len(), bytes);
+        assert_eq!(ep.send_buffer().of(&world).detach()?.len(), 0, "nothing is attached any more");
     }
     let copy = dup(ep, &world)?;
     free(ep, copy)?;
-    assert_eq!(refused(ep.attach_comm_buffer(&copy, &mut [])), Cause::Stale);
-    assert_eq!(refused(ep.detach_comm_buffer(&copy)), Cause::Stale);
-    assert_eq!(refused(ep.flush_comm_buffer(&copy)), Cause::Stale);
-    assert_eq!(refused(ep.is_comm_buffer_flushed(&copy)), Cause::Stale);
+    assert_eq!(refused(ep.send_buffer().of(&copy).attach(&mut [])), Cause::Stale);
+    assert_eq!(refused(ep.send_buffer().of(&copy).detach()), Cause::Stale);
+    assert_eq!(refused(ep.send_buffer().of(&copy).flush()), Cause::Stale);
+    assert_eq!(refused(ep.send_buffer().of(&copy).is_flushed()), Cause::Stale);
     Ok(())
 }
 
@@ -80,16 +80,16 @@ fn communicators_do_not_take_each_others_memory<T: Transport, P: Platform>(
     let (one, other) = (dup(ep, &world)?, dup(ep, &world)?);
     let comms = [world, one, other];
     if world.rank() == Rank(0) {
-        ep.attach_buffer(memory(3000))?;
-        ep.attach_comm_buffer(&one, memory(3000))?;
-        ep.attach_comm_buffer(&other, memory(3000))?;
+        ep.send_buffer().attach(memory(3000))?;
+        ep.send_buffer().of(&one).attach(memory(3000))?;
+        ep.send_buffer().of(&other).attach(memory(3000))?;
         for (number, comm) in (0..).zip(&comms) {
             ep.bsend(comm, &message(number, 3000), Rank(1), Tag(1))?;
         }
         ep.send::<u8>(&world, &[], Rank(1), Tag(2))?;
-        assert_eq!(ep.detach_comm_buffer(&other)?.len(), 3000);
-        assert_eq!(ep.detach_comm_buffer(&one)?.len(), 3000);
-        assert_eq!(ep.detach_buffer()?.len(), 3000);
+        assert_eq!(ep.send_buffer().of(&other).detach()?.len(), 3000);
+        assert_eq!(ep.send_buffer().of(&one).detach()?.len(), 3000);
+        assert_eq!(ep.send_buffer().detach()?.len(), 3000);
     } else {
         ep.recv::<u8>(&world, &mut [], Rank(0), Tag(2))?;
         for (number, comm) in (0..3).zip(&comms).rev() {
@@ -129,12 +129,12 @@ fn a_flush_ends_when_everything_has_been_received<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
-    ep.attach_buffer(memory(3000))?;
-    flushed(ep, &world, |ep| ep.flush_buffer())?;
-    assert_eq!(ep.detach_buffer()?.len(), 3000);
-    ep.attach_comm_buffer(&world, memory(3000))?;
-    flushed(ep, &world, |ep| ep.flush_comm_buffer(&world))?;
-    assert_eq!(ep.detach_comm_buffer(&world)?.len(), 3000);
+    ep.send_buffer().attach(memory(3000))?;
+    flushed(ep, &world, |ep| ep.send_buffer().flush())?;
+    assert_eq!(ep.send_buffer().detach()?.len(), 3000);
+    ep.send_buffer().of(&world).attach(memory(3000))?;
+    flushed(ep, &world, |ep| ep.send_buffer().of(&world).flush())?;
+    assert_eq!(ep.send_buffer().of(&world).detach()?.len(), 3000);
     Ok(())
 }
 
@@ -146,15 +146,15 @@ fn a_communicators_flush_waits_for_its_own_alone<T: Transport, P: Platform>(
     let copy = dup(ep, &world)?;
     let data = message(7, 3000);
     if world.rank() == Rank(0) {
-        ep.attach_buffer(memory(3000))?;
-        ep.attach_comm_buffer(&copy, memory(3000))?;
+        ep.send_buffer().attach(memory(3000))?;
+        ep.send_buffer().of(&copy).attach(memory(3000))?;
         ep.bsend(&world, &data, Rank(1), Tag(1))?;
         ep.bsend(&copy, &data, Rank(1), Tag(1))?;
-        ep.flush_comm_buffer(&copy)?;
+        ep.send_buffer().of(&copy).flush()?;
         ep.send::<u8>(&world, &[], Rank(1), Tag(2))?;
-        ep.flush_buffer()?;
-        ep.detach_comm_buffer(&copy)?;
-        ep.detach_buffer()?;
+        ep.send_buffer().flush()?;
+        ep.send_buffer().of(&copy).detach()?;
+        ep.send_buffer().detach()?;
     } else {
         let mut buffer = vec![0; 3000];
         ep.recv(&copy, &mut buffer, Rank(0), Tag(1))?;
@@ -175,30 +175,30 @@ fn memory_is_flushed_in_the_end<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
         }
         return Ok(());
     }
-    ep.attach_buffer(memory(3010))?;
+    ep.send_buffer().attach(memory(3010))?;
     ep.bsend(&world, &message(0, 3000), Rank(1), Tag(1))?;
     ep.bsend(&world, &message(1, 10), Rank(1), Tag(1))?;
-    while !ep.is_buffer_flushed() {}
-    ep.attach_comm_buffer(&world, memory(2400))?;
+    while !ep.send_buffer().is_flushed()? {}
+    ep.send_buffer().of(&world).attach(memory(2400))?;
     ep.bsend(&world, &message(2, 400), Rank(1), Tag(1))?;
     ep.bsend(&world, &message(3, 2000), Rank(1), Tag(1))?;
-    while !ep.is_comm_buffer_flushed(&world)? {}
-    assert_eq!((ep.detach_comm_buffer(&world)?.len(), ep.detach_buffer()?.len()), (2400, 3010));
+    while !ep.send_buffer().of(&world).is_flushed()? {}
+    assert_eq!((ep.send_buffer().of(&world).detach()?.len(), ep.send_buffer().detach()?.len()), (2400, 3010));
     Ok(())
 }
 
 fn what_was_never_attached_is_flushed<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    ep.flush_buffer()?;
-    ep.flush_comm_buffer(&world)?;
-    assert!(ep.is_buffer_flushed() && ep.is_comm_buffer_flushed(&world)?);
+    ep.send_buffer().flush()?;
+    ep.send_buffer().of(&world).flush()?;
+    assert!(ep.send_buffer().is_flushed()? && ep.send_buffer().of(&world).is_flushed()?);
     Ok(())
 }
 
 fn what_is_sent_is_replaced_by_what_comes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let (me, other) = (world.rank().0, 1 - world.rank().0);
-    ep.attach_buffer(memory(3000))?;
+    ep.send_buffer().attach(memory(3000))?;
     for (number, len) in (0..).zip(LENGTHS) {
         let mut buffer = message(2 * number + me, len);
         let (out, into) = (Tag(100 + me), Tag(100 + other));
@@ -206,9 +206,9 @@ fn what_is_sent_is_replaced_by_what_comes<T: Transport, P: Platform>(ep: &mut En
         assert_eq!((status.source, status.tag, status.bytes), (Rank(other), into, len as u64));
         assert_eq!(buffer, message(2 * number + other, len));
         // The next one needs all of the memory.
-        ep.flush_buffer()?;
+        ep.send_buffer().flush()?;
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
@@ -216,23 +216,23 @@ fn tokens_go_round_a_ring_in_one_buffer<T: Transport, P: Platform>(ep: &mut Endp
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());
     let (next, previous) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
-    ep.attach_buffer(memory(2 * 800))?;
+    ep.send_buffer().attach(memory(2 * 800))?;
     let mut token = [me; 200];
     for step in 1..=2 * size {
         ep.sendrecv_replace(&world, &mut token, next, Tag(step), previous, Tag(step))?;
         assert_eq!(token, [(me + 2 * size - step) % size; 200]);
         if step % 2 == 0 {
-            ep.flush_buffer()?;
+            ep.send_buffer().flush()?;
         }
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
 fn what_replaces_may_be_shorter<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let (me, other) = (world.rank().0, Rank(1 - world.rank().0));
-    ep.attach_buffer(memory(60))?;
+    ep.send_buffer().attach(memory(60))?;
     let mut buffer = vec![me as u8 + 1; if me == 0 { 60 } else { 20 }];
     let went = ep.sendrecv_replace(&world, &mut buffer, other, Tag(1), Source::Any, TagMatch::Any);
     if me == 0 {
@@ -243,7 +243,7 @@ fn what_replaces_may_be_shorter<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
         assert_eq!(error.cause, Cause::Truncated { sent: 60, room: 20 });
         assert_eq!(error.operation, aldis_hal::Operation::SendRecv);
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
@@ -253,7 +253,7 @@ fn an_exchange_with_nobody_replaces_nothing<T: Transport, P: Platform>(
     let (world, mut buffer) = (ep.world(), [9_u8; 30]);
     let status = ep.sendrecv_replace(&world, &mut buffer, Rank::NULL, Tag(1), Rank::NULL, Tag(1))?;
     assert_eq!((status.source, status.tag, status.bytes, buffer), (Rank::NULL, Tag::NONE, 0, [9; 30]));
-    ep.attach_buffer(memory(30))?;
+    ep.send_buffer().attach(memory(30))?;
     // Sent to itself, received from the null process: the message is there, and the buffer as it
     // was.
     ep.sendrecv_replace(&world, &mut buffer, Rank(0), Tag(1), Rank::NULL, Tag(1))?;
@@ -261,7 +261,7 @@ fn an_exchange_with_nobody_replaces_nothing<T: Transport, P: Platform>(
     let mut got = [0_u8; 30];
     ep.sendrecv_replace(&world, &mut got, Rank::NULL, Tag(1), Rank(0), Tag(1))?;
     assert_eq!(got, [9; 30]);
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
@@ -270,12 +270,12 @@ fn an_exchange_without_memory_is_an_error_and_sends_nothing<T: Transport, P: Pla
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [9_u8; 30]);
     for room in [0, 29] {
-        ep.attach_buffer(memory(room))?;
+        ep.send_buffer().attach(memory(room))?;
         let error = ep.sendrecv_replace(&world, &mut buffer, Rank(0), Tag(1), Rank(0), Tag(1));
         let error = error.expect_err("there is no room for a copy");
         assert_eq!((error.cause, error.operation), (FULL, aldis_hal::Operation::SendRecv));
         assert!(ep.iprobe(&world, Source::Any, TagMatch::Any)?.is_none());
-        assert_eq!(ep.detach_buffer()?.len(), room);
+        assert_eq!(ep.send_buffer().detach()?.len(), room);
     }
     assert_eq!(buffer, [9; 30]);
     ep.sendrecv(&world, &[1_u8], Rank(0), Tag(1), &mut buffer[..1], Rank(0), Tag(1))?;

@@ -35,7 +35,7 @@ fn a_detached_request_completes_all_the_same<T: Transport, P: Platform>(
         Ok(())
     })?;
     assert!(world.rank() == Rank(0) || buffers == data, "they are over when their scope is");
-    assert_eq!(ep.requests_in_use(), 0);
+    assert_eq!(ep.diagnostics().requests_in_use(), 0);
     Ok(())
 }
 
@@ -79,7 +79,7 @@ fn detached_requests_give_their_slots_back<T: Transport, P: Platform>(
         })
     })?;
     assert!(world.rank() == Rank(0) || memory == data.concat());
-    assert_eq!(ep.requests_in_use(), 0);
+    assert_eq!(ep.diagnostics().requests_in_use(), 0);
     Ok(())
 }
 
@@ -175,7 +175,7 @@ fn detached_persistent_requests_end_with_their_round<T: Transport, P: Platform>(
         }
         Ok(())
     })?;
-    assert_eq!((memory, ep.requests_in_use()), (vec![3; 600], 0));
+    assert_eq!((memory, ep.diagnostics().requests_in_use()), (vec![3; 600], 0));
     Ok(())
 }
 
@@ -215,6 +215,6 @@ fn what_is_over_or_null_may_be_detached<T: Transport, P: Platform>(ep: &mut Endp
         scope.detach(sending);
         Ok(())
     })?;
-    assert_eq!((buffer, ep.requests_in_use()), ([4], 0));
+    assert_eq!((buffer, ep.diagnostics().requests_in_use()), ([4], 0));
     Ok(())
 }

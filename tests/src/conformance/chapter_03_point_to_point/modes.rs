@@ -153,7 +153,7 @@ fn a_ready_send_without_a_receive_is_an_error_and_arrives<T: Transport, P: Platf
 
 /// Memory for buffered sends: lent for as long as the endpoint lives, whatever that is.
 fn attach<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, bytes: usize) -> Result<(), Error> {
-    ep.attach_buffer(vec![0; bytes].leak())
+    ep.send_buffer().attach(vec![0; bytes].leak())
 }
 
 fn a_buffered_send_needs_no_receive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -164,7 +164,7 @@ fn a_buffered_send_needs_no_receive<T: Transport, P: Platform>(ep: &mut Endpoint
             ep.bsend(&world, &message(number, len), Rank(1), Tag(number))?;
         }
         ep.send::<u8>(&world, &[], Rank(1), Tag(99))?;
-        assert_eq!(ep.detach_buffer()?.len(), bytes);
+        assert_eq!(ep.send_buffer().detach()?.len(), bytes);
         return Ok(());
     }
     ep.recv::<u8>(&world, &mut [], Rank(0), Tag(99))?;
@@ -185,13 +185,13 @@ fn two_ranks_that_both_send_buffered_first_come_to_an_end<T: Transport, P: Platf
     for (number, len) in (0..).zip(LENGTHS) {
         let mut buffer = vec![0; len];
         // The buffer holds one message: wait until the last has left it.
-        ep.detach_buffer()?;
+        ep.send_buffer().detach()?;
         attach(ep, 3000)?;
         ep.bsend(&world, &message(2 * number + me, len), Rank(other), Tag(1))?;
         ep.recv(&world, &mut buffer, Rank(other), Tag(1))?;
         assert_eq!(buffer, message(2 * number + other, len));
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
@@ -204,11 +204,11 @@ fn a_buffered_send_beyond_the_buffer_is_an_error<T: Transport, P: Platform>(
     assert_eq!(refused(ep.bsend(&world, &[1_u8; 8], Rank(0), Tag(1))), full, "nothing is attached");
     attach(ep, 299)?;
     assert_eq!(refused(ep.bsend(&world, &message(1, 300), Rank(0), Tag(1))), full);
-    assert_eq!(refused(ep.attach_buffer(&mut []).map(|()| unreachable!())), Cause::Busy);
+    assert_eq!(refused(ep.send_buffer().attach(&mut []).map(|()| unreachable!())), Cause::Busy);
     ep.bsend(&world, &message(2, 299), Rank(0), Tag(1))?;
     let status = ep.recv(&world, &mut buffer, Rank(0), Tag(1))?;
     assert_eq!((status.bytes, &buffer[..299]), (299, &message(2, 299)[..]), "and nothing else was sent");
-    assert_eq!(ep.detach_buffer()?.len(), 299);
+    assert_eq!(ep.send_buffer().detach()?.len(), 299);
     Ok(())
 }
 
@@ -236,8 +236,8 @@ fn memory_for_buffered_sends_is_used_again_and_given_back<T: Transport, P: Platf
         }
     }
     if world.rank() == Rank(0) {
-        assert_eq!(ep.detach_buffer()?.len(), 1000);
-        assert_eq!(ep.detach_buffer()?.len(), 0, "nothing is attached any more");
+        assert_eq!(ep.send_buffer().detach()?.len(), 1000);
+        assert_eq!(ep.send_buffer().detach()?.len(), 0, "nothing is attached any more");
     }
     Ok(())
 }
@@ -262,6 +262,6 @@ fn messages_of_all_modes_keep_their_order<T: Transport, P: Platform>(ep: &mut En
             _ => ep.bsend(&world, data, Rank(1), Tag(1))?,
         };
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }

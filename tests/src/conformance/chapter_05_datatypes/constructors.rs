@@ -335,7 +335,7 @@ const WORDS: [usize; 4] = [1, 6, 20, 700];
 
 fn typed_messages_in_every_mode<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    ep.attach_buffer(vec![0; 2800].leak())?;
+    ep.send_buffer().attach(vec![0; 2800].leak())?;
     for words in WORDS {
         let (comb, memory) = (comb(ep, words as u64)?, source(words, 5));
         if world.rank() == Rank(0) {
@@ -344,7 +344,7 @@ fn typed_messages_in_every_mode<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
             ep.send_typed(&world, data().synchronous(), Rank(1), Tag(1))?;
             ep.send_typed(&world, data().checked(), Rank(1), Tag(1))?;
             ep.bsend_typed(&world, data(), Rank(1), Tag(1))?;
-            ep.flush_buffer()?;
+            ep.send_buffer().flush()?;
             // The receive that it needs has been posted.
             ep.recv::<u8>(&world, &mut [], Rank(1), Tag(2))?;
             ep.send_typed(&world, data().ready(), Rank(1), Tag(3))?;
@@ -367,7 +367,7 @@ fn typed_messages_in_every_mode<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
         }
         ep.types()?.free(comb)?;
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 
@@ -443,7 +443,7 @@ fn typed_messages_that_replace_what_was_sent<T: Transport, P: Platform>(
 ) -> Outcome {
     let world = ep.world();
     let (me, other) = (world.rank().0, Rank(1 - world.rank().0));
-    ep.attach_buffer(vec![0; 2800].leak())?;
+    ep.send_buffer().attach(vec![0; 2800].leak())?;
     for words in WORDS {
         let (comb, mut memory) = (comb(ep, words as u64)?, source(words, 1000 * me));
         let place = TypedMut::new(&mut memory, 1, comb);
@@ -451,10 +451,10 @@ fn typed_messages_that_replace_what_was_sent<T: Transport, P: Platform>(
         for (at, word) in (0..).zip(memory) {
             assert_eq!(word, at + 1000 * if at % 2 == 0 { other.0 } else { me });
         }
-        ep.flush_buffer()?;
+        ep.send_buffer().flush()?;
         ep.types()?.free(comb)?;
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     Ok(())
 }
 

@@ -44,21 +44,24 @@ fn an_attribute_is_set_replaced_and_deleted<T: Transport, P: Platform>(
 ) -> Outcome {
     let world = ep.world();
     lend(ep, 4)?;
-    assert_eq!(ep.attribute(&world, &COPIED)?, None);
-    ep.set_attribute(&world, &COPIED, 7)?;
-    ep.set_attribute(&world, &NOT_COPIED, 8)?;
-    assert_eq!((ep.attribute(&world, &COPIED)?, ep.attribute(&world, &NOT_COPIED)?), (Some(7), Some(8)));
-    assert!(DELETED.take().is_empty());
-    ep.set_attribute(&world, &COPIED, 9)?;
+    assert_eq!(ep.comm(&world).attribute(&COPIED)?, None);
+    ep.comm_mut(&world).set_attribute(&COPIED, 7)?;
+    ep.comm_mut(&world).set_attribute(&NOT_COPIED, 8)?;
     assert_eq!(
-        (ep.attribute(&world, &COPIED)?, DELETED.take()),
+        (ep.comm(&world).attribute(&COPIED)?, ep.comm(&world).attribute(&NOT_COPIED)?),
+        (Some(7), Some(8))
+    );
+    assert!(DELETED.take().is_empty());
+    ep.comm_mut(&world).set_attribute(&COPIED, 9)?;
+    assert_eq!(
+        (ep.comm(&world).attribute(&COPIED)?, DELETED.take()),
         (Some(9), vec![7]),
         "the old value is deleted"
     );
-    ep.delete_attribute(&world, &COPIED)?;
-    assert_eq!((ep.attribute(&world, &COPIED)?, DELETED.take()), (None, vec![9]));
-    ep.delete_attribute(&world, &COPIED)?;
-    assert_eq!((ep.attribute(&world, &NOT_COPIED)?, DELETED.take()), (Some(8), vec![]));
+    ep.comm_mut(&world).delete_attribute(&COPIED)?;
+    assert_eq!((ep.comm(&world).attribute(&COPIED)?, DELETED.take()), (None, vec![9]));
+    ep.comm_mut(&world).delete_attribute(&COPIED)?;
+    assert_eq!((ep.comm(&world).attribute(&NOT_COPIED)?, DELETED.take()), (Some(8), vec![]));
     Ok(())
 }
 
@@ -68,15 +71,15 @@ fn attributes_are_of_one_rank_and_communicator<T: Transport, P: Platform>(
     let (world, itself) = (ep.world(), ep.itself());
     let me = world.rank();
     lend(ep, 4)?;
-    ep.set_attribute(&world, &COPIED, 10 + u64::from(me.0))?;
+    ep.comm_mut(&world).set_attribute(&COPIED, 10 + u64::from(me.0))?;
     if me.0 == 1 {
-        ep.set_attribute(&itself, &COPIED, 20)?;
+        ep.comm_mut(&itself).set_attribute(&COPIED, 20)?;
     }
     // Whatever the other has set by now.
     let other = aldis_kernel::Rank(1 - me.0);
     ep.sendrecv::<u8, u8>(&world, &[], other, Tag(1), &mut [], other, Tag(1))?;
-    assert_eq!(ep.attribute(&world, &COPIED)?, Some(10 + u64::from(me.0)));
-    assert_eq!(ep.attribute(&itself, &COPIED)?, (me.0 == 1).then_some(20));
+    assert_eq!(ep.comm(&world).attribute(&COPIED)?, Some(10 + u64::from(me.0)));
+    assert_eq!(ep.comm(&itself).attribute(&COPIED)?, (me.0 == 1).then_some(20));
     Ok(())
 }
 
@@ -84,17 +87,21 @@ fn a_duplicate_has_what_the_keys_give_it<T: Transport, P: Platform>(ep: &mut End
     let world = ep.world();
     lend(ep, 8)?;
     for (key, value) in [(&COPIED, 1), (&NOT_COPIED, 2), (&COUNTED, 3)] {
-        ep.set_attribute(&world, key, value)?;
+        ep.comm_mut(&world).set_attribute(key, value)?;
     }
     let copy = dup(ep, &world)?;
     let again = dup(ep, &copy)?;
     let found = |ep: &Endpoint<'_, T, P>, comm: &Comm| -> Result<[Option<u64>; 3], Error> {
-        Ok([ep.attribute(comm, &COPIED)?, ep.attribute(comm, &NOT_COPIED)?, ep.attribute(comm, &COUNTED)?])
+        Ok([
+            ep.comm(comm).attribute(&COPIED)?,
+            ep.comm(comm).attribute(&NOT_COPIED)?,
+            ep.comm(comm).attribute(&COUNTED)?,
+        ])
     };
     assert_eq!(found(ep, &world)?, [Some(1), Some(2), Some(3)]);
     assert_eq!(found(ep, &copy)?, [Some(1), None, Some(4)]);
     assert_eq!(found(ep, &again)?, [Some(1), None, Some(5)]);
-    ep.set_attribute(&copy, &COPIED, 9)?;
+    ep.comm_mut(&copy).set_attribute(&COPIED, 9)?;
     assert_eq!((found(ep, &world)?[0], found(ep, &again)?[0]), (Some(1), Some(1)), "each has its own");
     free(ep, again)?;
     Ok(free(ep, copy)?)
@@ -103,28 +110,34 @@ fn a_duplicate_has_what_the_keys_give_it<T: Transport, P: Platform>(ep: &mut End
 fn what_is_split_off_has_no_attributes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, mut scratch) = (ep.world(), [Choice::NONE; 2]);
     lend(ep, 2)?;
-    ep.set_attribute(&world, &COPIED, 1)?;
+    ep.comm_mut(&world).set_attribute(&COPIED, 1)?;
     let part = split(ep, &world, Some(0), 0, &mut scratch)?.ok_or("all have the colour")?;
-    assert_eq!(ep.attribute(&part, &COPIED)?, None);
+    assert_eq!(ep.comm(&part).attribute(&COPIED)?, None);
     Ok(free(ep, part)?)
 }
 
 fn attributes_go_with_their_communicator<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     lend(ep, 4)?;
-    ep.set_attribute(&world, &COPIED, 1)?;
+    ep.comm_mut(&world).set_attribute(&COPIED, 1)?;
     for round in 0..3 {
         let copy = dup(ep, &world)?;
-        ep.set_attribute(&copy, &NOT_COPIED, 10 + round)?;
+        ep.comm_mut(&copy).set_attribute(&NOT_COPIED, 10 + round)?;
         free(ep, copy)?;
         let mut deleted = DELETED.take();
         deleted.sort_unstable();
         assert_eq!(deleted, [1, 10 + round], "once each, and the slots are free again");
-        assert_eq!(ep.attribute(&copy, &COPIED).expect_err("it is freed").cause, Cause::Stale);
-        assert_eq!(ep.set_attribute(&copy, &COPIED, 1).expect_err("it is freed").cause, Cause::Stale);
-        assert_eq!(ep.delete_attribute(&copy, &COPIED).expect_err("it is freed").cause, Cause::Stale);
+        assert_eq!(ep.comm(&copy).attribute(&COPIED).expect_err("it is freed").cause, Cause::Stale);
+        assert_eq!(
+            ep.comm_mut(&copy).set_attribute(&COPIED, 1).expect_err("it is freed").cause,
+            Cause::Stale
+        );
+        assert_eq!(
+            ep.comm_mut(&copy).delete_attribute(&COPIED).expect_err("it is freed").cause,
+            Cause::Stale
+        );
     }
-    assert_eq!(ep.attribute(&world, &COPIED)?, Some(1));
+    assert_eq!(ep.comm(&world).attribute(&COPIED)?, Some(1));
     Ok(())
 }
 
@@ -133,16 +146,19 @@ fn attributes_beyond_the_slots_are_refused_and_fit_later<T: Transport, P: Platfo
 ) -> Outcome {
     let (world, itself) = (ep.world(), ep.itself());
     let full = Cause::Full(Resource::Attributes);
-    assert_eq!(ep.set_attribute(&world, &COPIED, 1).expect_err("no slots are lent").cause, full);
+    assert_eq!(ep.comm_mut(&world).set_attribute(&COPIED, 1).expect_err("no slots are lent").cause, full);
     lend(ep, 2)?;
     assert_eq!(lend(ep, 2).expect_err("they are lent once").cause, Cause::Busy);
-    ep.set_attribute(&world, &COPIED, 1)?;
-    ep.set_attribute(&itself, &COPIED, 2)?;
-    assert_eq!(ep.set_attribute(&world, &COUNTED, 3).expect_err("there are two").cause, full);
-    ep.set_attribute(&world, &COPIED, 4)?;
-    ep.delete_attribute(&itself, &COPIED)?;
-    ep.set_attribute(&world, &COUNTED, 3)?;
-    assert_eq!((ep.attribute(&world, &COPIED)?, ep.attribute(&world, &COUNTED)?), (Some(4), Some(3)));
+    ep.comm_mut(&world).set_attribute(&COPIED, 1)?;
+    ep.comm_mut(&itself).set_attribute(&COPIED, 2)?;
+    assert_eq!(ep.comm_mut(&world).set_attribute(&COUNTED, 3).expect_err("there are two").cause, full);
+    ep.comm_mut(&world).set_attribute(&COPIED, 4)?;
+    ep.comm_mut(&itself).delete_attribute(&COPIED)?;
+    ep.comm_mut(&world).set_attribute(&COUNTED, 3)?;
+    assert_eq!(
+        (ep.comm(&world).attribute(&COPIED)?, ep.comm(&world).attribute(&COUNTED)?),
+        (Some(4), Some(3))
+    );
     Ok(())
 }
 
@@ -152,14 +168,14 @@ fn a_duplicate_without_slots_for_its_attributes_is_refused_on_all_ranks<T: Trans
 ) -> Outcome {
     let world = ep.world();
     lend(ep, if world.rank().0 == 1 { 1 } else { 4 })?;
-    ep.set_attribute(&world, &COPIED, 1)?;
+    ep.comm_mut(&world).set_attribute(&COPIED, 1)?;
     let error = dup(ep, &world).expect_err("there is no slot for a copy");
     if world.rank().0 == 1 {
         let what = Resource::Attributes;
         assert_eq!(error.cause, Cause::TooSmall { what, need: 1, have: 0 });
     }
-    assert_eq!(ep.attribute(&world, &COPIED)?, Some(1));
-    ep.delete_attribute(&world, &COPIED)?;
+    assert_eq!(ep.comm(&world).attribute(&COPIED)?, Some(1));
+    ep.comm_mut(&world).delete_attribute(&COPIED)?;
     let copy = dup(ep, &world)?;
     Ok(free(ep, copy)?)
 }
@@ -168,12 +184,12 @@ fn predefined_attributes_are_there_and_cannot_be_changed<T: Transport, P: Platfo
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     for comm in [ep.world(), ep.itself()] {
-        assert_eq!(ep.attribute(&comm, &Keyval::TAG_UPPER_BOUND)?, Some(Tag::MAX.0.into()));
-        assert_eq!(ep.attribute(&comm, &Keyval::UNIVERSE_SIZE)?, Some(ep.world().size().into()));
-        assert_eq!(ep.attribute(&comm, &Keyval::CLOCK_IS_GLOBAL)?, Some(0));
+        assert_eq!(ep.comm(&comm).attribute(&Keyval::TAG_UPPER_BOUND)?, Some(Tag::MAX.0.into()));
+        assert_eq!(ep.comm(&comm).attribute(&Keyval::UNIVERSE_SIZE)?, Some(ep.world().size().into()));
+        assert_eq!(ep.comm(&comm).attribute(&Keyval::CLOCK_IS_GLOBAL)?, Some(0));
         static KEY: Keyval = Keyval::TAG_UPPER_BOUND;
-        assert_eq!(ep.set_attribute(&comm, &KEY, 1).expect_err("it is").cause, Cause::Predefined);
-        assert_eq!(ep.delete_attribute(&comm, &KEY).expect_err("it is").cause, Cause::Predefined);
+        assert_eq!(ep.comm_mut(&comm).set_attribute(&KEY, 1).expect_err("it is").cause, Cause::Predefined);
+        assert_eq!(ep.comm_mut(&comm).delete_attribute(&KEY).expect_err("it is").cause, Cause::Predefined);
     }
     Ok(())
 }

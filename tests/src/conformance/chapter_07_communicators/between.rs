@@ -49,7 +49,8 @@ fn an_intercommunicator_has_a_local_and_a_remote_group<T: Transport, P: Platform
     assert_eq!((between.size(), between.remote_size()), if is_upper { (3, 2) } else { (2, 3) });
     let processes =
         |group: aldis_kernel::Group<'_>| group.processes().map(|process| process.0).collect::<Vec<_>>();
-    let (local, remote) = (processes(ep.group(&between)?), processes(ep.remote_group(&between)?));
+    let (local, remote) =
+        (processes(ep.comm(&between).group()?), processes(ep.comm(&between).remote_group()?));
     let (lower, upper) = (vec![0, 1], vec![2, 3, 4]);
     assert_eq!((local, remote), if is_upper { (upper, lower) } else { (lower, upper) });
     free(ep, (half, between))
@@ -104,7 +105,7 @@ fn merged_groups_are_in_the_order_that_they_ask_for<T: Transport, P: Platform>(
     let is_upper = ep.world().rank().0 >= 2;
     for (high, expected) in [(is_upper, [0, 1, 2, 3, 4]), (!is_upper, [2, 3, 4, 0, 1])] {
         let merged = inter::merge(ep, &made.1, high)?;
-        let found: Vec<u32> = ep.group(&merged)?.processes().map(|process| process.0).collect();
+        let found: Vec<u32> = ep.comm(&merged).group()?.processes().map(|process| process.0).collect();
         assert_eq!(found, expected);
         let mut sum = [u64::from(ep.process().0)];
         allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
@@ -147,7 +148,7 @@ fn both_groups_of_an_intercommunicator_are_split<T: Transport, P: Platform>(
     let part =
         inter::split(ep, &made.1, Some(me % 2), 0, &mut scratch)?.ok_or("both sides have the colour")?;
     assert_eq!((part.size(), part.remote_size()), if me >= 2 { (2, 1) } else { (1, 2) });
-    let remote: Vec<u32> = ep.remote_group(&part)?.processes().map(|process| process.0).collect();
+    let remote: Vec<u32> = ep.comm(&part).remote_group()?.processes().map(|process| process.0).collect();
     assert_eq!(remote, if me >= 2 { vec![me % 2] } else { vec![2 + me, 4 + me] });
     inter::free(ep, part)?;
     // A colour that one side alone has given is none.

@@ -57,14 +57,14 @@ fn messages_of_every_mode_go_between_groups<T: Transport, P: Platform>(
     let made = halves(ep)?;
     let (between, is_upper) = (made.1, ep.world().rank().0 >= 2);
     let other = between.rank();
-    ep.attach_buffer(vec![0; 2000].leak())?;
+    ep.send_buffer().attach(vec![0; 2000].leak())?;
     for len in [0_usize, 8, 60, 2000] {
         let (data, mut got) = (vec![len as u8; len], vec![0_u8; len]);
         if is_upper {
             ep.send(&between, &data, other, Tag(1))?;
             ep.ssend(&between, &data, other, Tag(1))?;
             ep.bsend(&between, &data, other, Tag(1))?;
-            ep.flush_buffer()?;
+            ep.send_buffer().flush()?;
             ep.recv::<u8>(&between, &mut [], other, Tag(2))?;
             ep.rsend(&between, &data, other, Tag(3))?;
             continue;
@@ -82,7 +82,7 @@ fn messages_of_every_mode_go_between_groups<T: Transport, P: Platform>(
         })?;
         assert_eq!(got, data);
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     free(ep, made)
 }
 
@@ -181,16 +181,16 @@ fn an_exchange_between_groups_is_one_call<T: Transport, P: Platform>(ep: &mut En
     let (world, between) = (ep.world(), made.1);
     let (me, other) = (world.rank().0, between.rank());
     let theirs = (me + 2) % 4;
-    ep.attach_buffer(vec![0; 900].leak())?;
+    ep.send_buffer().attach(vec![0; 900].leak())?;
     for len in [1_usize, 900] {
         let (out, mut into) = (vec![me as u8; len], vec![9; len]);
         ep.sendrecv(&between, &out, other, Tag(1), &mut into, other, Tag(1))?;
         assert_eq!(into, vec![theirs as u8; len]);
         let status = ep.sendrecv_replace(&between, &mut into, other, Tag(2), Source::Any, Tag(2))?;
         assert_eq!((status.source, into), (other, out), "what this rank has sent comes back");
-        ep.flush_buffer()?;
+        ep.send_buffer().flush()?;
     }
-    ep.detach_buffer()?;
+    ep.send_buffer().detach()?;
     free(ep, made)
 }
 
@@ -219,10 +219,10 @@ fn what_nobody_received_goes_with_an_intercommunicator<T: Transport, P: Platform
     let mut got = [0_u8];
     if ep.world().rank().0 >= 2 {
         // Small, so that it leaves wherever there is room for it, and no rank has to wait.
-        ep.attach_buffer(vec![0; 1].leak())?;
+        ep.send_buffer().attach(vec![0; 1].leak())?;
         ep.bsend(&copy, &[1_u8], copy.rank(), Tag(1))?;
-        ep.flush_buffer()?;
-        ep.detach_buffer()?;
+        ep.send_buffer().flush()?;
+        ep.send_buffer().detach()?;
     }
     inter::free(ep, copy)?;
     let again = inter::dup(ep, &made.1)?;

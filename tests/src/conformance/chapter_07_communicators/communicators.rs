@@ -32,7 +32,7 @@ fn roll_call<T: Transport, P: Platform>(
     comm: &Comm,
     expected: &[u32],
 ) -> Result<(), Error> {
-    let found: Vec<u32> = ep.group(comm)?.processes().map(|process| process.0).collect();
+    let found: Vec<u32> = ep.comm(comm).group()?.processes().map(|process| process.0).collect();
     assert_eq!(found, expected);
     assert_eq!((comm.size() as usize, found[comm.rank().0 as usize]), (expected.len(), ep.process().0));
     let mut sum = [u64::from(ep.process().0)];
@@ -53,10 +53,10 @@ fn communicators_compare_by_context_and_group<T: Transport, P: Platform>(
     let copy = dup(ep, &world)?;
     let mut scratch = [Choice::NONE; 3];
     let turned = split(ep, &world, Some(0), -(world.rank().0 as i32), &mut scratch)?.ok_or("one colour")?;
-    assert_eq!(ep.compare(&world, &world)?, Comparison::Identical);
-    assert_eq!(ep.compare(&world, &copy)?, Comparison::Congruent);
-    assert_eq!(ep.compare(&copy, &turned)?, Comparison::Similar);
-    assert_eq!(ep.compare(&world, &itself)?, Comparison::Unequal);
+    assert_eq!(ep.comm(&world).compare(&world)?, Comparison::Identical);
+    assert_eq!(ep.comm(&world).compare(&copy)?, Comparison::Congruent);
+    assert_eq!(ep.comm(&copy).compare(&turned)?, Comparison::Similar);
+    assert_eq!(ep.comm(&world).compare(&itself)?, Comparison::Unequal);
     free(ep, copy)?;
     Ok(free(ep, turned)?)
 }
@@ -126,7 +126,7 @@ fn ranks_that_share_memory_are_split_together<T: Transport, P: Platform>(
 
 fn create_makes_one_of_a_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
-    let group = ep.group(&world)?.incl(&[4, 0, 1].map(Rank), &mut memory)?;
+    let group = ep.comm(&world).group()?.incl(&[4, 0, 1].map(Rank), &mut memory)?;
     let made = create(ep, &world, &group)?;
     assert_eq!(made.is_some(), [0, 1, 4].contains(&world.rank().0));
     if let Some(made) = made {
@@ -141,7 +141,7 @@ fn disjoint_groups_are_created_at_a_time<T: Transport, P: Platform>(ep: &mut End
     let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
     let is_odd = world.rank().0 % 2;
     let range = RankRange { first: Rank(4 + is_odd), last: Rank(is_odd), stride: -2 };
-    let group = ep.group(&world)?.range_incl(&[range], &mut memory)?;
+    let group = ep.comm(&world).group()?.range_incl(&[range], &mut memory)?;
     let made = create(ep, &world, &group)?.ok_or("everybody is in a group")?;
     roll_call(ep, &made, &[4 + is_odd, 2 + is_odd, is_odd])?;
     Ok(free(ep, made)?)
@@ -150,7 +150,7 @@ fn disjoint_groups_are_created_at_a_time<T: Transport, P: Platform>(ep: &mut End
 fn create_group_needs_its_members_only<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
     if [1, 2, 4].contains(&world.rank().0) {
-        let group = ep.group(&world)?.incl(&[4, 2, 1].map(Rank), &mut memory)?;
+        let group = ep.comm(&world).group()?.incl(&[4, 2, 1].map(Rank), &mut memory)?;
         let made = create_group(ep, &world, &group, Tag(5))?;
         roll_call(ep, &made, &[4, 2, 1])?;
         free(ep, made)?;
@@ -179,7 +179,7 @@ fn a_freed_communicator_is_stale<T: Transport, P: Platform>(ep: &mut Endpoint<'_
     stale(ep.send(&copy, &[0_u8], Rank(0), Tag(0)).err());
     stale(ep.recv(&copy, &mut [0_u8], Source::Any, TagMatch::Any).err());
     stale(ep.iprobe(&copy, Source::Any, TagMatch::Any).err());
-    stale(ep.group(&copy).err());
+    stale(ep.comm(&copy).group().err());
     stale(dup(ep, &copy).err());
     stale(free(ep, copy).err());
     for comm in [world, itself] {
@@ -209,7 +209,7 @@ fn what_nobody_received_goes_with_its_communicator<T: Transport, P: Platform>(
         Rank((me + size - 1) % size),
         Tag(2),
     )?;
-    assert_eq!((got, ep.queue_depths()), ([(me + size - 1) % size], (0, 0)));
+    assert_eq!((got, ep.diagnostics().queue_depths()), ([(me + size - 1) % size], (0, 0)));
     Ok(())
 }
 
@@ -267,11 +267,11 @@ fn too_many_communicators_are_an_error_on_all_ranks<T: Transport, P: Platform>(
 fn communicators_have_names<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let copy = dup(ep, &world)?;
-    assert_eq!(ep.name(&copy)?, "", "a duplicate has none");
-    ep.set_name(&copy, "ocean")?;
-    ep.set_name(&world, "everything")?;
-    assert_eq!((ep.name(&copy)?, ep.name(&world)?), ("ocean", "everything"));
+    assert_eq!(ep.comm(&copy).name()?, "", "a duplicate has none");
+    ep.comm_mut(&copy).set_name("ocean")?;
+    ep.comm_mut(&world).set_name("everything")?;
+    assert_eq!((ep.comm(&copy).name()?, ep.comm(&world).name()?), ("ocean", "everything"));
     free(ep, copy)?;
-    assert_eq!(ep.name(&copy).expect_err("it is freed").cause, Cause::Stale);
+    assert_eq!(ep.comm(&copy).name().expect_err("it is freed").cause, Cause::Stale);
     Ok(())
 }

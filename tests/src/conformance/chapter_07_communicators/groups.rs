@@ -27,17 +27,17 @@ fn a_communicator_has_a_group_with_its_ranks<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, itself) = (ep.world(), ep.itself());
-    let group = ep.group(&world)?;
+    let group = ep.comm(&world).group()?;
     assert_eq!((group.size(), list(&group)), (4, vec![0, 1, 2, 3]));
     assert_eq!(group.rank_of(ep.process()), Some(world.rank()));
-    assert_eq!(list(&ep.group(&itself)?), [ep.process().0]);
+    assert_eq!(list(&ep.comm(&itself).group()?), [ep.process().0]);
     assert_eq!((Group::EMPTY.size(), Group::EMPTY.rank_of(ep.process())), (0, None));
     Ok(())
 }
 
 fn ranks_are_translated_between_groups<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let mut memory = [Piece::NONE; 8];
     let some = all.incl(&ranks([3, 1]), &mut memory)?;
     let mut found = [None; 4];
@@ -52,7 +52,7 @@ fn ranks_are_translated_between_groups<T: Transport, P: Platform>(ep: &mut Endpo
 
 fn groups_compare_by_members_and_order<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let mut memory = [[Piece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
     let (same, turned, fewer) = (
@@ -73,7 +73,7 @@ fn union_intersection_and_difference_keep_the_first_groups_order<T: Transport, P
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let mut memory = [[Piece::NONE; 8]; 6];
     let [a, b, c, d, e, f] = &mut memory;
     let (one, other) = (all.incl(&ranks([5, 0, 2]), a)?, all.incl(&ranks([2, 3, 5]), b)?);
@@ -88,7 +88,7 @@ fn union_intersection_and_difference_keep_the_first_groups_order<T: Transport, P
 
 fn incl_and_excl_pick_ranks<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let mut memory = [[Piece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
     let some = all.incl(&ranks([4, 1, 5]), a)?;
@@ -100,7 +100,7 @@ fn incl_and_excl_pick_ranks<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, 
 
 fn ranges_of_ranks_rise_and_fall<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let range = |first, last, stride| RankRange { first: Rank(first), last: Rank(last), stride };
     let mut memory = [[Piece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
@@ -112,7 +112,7 @@ fn ranges_of_ranks_rise_and_fall<T: Transport, P: Platform>(ep: &mut Endpoint<'_
 
 fn what_is_no_list_of_ranks_is_refused<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    let all = ep.group(&world)?;
+    let all = ep.comm(&world).group()?;
     let range = |first, last, stride| [RankRange { first: Rank(first), last: Rank(last), stride }];
     let memory = &mut [Piece::NONE; 8];
     let outside = Cause::RankOutOfRange { rank: 4, size: 4 };

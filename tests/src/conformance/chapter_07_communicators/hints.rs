@@ -20,7 +20,7 @@ fn a_promise_of_no_wildcards_refuses_them_and_nothing_else<T: Transport, P: Plat
 ) -> Outcome {
     let (world, mut got) = (ep.world(), [0_u32]);
     let (me, other) = (world.rank().0, Rank(1 - world.rank().0));
-    ep.set_hints(&world, Hints::NO_ANY_SOURCE | Hints::NO_ANY_TAG)?;
+    ep.comm_mut(&world).set_hints(Hints::NO_ANY_SOURCE | Hints::NO_ANY_TAG)?;
     let refused = ep.recv(&world, &mut got, Source::Any, Tag(1)).expect_err("any source");
     assert_eq!(refused.cause, Cause::NoAnySource);
     let refused = ep.iprobe(&world, other, TagMatch::Any).expect_err("any tag");
@@ -32,7 +32,7 @@ fn a_promise_of_no_wildcards_refuses_them_and_nothing_else<T: Transport, P: Plat
     })?;
     ep.sendrecv(&world, &[me + 5], other, Tag(1), &mut got, other, Tag(1))?;
     assert_eq!(got, [other.0 + 5]);
-    ep.set_hints(&world, Hints::empty())?;
+    ep.comm_mut(&world).set_hints(Hints::empty())?;
     ep.sendrecv(&world, &[me + 7], other, Tag(1), &mut got, Source::Any, TagMatch::Any)?;
     assert_eq!(got, [other.0 + 7], "a promise can be taken back");
     Ok(())
@@ -42,7 +42,7 @@ fn a_promise_of_exact_lengths_reports_a_shorter_message<T: Transport, P: Platfor
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
-    ep.set_hints(&world, Hints::EXACT_LENGTH)?;
+    ep.comm_mut(&world).set_hints(Hints::EXACT_LENGTH)?;
     for len in [1_usize, 8, 60, 500, 3000] {
         if world.rank() == Rank(0) {
             for _ in 0..2 {
@@ -63,7 +63,7 @@ fn where_overtaking_is_allowed_everything_arrives_once<T: Transport, P: Platform
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
-    ep.set_hints(&world, Hints::ALLOW_OVERTAKING)?;
+    ep.comm_mut(&world).set_hints(Hints::ALLOW_OVERTAKING)?;
     let length = |number: u32| [1, 100, 2, 7, 900][number as usize % 5];
     if world.rank() == Rank(0) {
         let data: Vec<_> = (0..40).map(|number| vec![number; length(number)]).collect();
@@ -92,22 +92,22 @@ fn promises_are_of_one_communicator_and_not_of_its_duplicates<T: Transport, P: P
 ) -> Outcome {
     let world = ep.world();
     let promised = Hints::NO_ANY_SOURCE | Hints::EXACT_LENGTH;
-    ep.set_hints(&world, promised)?;
+    ep.comm_mut(&world).set_hints(promised)?;
     let copy = dup(ep, &world)?;
-    assert_eq!((ep.hints(&world), ep.hints(&copy)), (Ok(promised), Ok(Hints::empty())));
+    assert_eq!((ep.comm(&world).hints(), ep.comm(&copy).hints()), (Ok(promised), Ok(Hints::empty())));
     let (me, size) = (world.rank().0, world.size());
     let mut got = [0_u32; 3];
     let next = Rank((me + 1) % size);
     let status = ep.sendrecv(&copy, &[me], next, Tag(1), &mut got, Source::Any, Tag(1))?;
     assert_eq!((status.bytes, got[0]), (4, (me + size - 1) % size));
     free(ep, copy)?;
-    assert_eq!(ep.hints(&copy).expect_err("it is freed").cause, Cause::Stale);
+    assert_eq!(ep.comm(&copy).hints().expect_err("it is freed").cause, Cause::Stale);
     Ok(())
 }
 
 fn promises_do_not_bind_collectives<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
-    ep.set_hints(&world, Hints::all())?;
+    ep.comm_mut(&world).set_hints(Hints::all())?;
     for round in 0..5 {
         let mut sum = [u64::from(world.rank().0) + round; 7];
         aldis_coll::allreduce(Sum, &mut sum, &mut [0; 7]).run(ep, &world)?;

@@ -84,13 +84,13 @@ fn attached_memory_comes_back_alone() {
     {
         let [mut one, mut two] = pair.endpoints();
         let worlds = [one.world(), two.world()];
-        one.attach_buffer(&mut memory).unwrap();
+        one.send_buffer().attach(&mut memory).unwrap();
         one.bsend(&worlds[0], &[1u8; 1500], Rank(1), TAG).unwrap();
-        assert_eq!(one.within(Duration::ZERO).detach_buffer().unwrap_err().cause, Cause::TimedOut);
+        assert_eq!(one.within(Duration::ZERO).send_buffer().detach().unwrap_err().cause, Cause::TimedOut);
         let mut into = [0u8; 1500];
         thread::scope(|scope| {
             let receiver = scope.spawn(|| two.recv(&worlds[1], &mut into, Rank(0), TAG).unwrap());
-            let back = one.detach_buffer().unwrap();
+            let back = one.send_buffer().detach().unwrap();
             back.fill(9);
             join([receiver]);
         });
@@ -102,7 +102,7 @@ fn attached_memory_comes_back_alone() {
         let world = two.world();
         let mut one = ManuallyDrop::new(one);
         let own = one.world();
-        one.attach_buffer(&mut memory).unwrap();
+        one.send_buffer().attach(&mut memory).unwrap();
         one.bsend(&own, &[1u8; 1500], Rank(1), TAG).unwrap();
         let mut into = [0u8; 1500];
         assert!(two.within(Duration::ZERO).recv(&world, &mut into, Rank(0), TAG).is_err());

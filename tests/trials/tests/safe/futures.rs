@@ -70,7 +70,11 @@ fn futures_that_are_dropped_half_way_have_let_go() {
             one.poll(64);
             two.poll(64);
         }
-        assert_eq!((one.requests_in_use(), one.queue_depths().0), (0, 0), "{forgotten} {polls}");
+        assert_eq!(
+            (one.diagnostics().requests_in_use(), one.diagnostics().queue_depths().0),
+            (0, 0),
+            "{forgotten} {polls}"
+        );
     }
 }
 

@@ -60,7 +60,7 @@ fn a_transport_that_panics_keeps_no_memory_of_the_call() {
             assert!(caught.is_err(), "{name} of {len}: nothing was posted");
             data.fill(9);
             assert_eq!(left_behind(&mut end), None, "{name} of {len} was sent after it had ended");
-            assert_eq!(end.requests_in_use(), 0, "{name} of {len}");
+            assert_eq!(end.diagnostics().requests_in_use(), 0, "{name} of {len}");
         }
     }
 }
@@ -118,7 +118,7 @@ fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
         one.poll(64);
         two.poll(64);
     }
-    assert_eq!((one.requests_in_use(), one.queue_depths().0), (0, 0));
+    assert_eq!((one.diagnostics().requests_in_use(), one.diagnostics().queue_depths().0), (0, 0));
 }
 
 /// The code that makes up the numbers of a wait may panic too.
@@ -141,7 +141,7 @@ fn a_wait_that_panics_ends_what_is_under_way() {
     while end.poll(64) > 0 {}
     let _ = end.within(core::time::Duration::ZERO).send(&world, &[2u8; 300], Rank(0), Tag(1));
     while end.poll(64) > 0 {}
-    assert_eq!(end.queue_depths().0, 0, "nothing is posted");
+    assert_eq!(end.diagnostics().queue_depths().0, 0, "nothing is posted");
 }
 
 /// A program of one endpoint, all of whose memory is freed when it ends, however that comes about.
