@@ -86,11 +86,14 @@
 //! 1. Write `src/algorithms/<operation>/<name>.rs`: a unit struct with [`Schedule`] and [`Priced`].
 //!    Start with the source you take it from, write down why its results have the same bits on all
 //!    ranks, and give [`Priced::work`] in closed form.
-//! 2. Add it to `ALGORITHMS` in `src/algorithms/<operation>.rs`. From there it is selected, named,
-//!    explained, and checked on symbolic values for every size; `cargo test -p aldis-coll` says
-//!    what is wrong with it, and a [`Drawing`](draw::Drawing) shows it.
-//! 3. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`, and its name into
-//!    `mutation.rs`.
+//! 2. Add it to `ALGORITHMS` in `src/algorithms/<operation>.rs`, and to the names that
+//!    `src/<operation>.rs` makes public. From there it is selected, named, explained, broken in
+//!    every way that must be found out, and checked on symbolic values for every size. The rules
+//!    that it is held to are those of [`schedule`].
+//! 3. Look at it, `cargo xtask schedule <operation> <name> --ranks 6 --bytes 64`, and let the
+//!    checker say what is wrong with it: `cargo test -p aldis-coll --test symbolic <operation>`,
+//!    then `cargo test -p aldis-coll`.
+//! 4. Write its published rounds and bytes as a test in `tests/symbolic/main.rs`.
 //!
 //! A program can bring an algorithm of its own without touching this crate:
 //! `Options::using(&MyRing)`.
@@ -99,7 +102,7 @@
 //! `ALGORITHMS` (like [`mod@gather`] if its data are blocks), a row in [`catalog::algorithms`]
 //! and in [`catalog::COLLECTIVES`], what every rank must end with in the checker (`check_bcast` and
 //! its like), and, if its buffers are more than data, scratch and input, a
-//! [`Buffer`](schedule::Buffer) with a loan in the executor.
+//! [`Buffer`](schedule::Buffer) and memory lent for it in the executor.
 //!
 //! [`Cause::UnlikeCall`]: aldis_kernel::hal::Cause::UnlikeCall
 //! [`Cause::UnlikeLength`]: aldis_kernel::hal::Cause::UnlikeLength
