@@ -12,7 +12,7 @@ use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
 use crate::collective::{Blocks, Collective, Input, Lent, Planned};
-use crate::layout::Layout;
+use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::schedule::{Algorithm, Schedule};
 use crate::select::slots::line_elements;
@@ -38,6 +38,23 @@ pub struct BlockCall<'m> {
     given: Division<'m>,
     scratch: &'m mut [u8],
     options: Options,
+}
+
+/// An input with the list of its blocks, one for each rank.
+#[derive(Debug)]
+pub struct InputBlocks<'m, E> {
+    /// The elements.
+    pub input: Input<'m, E>,
+    /// Their division.
+    pub blocks: &'m [Block],
+}
+
+impl<'m, E> InputBlocks<'m, E> {
+    /// Returns an input that is divided into these blocks.
+    #[inline(always)]
+    pub fn new(input: impl Into<Input<'m, E>>, blocks: &'m [Block]) -> Self {
+        Self { input: input.into(), blocks }
+    }
 }
 
 /// The division of so many elements into blocks.
@@ -87,6 +104,26 @@ impl<'m> BlockCall<'m> {
     #[inline(always)]
     pub(crate) fn rooted(self, root: Rank) -> Self {
         Self { root, is_rooted: true, ..self }
+    }
+
+    /// Returns this call with an input, which is left as it is.
+    #[inline(always)]
+    pub(crate) fn given<E: Element>(self, input: Input<'m, E>, layout: Layout<'m>) -> Self {
+        let given = Division { layout, elements: input.len() };
+        Self { input: input.into_bytes(), given, ..self }
+    }
+
+    /// Returns this call with the reduction that is done to elements.
+    #[inline(always)]
+    pub(crate) fn reducing(self, kernel: Kernel) -> Self {
+        let call = Call { commutes: kernel.commutes(), ..self.call };
+        Self { call, kernel: Some(kernel), ..self }
+    }
+
+    /// Returns this call, to be carried out by this algorithm alone.
+    #[inline(always)]
+    pub(crate) fn only_by(self, algorithm: Algorithm) -> Self {
+        Self { only: Some(algorithm), options: Options::using(algorithm), ..self }
     }
 
     /// Returns this call with these options, which are the same on every rank. A call in place goes

@@ -132,8 +132,6 @@ pub mod barrier;
 pub mod bcast;
 #[cfg(not(feature = "compact"))]
 mod block_call;
-#[cfg(not(feature = "compact"))]
-mod blockwise;
 pub mod caller;
 pub mod catalog;
 pub mod collective;
@@ -169,25 +167,27 @@ pub mod shared;
 mod tag;
 
 #[cfg(not(feature = "compact"))]
-pub use allgather::{allgather, allgatherv, iallgather, iallgatherv};
-pub use allreduce::allreduce;
-#[cfg(not(feature = "compact"))]
-pub use alltoall::{
-    alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place,
-    alltoallw_typed, ialltoall, ialltoall_in_place, ialltoallv, ialltoallv_in_place, ialltoallw,
-    ialltoallw_in_place, ialltoallw_typed,
+pub use self::{
+    allgather::{allgather, allgatherv},
+    alltoall::{
+        alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw, alltoallw_in_place,
+        alltoallw_typed,
+    },
+    block_call::{BlockCall, InputBlocks},
+    gather::{gather, gatherv},
+    reduce_scatter::{
+        reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place, reduce_scatter_in_place,
+    },
+    scatter::{scatter, scatterv},
 };
+pub use allreduce::allreduce;
 pub use barrier::barrier;
 pub use bcast::bcast;
-#[cfg(not(feature = "compact"))]
-pub use block_call::BlockCall;
 #[cfg(not(feature = "compact"))]
 pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
 pub use contiguous::ContiguousCall;
 pub use exscan::exscan;
-#[cfg(not(feature = "compact"))]
-pub use gather::{gather, gatherv};
 #[cfg(not(feature = "compact"))]
 pub use neighbor::{
     ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw,
@@ -195,12 +195,5 @@ pub use neighbor::{
     neighbor_alltoallv, neighbor_alltoallw, neighbor_alltoallw_typed,
 };
 pub use reduce::reduce;
-#[cfg(not(feature = "compact"))]
-pub use reduce_scatter::{
-    ireduce_scatter, ireduce_scatter_block, ireduce_scatter_block_in_place, ireduce_scatter_in_place,
-    reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place, reduce_scatter_in_place,
-};
 pub use scan::scan;
-#[cfg(not(feature = "compact"))]
-pub use scatter::{scatter, scatterv};
 pub use select::Options;

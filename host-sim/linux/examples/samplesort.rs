@@ -95,7 +95,7 @@ fn exchange(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64>
         .collect();
     let lens: Vec<u64> = given.iter().map(|block| block.len as u64).collect();
     let mut coming = vec![0; lens.len()];
-    alltoall(ep, world, &lens, &mut coming, &mut [])?;
+    alltoall(&lens, &mut coming, &mut []).run(ep, world)?;
     let mut end = 0;
     let blocks: Vec<Block> = coming
         .iter()
@@ -106,7 +106,7 @@ fn exchange(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64>
         })
         .collect();
     let mut sorted = vec![0; end];
-    alltoallv(ep, world, own, &given, &mut sorted, &blocks)?;
+    alltoallv(own, &given, &mut sorted, &blocks).run(ep, world)?;
     sorted.sort_unstable();
     Ok(sorted)
 }
@@ -121,7 +121,7 @@ fn splitters(ep: &mut HostEndpoint, world: &Comm, own: &[u64]) -> Result<Vec<u64
             *sample = *number;
         }
     }
-    allgather(ep, world, &mut picked)?;
+    allgather(&mut picked).run(ep, world)?;
     picked.sort_unstable();
     Ok((1..size).map(|part| picked[part * size]).collect())
 }
@@ -143,7 +143,7 @@ fn verify(ep: &mut HostEndpoint, world: &Comm, sorted: &[u64]) -> Result<(), Box
         (Some(first), Some(last)) => [1, *first, *last],
         _ => [0; 3],
     };
-    allgather(ep, world, bounds.as_flattened_mut())?;
+    allgather(bounds.as_flattened_mut()).run(ep, world)?;
     let there: Vec<&[u64; 3]> = bounds.iter().filter(|[is_there, ..]| *is_there == 1).collect();
     if !sorted.is_sorted() || there.windows(2).any(|pair| pair[0][2] > pair[1][1]) {
         return Err("the numbers are not in order".into());

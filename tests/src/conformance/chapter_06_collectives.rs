@@ -9,7 +9,7 @@ use aldis_coll::bcast::Binomial;
 use aldis_coll::comm::{Choice, dup, free, split};
 use aldis_coll::layout::TypedBlock;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options, allreduce, alltoallw_typed, barrier, bcast, wait_all};
+use aldis_coll::{Options, allreduce, alltoall, alltoallw_typed, barrier, bcast, wait_all};
 use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::plane::prelude::*;
@@ -82,10 +82,9 @@ fn persistent_collectives_are_started_in_any_order<T: Transport, P: Platform>(
     let (mut first, mut second, mut scratch) = ([0_u64], [0_u64], [[0]; 2]);
     Ok(ep.scope(|scope| {
         let [one, other] = scratch.each_mut();
-        let options = Options::default().persistent();
         let mut sums = [
-            allreduce(Sum, &mut first, one).with(&options).start(scope, &world)?,
-            allreduce(Sum, &mut second, other).with(&options).start(scope, &world)?,
+            allreduce(Sum, &mut first, one).persistent(scope, &world)?,
+            allreduce(Sum, &mut second, other).persistent(scope, &world)?,
         ];
         for start in 0..4 {
             for (sum, factor) in sums.iter_mut().zip([1, 100]) {
@@ -146,12 +145,11 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
         let given: Vec<_> = places.clone().map(|origin| TypedBlock::new(origin, 1, part)).collect();
         let blocks: Vec<_> = places.map(|origin| TypedBlock::new(origin, edge as u64, next)).collect();
         let mut came = vec![0; edge * side];
-        alltoallw_typed(ep, &world, &rows, &given, &mut came, &blocks)?;
+        alltoallw_typed(&rows, &given, &mut came, &blocks).run(ep, &world)?;
         assert_eq!(came, columns);
         let mut again = vec![0; edge * side];
         ep.scope(|scope| {
-            let options = Options::default().persistent();
-            let mut made = options.ialltoallw_typed(scope, &world, &rows, &given, &mut again, &blocks)?;
+            let mut made = alltoallw_typed(&rows, &given, &mut again, &blocks).persistent(scope, &world)?;
             for _ in 0..2 {
                 made.edit(scope, |came: &mut [u32]| came.fill(u32::MAX))?;
                 made.start(scope)?;
@@ -184,7 +182,8 @@ fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
         let expected: Vec<u32> = (0..size).flat_map(|from| block(from, rank)).collect();
         let (mut data, mut scratch) = (vec![0; input.len()], vec![0; 2 * input.len()]);
         ep.scope(|scope| {
-            let mut swapping = options.ialltoall(scope, &runs, &input, &mut data, &mut scratch)?;
+            let mut swapping =
+                alltoall(&input, &mut data, &mut scratch).with(&options).start(scope, &runs)?;
             assert_eq!(swapping.plan().algorithm.name() == "two_level", is_far);
             swapping.wait(scope)
         })?;

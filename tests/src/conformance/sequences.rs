@@ -11,7 +11,7 @@ use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::reduce;
 use aldis_coll::scan;
 use aldis_coll::schedule::{Candidate, least_scratch};
-use aldis_coll::{Collective, Options, gather, scatter, wait_all, wait_for};
+use aldis_coll::{Collective, Options, allgather, alltoall, gather, scatter, wait_all, wait_for};
 use aldis_hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Scope, Source, Tag, TagMatch};
 
@@ -230,8 +230,8 @@ impl Call {
             Operation::Bcast => bcast(data, root).with(options).start(scope, comm),
             Operation::Gather => gather(data, scratch, root).with(&options).start(scope, comm),
             Operation::Scatter => scatter(data, scratch, root).with(&options).start(scope, comm),
-            Operation::Allgather => options.iallgather(scope, comm, data),
-            Operation::Alltoall => options.ialltoall(scope, comm, input, data, scratch),
+            Operation::Allgather => allgather(data).with(&options).start(scope, comm),
+            Operation::Alltoall => alltoall(input, data, scratch).with(&options).start(scope, comm),
             _ if self.commutes => reduced_by!(Sum),
             _ => reduced_by!(ComposeAffine),
         }

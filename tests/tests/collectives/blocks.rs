@@ -8,8 +8,8 @@ use aldis_coll::catalog::algorithms;
 use aldis_coll::gather::LinearSync;
 use aldis_coll::layout::Block;
 use aldis_coll::{
-    Options, alltoall_in_place, alltoallv_in_place, alltoallw_in_place, gather, gatherv, iallgather,
-    ialltoall, ialltoallv_in_place, ialltoallw_in_place, scatter, scatterv, wait_all,
+    Options, allgather, allgatherv, alltoall, alltoall_in_place, alltoallv, alltoallv_in_place, alltoallw,
+    alltoallw_in_place, gather, gatherv, scatter, scatterv, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Rank};
@@ -101,7 +101,7 @@ fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
     for options in each(Operation::Allgather, size) {
         let own = |from| if from == rank { block(from, 0, count) } else { vec![OLD; count] };
         let mut data = blocks(size, own);
-        options.allgather(endpoint, world, &mut data).unwrap();
+        allgather(&mut data).with(&options).run(endpoint, world).unwrap();
         assert_eq!(data, blocks(size, |from| block(from, 0, count)), "{options:?}");
     }
     let input = blocks(size, |to| block(rank, to, count));
@@ -109,14 +109,15 @@ fn all_of_one_length(endpoint: &mut Endpoint, world: &Comm, count: usize) {
     for options in each(Operation::Alltoall, size) {
         for len in scratches(size, count) {
             let mut data = vec![OLD; input.len()];
-            if !is_refused(options.alltoall(endpoint, world, &input, &mut data, &mut vec![0; len])) {
+            if !is_refused(alltoall(&input, &mut data, &mut vec![0; len]).with(&options).run(endpoint, world))
+            {
                 assert_eq!(data, expected, "{options:?}");
             }
         }
     }
     for len in [count.max(1), count.div_ceil(3).max(1)] {
         let mut data = input.clone();
-        alltoall_in_place(endpoint, world, &mut data, &mut vec![0; len]).unwrap();
+        alltoall_in_place(&mut data, &mut vec![0; len]).run(endpoint, world).unwrap();
         assert_eq!(data, expected);
     }
 }
@@ -202,7 +203,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
             let full = memory(&list, |from| Some(block(from, 0, len(from, 0))));
             for options in each(Operation::Allgatherv, size) {
                 let mut data = memory(&list, |from| (from == rank).then(|| block(from, 0, len(from, 0))));
-                options.allgatherv(endpoint, &world, &mut data, &list.0).unwrap();
+                allgatherv(&mut data, &list.0).with(&options).run(endpoint, &world).unwrap();
                 assert_eq!(data, full, "{options:?}");
             }
             let given = layout(rank + 1, (0..size).map(|to| len(rank, to)).collect());
@@ -210,7 +211,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
             let input = memory(&given, |to| Some(block(rank, to, len(rank, to))));
             for options in each(Operation::Alltoallv, size) {
                 let mut data = memory(&list, |_| None);
-                options.alltoallv(endpoint, &world, &input, &given.0, &mut data, &list.0).unwrap();
+                alltoallv(&input, &given.0, &mut data, &list.0).with(&options).run(endpoint, &world).unwrap();
                 assert_eq!(
                     data,
                     memory(&list, |from| Some(block(from, rank, len(from, rank)))),
@@ -225,7 +226,7 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
             for options in each(Operation::Alltoallw, size) {
                 let mut data = memory(&list, |_| None);
                 let (sent, came) = (input.as_bytes(), data.as_mut_bytes());
-                options.alltoallw(endpoint, &world, sent, &given, came, &blocks).unwrap();
+                alltoallw(sent, &given, came, &blocks).with(&options).run(endpoint, &world).unwrap();
                 let expected = memory(&list, |from| Some(block(from, rank, len(from, rank))));
                 assert_eq!(data, expected, "{options:?}");
             }
@@ -268,13 +269,14 @@ fn blocks_of_unlike_lengths_are_swapped_in_place() {
             // The longest blocks of ranks differ: they need not cut as often, but must cut alike.
             for scratch in [1, 40, 100, 150, 1000] {
                 let mut data = given.clone();
-                alltoallv_in_place(endpoint, &world, (&mut data, &list.0), &mut vec![0; scratch]).unwrap();
+                alltoallv_in_place(&mut data, &list.0, &mut vec![0; scratch]).run(endpoint, &world).unwrap();
                 assert_eq!(data, expected, "{scratch}");
                 let blocks: Vec<Block> =
                     list.0.iter().map(|block| Block { start: block.start * 4, len: block.len * 4 }).collect();
                 let mut data = given.clone();
-                let memory = (data.as_mut_bytes(), &blocks[..]);
-                alltoallw_in_place(endpoint, &world, memory, &mut vec![0; scratch]).unwrap();
+                alltoallw_in_place(data.as_mut_bytes(), &blocks, &mut vec![0; scratch])
+                    .run(endpoint, &world)
+                    .unwrap();
                 assert_eq!(data, expected, "{scratch}");
             }
             let (mut one, mut other) = (given.clone(), given.clone());
@@ -285,8 +287,8 @@ fn blocks_of_unlike_lengths_are_swapped_in_place() {
             endpoint
                 .scope(|scope| {
                     let mut flying = [
-                        ialltoallv_in_place(scope, &world, (a, list), scratch)?,
-                        ialltoallw_in_place(scope, &world, (b, bytes), spare)?,
+                        alltoallv_in_place(a, list, scratch).start(scope, &world)?,
+                        alltoallw_in_place(b, bytes, spare).start(scope, &world)?,
                     ];
                     wait_all(scope, &mut flying)
                 })
@@ -301,7 +303,7 @@ fn what_is_swapped_in_place_is_as_long_on_both_sides() {
     let errors = run(2, |endpoint| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
         let list = Block::packed([3 + rank, 3]);
-        let error = alltoallv_in_place(endpoint, &world, (&mut [0u8; 8], &list), &mut [0; 4]).unwrap_err();
+        let error = alltoallv_in_place(&mut [0u8; 8], &list, &mut [0; 4]).run(endpoint, &world).unwrap_err();
         (error.operation, error.cause)
     });
     // Rank 0 has three bytes for rank 1, which has four.
@@ -330,8 +332,8 @@ fn several_are_in_flight_at_once() {
             endpoint
                 .scope(|scope| {
                     let mut flying = vec![
-                        iallgather(scope, &world, a)?,
-                        ialltoall(scope, &world, input, c, scratch)?,
+                        allgather(a).start(scope, &world)?,
+                        alltoall(input, c, scratch).start(scope, &world)?,
                         scatter(b, spare, Rank(0)).start(scope, &world)?,
                         gatherv(d, list, Rank(size - 1)).start(scope, &world)?,
                     ];
@@ -352,39 +354,41 @@ fn several_are_in_flight_at_once() {
 fn bad_divisions_are_refused_before_anything_is_sent() {
     run(3, |endpoint| {
         let world = endpoint.world();
-        let error = aldis_coll::allgather(endpoint, &world, &mut [0u8; 4]).unwrap_err();
+        let error = aldis_coll::allgather(&mut [0u8; 4]).run(endpoint, &world).unwrap_err();
         let cause = Cause::LengthMismatch { left: 4, right: 3 };
         assert_eq!((error.operation, error.cause), (Operation::Allgather, cause));
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 1 }, Block { start: 2, len: 2 }];
-        let error = aldis_coll::allgatherv(endpoint, &world, &mut [0u8; 3], &outside).unwrap_err();
+        let error = aldis_coll::allgatherv(&mut [0u8; 3], &outside).run(endpoint, &world).unwrap_err();
         assert_eq!((error.operation, error.cause), (Operation::Allgatherv, Cause::TooBig { len: 4, max: 3 }));
-        let error = aldis_coll::allgatherv(endpoint, &world, &mut [0u8; 4], &outside[..2]).unwrap_err();
+        let error = aldis_coll::allgatherv(&mut [0u8; 4], &outside[..2]).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 3 });
-        let error = aldis_coll::alltoall(endpoint, &world, &[0u8; 6], &mut [0; 3], &mut []).unwrap_err();
+        let error = aldis_coll::alltoall(&[0u8; 6], &mut [0; 3], &mut []).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::LengthMismatch { left: 2, right: 1 });
-        let error = alltoall_in_place(endpoint, &world, &mut [0u8; 6], &mut []).unwrap_err();
+        let error = alltoall_in_place(&mut [0u8; 6], &mut []).run(endpoint, &world).unwrap_err();
         assert!(matches!(error.cause, Cause::TooSmall { .. }), "{error}");
         let error = aldis_coll::gather(&mut [0u8; 3], &mut [], Rank(3)).run(endpoint, &world).unwrap_err();
         assert_eq!(error.cause, Cause::RankOutOfRange { rank: 3, size: 3 });
         let named = |options: Options, endpoint: &mut Endpoint| {
-            options.allgather(endpoint, &endpoint.world(), &mut [0u8; 3]).unwrap_err().cause
+            allgather(&mut [0u8; 3]).with(&options).run(endpoint, &endpoint.world()).unwrap_err().cause
         };
         let two =
             algorithms(Operation::Allgather).iter().find(|known| known.name() == "two_processes").unwrap();
         assert_eq!(named(Options::using(*two), endpoint), Cause::Unsupported);
-        let long = Options::shared().allgather(endpoint, &world, &mut [0u8; 3 * 9000]).unwrap_err();
+        let long =
+            allgather(&mut [0u8; 3 * 9000]).with(&Options::shared()).run(endpoint, &world).unwrap_err();
         assert_eq!(long.cause, Cause::TooBig { len: 9000, max: 8192 });
         let mut data = [0u8; 3];
         let lent = &mut data;
         let started = endpoint
-            .scope(|scope| Options::shared().iallgather(scope, &world, lent).map(|_| ()))
+            .scope(|scope| allgather(lent).with(&Options::shared()).start(scope, &world).map(|_| ()))
             .unwrap_err();
         assert_eq!(started.cause, Cause::Unsupported, "nonblocking calls take messages");
-        let in_place = Options::using(&InPlace).alltoall(endpoint, &world, &[0u8; 3], &mut [0; 3], &mut [0]);
+        let in_place =
+            alltoall(&[0u8; 3], &mut [0; 3], &mut [0]).with(&Options::using(&InPlace)).run(endpoint, &world);
         assert_eq!(in_place.unwrap_err().cause, Cause::Unsupported, "it would not read the input");
         // All ranks are still in step.
         let mut data = [world.rank().0 as u8; 3];
-        aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+        aldis_coll::allgather(&mut data).run(endpoint, &world).unwrap();
         assert_eq!(data, [0, 1, 2]);
     });
 }

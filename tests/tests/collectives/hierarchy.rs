@@ -5,7 +5,7 @@ use aldis_coll::barrier;
 use aldis_coll::bcast;
 use aldis_coll::hierarchy::{algorithm, ranks_per_node};
 use aldis_coll::reduce;
-use aldis_coll::{Options, gather, op::Sum, scatter, wait_all};
+use aldis_coll::{Options, allgather, alltoall, gather, op::Sum, scatter, wait_all};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
@@ -46,7 +46,7 @@ fn moves_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
     }
     let mut data = vec![9; size as usize * count];
     data[at(rank)].copy_from_slice(&numbers(rank, count));
-    on_nodes(Operation::Allgather, node).allgather(endpoint, &world, &mut data).unwrap();
+    allgather(&mut data).with(&on_nodes(Operation::Allgather, node)).run(endpoint, &world).unwrap();
     assert_eq!(data, blocks(size, count), "node {node}");
 }
 
@@ -59,7 +59,7 @@ fn swaps_blocks(endpoint: &mut Endpoint<'_, '_>, node: u32, count: usize) {
     for blocks in [2 * count, count, 2] {
         let (mut data, mut scratch) = (vec![9; expected.len()], vec![0; size as usize * blocks.max(2)]);
         let options = on_nodes(Operation::Alltoall, node);
-        options.alltoall(endpoint, &world, &input, &mut data, &mut scratch).unwrap();
+        alltoall(&input, &mut data, &mut scratch).with(&options).run(endpoint, &world).unwrap();
         assert_eq!(data, expected, "node {node} scratch {}", scratch.len());
     }
 }
@@ -152,10 +152,10 @@ fn two_level_exchanges_are_started_again() {
         let changing = &mut input;
         endpoint
             .scope(|scope| {
-                let mut again = options.persistent().ialltoall(scope, &world, changing, third, c)?;
+                let mut again = alltoall(changing, third, c).with(&options).persistent(scope, &world)?;
                 let mut flying = [
-                    options.ialltoall(scope, &world, &one, first, a)?,
-                    options.ialltoall(scope, &world, &two, second, b)?,
+                    alltoall(&one, first, a).with(&options).start(scope, &world)?,
+                    alltoall(&two, second, b).with(&options).start(scope, &world)?,
                 ];
                 wait_all(scope, &mut flying)?;
                 for start in 3..6 {

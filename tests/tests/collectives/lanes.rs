@@ -3,14 +3,11 @@
 use core::num::NonZeroUsize;
 use core::time::Duration;
 
-use aldis_coll::Options;
-use aldis_coll::allreduce;
-use aldis_coll::bcast;
 use aldis_coll::bcast::{Linear, Pipeline};
 use aldis_coll::catalog::algorithms;
 use aldis_coll::op::{BitXor, Sum};
-use aldis_coll::reduce;
 use aldis_coll::schedule::least_scratch;
+use aldis_coll::{Options, allgather, allreduce, bcast, reduce};
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
@@ -120,7 +117,7 @@ fn blocks_pass_in_lanes() {
                 let mut data = vec![0; 5 * 17];
                 data[17 * rank..][..17].copy_from_slice(&inputs::<u64>(3, rank as u32, 17));
                 let options = segments_of(segment, Options::using(algorithm));
-                options.allgather(endpoint, &world, &mut data).unwrap();
+                allgather(&mut data).with(&options).run(endpoint, &world).unwrap();
                 let all: Vec<u64> = (0..5).flat_map(|rank| inputs(3, rank, 17)).collect();
                 assert_eq!(data, all, "{}", algorithm.name());
             }

@@ -8,7 +8,8 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::scan;
 use aldis_coll::{
-    Collective, Options, allreduce, barrier, gather, gatherv, scatter, scatterv, start_all, wait_all,
+    Collective, Options, allgather, allgatherv, allreduce, alltoall, alltoall_in_place, alltoallv, barrier,
+    gather, gatherv, scatter, scatterv, start_all, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank, Tag};
@@ -97,27 +98,22 @@ fn of_blocks<'scope>(
     listed: &'scope [Block],
     operation: Operation,
 ) -> Made<'scope> {
-    let options = Options::default().persistent();
     let (root, at_root, size) = (Rank(0), world.rank() == Rank(0), world.size() as usize);
     let even = 2 * size;
     let rooted = if at_root { even } else { 2 };
     match operation {
-        Operation::Gather => gather(&mut data[..rooted], scratch, root).with(&options).start(scope, world),
-        Operation::Scatter => scatter(&mut data[..rooted], scratch, root).with(&options).start(scope, world),
-        Operation::Gatherv if !at_root => {
-            gatherv(&mut data[..2], &[], root).with(&options).start(scope, world)
-        }
-        Operation::Gatherv => gatherv(data, listed, root).with(&options).start(scope, world),
-        Operation::Scatterv if !at_root => {
-            scatterv(&mut data[..2], &[], root).with(&options).start(scope, world)
-        }
-        Operation::Scatterv => scatterv(data, listed, root).with(&options).start(scope, world),
-        Operation::Allgather => options.iallgather(scope, world, &mut data[..even]),
-        Operation::Allgatherv => options.iallgatherv(scope, world, data, listed),
+        Operation::Gather => gather(&mut data[..rooted], scratch, root).persistent(scope, world),
+        Operation::Scatter => scatter(&mut data[..rooted], scratch, root).persistent(scope, world),
+        Operation::Gatherv if !at_root => gatherv(&mut data[..2], &[], root).persistent(scope, world),
+        Operation::Gatherv => gatherv(data, listed, root).persistent(scope, world),
+        Operation::Scatterv if !at_root => scatterv(&mut data[..2], &[], root).persistent(scope, world),
+        Operation::Scatterv => scatterv(data, listed, root).persistent(scope, world),
+        Operation::Allgather => allgather(&mut data[..even]).persistent(scope, world),
+        Operation::Allgatherv => allgatherv(data, listed).persistent(scope, world),
         Operation::Alltoall => {
-            options.ialltoall(scope, world, &mut input[..even], &mut data[..even], scratch)
+            alltoall(&mut input[..even], &mut data[..even], scratch).persistent(scope, world)
         }
-        _ => options.ialltoallv(scope, world, input, listed, data, listed),
+        _ => alltoallv(input, listed, data, listed).persistent(scope, world),
     }
 }
 
@@ -198,8 +194,7 @@ fn an_all_to_all_in_place_is_started_again() {
         let (lent, scratch) = (&mut data, &mut scratch);
         endpoint
             .scope(|scope| {
-                let mut swap =
-                    Options::default().persistent().ialltoall_in_place(scope, &world, lent, scratch)?;
+                let mut swap = alltoall_in_place(lent, scratch).persistent(scope, &world)?;
                 swap.edit(scope, |data: &mut [u32]| {
                     data.iter_mut().enumerate().for_each(|(at, it)| *it = 10 * rank + at as u32 / 2);
                 })?;
@@ -273,8 +268,8 @@ fn a_failed_one_is_not_started_again() {
         let (mut data, mut scratch) = ([0u8; 2], [0u8; 2]);
         let (data, scratch) = (&mut data[..=rank], &mut scratch);
         let failed = endpoint.scope(|scope| {
-            let options = Options::using(&RecursiveDoubling).persistent();
-            let mut sum = allreduce(Sum, data, scratch).with(&options).start(scope, &world)?;
+            let options = Options::using(&RecursiveDoubling);
+            let mut sum = allreduce(Sum, data, scratch).with(&options).persistent(scope, &world)?;
             let started = sum.start(scope);
             let error = started.and_then(|()| sum.wait(scope)).unwrap_err();
             assert_eq!(sum.start(scope), Err(error));
@@ -297,11 +292,10 @@ fn others_go_between_and_some_are_never_started() {
         let ([one, two, _, four], between) = (scratch.each_mut(), &mut between);
         endpoint
             .scope(|scope| {
-                let options = Options::default().persistent();
-                let mut never = bcast(third, Rank(1)).with(&options).start(scope, &world)?;
+                let mut never = bcast(third, Rank(1)).persistent(scope, &world)?;
                 let mut set = [
-                    allreduce(Sum, first, one).with(&options).start(scope, &world)?,
-                    scan(Sum, second, two).with(&options).start(scope, &world)?,
+                    allreduce(Sum, first, one).persistent(scope, &world)?,
+                    scan(Sum, second, two).persistent(scope, &world)?,
                 ];
                 start_all(scope, &mut set)?;
                 between.fill(rank);
@@ -338,8 +332,9 @@ fn a_start_without_a_request_slot_goes_on_later() {
         let (held, data_ref, scratch_ref) = (&mut held, &mut data, &mut scratch);
         endpoint
             .scope(|scope| {
-                let options = Options::using(&RecursiveDoubling).persistent();
-                let mut sum = allreduce(Sum, data_ref, scratch_ref).with(&options).start(scope, &world)?;
+                let options = Options::using(&RecursiveDoubling);
+                let mut sum =
+                    allreduce(Sum, data_ref, scratch_ref).with(&options).persistent(scope, &world)?;
                 let mut held = (1..).zip(held.iter_mut());
                 for round in 1..=2 {
                     // In the second round there are none left.

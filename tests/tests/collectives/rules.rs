@@ -13,7 +13,7 @@ use aldis_coll::rules::{self, Extent, Rule, Rules};
 use aldis_coll::scan;
 use aldis_coll::schedule::{Algorithm, Candidate};
 use aldis_coll::select::{Call, Choice};
-use aldis_coll::{Options, allreduce, barrier, bcast, comm};
+use aldis_coll::{InputBlocks, Options, allreduce, barrier, bcast, comm, reduce_scatter};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Comm, Error, Rank};
 use aldis_tests::thread_jobs::{Endpoint, run};
@@ -118,7 +118,9 @@ fn scattered(
     // All algorithms work with two elements a rank.
     let mut spare = vec![0.0; scratch.max(2 * size as usize)];
     let mut own = vec![0.0; list[world.rank().0 as usize].len];
-    options.reduce_scatter(endpoint, &world, Sum, (data, &list), &mut own, &mut spare)?;
+    reduce_scatter(Sum, InputBlocks::new(data, &list), &mut own, &mut spare)
+        .with(&options)
+        .run(endpoint, &world)?;
     Ok(bits(&own))
 }
 

@@ -7,8 +7,7 @@ use aldis_coll::op::{Element, Product, Reduce, Sum};
 use aldis_coll::reduce_scatter::{Pairwise, Ring};
 use aldis_coll::schedule::least_scratch;
 use aldis_coll::{
-    Options, ireduce_scatter, ireduce_scatter_block, ireduce_scatter_block_in_place,
-    ireduce_scatter_in_place, reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place,
+    InputBlocks, Options, reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place,
     reduce_scatter_in_place, wait_all,
 };
 use aldis_kernel::Comm;
@@ -52,19 +51,31 @@ fn check<R: Reduce<E> + Copy, E: Sample + Element>(
     for (options, scratch) in each::<R, E>(size, longest) {
         let mut scratch = vec![E::sample(1); scratch];
         let mut result = vec![E::sample(2); own.len];
-        options.reduce_scatter(endpoint, world, op, (&given, list), &mut result, &mut scratch).unwrap();
+        reduce_scatter(op, InputBlocks::new(&given, list), &mut result, &mut scratch)
+            .with(&options)
+            .run(endpoint, world)
+            .unwrap();
         assert_eq!(result, expected, "{options:?} {}", scratch.len());
         let mut data = given.clone();
-        options.reduce_scatter_in_place(endpoint, world, op, (&mut data, list), &mut scratch).unwrap();
+        reduce_scatter_in_place(op, &mut data, list, &mut scratch)
+            .with(&options)
+            .run(endpoint, world)
+            .unwrap();
         assert_eq!(data, in_place, "{options:?} {}", scratch.len());
         if !is_even {
             continue;
         }
         result.fill(E::sample(3));
-        options.reduce_scatter_block(endpoint, world, op, &given, &mut result, &mut scratch).unwrap();
+        reduce_scatter_block(op, &given, &mut result, &mut scratch)
+            .with(&options)
+            .run(endpoint, world)
+            .unwrap();
         assert_eq!(result, expected, "{options:?} {}", scratch.len());
         let mut data = given.clone();
-        options.reduce_scatter_block_in_place(endpoint, world, op, &mut data, &mut scratch).unwrap();
+        reduce_scatter_block_in_place(op, &mut data, &mut scratch)
+            .with(&options)
+            .run(endpoint, world)
+            .unwrap();
         assert_eq!(data, in_place, "{options:?} {}", scratch.len());
     }
 }
@@ -122,8 +133,9 @@ fn places_differ_from_rank_to_rank() {
             for known in algorithms(Operation::ReduceScatter) {
                 let (mut data, mut scratch) = (vec![0; own], vec![0; 90]);
                 let options = Options::using(*known);
-                options
-                    .reduce_scatter(endpoint, &world, Sum, (&input, &list), &mut data, &mut scratch)
+                reduce_scatter(Sum, InputBlocks::new(&input, &list), &mut data, &mut scratch)
+                    .with(&options)
+                    .run(endpoint, &world)
                     .unwrap();
                 assert!((0..own).all(|at| data[at] == size * (1000 * rank + at as u32)), "{options:?}");
             }
@@ -150,10 +162,11 @@ fn several_reductions_that_are_scattered_fly_at_once() {
             endpoint
                 .scope(|scope| {
                     let mut flying = [
-                        ireduce_scatter_block(scope, &world, Sum, input, results.0, a)?,
-                        ireduce_scatter(scope, &world, Sum, (input, list), results.1, b)?,
-                        ireduce_scatter_block_in_place(scope, &world, Sum, data.0, c)?,
-                        ireduce_scatter_in_place(scope, &world, Sum, (data.1, list), d)?,
+                        reduce_scatter_block(Sum, input, results.0, a).start(scope, &world)?,
+                        reduce_scatter(Sum, InputBlocks::new(input, list), results.1, b)
+                            .start(scope, &world)?,
+                        reduce_scatter_block_in_place(Sum, data.0, c).start(scope, &world)?,
+                        reduce_scatter_in_place(Sum, data.1, list, d).start(scope, &world)?,
                     ];
                     wait_all(scope, &mut flying)
                 })
@@ -174,42 +187,35 @@ fn what_cannot_be_reduced_and_scattered_is_refused_before_anything_is_sent() {
         let world = endpoint.world();
         let cause = |result: Result<(), aldis_kernel::Error>| result.unwrap_err().cause;
         let mismatch = |left, right| Cause::LengthMismatch { left, right };
-        let whole = reduce_scatter_block(endpoint, &world, Sum, &[1u8; 7], &mut [0; 2], &mut [0; 9]);
+        let whole = reduce_scatter_block(Sum, &[1u8; 7], &mut [0; 2], &mut [0; 9]).run(endpoint, &world);
         assert_eq!(cause(whole), mismatch(7, 6));
-        let long = reduce_scatter_block(endpoint, &world, Sum, &[1u8; 6], &mut [0; 3], &mut [0; 9]);
+        let long = reduce_scatter_block(Sum, &[1u8; 6], &mut [0; 3], &mut [0; 9]).run(endpoint, &world);
         assert_eq!(cause(long), mismatch(2, 3));
         let list = Block::packed([2, 2, 2]);
-        let short = reduce_scatter(endpoint, &world, Sum, (&[1u8; 6], &list), &mut [0; 1], &mut [0; 9]);
+        let short = reduce_scatter(Sum, InputBlocks::new(&[1u8; 6], &list), &mut [0; 1], &mut [0; 9])
+            .run(endpoint, &world);
         assert_eq!(cause(short), mismatch(1, 2));
-        let few = reduce_scatter_in_place(endpoint, &world, Sum, (&mut [1u8; 6], &list[..2]), &mut [0; 9]);
+        let few = reduce_scatter_in_place(Sum, &mut [1u8; 6], &list[..2], &mut [0; 9]).run(endpoint, &world);
         assert_eq!(cause(few), mismatch(2, 3));
-        let outside = reduce_scatter_in_place(endpoint, &world, Sum, (&mut [1u8; 5], &list), &mut [0; 9]);
+        let outside = reduce_scatter_in_place(Sum, &mut [1u8; 5], &list, &mut [0; 9]).run(endpoint, &world);
         assert_eq!(cause(outside), Cause::TooBig { len: 6, max: 5 });
-        let scratch = reduce_scatter_block_in_place(endpoint, &world, Sum, &mut [1u32; 6], &mut []);
+        let scratch = reduce_scatter_block_in_place(Sum, &mut [1u32; 6], &mut []).run(endpoint, &world);
         let error = scratch.unwrap_err();
         assert_eq!(error.operation, Operation::ReduceScatterBlock);
         assert!(matches!(error.cause, Cause::TooSmall { what: Resource::Scratch, have: 0, .. }), "{error}");
         let one = [Affine { a: 1, b: 0 }; 3];
         let mut scratch = one;
-        let ring = Options::using(&Ring).reduce_scatter_block_in_place(
-            endpoint,
-            &world,
-            Compose,
-            &mut one.clone(),
-            &mut scratch,
-        );
+        let ring = reduce_scatter_block_in_place(Compose, &mut one.clone(), &mut scratch)
+            .with(&Options::using(&Ring))
+            .run(endpoint, &world);
         assert_eq!(cause(ring), Cause::Unsupported, "its operands are not in order");
-        let pairwise = Options::using(&Pairwise).reduce_scatter_block_in_place(
-            endpoint,
-            &world,
-            Sum,
-            &mut [1u16; 3],
-            &mut [0; 2],
-        );
+        let pairwise = reduce_scatter_block_in_place(Sum, &mut [1u16; 3], &mut [0; 2])
+            .with(&Options::using(&Pairwise))
+            .run(endpoint, &world);
         assert_eq!(cause(pairwise), Cause::TooSmall { what: Resource::Scratch, need: 6, have: 4 });
         // All ranks are still in step.
         let mut data = [1u8; 3];
-        reduce_scatter_block_in_place(endpoint, &world, Sum, &mut data, &mut [0; 3]).unwrap();
+        reduce_scatter_block_in_place(Sum, &mut data, &mut [0; 3]).run(endpoint, &world).unwrap();
         assert_eq!(data[world.rank().0 as usize], 3);
     });
 }

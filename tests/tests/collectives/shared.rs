@@ -37,7 +37,7 @@ fn blocks_of_another_length_than_expected_are_found() {
         // Rank 1 has three elements for rank 0, which expects two.
         let (given, input) = if rank == 1 { (Block::packed([3, 2]), [1u16; 5]) } else { (list, [1; 5]) };
         let mut data = [0u16; 4];
-        if let Err(error) = aldis_coll::alltoallv(endpoint, &world, &input, &given, &mut data, &list) {
+        if let Err(error) = aldis_coll::alltoallv(&input, &given, &mut data, &list).run(endpoint, &world) {
             note(error);
         }
         // Rank 1 gives three elements to the root, which expects two; the root has three for rank
@@ -52,7 +52,7 @@ fn blocks_of_another_length_than_expected_are_found() {
         }
         // And all are in step.
         let mut data = [rank; 2];
-        aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+        aldis_coll::allgather(&mut data).run(endpoint, &world).unwrap();
         assert_eq!(data, [0, 1]);
         causes
     });
@@ -80,12 +80,12 @@ fn long_blocks_of_another_length_than_expected_are_found() {
             let list = Block::packed([lens[0], [30_000, 30_000]][rank]);
             let input = vec![rank as u8; given.iter().map(|block| block.len).sum()];
             let mut data = vec![9; list.iter().map(|block| block.len).sum()];
-            let done = aldis_coll::alltoallv(endpoint, &world, &input, &given, &mut data, &list);
+            let done = aldis_coll::alltoallv(&input, &given, &mut data, &list).run(endpoint, &world);
             assert!(rank == 0 || done.is_err() || data[..30_000].iter().all(|byte| *byte == 0));
             // And all are in step.
             let mut data = vec![rank; 5000];
             data[2500 * (1 - rank)..][..2500].fill(9);
-            aldis_coll::allgather(endpoint, &world, &mut data).unwrap();
+            aldis_coll::allgather(&mut data).run(endpoint, &world).unwrap();
             assert_eq!(data, [[0; 2500], [1; 2500]].concat());
             done.err().map(|error| (error.cause, error.peer()))
         })

@@ -7,7 +7,7 @@ mod refusals;
 use aldis_coll::alltoall::Linear;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::{Block, TypedBlock};
-use aldis_coll::{Options, alltoallw, alltoallw_typed, ialltoallw_typed, wait_all};
+use aldis_coll::{Options, alltoallw, alltoallw_typed, wait_all};
 use aldis_kernel::datatype::{Basic, Committed, Datatype, TypeTable, Types};
 use aldis_kernel::hal::{Cause, Operation};
 use proptest::prelude::*;
@@ -150,19 +150,19 @@ proptest! {
             });
             for options in each(size as u32) {
                 let mut came = blank.clone();
-                options.alltoallw_typed(
-                    endpoint, &world, &inputs[0], &input.blocks, &mut came, &data.blocks).unwrap();
+                alltoallw_typed(&inputs[0], &input.blocks, &mut came, &data.blocks)
+                    .with(&options).run(endpoint, &world).unwrap();
                 assert_eq!(came, expected[0], "{options:?}");
             }
             let (mut one, mut other, mut again) = (blank.clone(), blank.clone(), blank.clone());
             let mut edited = inputs[0].clone();
             let (a, b, c, edited) = (&mut one, &mut other, &mut again, &mut edited);
             endpoint.scope(|scope| {
-                let options = Options::default().persistent();
-                let mut made = options.ialltoallw_typed(scope, &world, edited, &input.blocks, c, &data.blocks)?;
+                let mut made =
+                    alltoallw_typed(edited, &input.blocks, c, &data.blocks).persistent(scope, &world)?;
                 let mut flying = [
-                    ialltoallw_typed(scope, &world, &inputs[0], &input.blocks, a, &data.blocks)?,
-                    ialltoallw_typed(scope, &world, &inputs[1], &input.blocks, b, &data.blocks)?,
+                    alltoallw_typed(&inputs[0], &input.blocks, a, &data.blocks).start(scope, &world)?,
+                    alltoallw_typed(&inputs[1], &input.blocks, b, &data.blocks).start(scope, &world)?,
                 ];
                 for start in 0..2 {
                     made.edit_input(scope, |bytes: &mut [u8]| bytes.copy_from_slice(&inputs[start]))?;
@@ -221,7 +221,7 @@ fn turn(endpoint: &mut Endpoint<'_, '_>, edge: usize) {
     let blocks: Vec<_> = places.map(|origin| TypedBlock::new(origin, edge as u64, column)).collect();
     for options in each(size as u32) {
         let mut data = vec![0.0; edge * side];
-        options.alltoallw_typed(endpoint, &world, &rows, &given, &mut data, &blocks).unwrap();
+        alltoallw_typed(&rows, &given, &mut data, &blocks).with(&options).run(endpoint, &world).unwrap();
         assert_eq!(data, columns, "{options:?}");
     }
 }
@@ -266,7 +266,7 @@ fn blocks_without_bytes_take_no_messages() {
         given[(rank as usize + 1) % 4] = something;
         blocks[(rank as usize + 3) % 4] = something;
         let (input, mut data) = ([rank as u16; 4], [9; 4]);
-        alltoallw_typed(endpoint, &world, &input, &given, &mut data, &blocks).unwrap();
+        alltoallw_typed(&input, &given, &mut data, &blocks).run(endpoint, &world).unwrap();
         let before = (rank as u16 + 3) % 4;
         assert_eq!(data, [9, before, before, before]);
         // What rank 0 sends here comes after all that it has sent before.
@@ -289,7 +289,8 @@ fn named_algorithms_are_taken() {
         endpoint
             .scope(|scope| {
                 let options = Options::using(&Linear);
-                let mut started = options.ialltoallw_typed(scope, &world, &given, &list, &mut data, &list)?;
+                let mut started =
+                    alltoallw_typed(&given, &list, &mut data, &list).with(&options).start(scope, &world)?;
                 assert_eq!(started.plan().algorithm.name(), "linear");
                 started.wait(scope)
             })
@@ -315,9 +316,9 @@ fn a_rank_of_datatypes_meets_ranks_of_bytes() {
                 data.fill(GAP);
                 // None, one of them, all.
                 if turn % (size as usize + 1) > me {
-                    alltoallw_typed(endpoint, &world, &input, &typed, &mut data, &typed).unwrap();
+                    alltoallw_typed(&input, &typed, &mut data, &typed).run(endpoint, &world).unwrap();
                 } else {
-                    alltoallw(endpoint, &world, &input, &list, &mut data, &list).unwrap();
+                    alltoallw(&input, &list, &mut data, &list).run(endpoint, &world).unwrap();
                 }
                 let came = |from: usize| data[from * len..][..len].iter().all(|byte| *byte == from as u8);
                 assert!((0..size as usize).all(came), "turn {turn} of {size} ranks");

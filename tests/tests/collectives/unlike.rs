@@ -221,13 +221,13 @@ fn unlike_persistent_collectives_are_told_with_both_sides() {
             let (mut data, mut spare) = ([1_u64], [0]);
             let (lent, scratch) = (&mut data, &mut spare);
             ep.within(LIMIT).scope(|scope| {
-                let options = named(operation).persistent();
+                let options = named(operation);
                 let mut made = match operation {
-                    Operation::Barrier => barrier().with(&options).start(scope, &world),
+                    Operation::Barrier => barrier().with(&options).persistent(scope, &world),
                     Operation::Reduce => {
-                        reduce(Sum, lent, scratch, Rank(root)).with(&options).start(scope, &world)
+                        reduce(Sum, lent, scratch, Rank(root)).with(&options).persistent(scope, &world)
                     }
-                    _ => allreduce(Sum, lent, scratch).with(&options).start(scope, &world),
+                    _ => allreduce(Sum, lent, scratch).with(&options).persistent(scope, &world),
                 }?;
                 made.start(scope)?;
                 made.wait(scope)

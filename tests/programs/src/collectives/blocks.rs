@@ -3,7 +3,7 @@
 use aldis_coll::catalog::algorithms;
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
-use aldis_coll::{Options as Choice, gatherv};
+use aldis_coll::{InputBlocks, Options as Choice, alltoallw, gatherv, reduce_scatter};
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Operation, Platform, Transport};
 
@@ -102,7 +102,9 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         for &algorithm in algorithms(Operation::Alltoallw).iter().filter(|known| known.serves(size)) {
             let (mut data, within) = ([0; ELEMENTS_MAX], &mut self.ep.within(self.limit));
             let (data, options) = (&mut data[..list.elements()], Choice::using(algorithm));
-            options.alltoallw(within, &self.world, input, given.of_ranks(), data, list.of_ranks())?;
+            alltoallw(input, given.of_ranks(), data, list.of_ranks())
+                .with(&options)
+                .run(within, &self.world)?;
             let expected = list.places().map(|(from, place)| element(round, (from, me), place));
             check("element that was exchanged", data, expected)?;
             self.took_part([round.into()].into_iter());
@@ -117,11 +119,13 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         for (mine, (to, place)) in input.iter_mut().zip(list.places()) {
             *mine = element(round, (me, to), place);
         }
-        let given = (&input[..list.elements()], list.of_ranks());
+        let input = &input[..list.elements()];
         for &algorithm in algorithms(Operation::ReduceScatter).iter().filter(|known| known.serves(size)) {
             let (mut data, mut scratch) = ([0; LEN_MAX], [0; 2 * ELEMENTS_MAX]);
             let (data, within) = (&mut data[..len(1, me)], &mut self.ep.within(self.limit));
-            Choice::using(algorithm).reduce_scatter(within, &self.world, Sum, given, data, &mut scratch)?;
+            reduce_scatter(Sum, InputBlocks::new(input, list.of_ranks()), data, &mut scratch)
+                .with(&Choice::using(algorithm))
+                .run(within, &self.world)?;
             let sum = |place| {
                 (0..size).fold(0, |sum: u8, from| sum.wrapping_add(element(round, (from, me), place)))
             };

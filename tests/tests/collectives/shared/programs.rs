@@ -2,7 +2,7 @@
 
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast, comm, exscan, reduce_scatter, scan};
+use aldis_coll::{InputBlocks, allreduce, barrier, bcast, comm, exscan, reduce_scatter, scan};
 use aldis_kernel::{Comm, Rank, Tag};
 use aldis_tests::thread_jobs::{Endpoint, run};
 use proptest::prelude::*;
@@ -93,7 +93,7 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
         5 => {
             let ((list, mut data), (_, all)) =
                 (own(&|from| block(from, 0), rank), of_all(&|from| block(from, 0)));
-            aldis_coll::allgatherv(endpoint, on, &mut data, &list).unwrap();
+            aldis_coll::allgatherv(&mut data, &list).run(endpoint, on).unwrap();
             assert_eq!(data, all);
         }
         6 => {
@@ -117,7 +117,7 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
             let ((given, input), (list, all)) =
                 (of_all(&|to| block(rank, to)), of_all(&|from| block(from, rank)));
             let mut data = vec![0; all.len()];
-            aldis_coll::alltoallv(endpoint, on, &input, &given, &mut data, &list).unwrap();
+            aldis_coll::alltoallv(&input, &given, &mut data, &list).run(endpoint, on).unwrap();
             assert_eq!(data, all);
         }
         9 => {
@@ -126,7 +126,9 @@ fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (mo
             let Block { start, len } = list[rank as usize];
             let mut data = inputs(seed, 0, len);
             let mut scratch = inputs(seed, 0, 2 * all.len() + 1);
-            reduce_scatter(endpoint, on, Compose, (&input, &list), &mut data, &mut scratch).unwrap();
+            reduce_scatter(Compose, InputBlocks::new(&input, &list), &mut data, &mut scratch)
+                .run(endpoint, on)
+                .unwrap();
             assert_eq!(data, fold::<Affine, _>(Compose, seed, members, all.len())[start..][..len]);
         }
         _ => {

@@ -20,7 +20,7 @@ fn refused(
     blocks: &[TypedBlock],
 ) -> (Operation, Option<Rank>, Cause) {
     let mut data = [0_u8; 12];
-    let error = alltoallw_typed(endpoint, world, &[1; 12], given, &mut data, blocks).unwrap_err();
+    let error = alltoallw_typed(&[1; 12], given, &mut data, blocks).run(endpoint, world).unwrap_err();
     (error.operation, error.peer(), error.cause)
 }
 
@@ -71,12 +71,14 @@ fn what_cannot_be_sent_is_refused_before_anything_is_and_names_whose_it_is() {
         assert_eq!(few, (Operation::Alltoallw, None, Cause::LengthMismatch { left: 2, right: 3 }));
         let mut data = [0_u8; 12];
         for options in [Options::using(&Bruck::<2>), Options::using(&InPlace)] {
-            let error =
-                options.alltoallw_typed(endpoint, &world, &[1; 12], &good, &mut data, &good).unwrap_err();
+            let error = alltoallw_typed(&[1; 12], &good, &mut data, &good)
+                .with(&options)
+                .run(endpoint, &world)
+                .unwrap_err();
             assert!(matches!(error.cause, Cause::Unsupported | Cause::TooSmall { .. }), "{error}");
         }
         // All ranks are still in step, and the same lists work.
-        alltoallw_typed(endpoint, &world, &[1; 12], &good, &mut data, &good).unwrap();
+        alltoallw_typed(&[1; 12], &good, &mut data, &good).run(endpoint, &world).unwrap();
         assert_eq!(data, [1; 12]);
     });
 }
@@ -96,8 +98,8 @@ fn a_type_that_is_gone_is_told_when_a_call_is_started_again() {
         let data_ref = &mut data;
         endpoint
             .scope(|scope| {
-                let options = Options::default().persistent();
-                let mut made = options.ialltoallw_typed(scope, &world, &given, &blocks, data_ref, &blocks)?;
+                let mut made =
+                    alltoallw_typed(&given, &blocks, data_ref, &blocks).persistent(scope, &world)?;
                 made.start(scope)?;
                 made.wait(scope)?;
                 scope.types()?.free(pair)?;
@@ -121,7 +123,7 @@ fn told(given: TypedBlock, taken: TypedBlock) -> Vec<Option<Error>> {
             _ => ([nothing; 2], [taken, nothing]),
         };
         let mut within = endpoint.within(Duration::from_millis(200));
-        alltoallw_typed(&mut within, &world, &[1_u8; 16], &lists.0, &mut [0; 16], &lists.1).err()
+        alltoallw_typed(&[1_u8; 16], &lists.0, &mut [0; 16], &lists.1).run(&mut within, &world).err()
     })
 }
 

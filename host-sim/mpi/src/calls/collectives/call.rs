@@ -9,7 +9,10 @@ use std::rc::Rc;
 use aldis_coll::dyn_op::{DynReduction, reduce_by};
 use aldis_coll::inter::Crossing;
 use aldis_coll::layout::Block;
-use aldis_coll::{Collective, Options, barrier, bcast, gather, gatherv, scatter, scatterv};
+use aldis_coll::{
+    Collective, Options, allgather, allgatherv, alltoall, alltoallv, barrier, bcast, gather, gatherv,
+    scatter, scatterv,
+};
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
@@ -220,19 +223,16 @@ impl Call {
                     }
                 },
                 What::Allgather(data, blocks) => match blocks.is_even() {
-                    true => options.iallgather(scope, &comm, data.bytes())?,
-                    false => options.iallgatherv(scope, &comm, data.bytes(), blocks.list())?,
+                    true => allgather(data.bytes()).with(&options).start(scope, &comm)?,
+                    false => allgatherv(data.bytes(), blocks.list()).with(&options).start(scope, &comm)?,
                 },
                 What::Alltoall(input, given, data, blocks) => match given.is_even() && blocks.is_even() {
-                    true => options.ialltoall(scope, &comm, input.shown(), data.bytes(), &mut [])?,
-                    false => options.ialltoallv(
-                        scope,
-                        &comm,
-                        input.shown(),
-                        given.list(),
-                        data.bytes(),
-                        blocks.list(),
-                    )?,
+                    true => {
+                        alltoall(input.shown(), data.bytes(), &mut []).with(&options).start(scope, &comm)?
+                    }
+                    false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
+                        .with(&options)
+                        .start(scope, &comm)?,
                 },
                 What::Across(make) => make().by(&options).start(scope, &comm)?,
                 What::NeighborAllgather(topo, input, data, blocks) => {

@@ -123,9 +123,9 @@ impl Turn<'_> {
         let (given, data) = if is_even { (&*out, &mut *back) } else { (&*back, &mut *out) };
         let list = &blocks.list;
         match blocks.workload {
-            Workload::Alltoall => alltoall(ep, world, given, data, scratch)?,
-            Workload::Alltoallv => alltoallv(ep, world, given, list, data, list)?,
-            Workload::Alltoallw => alltoallw(ep, world, given, list, data, list)?,
+            Workload::Alltoall => alltoall(given, data, scratch).run(ep, world)?,
+            Workload::Alltoallv => alltoallv(given, list, data, list).run(ep, world)?,
+            Workload::Alltoallw => alltoallw(given, list, data, list).run(ep, world)?,
             Workload::NeighborAllgather => {
                 neighbor_allgather(ep, ring, blocks.first(given, 1), blocks.first_mut(data, 2))?;
             }
@@ -144,8 +144,8 @@ impl Turn<'_> {
                 let (_, list) = blocks.near(given);
                 neighbor_alltoallw(ep, ring, given, &blocks.given, data, list)?;
             }
-            Workload::Allgather => allgather(ep, way, out)?,
-            Workload::Allgatherv => allgatherv(ep, way, out, list)?,
+            Workload::Allgather => allgather(out).run(ep, way)?,
+            Workload::Allgatherv => allgatherv(out, list).run(ep, way)?,
             Workload::Gather => gather(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
             Workload::Gatherv => gatherv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
             Workload::Scatter => scatter(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,

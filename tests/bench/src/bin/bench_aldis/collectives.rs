@@ -3,7 +3,9 @@
 use aldis_bench::batches::{Batch, Workload, mark, uniform};
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
-use aldis_coll::{allreduce, barrier, bcast, exscan, reduce, reduce_scatter, reduce_scatter_block, scan};
+use aldis_coll::{
+    InputBlocks, allreduce, barrier, bcast, exscan, reduce, reduce_scatter, reduce_scatter_block, scan,
+};
 use aldis_kernel::Rank;
 use aldis_linux::paged::Paged;
 
@@ -109,9 +111,10 @@ impl Measured<'_> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
             match batch.workload {
                 Workload::ReduceScatter => {
-                    reduce_scatter(&mut **endpoint, way, Sum, (data, &blocks), &mut sums, &mut scratch)?;
+                    reduce_scatter(Sum, InputBlocks::new(&*data, &blocks), &mut sums, &mut scratch)
+                        .run(&mut **endpoint, way)?;
                 }
-                _ => reduce_scatter_block(&mut **endpoint, way, Sum, data, &mut sums, &mut scratch)?,
+                _ => reduce_scatter_block(Sum, &*data, &mut sums, &mut scratch).run(&mut **endpoint, way)?,
             }
             let own = data.chunks_exact_mut(each).nth(way.rank().0 as usize);
             own.ok_or("a rank without a block")?.copy_from_slice(&sums);
