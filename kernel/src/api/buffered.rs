@@ -142,12 +142,15 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
         let attached = match &self.comm {
             None if engine.attached.is_some() => Err(Cause::Busy),
             None => {
-                engine.attached = Some(Loan::new(memory).whole());
+                // SAFETY: the engine, which is gone before 's is over, is the only one that has it,
+                // until `detach` gives it back once no send uses it.
+                engine.attached = Some(unsafe { Loan::new(memory) }.whole());
                 Ok(())
             }
             Some(comm) => match engine.comms.settings_mut(comm) {
                 Ok(settings) if settings.attached.is_scattered() => {
-                    settings.attached = Loan::new(memory).whole();
+                    // SAFETY: as above; the row is the engine's.
+                    settings.attached = unsafe { Loan::new(memory) }.whole();
                     Ok(())
                 }
                 Ok(_) => Err(Cause::Busy),

@@ -11,10 +11,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::call::Call;
 use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
+use crate::api::matched::Matched;
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::{Buffer, Loan};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::State;
@@ -182,9 +183,12 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         self.finish(started)
     }
 
-    /// Starts a receive into memory that the caller keeps borrowed until it is complete or
-    /// abandoned.
-    pub(crate) fn start_recv(
+    /// Starts a receive into memory of the caller.
+    ///
+    /// # Safety
+    /// Before the exclusive borrow of `bytes` ends, the caller completes or abandons the request,
+    /// or takes its buffer away (`Endpoint::borrow`), and does not touch them before.
+    pub(crate) unsafe fn start_recv(
         &mut self,
         comm: &Comm,
         bytes: &mut [u8],
@@ -192,9 +196,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: TagMatch,
     ) -> Result<Started, Failed> {
         let len = bytes.len();
-        // SAFETY: every caller of this function completes or abandons the request, or takes its
-        // buffer away (`Endpoint::borrow`), before its exclusive borrow of `bytes` ends, and does
-        // not touch them before.
+        // SAFETY: the caller promised that the request lets go of `bytes` before the borrow of them
+        // ends, and that nothing else touches them before.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         self.endpoint.start_recv(comm, buffer, from, tag)
     }
@@ -291,6 +294,23 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         self.finish(started)
     }
 
+    /// See [`Endpoint::mrecv`].
+    ///
+    /// # Errors
+    /// [`Cause::TimedOut`] after the deadline, in which case the message is discarded;
+    /// [`Cause::Truncated`] for a message longer than the buffer, [`Cause::Stale`] for a token of
+    /// another endpoint; the rest as [`Endpoint::mrecv`].
+    pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
+    where
+        E: FromBytes + IntoBytes,
+    {
+        // SAFETY: `finish` completes or abandons the request before the borrow of `buffer` ends.
+        let loan = unsafe { Loan::new(buffer.as_mut_bytes()) };
+        let started = self.endpoint.start_mrecv(&message, loan.whole())?;
+        let finished = self.finish(Ok(started));
+        self.with_error(finished)
+    }
+
     /// See [`Endpoint::sendrecv`].
     ///
     /// # Errors
@@ -315,7 +335,9 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         // SAFETY: sends only read, and the request is complete or abandoned when `exchange`
         // returns, before the borrow of `data` ends.
         let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
-        let receiving = self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into());
+        // SAFETY: the receive is complete or abandoned when `exchange` returns, before the borrow
+        // of `buffer` ends.
+        let receiving = unsafe { self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into()) };
         self.exchange(receiving, |within| within.endpoint.start_send(comm, outgoing, to, tag, Mode::Standard))
     }
 

@@ -40,7 +40,7 @@ use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::{Engine, Started, status};
 use crate::error::Error;
-use crate::memory::buffer::{Buffer, Loan};
+use crate::memory::buffer::Buffer;
 use crate::rank::{Source, Status, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Backing, Key, Machine, Request as Slot, State};
@@ -140,7 +140,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// Starts the receive of a matched message. The caller answers for `buffer`, as in
     /// [`start_recv`](Self::start_recv).
-    fn start_mrecv(&mut self, message: &Matched, buffer: Buffer) -> Result<Started, Error> {
+    pub(crate) fn start_mrecv(&mut self, message: &Matched, buffer: Buffer) -> Result<Started, Error> {
         self.start_mrecv_into(message, buffer, Backing::Plain)
     }
 
@@ -179,23 +179,6 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         self.look(comm, from.into(), tag.into(), Matched::NOBODYS, |engine, pattern, peer| {
             engine.match_probe(pattern, peer)
         })
-    }
-
-    /// See [`Endpoint::mrecv`].
-    ///
-    /// # Errors
-    /// [`Cause::TimedOut`] after the deadline, in which case the message is discarded;
-    /// [`Cause::Truncated`] for a message longer than the buffer, [`Cause::Stale`] for a token of
-    /// another endpoint; the rest as [`Endpoint::mrecv`].
-    pub fn mrecv<E>(&mut self, message: Matched, buffer: &mut [E]) -> Result<Status, Error>
-    where
-        E: FromBytes + IntoBytes,
-    {
-        // The loan ends with this call: `finish` completes or abandons the request.
-        let loan = Loan::new(buffer.as_mut_bytes());
-        let started = self.endpoint.start_mrecv(&message, loan.whole())?;
-        let finished = self.finish(Ok(started));
-        self.with_error(finished)
     }
 }
 
@@ -257,7 +240,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     where
         E: FromBytes + IntoBytes,
     {
-        let loan = Loan::new(buffer.as_mut_bytes());
+        let loan = self.lend(buffer);
         let started = self.within.endpoint.start_mrecv(&message, loan.whole())?;
         Ok(self.keep(started))
     }

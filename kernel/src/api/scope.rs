@@ -343,17 +343,21 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     where
         E: FromBytes + IntoBytes,
     {
-        let loan = Loan::new(buffer.as_mut_bytes());
+        let loan = self.lend(buffer);
         self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
     }
 
     /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined
     /// in turn.
+    #[inline]
     pub fn lend<E>(&mut self, memory: &'scope mut [E]) -> Loan<'scope>
     where
         E: FromBytes + IntoBytes,
     {
-        Loan::new(memory.as_mut_bytes())
+        // SAFETY: the user names it in calls of this scope alone, which go through `&mut self`;
+        // they give it to requests of the scope, whose drop makes the engine let go before 'scope
+        // ends.
+        unsafe { Loan::new(memory.as_mut_bytes()) }
     }
 
     /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by
@@ -362,7 +366,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     where
         E: IntoBytes + Immutable,
     {
-        Sample::new(memory.as_bytes())
+        // SAFETY: as in `lend`, and no call of the scope writes it.
+        unsafe { Sample::new(memory.as_bytes()) }
     }
 
     /// Starts a send of a byte range of lent memory.

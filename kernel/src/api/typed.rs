@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: it borrows the memory of typed messages for their calls.
+//!
 //! Messages of datatypes (MPI 4.1, 3.2 and 5.1): data that lies scattered in memory is packed
 //! straight into the transport's slots and comes straight out of them, without a buffer between.
 //!
@@ -176,7 +178,9 @@ impl<'m> Typed<'m, &'m [u8]> {
     where
         E: IntoBytes + Immutable,
     {
-        Self::of(Sample::new(memory.as_bytes()), Place::new(count, datatype))
+        // SAFETY: as in `TypedMut::new`, and what is sent from is only read.
+        let memory = unsafe { Sample::new(memory.as_bytes()) };
+        Self::of(memory, Place::new(count, datatype))
     }
 }
 
@@ -236,7 +240,11 @@ impl<'m> TypedMut<'m, &'m mut [u8]> {
     where
         E: FromBytes + IntoBytes,
     {
-        Self::of(Loan::new(memory.as_mut_bytes()), Place::new(count, datatype))
+        // SAFETY: this value has the exclusive borrow and is no copy. It is used by calls of this
+        // crate alone: a blocking one completes or abandons its request before it returns, and one
+        // of a scope takes a value whose 'm is that scope's, which lets go at its end.
+        let memory = unsafe { Loan::new(memory.as_mut_bytes()) };
+        Self::of(memory, Place::new(count, datatype))
     }
 }
 

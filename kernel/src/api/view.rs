@@ -135,7 +135,10 @@ impl<'e, 's, T: Transport, P: Platform> Within<'e, 's, T, P> {
         tag: TagMatch,
         align: usize,
     ) -> Result<(Status, Option<Borrowed>), Failed> {
-        let handle = match self.start_recv(comm, fallback, from, tag)? {
+        // SAFETY: before the borrow of `fallback` ends, which lasts for longer than this call, the
+        // receive is complete, or `Guard` abandons it, or `borrow` has taken its buffer away.
+        let started = unsafe { self.start_recv(comm, fallback, from, tag) };
+        let handle = match started? {
             Started::Done(status) => return Ok((status, None)),
             Started::Pending(handle) => handle,
         };

@@ -280,13 +280,15 @@ pub struct Loan<'scope> {
 
 impl<'scope> Loan<'scope> {
     /// Takes the borrow for the whole scope: no reference to the memory is left outside.
-    pub(crate) fn new(bytes: &'scope mut [u8]) -> Self {
+    ///
+    /// # Safety
+    /// What takes the buffer out of the loan or of a copy of it ([`whole`](Self::whole)) lets go of
+    /// it before 'scope ends, and no two accesses overlap in time. A user who has the loan can only
+    /// name it in calls of the scope of this lifetime, which no other has (`Brand`).
+    pub(crate) unsafe fn new(bytes: &'scope mut [u8]) -> Self {
         let len = bytes.len();
-        // SAFETY: the exclusive borrow lasts for 'scope and is consumed here. A loan that the user
-        // has is accessed through `&mut Scope` of this very scope alone, whose lifetime no other
-        // has (`Brand`), so no two accesses overlap in time, and the engine lets go of the buffer
-        // when the scope ends. Code of this crate that takes the buffer out at once (`whole`), for
-        // a blocking call or as attached memory, sees to it that nothing uses it after 'scope.
+        // SAFETY: the exclusive borrow lasts for 'scope and is consumed here; the caller promised
+        // that nothing uses the buffer for longer, nor twice at a time.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
         Self { buffer, scope: PhantomData }
     }
@@ -357,9 +359,15 @@ pub struct Sample<'scope> {
 }
 
 impl<'scope> Sample<'scope> {
-    pub(crate) fn new(bytes: &'scope [u8]) -> Self {
-        // SAFETY: the borrow lasts for 'scope, and what takes the buffer lets go of it before that
-        // ends, as for a loan; it is only read.
+    /// Takes the borrow for the whole scope.
+    ///
+    /// # Safety
+    /// What takes the buffer out of it or of a copy ([`whole`](Self::whole), [`part`](Self::part))
+    /// lets go of it before 'scope ends, and only reads. A user who has it can only name it in
+    /// calls of the scope of this lifetime, as a [`Loan`].
+    pub(crate) unsafe fn new(bytes: &'scope [u8]) -> Self {
+        // SAFETY: the borrow lasts for 'scope; the caller promised that nothing uses the buffer for
+        // longer, nor writes it.
         let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         Self { buffer, scope: PhantomData }
     }
@@ -497,7 +505,8 @@ mod tests {
     #[test]
     fn parts_are_checked_and_overlaps_seen() {
         let mut memory = [0u8; 8];
-        let loan = Sample::from(Loan::new(&mut memory));
+        // SAFETY: the loan's parts are gone before the memory is.
+        let loan = Sample::from(unsafe { Loan::new(&mut memory) });
         assert!(loan.part(4..9).is_none());
         assert!(loan.part(Range { start: usize::MAX, end: 0 }).is_none());
         let (left, right, middle) =

@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: it lends the engine the data of a send for one step at a time.
+//!
 //! The future of a send.
 
 use core::future::Future;
@@ -92,7 +94,9 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     fn sent_now(&mut self, comm: &Comm, data: &[u8], to: Rank, tag: Tag) -> bool {
         let Self { engine, transport, .. } = self;
         let Ok(target) = engine.comms.target(comm, to, tag) else { return false };
-        engine.sent_now(transport, &target, Sample::new(data).whole()).unwrap_or(false)
+        // SAFETY: the call reads it and keeps nothing.
+        let data = unsafe { Sample::new(data) };
+        engine.sent_now(transport, &target, data.whole()).unwrap_or(false)
     }
 }
 
@@ -112,10 +116,10 @@ impl Engine<'_> {
             }
             let Some(row) = self.peers.get(peer.index()) else { return };
             let fragment_max = row.thresholds.fragment_bytes_max;
-            // The data is the engine's for this step only. Should the step panic, the pointer stays
-            // until the request is let go of, and is not followed: only this function steps the
-            // send of a future that is not given up, and it sets the pointer anew.
-            request.buffer = Sample::new(data).whole();
+            // SAFETY: the data is the engine's for this step only. Should the step panic, the
+            // pointer stays until the request is let go of, and is not followed: only this function
+            // steps the send of a future that is not given up, and it sets the pointer anew.
+            request.buffer = unsafe { Sample::new(data) }.whole();
             let turn = self.step_sender(transport, peer, handle.slot, sender, fragment_max);
             if let Some(request) = self.requests.get(handle) {
                 request.buffer = Buffer::scattered(data.len());
