@@ -3,6 +3,7 @@
 
 mod circles;
 mod source;
+mod ways;
 
 use std::fs;
 
@@ -16,6 +17,7 @@ use serde_json::json;
 
 use self::circles::Depth;
 use self::source::{SourceCounts, SourceFile};
+use self::ways::WAYS;
 
 const GATE: Gate = Gate { section: "house", tolerance: 0.0, command: "cargo xtask house" };
 
@@ -161,6 +163,20 @@ fn measures() -> Result<Vec<HouseMeasure>> {
         .map(|(name, places)| format!("{name}: {}", places.join(", ")))
         .collect();
     add("type names defined three times or more", often.len() as f64, 29.0, often);
+    let map = fs::read_to_string(checkout().join("ARCHITECTURE.md"))?;
+    let mut lost = Vec::new();
+    for (way, functions, files) in WAYS {
+        let steps = ways::steps(&map, way)?;
+        let mut entered: Vec<String> = steps.iter().map(|step| step.file.into()).collect();
+        entered.sort();
+        entered.dedup();
+        let absent = steps.iter().filter(|step| !step.is_in(&sources));
+        lost.extend(absent.map(|step| format!("{way}: {} in {}", step.function, step.file)));
+        let names: Vec<String> = steps.iter().map(|step| step.function.into()).collect();
+        add(&format!("functions: {way}"), names.len() as f64, functions as f64, names);
+        add(&format!("files: {way}"), entered.len() as f64, files as f64, entered);
+    }
+    add("functions that ARCHITECTURE.md walks and the code has not", lost.len() as f64, 0.0, lost);
     add("mentions of the feature compact", all.compact.len() as f64, 0.0, all.compact);
     Ok(measures)
 }

@@ -252,7 +252,7 @@ impl<O: Orders> Claim<'_, O> {
         // SAFETY: the payload has as many bytes as a short message has at most, in memory shared
         // with another rank, so that the message, borrowed from this one's user, lies elsewhere.
         unsafe { message.write(to) };
-        self.send_filled(message.len(), consumed);
+        self.announce(SlotHead::short(message.len(), consumed), 0);
     }
 
     /// Sends the `len` bytes that stand in the payload; at most

@@ -8,11 +8,6 @@ use super::geometry::sender_at;
 use super::lane::{BellLine, LaneState};
 use super::transport::Shm;
 
-/// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
-/// doorbell. Some microseconds: long enough for the answer to an answer, short against a
-/// computation.
-const IDLE_POLLS_MAX: u32 = 256;
-
 impl Shm<'_> {
     /// Returns the reason why nothing can be sent over a lane, whatever is waited for.
     #[cold]
@@ -116,16 +111,5 @@ impl Shm<'_> {
             lane.close(LaneState::Closed);
         }
         sink.lost(PeerId(index), Cause::Malformed(what));
-    }
-
-    /// Counts idle looks at a lane: where there are doorbells it leaves the poll set after some of
-    /// them.
-    pub(super) fn cool(&mut self, index: u32, idle: bool) {
-        if let Some(lane) = self.lanes.get_mut(index as usize) {
-            lane.idle = if idle { lane.idle + 1 } else { 0 };
-            if lane.idle >= IDLE_POLLS_MAX {
-                self.poll_set.remove(self.lanes, index);
-            }
-        }
     }
 }

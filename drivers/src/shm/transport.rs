@@ -31,6 +31,11 @@ const HEARS: bool = cfg!(target_pointer_width = "64");
 /// polls all, as it does anyway.
 const PEEKS: bool = HEARS;
 
+/// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
+/// doorbell. Some microseconds: long enough for the answer to an answer, short against a
+/// computation.
+const IDLE_POLLS_MAX: u32 = 256;
+
 /// A rank of a node, of several that share memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NodeRank {
@@ -379,7 +384,11 @@ impl Transport for Shm<'_> {
                 turns = turns.min(self.poll_set.len);
                 left -= 1;
             } else if HEARS && self.bell_lines != 0 {
-                self.cool(index, spared == most);
+                // Where there are doorbells an idle lane leaves the poll set after some looks.
+                lane.idle = if spared == most { lane.idle + 1 } else { 0 };
+                if lane.idle >= IDLE_POLLS_MAX {
+                    self.poll_set.remove(self.lanes, index);
+                }
             }
         }
         budget - left
