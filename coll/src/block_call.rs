@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
-use crate::collective::{Blocks, Collective, Input, Lent, Planned};
+use crate::collective::{BlockMemory, Collective, Input, Lent, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::schedule::{Algorithm, Schedule};
@@ -231,7 +231,7 @@ impl<'m> BlockCall<'m> {
 
     fn lent(self) -> Lent<'m> {
         let layouts = [self.divided.layout, self.given.layout];
-        let blocks = Blocks { input: self.input, layouts, own: None };
+        let blocks = BlockMemory { input: self.input, layouts, own: None };
         Lent { data: self.data, scratch: self.scratch, blocks }
     }
 

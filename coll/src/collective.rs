@@ -65,7 +65,7 @@ use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport}
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
 pub use input::Input;
-use lane::{Lane, Lanes, Messages, Stage, no_messages};
+use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
 pub use peers::Root;
 use peers::{Peers, way};
@@ -83,18 +83,18 @@ const POLL_BUDGET: u32 = 64;
 pub(crate) struct Lent<'m> {
     pub(crate) data: &'m mut [u8],
     pub(crate) scratch: &'m mut [u8],
-    pub(crate) blocks: Blocks<'m>,
+    pub(crate) blocks: BlockMemory<'m>,
 }
 
 impl<'m> Lent<'m> {
     /// Data that are one stretch, and scratch.
     pub(crate) const fn stretch(data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
-        Self { data, scratch, blocks: Blocks::NONE }
+        Self { data, scratch, blocks: BlockMemory::NONE }
     }
 }
 
 /// The further memory that the caller of an operation on blocks lends.
-pub(crate) struct Blocks<'m> {
+pub(crate) struct BlockMemory<'m> {
     pub(crate) input: Input<'m, u8>,
     /// The division of data and input.
     pub(crate) layouts: [Layout<'m>; 2],
@@ -102,13 +102,13 @@ pub(crate) struct Blocks<'m> {
     pub(crate) own: Option<&'m dyn Schedule>,
 }
 
-impl Blocks<'_> {
+impl BlockMemory<'_> {
     /// No input, and data that are one stretch.
     pub(crate) const NONE: Self = Self { input: Input::NONE, layouts: [Layout::Whole; 2], own: None };
 }
 
 /// The memory that a collective works on.
-pub(crate) struct Memory<'scope> {
+pub(crate) struct CollectiveMemory<'scope> {
     pub(crate) data: Loan<'scope>,
     pub(crate) scratch: Loan<'scope>,
     /// The rest, where there are blocks.
@@ -118,7 +118,7 @@ pub(crate) struct Memory<'scope> {
     pub(crate) kernel: Option<Kernel>,
 }
 
-/// [`Blocks`] in a scope.
+/// [`BlockMemory`] in a scope.
 #[derive(Clone, Copy)]
 pub(crate) struct Lasting<'scope> {
     input: Sample<'scope>,
@@ -262,7 +262,7 @@ impl Planned {
             return shared::run(caller, comm, task, lent.data);
         }
         let done = caller.enter(|scope| {
-            let memory = Memory::new(scope, &planned, lent);
+            let memory = CollectiveMemory::new(scope, &planned, lent);
             #[cfg(not(feature = "compact"))]
             memory.check_types(scope, comm, planned.call.operation)?;
             let ready = planned.ready(scope, comm)?;
@@ -298,7 +298,7 @@ pub struct Collective<'scope> {
     plan: Plan,
     /// The whole call; segments differ in the count.
     whole: Instance,
-    memory: Memory<'scope>,
+    memory: CollectiveMemory<'scope>,
     tag: Tag,
     comm: Comm,
     peers: [Peers; BLOCKS as usize],
@@ -325,7 +325,7 @@ impl<'scope> Collective<'scope> {
     ) -> Result<Self, Error> {
         #[cfg(not(feature = "compact"))]
         let planned = planned.by_rules(scope.tuning(comm));
-        let memory = Memory::new(scope, &planned, lent);
+        let memory = CollectiveMemory::new(scope, &planned, lent);
         #[cfg(not(feature = "compact"))]
         let checked = memory.check_types(scope, comm, planned.call.operation);
         #[cfg(not(feature = "compact"))]
@@ -344,7 +344,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
-        memory: Memory<'scope>,
+        memory: CollectiveMemory<'scope>,
     ) -> Result<Self, Failed> {
         let ready = planned.ready(scope, comm)?;
         let mut started = Self::new(comm, ready, planned.call.operation, memory);
@@ -358,7 +358,7 @@ impl<'scope> Collective<'scope> {
         comm: &Comm,
         Ready { whole, plan, tag, peers }: Ready,
         operation: Operation,
-        memory: Memory<'scope>,
+        memory: CollectiveMemory<'scope>,
     ) -> Self {
         let is_idle = memory.schedule(&plan).rounds(&whole.with_count(plan.segment)) == 0;
         Self {
@@ -503,7 +503,7 @@ impl<'scope> Collective<'scope> {
 
     /// Returns the communicator, tag and rank by which a lane's messages reach a place.
     #[inline]
-    fn way(&self, lane: &Lane, place: u32) -> (&Comm, Tag, Rank) {
+    fn way(&self, lane: &SegmentLane, place: u32) -> (&Comm, Tag, Rank) {
         way(&self.peers, (&self.comm, self.tag_of(lane)), place)
     }
 }
@@ -513,9 +513,9 @@ impl fmt::Debug for Collective<'_> {
         write!(f, "{} by {}, tag {}, ", self.operation(), self.plan.algorithm.name(), self.tag)?;
         let oldest = self.lanes.oldest();
         match oldest.stage {
-            Stage::Done => f.write_str("complete"),
-            Stage::Failed => write!(f, "failed: {}", self.error),
-            Stage::Post(_) | Stage::Land(_) => {
+            LaneStage::Done => f.write_str("complete"),
+            LaneStage::Failed => write!(f, "failed: {}", self.error),
+            LaneStage::Post(_) | LaneStage::Land(_) => {
                 write!(f, "at element {}, round {}", oldest.base, oldest.round)
             }
         }

@@ -36,7 +36,7 @@
 //! **Memory.** A communicator takes a row of the table ([`BYTES_PER_COMMUNICATOR`]); its group
 //! takes nothing more if it is a single stride - every duplicate of world, every row or column of a
 //! grid - and else [`BYTES_PER_PIECE`] for each stride or, if that is less, for each 32 processes
-//! that its members are among. A split needs a [`Choice`] for each rank, lent for the call.
+//! that its members are among. A split needs a [`SplitChoice`] for each rank, lent for the call.
 //!
 //! **Failure.** A rank that cannot take part, because an argument of its own is wrong or a table is
 //! full, says so to the others, and the call fails on all of them; nothing has changed then. A rank
@@ -55,7 +55,7 @@
 //!     mine: u64,
 //! ) -> Result<u64, Error> {
 //!     let world = ep.world();
-//!     let mut scratch = [comm::Choice::NONE; 64];
+//!     let mut scratch = [comm::SplitChoice::NONE; 64];
 //!     let row = comm::split(ep, &world, Some(world.rank().0 / 4), 0, &mut scratch)?;
 //!     let Some(row) = row else { return Ok(mine) };
 //!     let mut sum = [mine];
@@ -93,9 +93,9 @@ pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
 pub use grid::{Dimension, Grid};
 use making::make;
 use messenger::{Blocking, now};
-pub use messenger::{Exchange, Messenger, NOTICE_BYTES};
+pub use messenger::{MessagePair, Messenger, NOTICE_BYTES};
 use party::Party;
-pub use split::{Choice, isplit, isplit_type, split, split_type};
+pub use split::{SplitChoice, isplit, isplit_type, split, split_type};
 pub use topology::{Topology, TopologyKind};
 
 use crate::caller::Caller;

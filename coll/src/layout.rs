@@ -178,7 +178,7 @@ pub(crate) fn stretch(span: Span, base: usize) -> Range<usize> {
 
 /// The place of the segment at hand.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place<'b> {
+pub(crate) struct SegmentPlace<'b> {
     pub(crate) data: Layout<'b>,
     pub(crate) input: Layout<'b>,
     /// The whole call.
@@ -189,7 +189,7 @@ pub(crate) struct Place<'b> {
     pub(crate) segment: usize,
 }
 
-impl Place<'_> {
+impl SegmentPlace<'_> {
     /// Returns true if spans are sent a block at a time.
     pub(crate) fn walks(&self) -> bool {
         self.data.is_unlike() || self.input.is_unlike() || self.segment < self.whole.count()
@@ -302,14 +302,14 @@ impl Place<'_> {
 
 /// A span's pieces one after the other, to be taken bit by bit.
 pub(crate) struct Stretches<'p, 'b> {
-    place: &'p Place<'b>,
+    place: &'p SegmentPlace<'b>,
     span: Span,
     number: u32,
     taken: usize,
 }
 
 impl<'p, 'b> Stretches<'p, 'b> {
-    pub(crate) fn new(place: &'p Place<'b>, span: Span) -> Self {
+    pub(crate) fn new(place: &'p SegmentPlace<'b>, span: Span) -> Self {
         Self { place, span, number: 0, taken: 0 }
     }
 

@@ -87,15 +87,15 @@ pub struct Span {
     /// Elements.
     pub len: usize,
     /// The blocks it holds, where it is scratch of an operation on blocks.
-    pub held: Held,
+    pub held: HeldBlock,
 }
 
 /// The block that scratch holds first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Held([u32; BLOCKS as usize]);
+pub struct HeldBlock([u32; BLOCKS as usize]);
 
-impl Held {
+impl HeldBlock {
     const FIRST: Self = Self([0; _]);
 }
 
@@ -105,12 +105,12 @@ impl Span {
 
     /// `len` elements of the data from `start` on.
     pub const fn data(start: usize, len: usize) -> Self {
-        Self { buffer: Buffer::Data, start, len, held: Held::FIRST }
+        Self { buffer: Buffer::Data, start, len, held: HeldBlock::FIRST }
     }
 
     /// The first `len` elements of scratch.
     pub const fn scratch(len: usize) -> Self {
-        Self { buffer: Buffer::Scratch, start: 0, len, held: Held::FIRST }
+        Self { buffer: Buffer::Scratch, start: 0, len, held: HeldBlock::FIRST }
     }
 
     /// Scratch that holds blocks from that of `rank` on, for an algorithm that
@@ -120,7 +120,7 @@ impl Span {
     #[cfg(not(feature = "compact"))]
     #[must_use]
     pub const fn of_block(self, rank: u32) -> Self {
-        Self { held: Held([rank]), ..self }
+        Self { held: HeldBlock([rank]), ..self }
     }
 
     /// The block that is held first, where it is scratch.

@@ -62,7 +62,7 @@ use aldis_kernel::{Comm, Lines, Withheld};
 pub(crate) use around::{Around, Neighbors};
 #[cfg(not(feature = "compact"))]
 pub(crate) use blocks::Portions;
-use chunks::{Run, Way};
+use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, check, run};
 
 use crate::op::{Kernel, copy};
@@ -145,11 +145,11 @@ impl Task {
     }
 
     /// Returns the way in which its chunks are passed.
-    const fn way(&self) -> Way {
+    const fn way(&self) -> WorkShare {
         match self.operation {
-            Operation::Bcast => Way::Copy,
-            Operation::Allreduce => Way::Split,
-            _ => Way::Fold,
+            Operation::Bcast => WorkShare::Copy,
+            Operation::Allreduce => WorkShare::Split,
+            _ => WorkShare::Fold,
         }
     }
 
@@ -233,7 +233,7 @@ pub(crate) trait Role: Copy {
     ///
     /// # Errors
     /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
-    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause>;
+    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause>;
 
     /// Returns the note of its line.
     #[inline]
@@ -268,13 +268,13 @@ pub(crate) trait Role: Copy {
 
     /// Positions that its chunks take, once all lines have been read; `None` if it passes none
     /// after all.
-    fn positions(&self, run: &Run) -> Option<u32>;
+    fn positions(&self, run: &ChunkRun) -> Option<u32>;
 
     /// Takes a step of its chunks, if it can be taken now; true after the last one.
     ///
     /// # Errors
     /// Why it cannot.
-    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped>;
+    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped>;
 }
 
 impl Role for Task {
@@ -294,8 +294,8 @@ impl Role for Task {
         false
     }
 
-    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
-        if self.fits(shape.line_bytes) { Ok(None) } else { Run::new(self, shape).map(Some) }
+    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause> {
+        if self.fits(shape.line_bytes) { Ok(None) } else { ChunkRun::new(self, shape).map(Some) }
     }
 
     #[inline]
@@ -322,18 +322,18 @@ impl Role for Task {
         settled.map_err(|cause| (cause, None))
     }
 
-    fn positions(&self, run: &Run) -> Option<u32> {
-        Some(if self.way() == Way::Split { 2 * run.segments } else { run.segments })
+    fn positions(&self, run: &ChunkRun) -> Option<u32> {
+        Some(if self.way() == WorkShare::Split { 2 * run.segments } else { run.segments })
     }
 
-    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
+    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
         run.step(self, lines, data)
     }
 }
 
 /// The outcome of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum CallOutcome {
     /// The collective is complete.
     Over,
     /// There is more to do at once.
@@ -347,15 +347,15 @@ pub(crate) enum Turn {
 }
 
 /// The reason why a step was not taken: a turn without one.
-type Stopped = Turn;
+type Stopped = CallOutcome;
 
-impl From<Cause> for Turn {
+impl From<Cause> for CallOutcome {
     fn from(cause: Cause) -> Self {
         Self::Failed(cause, None)
     }
 }
 
-impl From<Withheld> for Turn {
+impl From<Withheld> for CallOutcome {
     fn from(withheld: Withheld) -> Self {
         match withheld {
             Withheld::By(rank) => Self::Missing(rank),
@@ -366,12 +366,12 @@ impl From<Withheld> for Turn {
 
 /// Of another rank.
 fn about(rank: u32) -> impl Fn(Cause) -> Stopped {
-    move |cause| Turn::Failed(cause, Some(rank))
+    move |cause| CallOutcome::Failed(cause, Some(rank))
 }
 
 /// The progress of a collective.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stage {
+enum SharedStage {
     /// This rank's line is to be written.
     Enter,
     /// The others' lines are to be read.
@@ -386,7 +386,7 @@ pub(crate) struct Meeting<R = Task> {
     role: R,
     /// Its number on the communicator.
     number: u32,
-    stage: Stage,
+    stage: SharedStage,
     /// The first rank whose line has not been read in this stage.
     next: u32,
     /// Turns that found nothing.
@@ -396,7 +396,7 @@ pub(crate) struct Meeting<R = Task> {
     /// True once it has let others know that it waits.
     said: bool,
     /// The run by which chunks are passed; none if a line holds everything.
-    run: Option<Run>,
+    run: Option<ChunkRun>,
     _here: Here,
 }
 
@@ -410,7 +410,7 @@ impl<R: Role> Meeting<R> {
         let Some(_here) = HERE else { return Ok(None) };
         let is_idle = role.task().is_idle();
         let run = if is_idle { None } else { role.run(shape)? };
-        let stage = if is_idle { Stage::Over } else { Stage::Enter };
+        let stage = if is_idle { SharedStage::Over } else { SharedStage::Enter };
         Ok(Some(Self { role, number, stage, next: 0, idle: 0, missing: None, said: false, run, _here }))
     }
 
@@ -420,55 +420,55 @@ impl<R: Role> Meeting<R> {
 
     /// Returns true if it is complete.
     pub(crate) fn is_over(&self) -> bool {
-        self.stage == Stage::Over
+        self.stage == SharedStage::Over
     }
 
     /// Goes on until it must wait, is over, or has done enough for one call.
-    pub(crate) fn advance(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Turn {
+    pub(crate) fn advance(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> CallOutcome {
         for _ in 0..STEPS_A_CALL {
             let went = match self.stage {
-                Stage::Enter => self.enter(lines, data),
-                Stage::Hear => self.hear(lines, data),
-                Stage::Pass => self.pass(lines, data),
-                Stage::Over => return Turn::Over,
+                SharedStage::Enter => self.enter(lines, data),
+                SharedStage::Hear => self.hear(lines, data),
+                SharedStage::Pass => self.pass(lines, data),
+                SharedStage::Over => return CallOutcome::Over,
             };
             if let Err(stopped) = went {
-                if let Turn::Failed(..) = stopped {
+                if let CallOutcome::Failed(..) = stopped {
                     self.give_up(lines);
                 }
                 return stopped;
             }
         }
-        Turn::Moved
+        CallOutcome::Moved
     }
 
     /// Has nothing more to do with it.
     pub(crate) fn give_up(&mut self, lines: &mut Lines<'_>) {
         lines.finish(self.number);
-        self.stage = Stage::Over;
+        self.stage = SharedStage::Over;
     }
 
     /// Writes this rank's line, if others read it.
     fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
         if !lines.admits(self.number) {
-            return Err(Turn::Crowded);
+            return Err(CallOutcome::Crowded);
         }
         if let Some(run) = &mut self.run {
-            run.first = lines.take_chunks(self.number).ok_or(Turn::Crowded)?;
+            run.first = lines.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
         }
         match &self.run {
             _ if !self.task().gives() => {}
             Some(run) => lines.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
             None => self.role.give(lines, self.number, data)?,
         }
-        self.stage = Stage::Hear;
+        self.stage = SharedStage::Hear;
         Ok(())
     }
 
     /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in
     /// turn sees that they make unlike calls.
     fn say(&mut self, lines: &mut Lines<'_>) {
-        if self.stage == Stage::Hear && !self.task().gives() && !self.said {
+        if self.stage == SharedStage::Hear && !self.task().gives() && !self.said {
             // Once, as it may be read from now on.
             self.said = true;
             // No rank need read it, so what keeps it from being written does not matter.
@@ -495,13 +495,13 @@ impl<R: Role> Meeting<R> {
             Some(run) => match self.role.positions(run) {
                 Some(positions) => {
                     lines.run(run.first, positions);
-                    self.stage = Stage::Pass;
+                    self.stage = SharedStage::Pass;
                 }
                 None => self.give_up(lines),
             },
             None => {
                 let settled = self.role.settle(lines, self.number, data);
-                settled.map_err(|(cause, rank)| Turn::Failed(cause, rank))?;
+                settled.map_err(|(cause, rank)| CallOutcome::Failed(cause, rank))?;
                 self.give_up(lines);
             }
         }
@@ -509,7 +509,7 @@ impl<R: Role> Meeting<R> {
     }
 
     fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
-        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(Turn::Missing(rank))?;
+        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
         self.role.hear(rank, notice.note).map_err(about(rank))?;
         let is_of_all = self.task().is_of_all();
         // Unless that rank has all in its line, which then says no position.
@@ -517,20 +517,20 @@ impl<R: Role> Meeting<R> {
             && self.role.positions(run).is_some()
         {
             let theirs = notice.payload.first_chunk::<START_BYTES>().map(|start| u32::from_le_bytes(*start));
-            let ahead = theirs.ok_or(Turn::Failed(Cause::Incompatible, Some(rank)))?;
+            let ahead = theirs.ok_or(CallOutcome::Failed(Cause::Incompatible, Some(rank)))?;
             let ahead = ahead.wrapping_sub(run.first);
             // Ranks that a failed collective has left behind catch up with the others.
             if (ahead as i32) > 0 {
                 run.first = run.first.wrapping_add(ahead);
             } else if ahead != 0 && !is_of_all {
-                return Err(Turn::Failed(Cause::Incompatible, Some(rank)));
+                return Err(CallOutcome::Failed(Cause::Incompatible, Some(rank)));
             }
         }
         Ok(())
     }
 
     fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
-        let Some(run) = &mut self.run else { return Err(Turn::Over) };
+        let Some(run) = &mut self.run else { return Err(CallOutcome::Over) };
         if self.role.pass(run, lines, data)? {
             self.give_up(lines);
         }

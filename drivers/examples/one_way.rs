@@ -20,16 +20,16 @@ const SAMPLES: usize = 400;
 const NAMES: [&str; 5] = ["raw line", "shm 8 B", "shm 56 B", "shm 1 KiB", "shm 8 B stream"];
 
 #[repr(align(64))]
-struct Line([AtomicU64; 8]);
+struct CacheLine([AtomicU64; 8]);
 
 /// Two lines, one a direction: seven words of payload and the sequence.
-static LINES: [Line; 2] = [const { Line([const { AtomicU64::new(0) }; 8]) }; 2];
+static LINES: [CacheLine; 2] = [const { CacheLine([const { AtomicU64::new(0) }; 8]) }; 2];
 
 /// Counts arrivals and keeps their first byte.
 #[derive(Default)]
-struct Count(u32, u8);
+struct ArrivalCount(u32, u8);
 
-impl Sink for Count {
+impl Sink for ArrivalCount {
     #[inline]
     fn arrived(&mut self, _from: PeerId, message: &[u8]) {
         self.0 += 1;
@@ -83,7 +83,7 @@ fn raw(rank: usize, sequence: &mut u64) -> f64 {
 /// Returns the time one way, ns, in a batch of round trips of `len` bytes over the transport.
 fn shm(shm: &mut Shm<'_>, rank: u32, len: usize) -> f64 {
     let peer = PeerId(1 - rank);
-    let mut sink = Count::default();
+    let mut sink = ArrivalCount::default();
     let start = Instant::now();
     for round in 1..=ROUNDS {
         if rank == 0 {
@@ -104,7 +104,7 @@ fn shm(shm: &mut Shm<'_>, rank: u32, len: usize) -> f64 {
 /// Returns the time of a message, ns, in a batch of 8-byte messages in one direction, as fast as
 /// they go.
 fn stream(shm: &mut Shm<'_>, rank: u32) -> f64 {
-    let mut sink = Count::default();
+    let mut sink = ArrivalCount::default();
     let start = Instant::now();
     let mut sent = 0;
     while if rank == 0 { sent < ROUNDS } else { sink.0 < ROUNDS } {
@@ -131,7 +131,7 @@ fn post(shm: &mut Shm<'_>, peer: PeerId, len: usize, fill: u8) {
 fn main() {
     let inboxes = [(); 2].map(|()| {
         let len = GEOMETRY.inbox_bytes();
-        let lines: Vec<Line> = (0..len / 64).map(|_| Line(Default::default())).collect();
+        let lines: Vec<CacheLine> = (0..len / 64).map(|_| CacheLine(Default::default())).collect();
         InboxMemory { start: lines.leak().as_ptr() as usize, len }
     });
     for (rank, inbox) in inboxes.iter().enumerate() {

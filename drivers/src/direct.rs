@@ -32,8 +32,8 @@
 //! owner that is busy elsewhere.
 //!
 //! A write into memory of a reader that may let go of it needs more care than a read. The reader
-//! writes down where each chunk belongs ([`Place`]), and the owner's engine takes that from the
-//! shared entry *in the moment in which it copies*.
+//! writes down where each chunk belongs ([`ChunkPlace`]), and the owner's engine takes that from
+//! the shared entry *in the moment in which it copies*.
 //!
 //! * **Engagement.** Before the owner takes a chunk it says in the entry that it is engaged, and
 //!   looks whether the offer is still there; when it has recorded what it has written it is engaged
@@ -67,7 +67,7 @@ mod tests;
 
 #[cfg(not(loom))]
 pub use regions::RegionSlots;
-pub use table::{Place, TABLE_BYTES, Table};
+pub use table::{ChunkPlace, TABLE_BYTES, Table};
 #[cfg(not(loom))]
 pub use transport::{Direct, DirectTables};
 
@@ -150,8 +150,13 @@ pub unsafe trait CopyEngine {
     ///
     /// # Safety
     /// `from` is valid for reads of `len` bytes.
-    unsafe fn write(&mut self, peer: PeerId, from: *const u8, place: &Place, len: usize)
-    -> Result<(), Cause>;
+    unsafe fn write(
+        &mut self,
+        peer: PeerId,
+        from: *const u8,
+        place: &ChunkPlace,
+        len: usize,
+    ) -> Result<(), Cause>;
 
     /// This thread, for [`is_within`](Self::is_within).
     fn thread(&self) -> u32;

@@ -107,7 +107,7 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{Link, Mac, Offload, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Offload, RxFrame, TxFrame};
 use aldis_hal::{Cause, Instant, Nic, PeerId};
 use aldis_protocols::discovery::{MESSAGE_BYTES_MAX, REPLIES_MAX, Roster};
 
@@ -308,7 +308,7 @@ impl<N: Nic> Nic for Discovery<'_, N> {
         self.port.station.mac
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         self.nic.link()
     }
 

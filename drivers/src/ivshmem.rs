@@ -2,9 +2,9 @@
 //! among ranks.
 //!
 //! QEMU's ivshmem-plain (docs/specs/ivshmem-spec.rst of QEMU) is a PCI device, 1af4:1110, whose
-//! base address 2 is memory of the host that other guests and processes have as well. [`Shared`]
-//! finds it and divides it: a place for each rank's card, so that ranks find each other, and an
-//! inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
+//! base address 2 is memory of the host that other guests and processes have as well.
+//! [`SharedMemory`] finds it and divides it: a place for each rank's card, so that ranks find each
+//! other, and an inbox for each, in which [`shm`](crate::shm) runs as it does anywhere.
 //!
 //! ```text
 //! let mut root = PciRoot::new(access);                   // see `pci`
@@ -62,7 +62,7 @@ const MEMORY_BAR: u8 = 2;
 const PAGE_BYTES: usize = 4096;
 
 /// Memory that the ranks of a job share. All of them divide it alike, by the same [`Geometry`].
-pub struct Shared {
+pub struct SharedMemory {
     start: NonNull<u8>,
     len: usize,
     /// Ranks that have a card, by the geometry of the inboxes, which begin behind the cards. Zero
@@ -70,7 +70,7 @@ pub struct Shared {
     ranks: Cell<u32>,
 }
 
-impl Shared {
+impl SharedMemory {
     /// The first ivshmem-plain device on the buses below `buses`; its base addresses get places of
     /// `window` if no firmware has given them any. `Ok(None)`: there is none.
     ///
@@ -213,7 +213,7 @@ const fn pages(bytes: usize) -> usize {
     bytes.div_ceil(PAGE_BYTES).saturating_mul(PAGE_BYTES)
 }
 
-impl fmt::Debug for Shared {
+impl fmt::Debug for SharedMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Shared").field("start", &self.start).field("len", &self.len).finish()
     }

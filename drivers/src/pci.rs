@@ -36,7 +36,7 @@ use virtio_drivers::transport::pci::bus::{BarInfo, Command, MemoryBarType};
 
 #[cfg(target_arch = "x86_64")]
 pub use access::Ports;
-pub use access::{Layout, Mapped};
+pub use access::{ConfigLayout, Mapped};
 pub use virtio_drivers::transport::pci::bus::{
     ConfigurationAccess, DeviceFunction, DeviceFunctionInfo, PciRoot,
 };

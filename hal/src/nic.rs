@@ -16,7 +16,7 @@ pub struct Mac(pub [u8; 6]);
 /// The state of a link: whether frames can pass.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Link {
+pub enum LinkState {
     /// No carrier.
     Down,
     /// Carrier.
@@ -75,7 +75,7 @@ pub trait Nic {
     /// The device's address.
     fn mac(&self) -> Mac;
     /// The state of the link.
-    fn link(&self) -> Link;
+    fn link(&self) -> LinkState;
     /// Checksums it takes over.
     fn offload(&self) -> Offload {
         Offload::empty()

@@ -71,6 +71,6 @@ pub use tables::attribute::{Attribute, AttributeCopy, AttributeDelete, Keyval};
 pub use tables::blocks::Message;
 pub use tables::comm::{CONTEXT_WORDS, Comm, ContextName, ContextOffer, GENERATION_MAX, Members, PREDEFINED};
 pub use tables::comms::{COLLECTIVES_MAX, Tuning};
-pub use tables::group::{Comparison, Group, Piece, RankRange};
+pub use tables::group::{Comparison, Group, GroupPiece, RankRange};
 pub use tables::hints::Hints;
 pub use tables::policy::Policy;

@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 
 use aldis_kernel::hal::{Cause, PeerId, Resource};
-use aldis_kernel::{Comparison, Group, Piece, Rank, RankRange};
+use aldis_kernel::{Comparison, Group, GroupPiece, Rank, RankRange};
 use proptest::prelude::*;
 
 /// Lists that come out as each form: strides, a few strides, dense sets with holes, permutations.
@@ -36,8 +36,8 @@ fn list(group: &Group<'_>) -> Vec<u32> {
     group.processes().map(|process| process.0).collect()
 }
 
-fn memory() -> Vec<Piece> {
-    vec![Piece::NONE; 256]
+fn memory() -> Vec<GroupPiece> {
+    vec![GroupPiece::NONE; 256]
 }
 
 fn has(list: &[u32], process: u32) -> bool {
@@ -65,7 +65,7 @@ proptest! {
     fn a_group_takes_the_pieces_that_it_says_and_no_fewer(one in processes()) {
         let mut room = memory();
         let need = Group::of(&peers(&one), &mut room).unwrap().pieces();
-        let mut exact = vec![Piece::NONE; need];
+        let mut exact = vec![GroupPiece::NONE; need];
         prop_assert_eq!(list(&Group::of(&peers(&one), &mut exact).unwrap()), &one[..]);
         if let Some(have) = need.checked_sub(1) {
             let refused = Group::of(&peers(&one), &mut exact[..have]).err();
@@ -222,5 +222,5 @@ fn the_form_is_chosen_by_density() {
     assert_eq!(pieces((0..1000).map(|i| 7000 - 7 * i).collect()), 0, "strided");
     assert_eq!(pieces((0..100).chain(500..900).collect()), 2, "two ranges");
     assert_eq!(pieces((0..320).filter(|i| i % 3 != 0 && i % 7 != 0).collect()), 10, "a bitmap");
-    assert_eq!(size_of::<Piece>(), 12);
+    assert_eq!(size_of::<GroupPiece>(), 12);
 }

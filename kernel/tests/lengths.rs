@@ -11,7 +11,7 @@ use aldis_kernel::protocols::header::{
     self, Body, Finish, Header, Kind, Label, Packet, about, clear_to_send,
 };
 use aldis_kernel::{Rank, Sleeper, Tag};
-use aldis_kit::rig::{Job, Queue, REQUESTS, Shape, pattern};
+use aldis_kit::rig::{Job, REQUESTS, RigQueue, Shape, pattern};
 
 /// The request of rank 0 that is announced to rank 1.
 const SENDER: Handle = Handle { slot: 7, generation: 9 };
@@ -24,7 +24,7 @@ fn header(kind: Kind, context: u32, length: u64) -> Header {
 
 /// Returns what rank 1 asks rank 0 for, taken off the wire: its request, the range, and whether
 /// more will follow.
-fn asked(queue: &Queue) -> Option<(Handle, u64, u64, bool)> {
+fn asked(queue: &RigQueue) -> Option<(Handle, u64, u64, bool)> {
     let found = queue.borrow_mut().drain(..).collect::<Vec<_>>();
     found.iter().find_map(|message| match Packet::parse(message).unwrap() {
         Packet { header, body: Body::ClearToSend { sender, receiver, offset, more, .. } } => {

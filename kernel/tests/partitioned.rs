@@ -14,7 +14,7 @@ fn worlds(ranks: &[rig::Rank<'_>]) -> Vec<Comm> {
 
 /// A channel and what is done with it.
 #[derive(Clone, Debug)]
-struct Plan {
+struct ChannelPlan {
     own: u32,
     theirs: u32,
     /// Bytes in each of `own * theirs` pieces.
@@ -27,11 +27,11 @@ struct Plan {
     late: usize,
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = ChannelPlan> {
     (1u32..=12, 1u32..=12, 0usize..9, any::<bool>(), 1usize..6, 0usize..14).prop_flat_map(
         |(own, theirs, scale, receiver_first, depth, late)| {
             let order = Just((0..own).collect::<Vec<_>>()).prop_shuffle();
-            proptest::collection::vec(order, 1..4).prop_map(move |orders| Plan {
+            proptest::collection::vec(order, 1..4).prop_map(move |orders| ChannelPlan {
                 own,
                 theirs,
                 scale,
@@ -48,7 +48,7 @@ proptest! {
     /// Data that has arrived is right to the byte and can be read before the rest is there.
     #[test]
     fn parts_come_as_they_get_ready(plan in plans()) {
-        let Plan { own, theirs, scale, receiver_first, depth, ref orders, late } = plan;
+        let ChannelPlan { own, theirs, scale, receiver_first, depth, ref orders, late } = plan;
         let len = (own * theirs) as usize * scale;
         let mut job = Job::new(2, Shape { depth, bcopy_bytes_max: 96 });
         let mut ranks = job.ranks();
@@ -413,7 +413,7 @@ fn a_rank_sends_parts_to_itself() {
 #[test]
 fn a_channel_takes_no_whole_message() {
     use aldis_kernel::hal::Epoch;
-    use aldis_kernel::protocols::credit::Limits;
+    use aldis_kernel::protocols::credit::CreditLimits;
     use aldis_kernel::protocols::{Header, Kind};
 
     for bytes in [0u64, 4, 12] {
@@ -428,7 +428,7 @@ fn a_channel_takes_no_whole_message() {
                 let mut receive = s.precv_init(&world, memory, 0..12, 3, Rank(0), TAG)?;
                 let header = Header {
                     kind: Kind::Eager,
-                    limits: Limits { envelopes: 4, blocks: 2 },
+                    limits: CreditLimits { envelopes: 4, blocks: 2 },
                     epoch: Epoch(100),
                     context: world.collective().context(),
                     source: 0,

@@ -49,7 +49,7 @@ fn oracle(sends: &[Sent], receives: &[Option<u32>]) -> Vec<Option<usize>> {
     receives.iter().map(take).collect()
 }
 
-type Side<'scope, 'env, 's> = Scope<'scope, 'env, 's, Wire, Clock>;
+type RandomSide<'scope, 'env, 's> = Scope<'scope, 'env, 's, Wire, Clock>;
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
@@ -111,7 +111,7 @@ proptest! {
                 }
             }
             settle(one, other);
-            fn finish<'scope>(side: &mut Side<'scope, '_, '_>, requests: Vec<Request<'scope>>) -> Vec<Option<(u32, u64)>> {
+            fn finish<'scope>(side: &mut RandomSide<'scope, '_, '_>, requests: Vec<Request<'scope>>) -> Vec<Option<(u32, u64)>> {
                 let status = |mut request: Request<'scope>| match side.test(&mut request).unwrap() {
                     Some(status) => Some((status.tag.0, status.bytes)),
                     None => {

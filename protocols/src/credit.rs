@@ -17,7 +17,7 @@ pub const WINDOW_MAX: u16 = 1 << 14;
 /// The two running limits that a header carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Limits {
+pub struct CreditLimits {
     /// Matchable messages.
     pub envelopes: u16,
     /// Eager messages that need a block.

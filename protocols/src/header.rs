@@ -36,7 +36,7 @@ pub use label::{LABEL_BYTES, Label};
 pub use packet::{Body, DataHead, Packet};
 
 use crate::VERSION;
-use crate::credit::Limits;
+use crate::credit::CreditLimits;
 
 /// Bytes of the fixed header.
 pub const HEADER_BYTES: usize = size_of::<RawHeader>();
@@ -227,7 +227,7 @@ pub struct Header {
     /// The kind of the message.
     pub kind: Kind,
     /// The limits up to which the receiver of this message may send in return.
-    pub limits: Limits,
+    pub limits: CreditLimits,
     /// The sender's boot id.
     pub epoch: Epoch,
     /// Context id of the communicator.
@@ -318,7 +318,7 @@ impl Header {
     fn from_raw(raw: &RawHeader, kind: Kind) -> Self {
         Self {
             kind,
-            limits: Limits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
+            limits: CreditLimits { envelopes: raw.envelope_limit.get(), blocks: raw.block_limit.get() },
             epoch: Epoch(raw.epoch.get()),
             context: raw.context.get(),
             source: raw.source.get(),
@@ -346,7 +346,7 @@ impl Header {
         if !cfg!(target_pointer_width = "64") {
             return zerocopy::transmute!(self.raw());
         }
-        let Limits { envelopes, blocks } = self.limits;
+        let CreditLimits { envelopes, blocks } = self.limits;
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let halves = |low: u16, high: u16| u32::from(low) | u32::from(high) << 16;
         let kind = u16::from_le_bytes([self.kind as u8, VERSION]);

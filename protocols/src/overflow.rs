@@ -192,7 +192,7 @@ enum Asking {
 /// The answer that is to be given to an offer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-enum Verdict {
+enum OfferAnswer {
     /// No answer yet: the offer is held.
     #[default]
     Open,
@@ -220,7 +220,7 @@ pub struct Seeker {
     cursor: u32,
     /// The message that is offered; no request if there is none.
     offer: Handle,
-    verdict: Verdict,
+    verdict: OfferAnswer,
     asking: Asking,
     stalled: bool,
     after: bool,
@@ -234,7 +234,7 @@ impl Seeker {
         posted: Posted { receiver: NOBODY, order: 0 },
         cursor: 0,
         offer: NOBODY,
-        verdict: Verdict::Open,
+        verdict: OfferAnswer::Open,
         asking: Asking::No,
         stalled: false,
         after: false,
@@ -324,38 +324,40 @@ impl Seeker {
 
     /// The offer of `message` is held: nothing is asked until it is declined or taken.
     pub fn hold(&mut self, message: Handle) {
-        (self.offer, self.verdict) = (message, Verdict::Open);
+        (self.offer, self.verdict) = (message, OfferAnswer::Open);
     }
 
     /// The offer of `message` is to be declined; the round begins anew.
     pub fn decline(&mut self, message: Handle) {
-        (self.offer, self.verdict, self.after) = (message, Verdict::Declined, false);
+        (self.offer, self.verdict, self.after) = (message, OfferAnswer::Declined, false);
     }
 
     /// The offer of `message` is to be settled as taken, unless a clear-to-send says so first.
     pub fn take(&mut self, message: Handle) {
-        (self.offer, self.verdict) = (message, Verdict::Taken);
+        (self.offer, self.verdict) = (message, OfferAnswer::Taken);
     }
 
     /// The message whose offer is to be settled, and whether it is taken.
     pub const fn verdict_due(&self) -> Option<(Handle, bool)> {
         match self.verdict {
-            Verdict::Open => None,
-            verdict if self.offer.generation != 0 => Some((self.offer, matches!(verdict, Verdict::Taken))),
-            Verdict::Declined | Verdict::Taken => None,
+            OfferAnswer::Open => None,
+            verdict if self.offer.generation != 0 => {
+                Some((self.offer, matches!(verdict, OfferAnswer::Taken)))
+            }
+            OfferAnswer::Declined | OfferAnswer::Taken => None,
         }
     }
 
     /// Returns true if an offer is held.
     pub const fn is_held(&self) -> bool {
-        self.offer.generation != 0 && matches!(self.verdict, Verdict::Open)
+        self.offer.generation != 0 && matches!(self.verdict, OfferAnswer::Open)
     }
 
     /// *Settle* is on its way for `message`, or a clear-to-send. Of another message it changes
     /// nothing.
     pub fn settled(&mut self, message: Handle) {
         if self.offer == message {
-            (self.offer, self.verdict) = (NOBODY, Verdict::Open);
+            (self.offer, self.verdict) = (NOBODY, OfferAnswer::Open);
         }
     }
 }

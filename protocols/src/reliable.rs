@@ -4,7 +4,7 @@
 //!
 //! [`Frame`] is what is on the wire ([`seal`], [`open`]); [`Link`] is one end of one connection. A
 //! link holds no payload, reads no clock and sends nothing: its state is 192 bytes, whatever the
-//! window. The payload with the number `s` lies in the caller's slot [`Config::slot`]`(s)` of a
+//! window. The payload with the number `s` lies in the caller's slot [`LinkConfig::slot`]`(s)` of a
 //! ring of `window` slots, from [`queue`](Link::queue) until it is released; where order is kept, a
 //! ring of as many slots holds what comes too early.
 //!
@@ -15,8 +15,8 @@
 //! [`handle_frame`](Link::handle_frame), and do with the payload as it says. Time passes:
 //! [`handle_timeout`](Link::handle_timeout) at [`poll_timeout`](Link::poll_timeout). After any of
 //! these, and as long as the device takes frames: [`poll_transmit`](Link::poll_transmit), [`seal`],
-//! send, [`transmitted`](Link::transmitted). All links of a transport share one [`Config`], which
-//! is handed in.
+//! send, [`transmitted`](Link::transmitted). All links of a transport share one [`LinkConfig`],
+//! which is handed in.
 //!
 //! ```
 //! use aldis_hal::Instant;
@@ -57,8 +57,8 @@
 //!
 //! Whatever the network does, each payload is handed up exactly once, in order if order is kept,
 //! and released exactly once, after it has arrived. If the network heals, everything queued
-//! arrives. A peer that answers nothing is given up after [`Config::give_up_ns`]. What no honest
-//! peer sends is refused and changes nothing. Every call takes constant time; after
+//! arrives. A peer that answers nothing is given up after [`LinkConfig::give_up_ns`]. What no
+//! honest peer sends is refused and changes nothing. Every call takes constant time; after
 //! `handle_timeout(now)` every timer lies after `now`.
 //!
 //! Sources: RFC 6298 (time-outs, with Karn's rule), RFC 5681 and 6928 (congestion window), RFC 6675
@@ -76,7 +76,7 @@ mod rtt;
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, FRAMES_PER_ACK, Order, WINDOW_MAX};
+pub use config::{DeliveryOrder, FRAMES_PER_ACK, LinkConfig, WINDOW_MAX};
 pub use crc::{Crc32c, crc32c};
 pub use frame::{FRAME_BYTES, Frame, FrameKind, open, seal};
 pub use link::{FrameFate, Link, LinkCounters, LinkEnds, Taken, Transmit};

@@ -67,13 +67,13 @@ pub struct Thresholds {
     /// Payload of a data fragment, bytes.
     pub fragment_bytes_max: u32,
     /// The sizes of messages that are not copied.
-    pub direct: Direct,
+    pub direct: DirectSizes,
 }
 
 /// Sizes of messages that one side's transport moves in the other side's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Direct {
+pub struct DirectSizes {
     /// Payloads that the receiver reads from the sender's memory.
     read: LengthRange,
     /// Payloads that the sender writes into the receiver's memory.
@@ -82,7 +82,7 @@ pub struct Direct {
     mapped_start: u32,
 }
 
-impl Direct {
+impl DirectSizes {
     /// No sizes.
     pub const NONE: Self = Self { read: LengthRange::NONE, write: LengthRange::NONE, mapped_start: 0 };
 }
@@ -127,7 +127,7 @@ impl Thresholds {
             short_end: limits.short_bytes_max - header + 1,
             eager_end: 0,
             fragment_bytes_max: limits.bcopy_bytes_max - DATA_HEADER_BYTES as u32,
-            direct: Direct::NONE,
+            direct: DirectSizes::NONE,
         };
         let eager_max = (limits.bcopy_bytes_max - header).min(room.block_bytes);
         let dearer = |len: &u32| thresholds.eager_ns(caps, *len) > thresholds.rendezvous_start_ns(caps, *len);
@@ -175,14 +175,17 @@ impl Thresholds {
                 && !(read_pays(len) && read_ns(&caps.read_cost, len) <= ns)
         };
         let mapped_start = mapped.filter(|_| can_map(caps)).unwrap_or(0);
-        Self { direct: Direct { read: range(&read_pays), write: range(&write_pays), mapped_start }, ..self }
+        Self {
+            direct: DirectSizes { read: range(&read_pays), write: range(&write_pays), mapped_start },
+            ..self
+        }
     }
 
     /// Returns true if a message of `len` bytes that is announced is to be read where it is mapped,
     /// if it is.
     #[inline]
     pub const fn is_mapped(&self, len: u64) -> bool {
-        let Direct { mapped_start, .. } = self.direct;
+        let DirectSizes { mapped_start, .. } = self.direct;
         mapped_start > 0 && len >= mapped_start as u64
     }
 

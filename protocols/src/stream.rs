@@ -26,7 +26,7 @@
 //! **Attempts.** Each greeting bears the number of its attempt, which ascends. A newer one replaces
 //! an earlier of the same dialler that was selected and not confirmed: the peer has given that up,
 //! though the message about it may never come. There is no deadline between selecting and
-//! confirming but that of the [`Link`]: the other side may have taken the connection already.
+//! confirming but that of the [`StreamLink`]: the other side may have taken the connection already.
 //!
 //! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of
 //! another are refused as [`Unknown`](StreamRefusal::Unknown), greetings for another life of this
@@ -41,11 +41,11 @@
 //!
 //! # How it is driven
 //!
-//! For each rank and link the caller has a [`Link`], for each connection in its handshake a
-//! [`Handshake`], and for each that is open a [`Farewell`] and [`Frame`]s. A [`Link`] that
-//! [`wants_dial`](Link::wants_dial) gets a new connection with [`Handshake::dial`]; one that is
-//! accepted gets [`Handshake::accept`]. Bytes that come go to [`handle`](Handshake::handle); after
-//! it, and after a new one is made, [`output`](Handshake::output) is sent. Time passes
+//! For each rank and link the caller has a [`StreamLink`], for each connection in its handshake a
+//! [`Handshake`], and for each that is open a [`Farewell`] and [`StreamFrame`]s. A [`StreamLink`]
+//! that [`wants_dial`](Link::wants_dial) gets a new connection with [`Handshake::dial`]; one that
+//! is accepted gets [`Handshake::accept`]. Bytes that come go to [`handle`](Handshake::handle);
+//! after it, and after a new one is made, [`output`](Handshake::output) is sent. Time passes
 //! ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection
 //! that ends is reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that
 //! or [`refuse`](Handshake::refuse) unless its link was forgotten. After [`StreamEvent::Opened`]
@@ -69,7 +69,7 @@
 //! let (job, epoch) = (job_name(&key), Epoch(71));
 //! let one = StreamSetup { job, ranks: 2, epoch, ..StreamSetup::DEFAULT };
 //! let other = StreamSetup { rank: PeerId(1), epoch: Epoch(82), ..one };
-//! let (mut links, mut others) = ([Link::NONE; 2], [Link::NONE; 2]);
+//! let (mut links, mut others) = ([StreamLink::NONE; 2], [StreamLink::NONE; 2]);
 //! links[1].introduce(other.epoch);
 //! others[0].introduce(one.epoch);
 //! let mut node = Node { setup: &one, mac: &key, links: &mut links };
@@ -115,8 +115,8 @@ mod setup;
 #[cfg(test)]
 mod tests;
 
-pub use frame::{End, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Farewell, Frame};
+pub use frame::{End, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Farewell, StreamFrame};
 pub use handshake::{Dial, Handshake};
-pub use link::{Failed, Link};
+pub use link::{Failed, StreamLink};
 pub use message::{ANSWER_BYTES, GREETING_BYTES, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES};
 pub use setup::{Mac, Node, StreamEvent, StreamRefusal, StreamSetup, Tag, chooses, job_name};

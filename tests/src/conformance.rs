@@ -39,4 +39,4 @@ pub mod threads;
 mod wired;
 
 pub use chapter::{Case, Outcome, cases};
-pub use media::{Failure, Medium, Plan, media, run};
+pub use media::{CasePlan, MediaFailure, Medium, media, run};

@@ -5,16 +5,16 @@
 use core::iter::Empty;
 use core::time::Duration;
 
-use aldis_coll::comm::{Choice, Dimension, Grid, create, create_group, dup, free, split, split_type};
+use aldis_coll::comm::{Dimension, Grid, SplitChoice, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{
-    Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, RankRange, Source, Tag, TagMatch,
+    Comm, Comparison, GENERATION_MAX, Group, GroupPiece, Members, Rank, RankRange, Source, Tag, TagMatch,
 };
 use aldis_sim::workloads::Workload;
-use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
+use aldis_sim::{Outcome, Profile, SimConfig, SimEndpoint, Wire, simulate};
 use aldis_tests::thread_jobs::{self, Endpoint, run};
 
 /// Every rank's process number summed up: the same on all, and only right if all ranks of it and no
@@ -62,7 +62,7 @@ fn a_split_goes_by_colour_and_key() {
     for size in 1..=9_u32 {
         run(size, |endpoint| {
             let (world, me) = (endpoint.world(), endpoint.process().0);
-            let mut scratch = [Choice::NONE; 9];
+            let mut scratch = [SplitChoice::NONE; 9];
             // Three colours, keys that fall, and one rank of four in none.
             let colour = |rank: u32| (rank % 4 != 3).then_some(rank % 3);
             let part = split(endpoint, &world, colour(me), -(me as i32) / 2, &mut scratch).unwrap();
@@ -92,7 +92,7 @@ fn a_split_takes_three_agreements() {
     for (ranks, rounds) in [(2, 1), (4, 2), (5, 3)] {
         run(ranks, |endpoint| {
             let (world, me) = (endpoint.world(), endpoint.process().0);
-            let mut scratch = [Choice::NONE; 5];
+            let mut scratch = [SplitChoice::NONE; 5];
             let mut split_costs = |endpoint: &mut Endpoint<'_, '_>, agreements: u64| {
                 let before = endpoint.counters().messages_sent;
                 let own =
@@ -121,7 +121,7 @@ fn a_split_takes_three_agreements() {
 fn communicators_are_made_of_groups() {
     run(7, |endpoint| {
         let (world, me) = (endpoint.world(), endpoint.process().0);
-        let (mut some, mut others) = ([Piece::NONE; 8], [Piece::NONE; 8]);
+        let (mut some, mut others) = ([GroupPiece::NONE; 8], [GroupPiece::NONE; 8]);
         let odd = RankRange { first: Rank(5), last: Rank(1), stride: -2 };
         let group = endpoint.comm(&world).group().unwrap();
         let (odd, even) =
@@ -141,7 +141,7 @@ fn communicators_are_made_of_groups() {
         roll_call(endpoint, &again, expected);
         // A group of no single stride, made within the one before.
         if me % 2 == 0 {
-            let mut memory = [Piece::NONE; 4];
+            let mut memory = [GroupPiece::NONE; 4];
             let uneven = Group::of(&[4, 0, 2].map(PeerId), &mut memory).unwrap();
             let made = create(endpoint, &again, &uneven).unwrap();
             assert_eq!(made.is_some(), me != 6);
@@ -162,7 +162,7 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
     run(4, |endpoint| {
         let (world, me) = (endpoint.world(), endpoint.process().0);
         // Too little scratch on one rank.
-        let mut scratch = [Choice::NONE; 4];
+        let mut scratch = [SplitChoice::NONE; 4];
         let entries = if me == 2 { 3 } else { 4 };
         let error = split(endpoint, &world, Some(0), 0, &mut scratch[..entries]).unwrap_err();
         let what = Resource::Scratch;
@@ -172,7 +172,7 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
         };
         assert_eq!((error.cause, error.peer(), error.operation), (cause, peer, Operation::Split));
         // A group with a process that is not there, on one rank.
-        let mut memory = [Piece::NONE; 4];
+        let mut memory = [GroupPiece::NONE; 4];
         let group = Group::of(&[PeerId(0), PeerId(if me == 1 { 17 } else { 1 })], &mut memory).unwrap();
         let error = create(endpoint, &world, &group).unwrap_err();
         let cause = if me == 1 { Cause::RankOutOfRange { rank: 17, size: 4 } } else { Cause::Declined };
@@ -194,7 +194,7 @@ fn what_one_rank_cannot_do_fails_on_all_and_changes_nothing() {
             }
         }
         // More pieces than there are.
-        let mut memory = [Piece::NONE; 4];
+        let mut memory = [GroupPiece::NONE; 4];
         let mixed = Group::of(&[1, 0, 3, 2].map(PeerId), &mut memory).unwrap();
         let mut made = Vec::new();
         let full = loop {
@@ -343,7 +343,7 @@ fn a_rank_that_stays_away_is_named_by_the_deadline() {
 fn random_communicators_are_what_the_model_says() {
     let workload = Workload::named("communicators").unwrap();
     for seed in 0..300 {
-        let mut config = Config::new(seed, 1 + (seed % 9) as u32);
+        let mut config = SimConfig::new(seed, 1 + (seed % 9) as u32);
         config.wire = if seed % 2 == 0 { Wire::Messages } else { Wire::Frames };
         config.faults = if seed % 10 == 9 { Profile::Crash } else { Profile::Swarm };
         let report = simulate(&config, move |endpoint| (workload.run)(endpoint, seed)).unwrap();
@@ -385,7 +385,7 @@ fn a_grid_knows_neighbours_and_slices() {
         endpoint.sendrecv(grid.comm(), &[me], to, Tag(0), &mut got, from, Tag(0)).unwrap();
         assert_eq!(got[0], if row == 0 { u32::MAX } else { me - 3 });
         // Its rows and its columns.
-        let (mut scratch, mut kept) = ([Choice::NONE; 6], [Dimension::default(); 2]);
+        let (mut scratch, mut kept) = ([SplitChoice::NONE; 6], [Dimension::default(); 2]);
         let line = grid.sub(endpoint, &[false, true], &mut kept, &mut scratch).unwrap();
         assert_eq!(line.dimensions(), [along(3, true)]);
         roll_call(endpoint, line.comm(), &[row * 3, row * 3 + 1, row * 3 + 2]);
@@ -434,7 +434,7 @@ fn a_message_of_an_old_generation_does_not_meet_a_new_one() {
     // Each has a fault that makes that link slow enough: without the flush, all of them fail.
     for (seed, wire) in [(91, Wire::Frames), (305, Wire::Frames), (734, Wire::Messages), (1285, Wire::Frames)]
     {
-        let config = Config { faults: Profile::Swarm, wire, ..Config::new(seed, 5) };
+        let config = SimConfig { faults: Profile::Swarm, wire, ..SimConfig::new(seed, 5) };
         let report = simulate(&config, program).unwrap();
         assert_eq!(report.failure, None, "{report}");
     }

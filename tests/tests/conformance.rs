@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use aldis_drivers::Loopback;
-use aldis_tests::conformance::launched::{PROGRAMS, Programs};
+use aldis_tests::conformance::launched::{LaunchedPrograms, PROGRAMS};
 use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{cases, media, run};
 use aldis_tests::jobs::program;
@@ -20,7 +20,7 @@ const WORKERS: usize = 6;
 #[test]
 fn every_case_passes_over_every_medium() {
     let programs =
-        Programs { launcher: program("aldis-run"), rank: env!("CARGO_BIN_EXE_conformance").into() };
+        LaunchedPrograms { launcher: program("aldis-run"), rank: env!("CARGO_BIN_EXE_conformance").into() };
     PROGRAMS.set(programs).unwrap();
     let all = cases::<Loopback<'_>, Host<'_>>();
     let count = all.len();

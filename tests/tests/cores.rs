@@ -4,7 +4,7 @@ use aldis_coll::allreduce;
 use aldis_coll::barrier;
 use aldis_coll::op::Sum;
 use aldis_kernel::{Rank, Request, Source, Status, Tag, TagMatch};
-use aldis_linux::cores::{self, CoreEndpoint, Failure};
+use aldis_linux::cores::{self, CoreEndpoint, CoreFailure};
 use aldis_tests::draw;
 
 const CORES: u32 = 5;
@@ -44,7 +44,7 @@ fn bytes(round: u64, from: u32, number: usize, len: usize) -> Vec<u8> {
 }
 
 /// Runs one round: everything is under way at a time, and received with wildcards or by name.
-fn round(ep: &mut CoreEndpoint<'_>, round: u64) -> Result<(), Failure> {
+fn round(ep: &mut CoreEndpoint<'_>, round: u64) -> Result<(), CoreFailure> {
     let world = ep.world();
     let me = world.rank().0;
     let plans: Vec<Vec<Planned>> = (0..CORES).map(|from| plan(round, from)).collect();

@@ -16,9 +16,9 @@ const SIZE: u32 = 3;
 const JOB: u64 = 0xA1D1_5001;
 
 /// A rank's clock is the hub's, and time passes where a rank has nothing to do.
-struct Board(Hub);
+struct HubBoard(Hub);
 
-impl Platform for Board {
+impl Platform for HubBoard {
     fn now(&self) -> Instant {
         self.0.now()
     }
@@ -31,10 +31,10 @@ impl Platform for Board {
 }
 
 type DiscoveryNic = Discovery<'static, HubNic>;
-type End = Endpoint<'static, Ethernet<'static, DiscoveryNic>, Board>;
+type HubEndpoint = Endpoint<'static, Ethernet<'static, DiscoveryNic>, HubBoard>;
 
 /// A rank that has announced itself.
-fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {
+fn boot(hub: &Hub, rank: u32, epoch: u32) -> HubEndpoint {
     type Kernel = aldis_kernel::storage_type!(3, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), Epoch(epoch));
     let nic = hub.nic(rank as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES);
@@ -46,7 +46,7 @@ fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {
     let transport = Ethernet::new(discovery, storage.memory(), config).unwrap();
     let memory = Box::leak(Box::new(Kernel::new())).memory();
     let config = Config { me, size: SIZE, epoch };
-    let mut end = Endpoint::new(memory, transport, Board(hub.clone()), config).unwrap();
+    let mut end = Endpoint::new(memory, transport, HubBoard(hub.clone()), config).unwrap();
 
     let mut card = end.card();
     card.address.extend_from_slice(&end.transport().address()).unwrap();
@@ -57,7 +57,7 @@ fn boot(hub: &Hub, rank: u32, epoch: u32) -> End {
 }
 
 /// Goes on with the search and connects to the ranks that it has found.
-fn search(end: &mut End, now: Instant) -> Result<bool, Overdue> {
+fn search(end: &mut HubEndpoint, now: Instant) -> Result<bool, Overdue> {
     let found_all = end.transport_mut().nic_mut().poll(now)?;
     while let Some(peer) = end.transport_mut().nic_mut().news() {
         let card = end.transport().nic().card(peer).map(Card::decode).unwrap().unwrap();
@@ -68,7 +68,7 @@ fn search(end: &mut End, now: Instant) -> Result<bool, Overdue> {
 
 /// Searches until every rank has found all others; those that have done so only poll their
 /// endpoints.
-fn find(hub: &Hub, ends: &mut [End]) {
+fn find(hub: &Hub, ends: &mut [HubEndpoint]) {
     let mut found = vec![false; ends.len()];
     while found.contains(&false) {
         for (end, found) in ends.iter_mut().zip(&mut found) {
@@ -83,7 +83,7 @@ fn find(hub: &Hub, ends: &mut [End]) {
 }
 
 /// Carries one message from each rank to each other one.
-fn everybody_talks(ends: &mut [End]) {
+fn everybody_talks(ends: &mut [HubEndpoint]) {
     for from in 0..SIZE {
         for to in (0..SIZE).filter(|to| *to != from) {
             let word = [from * 100 + to];
@@ -109,7 +109,7 @@ fn ranks_without_a_launcher_find_each_other_and_talk() {
     for seed in 0..5 {
         let hub = Hub::new(seed);
         hub.set_faults(Faults::all(30, 500_000));
-        let mut ends: Vec<End> = (0..SIZE).map(|rank| boot(&hub, rank, 11 + rank)).collect();
+        let mut ends: Vec<HubEndpoint> = (0..SIZE).map(|rank| boot(&hub, rank, 11 + rank)).collect();
         find(&hub, &mut ends);
         everybody_talks(&mut ends);
     }
@@ -118,12 +118,12 @@ fn ranks_without_a_launcher_find_each_other_and_talk() {
 #[test]
 fn a_rank_that_boots_again_is_found_again() {
     let hub = Hub::new(1);
-    let mut ends: Vec<End> = (0..SIZE).map(|rank| boot(&hub, rank, 11 + rank)).collect();
+    let mut ends: Vec<HubEndpoint> = (0..SIZE).map(|rank| boot(&hub, rank, 11 + rank)).collect();
     find(&hub, &mut ends);
     everybody_talks(&mut ends);
     hub.unplug(3);
     ends[2] = boot(&hub, 2, 99);
-    let knows = |end: &End| {
+    let knows = |end: &HubEndpoint| {
         let card = end.transport().nic().card(PeerId(2)).map(Card::decode);
         card.is_some_and(|card| card.unwrap().epoch() == Epoch(99))
     };

@@ -38,7 +38,7 @@ impl Platform for Board {
 }
 
 type End = Endpoint<'static, Ethernet<'static, HubNic>, Board>;
-type Part<'scope, 'env> = Scope<'scope, 'env, 'static, Ethernet<'static, HubNic>, Board>;
+type EthernetPart<'scope, 'env> = Scope<'scope, 'env, 'static, Ethernet<'static, HubNic>, Board>;
 
 /// A rank's endpoint that knows no peer yet.
 fn end(hub: &Hub, rank: u32, epoch: u32) -> End {
@@ -84,8 +84,8 @@ fn bad(lose: u64) -> Faults {
 /// Polls both ranks in turn until both requests are over.
 fn finish<'a, 'b>(
     hub: &Hub,
-    (one, mut sent): (&mut Part<'a, '_>, Request<'a>),
-    (other, mut received): (&mut Part<'b, '_>, Request<'b>),
+    (one, mut sent): (&mut EthernetPart<'a, '_>, Request<'a>),
+    (other, mut received): (&mut EthernetPart<'b, '_>, Request<'b>),
 ) -> Result<(Status, Status), Error> {
     let (mut first, mut second) = (None, None);
     for _ in 0..TURNS_MAX {

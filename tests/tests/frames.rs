@@ -6,17 +6,17 @@ use core::cell::Cell;
 use std::rc::Rc;
 
 use aldis_sim::workloads::{WORKLOADS, Workload};
-use aldis_sim::{Config, Profile, Record, Report, Topology, Totals, Wire, faults, simulate};
+use aldis_sim::{Profile, Record, Report, SimConfig, Topology, Totals, Wire, faults, simulate};
 
 /// A run whose size and wiring are drawn from its seed as well.
-fn config(seed: u64, wire: Wire, faults: Profile) -> Config {
-    let mut config = Config { wire, faults, ..Config::new(seed, 2 + (seed % 8) as u32) };
+fn config(seed: u64, wire: Wire, faults: Profile) -> SimConfig {
+    let mut config = SimConfig { wire, faults, ..SimConfig::new(seed, 2 + (seed % 8) as u32) };
     config.topology = Topology::ALL[(seed / 8) as usize % Topology::ALL.len()];
     config
 }
 
 /// Runs a workload; how it went, and how many ranks have come to its end.
-fn run(name: &str, config: &Config) -> (Report, u32) {
+fn run(name: &str, config: &SimConfig) -> (Report, u32) {
     let workload = Workload::named(name).unwrap();
     let (seed, done) = (config.seed, Rc::new(Cell::new(0)));
     let count = done.clone();
@@ -84,11 +84,11 @@ fn a_death_that_nobody_is_told_of_ends_what_depends_on_it() {
 #[test]
 fn whoever_takes_from_anybody_hears_of_every_death() {
     for seed in 20000..20040 {
-        let config = Config {
+        let config = SimConfig {
             wire: Wire::Frames,
             faults: Profile::Crash,
             patience_ns: 2_000_000_000,
-            ..Config::new(seed, 6)
+            ..SimConfig::new(seed, 6)
         };
         let (report, _) = run("flood", &config);
         assert_eq!(report.stranded, Vec::<String>::new(), "{report}");
@@ -100,7 +100,7 @@ fn a_rank_that_boots_again_takes_part_again() {
     for wire in Wire::ALL {
         let (mut reborn, mut complete) = (0, 0);
         for seed in 0..30 {
-            let config = Config { record: true, ..config(seed, wire, Profile::Restart) };
+            let config = SimConfig { record: true, ..config(seed, wire, Profile::Restart) };
             let (report, done) = run("reboot", &config);
             let booted = report.records.iter().any(|record| matches!(record, Record::Boot { .. }));
             reborn += u32::from(booted);
@@ -125,8 +125,8 @@ fn other_programs_end_or_wait_for_nobody_that_is_gone() {
 fn a_history_without_some_of_its_faults_is_one_too() {
     let all = config(5, Wire::Frames, Profile::Swarm);
     assert!(faults(&all).len() > 4, "{:?}", faults(&all));
-    let some = Config { only: Some(vec![1, 3]), ..all.clone() };
-    let none = Config { only: Some(Vec::new()), ..all.clone() };
+    let some = SimConfig { only: Some(vec![1, 3]), ..all.clone() };
+    let none = SimConfig { only: Some(Vec::new()), ..all.clone() };
     let hashes = [&all, &some, &none].map(|config| run("mixed", config).0.hash);
     assert_eq!(hashes, [&all, &some, &none].map(|config| run("mixed", config).0.hash));
     assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2]);

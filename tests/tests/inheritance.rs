@@ -5,9 +5,9 @@
 use core::cell::Cell;
 
 use aldis_coll::barrier;
-use aldis_coll::comm::{Choice, create, create_group, dup, dup_with_hints, free, inter, split};
+use aldis_coll::comm::{SplitChoice, create, create_group, dup, dup_with_hints, free, inter, split};
 use aldis_kernel::hal::{Cause, Resource};
-use aldis_kernel::{Attribute, Comm, Error, Group, Hints, Keyval, Piece, Policy, Rank, Tag};
+use aldis_kernel::{Attribute, Comm, Error, Group, GroupPiece, Hints, Keyval, Policy, Rank, Tag};
 use aldis_tests::thread_jobs::run;
 
 std::thread_local! {
@@ -66,10 +66,10 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
         endpoint.lend_attributes(Box::leak(Box::new([Attribute::NONE; 4]))).unwrap();
         endpoint.comm_mut(&world).set_attribute(&SHARED, 1).unwrap();
         endpoint.comm_mut(&world).set_error_policy(Policy::Callback(count)).unwrap();
-        let mut scratch = [Choice::NONE; 4];
+        let mut scratch = [SplitChoice::NONE; 4];
         let colour = world.rank().0 % 2;
         let half = split(endpoint, &world, Some(colour), 0, &mut scratch).unwrap().unwrap();
-        let mut memory = [Piece::NONE; 4];
+        let mut memory = [GroupPiece::NONE; 4];
         let group = endpoint.comm(&half).group().unwrap().union(&Group::EMPTY, &mut memory).unwrap();
         let made = create(endpoint, &world, &group).unwrap().unwrap();
         let alone = create_group(endpoint, &world, &group, Tag(3)).unwrap();

@@ -5,13 +5,15 @@
 use core::sync::atomic::{AtomicU32, Ordering};
 use core::time::Duration;
 
-use aldis_coll::comm::{self, Choice, Dimension, Grid, create, create_group, dup, free, inter, split};
+use aldis_coll::comm::{self, Dimension, Grid, SplitChoice, create, create_group, dup, free, inter, split};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier, bcast};
 use aldis_kernel::hal::{Cause, Operation, PeerId, Resource};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Comparison, GENERATION_MAX, Group, Members, Piece, Rank, Source, Tag, TagMatch};
-use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate};
+use aldis_kernel::{
+    Comm, Comparison, GENERATION_MAX, Group, GroupPiece, Members, Rank, Source, Tag, TagMatch,
+};
+use aldis_sim::{Outcome, Profile, SimConfig, SimEndpoint, Wire, simulate};
 use aldis_tests::thread_jobs::{Endpoint, run};
 
 const TAG: Tag = Tag(77);
@@ -19,7 +21,7 @@ const TAG: Tag = Tag(77);
 /// Splits the world at `middle`, and makes an intercommunicator between the two parts, led by their
 /// last ranks.
 fn halves(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> (Comm, Comm) {
-    let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
+    let (world, mut scratch) = (endpoint.world(), [SplitChoice::NONE; 9]);
     let is_upper = world.rank().0 >= middle;
     let half = split(endpoint, &world, Some(is_upper.into()), 0, &mut scratch).unwrap().unwrap();
     let (leader, other) = (Rank(half.size() - 1), Rank(if is_upper { middle } else { world.size() } - 1));
@@ -158,7 +160,7 @@ fn merged_it_is_one_group_in_the_order_asked_for() {
 fn it_is_duplicated_split_and_made_smaller() {
     run(8, |endpoint| {
         let (half, between) = halves(endpoint, 3);
-        let (me, mut scratch) = (endpoint.process().0, [Choice::NONE; 8]);
+        let (me, mut scratch) = (endpoint.process().0, [SplitChoice::NONE; 8]);
         let copy = inter::dup(endpoint, &between).unwrap();
         assert_eq!(endpoint.comm(&between).compare(&copy).unwrap(), Comparison::Congruent);
         assert_eq!(endpoint.comm(&between).compare(&between).unwrap(), Comparison::Identical);
@@ -187,7 +189,7 @@ fn it_is_duplicated_split_and_made_smaller() {
         assert_eq!(endpoint.comm(&between).compare(&turned).unwrap(), Comparison::Similar);
         inter::free(endpoint, turned).unwrap();
         // Some of each side, in orders of their own.
-        let (mut memory, lower) = ([Piece::NONE; 4], me < 3);
+        let (mut memory, lower) = ([GroupPiece::NONE; 4], me < 3);
         let some: &[u32] = if lower { &[2, 1] } else { &[3, 7, 4] };
         let group = Group::of(&some.iter().copied().map(PeerId).collect::<Vec<_>>(), &mut memory).unwrap();
         let part = inter::subset(endpoint, &between, &group, &mut scratch).unwrap();
@@ -201,7 +203,7 @@ fn it_is_duplicated_split_and_made_smaller() {
         // A side with no process, a process of the other side, and too little scratch, on one rank.
         let nobody = if lower { group } else { Group::EMPTY };
         assert_eq!(inter::subset(endpoint, &between, &nobody, &mut scratch).unwrap(), None);
-        let mut memory = [Piece::NONE; 4];
+        let mut memory = [GroupPiece::NONE; 4];
         let foreign = Group::of(&[PeerId(if me == 1 { 5 } else { 1 })], &mut memory).unwrap();
         let wrong = if lower { foreign } else { Group::EMPTY };
         let error = inter::subset(endpoint, &between, &wrong, &mut scratch).unwrap_err();
@@ -226,7 +228,7 @@ fn it_is_duplicated_split_and_made_smaller() {
 fn one_group_or_two_is_a_typed_error() {
     run(3, |endpoint| {
         let (half, between) = halves(endpoint, 1);
-        let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 3]);
+        let (world, mut scratch) = (endpoint.world(), [SplitChoice::NONE; 3]);
         let group = Group::EMPTY;
         let refused = [
             barrier().run(endpoint, &between).unwrap_err(),
@@ -260,14 +262,14 @@ fn one_group_or_two_is_a_typed_error() {
 #[test]
 fn groups_that_overlap_are_refused_by_name() {
     run(4, |endpoint| {
-        let (world, me, mut scratch) = (endpoint.world(), endpoint.process().0, [Choice::NONE; 6]);
+        let (world, me, mut scratch) = (endpoint.world(), endpoint.process().0, [SplitChoice::NONE; 6]);
         // {0, 1, 2} and {2, 3}, led by 0 and 3.
-        let mut memory = [Piece::NONE; 2];
+        let mut memory = [GroupPiece::NONE; 2];
         let group = |list: &[u32]| list.iter().copied().map(PeerId).collect::<Vec<_>>();
         let overlap = Cause::Overlap { rank: 2 };
         let below = Group::of(&group(&[0, 1, 2]), &mut memory).unwrap();
         let below = create(endpoint, &world, &below).unwrap();
-        let mut memory = [Piece::NONE; 2];
+        let mut memory = [GroupPiece::NONE; 2];
         let above = Group::of(&group(&[2, 3]), &mut memory).unwrap();
         let above = create(endpoint, &world, &above).unwrap();
         for (local, leader, other) in [(below, 0, 3), (above, 1, 0)] {
@@ -293,7 +295,7 @@ fn groups_that_overlap_are_refused_by_name() {
 #[test]
 fn what_keeps_leaders_apart_is_a_typed_error() {
     run(4, |endpoint| {
-        let (world, me, mut scratch) = (endpoint.world(), endpoint.process().0, [Choice::NONE; 4]);
+        let (world, me, mut scratch) = (endpoint.world(), endpoint.process().0, [SplitChoice::NONE; 4]);
         let half = split(endpoint, &world, Some(me / 2), 0, &mut scratch).unwrap().unwrap();
         let other = Rank(if me < 2 { 2 } else { 0 });
         let limit = Duration::from_millis(50);
@@ -339,7 +341,7 @@ fn what_keeps_leaders_apart_is_a_typed_error() {
 fn what_one_rank_cannot_do_fails_on_both_sides() {
     run(5, |endpoint| {
         let (world, me) = (endpoint.world(), endpoint.process().0);
-        let mut scratch = [Choice::NONE; 5];
+        let mut scratch = [SplitChoice::NONE; 5];
         let half = split(endpoint, &world, Some(u32::from(me >= 2)), 0, &mut scratch).unwrap().unwrap();
         let other = Rank(if me < 2 { 2 } else { 0 });
         let what = Resource::Scratch;
@@ -379,7 +381,7 @@ fn what_one_rank_cannot_do_fails_on_both_sides() {
 #[test]
 fn generations_begin_again() {
     run(5, |endpoint| {
-        let (world, me, mut scratch) = (endpoint.world(), endpoint.process(), [Choice::NONE; 5]);
+        let (world, me, mut scratch) = (endpoint.world(), endpoint.process(), [SplitChoice::NONE; 5]);
         let half = split(endpoint, &world, Some(u32::from(me.0 >= 2)), 0, &mut scratch).unwrap().unwrap();
         let other = Rank(if me.0 < 2 { 2 } else { 0 });
         if me == PeerId(4) {
@@ -426,7 +428,7 @@ fn after_a_death_all_ranks_fail_and_none_hangs() {
         let (world, me) = (endpoint.world(), endpoint.process().0);
         let (other, mine) = if me < 3 { (Rank(3), 0..3) } else { (Rank(0), 3..7) };
         let half = endpoint.install(2, 1, &Members::These(mine.map(PeerId)))?;
-        let (mut scratch, within) = ([Choice::NONE; 7], &mut endpoint.within(limit));
+        let (mut scratch, within) = ([SplitChoice::NONE; 7], &mut endpoint.within(limit));
         let made = match call {
             0 => dup(within, &world).map(|_| ()),
             1 => split(within, &world, Some(me % 2), 0, &mut scratch).map(|_| ()),
@@ -444,7 +446,7 @@ fn after_a_death_all_ranks_fail_and_none_hangs() {
         // Deaths are told on the wire of messages; on that of frames a handshake waits half a
         // second for the dead.
         let (wire, limit) = if seed % 8 < 7 { (Wire::Messages, 200) } else { (Wire::Frames, 800) };
-        let config = Config { faults: Profile::Crash, wire, ..Config::new(seed, 7) };
+        let config = SimConfig { faults: Profile::Crash, wire, ..SimConfig::new(seed, 7) };
         let limit = Duration::from_millis(limit);
         let report = simulate(&config, move |endpoint| program(endpoint, seed % 3, limit)).unwrap();
         assert_eq!(report.failure, None, "{report}");

@@ -10,12 +10,14 @@ use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
 use aldis_coll::allreduce;
-use aldis_coll::comm::{Choice, Exchange, Messenger, NOTICE_BYTES, dup, icreate, idup, ifree, isplit};
+use aldis_coll::comm::{
+    MessagePair, Messenger, NOTICE_BYTES, SplitChoice, dup, icreate, idup, ifree, isplit,
+};
 use aldis_coll::op::{Max, Min};
 use aldis_kernel::hal::{Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Group, Piece, Rank, Source, Status, Tag};
+use aldis_kernel::{Comm, Endpoint, Error, Group, GroupPiece, Rank, Source, Status, Tag};
 use aldis_sim::random::Random;
-use aldis_sim::{Config, Outcome, Profile, Room, SimEndpoint, Wire, simulate};
+use aldis_sim::{Outcome, Profile, Room, SimConfig, SimEndpoint, Wire, simulate};
 
 /// Memory for what is sent and not received yet.
 const BUFFER_BYTES: usize = 1 << 16;
@@ -46,12 +48,12 @@ impl<'s, T: Transport, P: Platform> Messenger<'s, T, P> for PollingMessenger<'_,
 
     async fn exchange(
         &mut self,
-        exchange: &Exchange,
+        exchange: &MessagePair,
         mine: &[u8],
         theirs: &mut [u8],
         _refused: &mut [u8; NOTICE_BYTES],
     ) -> Result<Status, Error> {
-        let &Exchange { comm, tag, to, from, .. } = exchange;
+        let &MessagePair { comm, tag, to, from, .. } = exchange;
         self.0.borrow_mut().bsend(&comm, mine, to, tag)?;
         poll_fn(|_| {
             let mut endpoint = self.0.borrow_mut();
@@ -119,11 +121,11 @@ fn round<T: Transport, P: Platform>(
         let mut making: Making<'_> = match kind {
             0 => Box::pin(async move { idup(&mut post, &parent).await.map(Some) }),
             1 => Box::pin(async move {
-                let mut scratch = vec![Choice::NONE; size as usize];
+                let mut scratch = vec![SplitChoice::NONE; size as usize];
                 isplit(&mut post, &parent, Some(me % 2), 0, &mut scratch).await
             }),
             _ => Box::pin(async move {
-                let mut pieces = vec![Piece::NONE; size as usize];
+                let mut pieces = vec![GroupPiece::NONE; size as usize];
                 let processes: Vec<_> =
                     post.endpoint().comm(&parent).group()?.processes().take(size as usize - 1).collect();
                 let group = Group::of(&processes, &mut pieces).expect("a group");
@@ -205,7 +207,7 @@ fn program(endpoint: &mut SimEndpoint<'_>, seed: u64, each: usize) -> Outcome {
 #[test]
 fn any_number_is_made_in_any_order() {
     for seed in 0..80 {
-        let mut config = Config::new(seed, 1 + (seed % 7) as u32);
+        let mut config = SimConfig::new(seed, 1 + (seed % 7) as u32);
         config.wire = if seed % 2 == 0 { Wire::Messages } else { Wire::Frames };
         (config.faults, config.room) = (Profile::Swarm, if seed % 3 == 0 { Room::Some } else { Room::More });
         let each = if config.room == Room::Some { 1 } else { 2 };
@@ -231,7 +233,7 @@ fn cost<'f, 's, T: Transport, P: Platform>(
 fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
     endpoint.send_buffer().attach(Box::leak(vec![0; BUFFER_BYTES].into_boxed_slice()))?;
     let (world, itself, mut random) = (endpoint.world(), endpoint.itself(), Random::new(1, 1));
-    let mut scratch = vec![Choice::NONE; world.size() as usize];
+    let mut scratch = vec![SplitChoice::NONE; world.size() as usize];
     let rounds = u64::from(u32::BITS - (world.size() - 1).leading_zeros());
     let odd = world.rank().0 == 1;
     let cell = RefCell::new(endpoint);
@@ -262,7 +264,7 @@ fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
 #[test]
 fn what_is_made_alone_takes_no_agreement_on_its_turn() {
     for ranks in [2, 4, 5] {
-        let report = simulate(&Config::new(7, ranks), alone).unwrap();
+        let report = simulate(&SimConfig::new(7, ranks), alone).unwrap();
         assert_eq!(report.failure, None, "{ranks} ranks: {report}");
     }
 }

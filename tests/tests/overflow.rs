@@ -5,7 +5,7 @@
 use core::fmt;
 
 use aldis_kernel::{Error, Rank, Request, Source, Status, Tag, storage_type};
-use aldis_sim::{Config, Fault, Outcome, Profile, SimEndpoint, Wire, faults, simulate_nodes};
+use aldis_sim::{Outcome, Profile, RunFault, SimConfig, SimEndpoint, Wire, faults, simulate_nodes};
 
 /// Sends outstanding with one tag.
 const FLOOD: usize = 10_000;
@@ -15,15 +15,15 @@ type Wide<const REQUESTS: usize> = storage_type!(9, REQUESTS, 2, 8, 0, 0, 0, 16)
 const COMMON: Tag = Tag(1);
 const WANTED: Tag = Tag(2);
 
-fn config(seed: u64, ranks: u32, wire: Wire) -> Config {
-    Config { wire, faults: Profile::Swarm, ..Config::new(seed, ranks) }
+fn config(seed: u64, ranks: u32, wire: Wire) -> SimConfig {
+    SimConfig { wire, faults: Profile::Swarm, ..SimConfig::new(seed, ranks) }
 }
 
 /// Seeds, as many as are asked for, in whose runs frames get lost.
 fn lossy(ranks: u32, count: usize) -> impl Iterator<Item = u64> {
     let loses = move |seed: &u64| {
         let faults = faults(&config(*seed, ranks, Wire::Frames));
-        faults.iter().any(|fault| matches!(fault, Fault::Loss { .. } | Fault::Partition { .. }))
+        faults.iter().any(|fault| matches!(fault, RunFault::Loss { .. } | RunFault::Partition { .. }))
     };
     (0..).filter(loses).take(count)
 }
@@ -40,7 +40,7 @@ fn run<const REQUESTS: usize>(
     // to the heap.
     let stack_bytes = (256 << 10) + 8 * size_of::<Wide<REQUESTS>>();
     let config = config(seed, ranks, wire);
-    let config = Config { stack_bytes, ..config };
+    let config = SimConfig { stack_bytes, ..config };
     let report = simulate_nodes(&config, move |node| {
         let mut storage = Box::new(Wide::<REQUESTS>::new());
         node.with_memory(storage.memory()).run(program)

@@ -4,7 +4,7 @@
 use core::time::Duration;
 
 use aldis_linux::cores;
-use aldis_programs::{DIGEST, Failure, Parameters, Program, digest, flood, run};
+use aldis_programs::{DIGEST, Parameters, Program, ProgramFailure, digest, flood, run};
 
 /// Runs a program on so many ranks; what each printed.
 fn play(program: Program, ranks: u32, count: u32) -> Vec<String> {
@@ -80,7 +80,9 @@ fn a_plate_has_no_strip_for_more_ranks_than_rows() {
         let [cells, next] = &mut memory;
         Ok(plate.solve(ep, Duration::from_secs(1), 1, cells, next))
     });
-    assert!(failed.unwrap().into_iter().all(|result| result == Err(Failure::Ranks { min: 1, max: 2 })));
+    assert!(
+        failed.unwrap().into_iter().all(|result| result == Err(ProgramFailure::Ranks { min: 1, max: 2 }))
+    );
 }
 
 #[test]
@@ -112,6 +114,6 @@ fn a_program_that_fails_says_so_last_and_ends_the_job() {
     });
     let (out, failure, aborted) = outputs.unwrap().remove(0);
     assert_eq!(out, format!("verdict: FAILED {failure}\n"));
-    assert_eq!(failure, Failure::Ranks { min: 2, max: u32::MAX });
+    assert_eq!(failure, ProgramFailure::Ranks { min: 2, max: u32::MAX });
     assert!(aborted);
 }

@@ -9,18 +9,18 @@ use aldis_kernel::hal::{
 use aldis_kernel::{Rank, Source, Tag};
 use aldis_sim::workloads::{WORKLOADS, Workload, mixed};
 use aldis_sim::{
-    Config, Outcome, Profile, Report, SimEndpoint, SimTransport, Topology, VirtualNode, simulate,
+    Outcome, Profile, Report, SimConfig, SimEndpoint, SimTransport, Topology, VirtualNode, simulate,
     simulate_nodes,
 };
 
 /// A run whose size, wiring and faults are drawn from its seed as well.
-fn config(seed: u64) -> Config {
-    let mut config = Config::new(seed, 2 + (seed % 8) as u32);
+fn config(seed: u64) -> SimConfig {
+    let mut config = SimConfig::new(seed, 2 + (seed % 8) as u32);
     config.topology = Topology::ALL[(seed / 8) as usize % Topology::ALL.len()];
     config
 }
 
-fn run(name: &str, config: &Config) -> Report {
+fn run(name: &str, config: &SimConfig) -> Report {
     let workload = Workload::named(name).unwrap();
     let seed = config.seed;
     let report = simulate(config, move |ep| (workload.run)(ep, seed)).unwrap();
@@ -58,13 +58,14 @@ fn two_hundred_seeds_of_the_mixed_workload_pass() {
 #[test]
 fn a_death_ends_what_depends_on_it_and_hangs_nothing() {
     for seed in 0..100 {
-        run("mixed", &Config { faults: Profile::Crash, ..config(seed) });
+        run("mixed", &SimConfig { faults: Profile::Crash, ..config(seed) });
     }
 }
 
 #[test]
 fn two_hundred_and_fifty_six_ranks_meet() {
-    let report = run("barrier-allreduce", &Config { topology: Topology::FAT_TREE, ..Config::new(5, 256) });
+    let report =
+        run("barrier-allreduce", &SimConfig { topology: Topology::FAT_TREE, ..SimConfig::new(5, 256) });
     assert!(report.totals.messages >= 2 * 256 * 8, "{report}");
 }
 
@@ -78,7 +79,7 @@ fn a_job_that_cannot_end_says_what_everybody_waits_for() {
         aldis_coll::barrier().run(ep, &world)?;
         Ok(())
     };
-    let config = Config { leave: false, ..Config::new(3, 3) };
+    let config = SimConfig { leave: false, ..SimConfig::new(3, 3) };
     let report = simulate(&config, program).unwrap();
     let failure = report.failure.as_ref().unwrap().to_string();
     assert!(failure.contains("rank 0 is in recv with rank 1, tag 77, 4 bytes"), "{failure}");
@@ -91,7 +92,7 @@ fn a_panic_and_a_wrong_result_name_their_rank() {
     let wrong = |ep: &mut SimEndpoint<'_>| -> Outcome {
         if ep.world().rank() == Rank(1) { Err("a wrong result".into()) } else { Ok(()) }
     };
-    let failure = simulate(&Config::new(1, 3), wrong).unwrap().failure.unwrap();
+    let failure = simulate(&SimConfig::new(1, 3), wrong).unwrap().failure.unwrap();
     assert_eq!((failure.rank, &*failure.what), (Some(1), "a wrong result"));
     let panics = |ep: &mut SimEndpoint<'_>| -> Outcome {
         let world = ep.world();
@@ -100,7 +101,7 @@ fn a_panic_and_a_wrong_result_name_their_rank() {
         ep.recv(&world, &mut [0_u8; 4], Rank(2), Tag(0))?;
         Ok(())
     };
-    let failure = simulate(&Config::new(1, 3), panics).unwrap().failure.unwrap();
+    let failure = simulate(&SimConfig::new(1, 3), panics).unwrap().failure.unwrap();
     assert_eq!((failure.rank, &*failure.what), (Some(2), "panic: planted"));
 }
 
@@ -119,7 +120,7 @@ fn a_program_that_only_tests_lets_the_others_run() {
         })?;
         if token == [9] { Ok(()) } else { Err("a wrong token".into()) }
     };
-    assert_eq!(simulate(&Config::new(2, 2), program).unwrap().failure, None);
+    assert_eq!(simulate(&SimConfig::new(2, 2), program).unwrap().failure, None);
 }
 
 /// A fault of a planted transport.

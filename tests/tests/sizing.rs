@@ -6,7 +6,7 @@ use core::fmt;
 
 use aldis_kernel::sizing::REQUESTS_MIN;
 use aldis_kernel::{Rank, Source, Tag, TagMatch, storage_type};
-use aldis_sim::{Config, Outcome, Profile, SimEndpoint, Wire, simulate_nodes};
+use aldis_sim::{Outcome, Profile, SimConfig, SimEndpoint, Wire, simulate_nodes};
 
 const RANKS: u32 = 5;
 const ROUNDS: usize = 12;
@@ -101,7 +101,7 @@ fn program(ep: &mut SimEndpoint<'_>) -> Outcome {
 fn the_smallest_storage_runs_every_exchange_of_blocking_calls() {
     for seed in 0..SEEDS {
         let wire = Wire::ALL[seed as usize % 2];
-        let config = Config { wire, faults: Profile::Swarm, ..Config::new(seed, RANKS) };
+        let config = SimConfig { wire, faults: Profile::Swarm, ..SimConfig::new(seed, RANKS) };
         let report = simulate_nodes(&config, |node| {
             let mut storage = Box::new(LeastStorage::new());
             node.with_memory(storage.memory()).run(program)

@@ -9,7 +9,7 @@ use aldis_coll::bcast::Binomial;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Algorithm, Candidate, Instance, Schedule, Span, Step, Work, log2_ceil};
 use aldis_hal::{Cause, Operation};
-use aldis_sim::whatif::{LogGp, Network, Outcome, Run, RunError, Topology};
+use aldis_sim::whatif::{LogGp, Outcome, Run, RunError, ScheduleNetwork, Topology};
 
 const COST: LogGp = LogGp::CLUSTER;
 /// A network interface that is much slower than the processor.
@@ -17,8 +17,8 @@ const WIDE_GAP: LogGp = LogGp { gap_ps: 5_000_000, ..COST };
 const SIZES: [u32; 12] = [1, 2, 3, 4, 5, 7, 8, 12, 31, 64, 100, 257];
 const ELEMENT: u32 = 8;
 
-fn crossbar(cost: LogGp) -> Network {
-    Network::new(cost, Topology::Crossbar)
+fn crossbar(cost: LogGp) -> ScheduleNetwork {
+    ScheduleNetwork::new(cost, Topology::Crossbar)
 }
 
 fn simulated(algorithm: Algorithm, size: u32, count: usize, cost: LogGp) -> Outcome {
@@ -211,7 +211,7 @@ fn segments_follow_one_another() {
 
 #[test]
 fn the_same_run_has_the_same_outcome() {
-    let network = Network::new(COST, Topology::DRAGONFLY).with_contention().with_slow_node(7, 3);
+    let network = ScheduleNetwork::new(COST, Topology::DRAGONFLY).with_contention().with_slow_node(7, 3);
     for algorithm in everything() {
         let run = Run::new(algorithm, 300).with_data(777, ELEMENT);
         assert_eq!(run.on(&network), run.on(&network));
@@ -240,7 +240,10 @@ fn more_bytes_more_cost_and_more_distance_take_longer() {
         assert!(times.is_sorted(), "{} {times:?}", algorithm.name());
     }
     let far = |topology| {
-        Run::new(&RecursiveDoubling, 256).with_data(8, ELEMENT).on(&Network::new(COST, topology)).unwrap()
+        Run::new(&RecursiveDoubling, 256)
+            .with_data(8, ELEMENT)
+            .on(&ScheduleNetwork::new(COST, topology))
+            .unwrap()
     };
     let [crossbar, torus, ring] =
         [Topology::Crossbar, Topology::Torus { columns: None }, Topology::Ring].map(|it| far(it).time_ps);
@@ -253,7 +256,7 @@ fn messages_wait_for_each_other_on_a_shared_link() {
     // over it.
     let topology = "fat-tree:2x1".parse().unwrap();
     let run = Run::new(&RecursiveDoubling, 4).with_data(1000, ELEMENT);
-    let free = Network::new(COST, topology);
+    let free = ScheduleNetwork::new(COST, topology);
     let round = COST.message_ps(8000) + COST.local_byte_ps * 8000;
     let alone = run.on(&free).unwrap();
     assert_eq!(alone.time_ps, 2 * round + 2 * COST.hop_ps);
@@ -292,7 +295,7 @@ fn what_cannot_be_simulated_says_why() {
     assert!(error(ring).to_string().contains("8589803520 rounds of ranks"));
     let endless = Run { work_max: u64::MAX, ..Run::new(&Binomial, 2).with_data(usize::MAX, 1) };
     assert_eq!(error(endless), RunError::TooLong);
-    let many = Network::new(COST, "dragonfly:1x1".parse().unwrap()).with_contention();
+    let many = ScheduleNetwork::new(COST, "dragonfly:1x1".parse().unwrap()).with_contention();
     assert!(matches!(Run::new(&Dissemination, 1 << 20).on(&many), Err(RunError::Links(_))));
 }
 

@@ -190,7 +190,7 @@ impl Measured {
         Ok(())
     }
 
-    fn print_json(&self, elsewhere: &[elsewhere::Row]) -> Result<()> {
+    fn print_json(&self, elsewhere: &[elsewhere::TargetRow]) -> Result<()> {
         let mut line = serde_json::Map::new();
         line.insert("target".into(), TARGET.into());
         line.insert("flash".into(), self.image.outline.flash.into());

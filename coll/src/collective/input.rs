@@ -6,7 +6,7 @@ use core::ops::Deref;
 use zerocopy::IntoBytes;
 
 #[cfg(not(feature = "compact"))]
-use super::{Blocks, Lent};
+use super::{BlockMemory, Lent};
 #[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
 use crate::op::Element;
@@ -62,11 +62,11 @@ impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
 impl<'m> Lent<'m> {
     /// Returns this memory with data and input divided by `layouts`.
     pub(crate) fn divided(self, layouts: [Layout<'m>; 2]) -> Self {
-        Self { blocks: Blocks { layouts, ..self.blocks }, ..self }
+        Self { blocks: BlockMemory { layouts, ..self.blocks }, ..self }
     }
 
     /// Returns this memory with `input`.
     pub(crate) fn given(self, input: Input<'m, u8>) -> Self {
-        Self { blocks: Blocks { input, ..self.blocks }, ..self }
+        Self { blocks: BlockMemory { input, ..self.blocks }, ..self }
     }
 }

@@ -25,7 +25,7 @@ const STAGES_A_CALL: u32 = 128;
 
 /// The state of a lane within its round.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum LaneStage {
     /// The messages of these steps are posted, a bit each by index; more are to be.
     Post(u32),
     /// This many messages are posted, all of the round; some may be incomplete.
@@ -60,19 +60,19 @@ pub(super) type Messages<'scope> = [Message<'scope>; IN_FLIGHT_MAX];
 
 /// The progress of a lane with its segment.
 #[derive(Clone, Copy)]
-pub(super) struct Lane {
-    pub(super) stage: Stage,
+pub(super) struct SegmentLane {
+    pub(super) stage: LaneStage,
     pub(super) round: u32,
     /// First element of the segment.
     pub(super) base: usize,
     number: [u32; BLOCKS as usize],
 }
 
-impl Lane {
+impl SegmentLane {
     fn new(number: usize, plan: &Plan, is_idle: bool) -> Self {
         let is_idle = is_idle || number >= plan.lanes() as usize;
         Self {
-            stage: if is_idle { Stage::Done } else { Stage::Post(0) },
+            stage: if is_idle { LaneStage::Done } else { LaneStage::Post(0) },
             round: 0,
             base: if BLOCKS { plan.segment.saturating_mul(number) } else { 0 },
             number: [number as u32; _],
@@ -102,7 +102,7 @@ pub(super) fn of_mut<T>(all: &mut [T; LANES], lane: usize) -> &mut T {
 
 /// All lanes of a collective, one of which is being driven.
 pub(super) struct Lanes {
-    all: [Lane; LANES],
+    all: [SegmentLane; LANES],
     driven: [usize; BLOCKS as usize],
 }
 
@@ -110,10 +110,10 @@ impl Lanes {
     /// Before the first message.
     #[inline]
     pub(super) fn new(plan: &Plan, is_idle: bool) -> Self {
-        let mut all = [Lane::new(0, plan, is_idle); LANES];
+        let mut all = [SegmentLane::new(0, plan, is_idle); LANES];
         let [_, others @ ..] = &mut all;
         for (number, lane) in (1..).zip(others) {
-            *lane = Lane::new(number, plan, is_idle);
+            *lane = SegmentLane::new(number, plan, is_idle);
         }
         Self { all, driven: [0; _] }
     }
@@ -125,28 +125,28 @@ impl Lanes {
 
     /// The lane that is driven.
     #[inline]
-    pub(super) fn now(&self) -> &Lane {
+    pub(super) fn now(&self) -> &SegmentLane {
         of(&self.all, self.driven())
     }
 
     /// The lane that is driven, to be changed.
     #[inline]
-    pub(super) fn now_mut(&mut self) -> &mut Lane {
+    pub(super) fn now_mut(&mut self) -> &mut SegmentLane {
         let driven = self.driven();
         of_mut(&mut self.all, driven)
     }
 
     pub(super) fn are_done(&self) -> bool {
-        matches!(self.oldest().stage, Stage::Done)
+        matches!(self.oldest().stage, LaneStage::Done)
     }
 
     /// The lane with the oldest segment that is not done; the first, if all are. One that has
     /// failed, all have.
-    pub(super) fn oldest(&self) -> &Lane {
+    pub(super) fn oldest(&self) -> &SegmentLane {
         let [first, others @ ..] = &self.all;
         others.iter().fold(first, |oldest, lane| match (oldest.stage, lane.stage) {
-            (_, Stage::Done) => oldest,
-            (Stage::Done, _) => lane,
+            (_, LaneStage::Done) => oldest,
+            (LaneStage::Done, _) => lane,
             _ if lane.base < oldest.base => lane,
             _ => oldest,
         })
@@ -162,7 +162,7 @@ pub(super) const fn no_messages<'scope>() -> [Messages<'scope>; LANES] {
 impl<'scope> Collective<'scope> {
     /// The tag of a lane's messages.
     #[inline]
-    pub(super) fn tag_of(&self, lane: &Lane) -> Tag {
+    pub(super) fn tag_of(&self, lane: &SegmentLane) -> Tag {
         tag::in_lane(self.tag, lane.number())
     }
 
@@ -173,14 +173,14 @@ impl<'scope> Collective<'scope> {
     }
 
     /// The first message of a lane that is under way.
-    fn missing_of(&self, lane: &Lane) -> Option<u32> {
+    fn missing_of(&self, lane: &SegmentLane) -> Option<u32> {
         let messages = of(&self.messages, lane.number() as usize);
         messages.iter().position(|message| !message.request.is_null()).map(|index| index as u32)
     }
 
     /// The message that is missed for longest: its lane, and its step's index.
     #[inline]
-    pub(super) fn missing(&self) -> Option<(&Lane, u32)> {
+    pub(super) fn missing(&self) -> Option<(&SegmentLane, u32)> {
         let [first, others @ ..] = &self.lanes.all;
         let of_first = self.missing_of(first).map(|index| (first, index));
         others.iter().fold(of_first, |missing, lane| match (missing, self.missing_of(lane)) {
@@ -191,7 +191,7 @@ impl<'scope> Collective<'scope> {
     }
 
     /// Sets how far all lanes are.
-    pub(super) fn set_stage(&mut self, stage: Stage) {
+    pub(super) fn set_stage(&mut self, stage: LaneStage) {
         let [first, others @ ..] = &mut self.lanes.all;
         first.stage = stage;
         others.iter_mut().for_each(|lane| lane.stage = stage);
@@ -239,11 +239,11 @@ impl<'scope> Collective<'scope> {
     ) -> Progress {
         for _ in 0..STAGES_A_CALL {
             let moved = match self.lanes.now().stage {
-                Stage::Post(0) if BLOCKS && !self.may_begin(scope) => return Progress::Starved,
-                Stage::Post(posted) => self.post(scope, posted),
-                Stage::Land(messages) => self.land(scope, messages),
-                Stage::Done => return Progress::Done,
-                Stage::Failed => return Progress::Failed,
+                LaneStage::Post(0) if BLOCKS && !self.may_begin(scope) => return Progress::Starved,
+                LaneStage::Post(posted) => self.post(scope, posted),
+                LaneStage::Land(messages) => self.land(scope, messages),
+                LaneStage::Done => return Progress::Done,
+                LaneStage::Failed => return Progress::Failed,
             };
             match moved {
                 Ok(true) => self.moved = true,
@@ -271,6 +271,6 @@ impl<'scope> Collective<'scope> {
         for message in self.messages.as_flattened_mut() {
             scope.cancel(&mut message.request);
         }
-        self.set_stage(Stage::Failed);
+        self.set_stage(LaneStage::Failed);
     }
 }

@@ -4,11 +4,11 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Scope, Tag};
 
-use super::lane::Stage;
-use super::{Collective, Memory, Peers, Planned, Progress, Ready};
+use super::lane::LaneStage;
+use super::{Collective, CollectiveMemory, Peers, Planned, Progress, Ready};
 use crate::schedule::Instance;
 use crate::select::{Call, Plan, Shares};
-use crate::shared::{self, CROWDED, Meeting, Task, Turn};
+use crate::shared::{self, CROWDED, CallOutcome, Meeting, Task};
 
 impl Planned {
     /// Returns the task for control slots, if this blocking call is for them.
@@ -80,7 +80,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: &Planned,
-        memory: Memory<'scope>,
+        memory: CollectiveMemory<'scope>,
     ) -> Result<Self, Error> {
         let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
@@ -94,7 +94,7 @@ impl<'scope> Collective<'scope> {
         let ready = Ready { whole, plan, tag: Tag(0), peers: [Peers::Ranks; _] };
         let mut started =
             Self { meeting: begun.map_err(refused)?, ..Self::new(comm, ready, operation, memory) };
-        started.set_stage(Stage::Post(0));
+        started.set_stage(LaneStage::Post(0));
         match started.advance(scope) {
             Progress::Failed => Err(started.error),
             Progress::Done | Progress::Waiting | Progress::Starved => Ok(started),
@@ -108,22 +108,22 @@ impl<'scope> Collective<'scope> {
     ) -> Progress {
         let Some(meeting) = &mut self.meeting else { return Progress::Failed };
         match (self.lanes.now().stage, meeting.turn(scope, &self.comm, self.memory.data)) {
-            (Stage::Failed, _) => return Progress::Failed,
-            (_, Turn::Over) => {
+            (LaneStage::Failed, _) => return Progress::Failed,
+            (_, CallOutcome::Over) => {
                 self.moved |= !self.lanes.are_done();
-                self.set_stage(Stage::Done);
+                self.set_stage(LaneStage::Done);
                 return Progress::Done;
             }
-            (_, Turn::Moved) => self.moved = true,
-            (_, Turn::Missing(_)) => {}
-            (_, Turn::Crowded) => {
+            (_, CallOutcome::Moved) => self.moved = true,
+            (_, CallOutcome::Missing(_)) => {}
+            (_, CallOutcome::Crowded) => {
                 self.error = meeting.error(&self.comm, CROWDED, None);
                 return Progress::Starved;
             }
-            (_, Turn::Failed(cause, rank)) => {
+            (_, CallOutcome::Failed(cause, rank)) => {
                 self.error = meeting.error(&self.comm, cause, rank);
                 scope.raise(&self.error);
-                self.set_stage(Stage::Failed);
+                self.set_stage(LaneStage::Failed);
                 return Progress::Failed;
             }
         }

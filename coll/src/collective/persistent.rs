@@ -41,7 +41,7 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Scope};
 use zerocopy::FromBytes;
 
-use super::{Collective, Lanes, Memory, Planned, Stage};
+use super::{Collective, CollectiveMemory, LaneStage, Lanes, Planned};
 use crate::op::Element;
 use crate::select::Options;
 use crate::tag;
@@ -61,11 +61,11 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: &Planned,
-        memory: Memory<'scope>,
+        memory: CollectiveMemory<'scope>,
     ) -> Result<Self, Error> {
         let ready = planned.ready(scope, comm).map_err(|Failed| *scope.failure())?;
         let mut made = Self::new(comm, ready, planned.call.operation, memory);
-        made.set_stage(Stage::Done);
+        made.set_stage(LaneStage::Done);
         Ok(made)
     }
 
@@ -83,10 +83,10 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Error> {
         match self.lanes.oldest().stage {
-            Stage::Failed => return Err(self.error),
-            Stage::Post(_) | Stage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
-            Stage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
-            Stage::Done => {}
+            LaneStage::Failed => return Err(self.error),
+            LaneStage::Post(_) | LaneStage::Land(_) => return Err(self.refused(scope, Cause::Busy)),
+            LaneStage::Done if self.meeting.is_some() => return Err(self.refused(scope, Cause::Unsupported)),
+            LaneStage::Done => {}
         }
         let checked = self.memory.check_types(scope, &self.comm, self.operation());
         checked.map_err(|Failed| *scope.failure())?;
@@ -130,7 +130,7 @@ impl<'scope> Collective<'scope> {
         edit: impl FnOnce(&mut [E]) -> R,
     ) -> Result<R, Error> {
         let Some(loan) = loan else { return Err(self.refused(scope, Cause::Unsupported)) };
-        if let Stage::Post(_) | Stage::Land(_) = self.lanes.oldest().stage {
+        if let LaneStage::Post(_) | LaneStage::Land(_) = self.lanes.oldest().stage {
             return Err(self.refused(scope, Cause::Busy));
         }
         let mut edited = Err(Cause::Busy);

@@ -6,9 +6,9 @@ use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Error, Failed, LentRange, Loan, Sample, Scope, Tag};
 
-use super::lane::{Lane, Stage, of_mut};
-use super::{Blocks, Collective, Input, Lasting, Lent, Memory, Planned, way};
-use crate::layout::{Layout, Place, Stretches, stretch};
+use super::lane::{LaneStage, SegmentLane, of_mut};
+use super::{BlockMemory, Collective, CollectiveMemory, Input, Lasting, Lent, Planned, way};
+use crate::layout::{Layout, SegmentPlace, Stretches, stretch};
 use crate::op::{Kernel, copy};
 use crate::schedule::{BLOCKS, Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
 use crate::select::Plan;
@@ -16,9 +16,9 @@ use crate::select::Plan;
 impl<'scope> Lasting<'scope> {
     fn new<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        blocks: Blocks<'scope>,
+        blocks: BlockMemory<'scope>,
     ) -> Self {
-        let Blocks { input, layouts, own } = blocks;
+        let BlockMemory { input, layouts, own } = blocks;
         let (input, lent) = match input {
             Input::Shown(memory) => (scope.show(memory), None),
             Input::Lent(memory) => {
@@ -30,7 +30,7 @@ impl<'scope> Lasting<'scope> {
     }
 }
 
-impl<'scope> Memory<'scope> {
+impl<'scope> CollectiveMemory<'scope> {
     /// Lends it to the scope.
     #[inline]
     pub(super) fn new<T: Transport, P: Platform>(
@@ -114,7 +114,7 @@ impl<'scope> Memory<'scope> {
 impl<'scope> Collective<'scope> {
     /// The segment that a lane works on, as the schedule sees it.
     #[inline]
-    fn instance_of(&self, lane: &Lane) -> Instance {
+    fn instance_of(&self, lane: &SegmentLane) -> Instance {
         let left = self.whole.count().saturating_sub(lane.base);
         self.whole.with_count(left.min(self.plan.segment))
     }
@@ -125,7 +125,7 @@ impl<'scope> Collective<'scope> {
         self.instance_of(self.lanes.now())
     }
 
-    pub(super) fn step_of(&self, lane: &Lane, index: u32) -> Option<Step> {
+    pub(super) fn step_of(&self, lane: &SegmentLane, index: u32) -> Option<Step> {
         let lane = if BLOCKS { lane } else { self.lanes.now() };
         self.schedule().step(&self.instance_of(lane), lane.round, index)
     }
@@ -164,9 +164,9 @@ impl<'scope> Collective<'scope> {
     }
 
     /// Returns the place of the segment being worked on.
-    fn place(&self) -> Place<'scope> {
+    fn place(&self) -> SegmentPlace<'scope> {
         let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |blocks| blocks.layouts);
-        Place { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
+        SegmentPlace { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
     }
 
     /// Posts the round's messages but those that are `posted`. What has landed of these makes room.
@@ -194,14 +194,14 @@ impl<'scope> Collective<'scope> {
                 self.start_piece(scope, index, step, 0)?;
                 posted = if BLOCKS { posted | 1 << index } else { index + 1 };
                 self.moved = true;
-                self.lanes.now_mut().stage = Stage::Post(posted);
+                self.lanes.now_mut().stage = LaneStage::Post(posted);
             }
             index += 1;
         }
         if BLOCKS && is_short {
             return Err(self.refuse(Cause::Full(Resource::Requests)));
         }
-        self.lanes.now_mut().stage = Stage::Land(index);
+        self.lanes.now_mut().stage = LaneStage::Land(index);
         Ok(true)
     }
 
@@ -438,7 +438,7 @@ impl<'scope> Collective<'scope> {
             lane.base = lane.base.saturating_add(stride);
         }
         let over = lane.round == 0 && lane.base >= count;
-        lane.stage = if over { Stage::Done } else { Stage::Post(0) };
+        lane.stage = if over { LaneStage::Done } else { LaneStage::Post(0) };
     }
 
     /// Stops for an error of a message.

@@ -5,14 +5,14 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag, Typed, TypedMut};
 
-use super::{Collective, Memory};
+use super::{Collective, CollectiveMemory};
 use crate::layout::{Layout, TypedBlock};
 use crate::schedule::{Buffer, Instance, Schedule, Span, Step};
 
 /// A block by its number, and the buffer that it is of.
 type Place = (Buffer, usize);
 
-impl<'scope> Memory<'scope> {
+impl<'scope> CollectiveMemory<'scope> {
     /// Returns true if data and input are blocks of datatypes.
     #[inline]
     pub(super) fn is_typed(&self) -> bool {

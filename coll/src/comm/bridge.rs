@@ -4,10 +4,10 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank};
 
-use super::circle::{Circle, Line};
+use super::circle::{CallTag, Circle};
 use super::messenger::Messenger;
 use super::party::{Objection, Party};
-use super::split::Choice;
+use super::split::SplitChoice;
 use crate::op::Element;
 use crate::tag;
 
@@ -20,7 +20,7 @@ pub(super) struct Bridge<'c> {
     /// The one of them who talks to the other side.
     leader: u32,
     /// The line over which the leaders exchange messages.
-    line: Line,
+    line: CallTag,
     /// The other leader's rank there, and its process.
     partner: (Rank, PeerId),
     world: Comm,
@@ -34,7 +34,7 @@ pub(super) enum Remote<'c> {
     /// The remote group.
     Of(Comm),
     /// The processes of these choices.
-    These(&'c [Choice]),
+    These(&'c [SplitChoice]),
 }
 
 impl<'c> Bridge<'c> {
@@ -43,12 +43,12 @@ impl<'c> Bridge<'c> {
         messenger: &mut impl Messenger<'s, T, P>,
         local: Circle<'static>,
         leader: Rank,
-        line: Line,
+        line: CallTag,
         partner: (Rank, PeerId),
     ) -> Self {
         let endpoint = messenger.endpoint();
         let (world, me) = (endpoint.world(), endpoint.process());
-        let line = Line { names: world.context(), ..line };
+        let line = CallTag { names: world.context(), ..line };
         Self { local, leader: leader.0, line, partner, world, me, remote: Remote::These(&[]) }
     }
 
@@ -65,7 +65,7 @@ impl<'c> Bridge<'c> {
         let companion = messenger.endpoint().companion(inter)?;
         let local = Circle::of_all(messenger, &companion, operation)?;
         let partner = (Rank(0), messenger.endpoint().process_of(inter, Rank(0))?);
-        let line = Line::new(inter, tag::of_call(tag, operation, 0), operation);
+        let line = CallTag::new(inter, tag::of_call(tag, operation, 0), operation);
         Ok(Self::new(messenger, local, Rank(0), line, partner).to(Remote::Of(*inter)))
     }
 
@@ -208,7 +208,7 @@ impl Party for Bridge<'_> {
         messenger: &mut impl Messenger<'s, T, P>,
     ) -> Result<(), Error> {
         self.local.flush(messenger).await?;
-        let line = Line { comm: self.world.collective(), tag: tag::FLUSH, ..self.line };
+        let line = CallTag { comm: self.world.collective(), tag: tag::FLUSH, ..self.line };
         let (me, here) = (self.local.comm().rank().0, self.local.comm().size());
         let there = match self.remote {
             Remote::Of(inter) => inter.remote_size(),

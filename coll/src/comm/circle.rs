@@ -5,14 +5,14 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 
-use super::messenger::{Exchange, Messenger, NOTICE_BYTES};
+use super::messenger::{MessagePair, Messenger, NOTICE_BYTES};
 use super::party::{Objection, Party};
 use crate::op::Element;
 use crate::tag;
 
 /// The communicator and tag by which the messages of a call are known.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Line {
+pub(super) struct CallTag {
     /// The communicator, on the plane of collectives.
     pub(super) comm: Comm,
     pub(super) tag: Tag,
@@ -21,7 +21,7 @@ pub(super) struct Line {
     pub(super) names: u32,
 }
 
-impl Line {
+impl CallTag {
     pub(super) const fn new(comm: &Comm, tag: Tag, operation: Operation) -> Self {
         let comm = comm.collective();
         Self { comm, tag, operation, names: comm.context() }
@@ -43,7 +43,7 @@ impl Line {
     ) -> Result<(), Error> {
         let (right, mut refused) = (size_of_val(theirs) as u64, [0; NOTICE_BYTES]);
         let &Self { comm, tag, operation, .. } = self;
-        let both = Exchange { operation, comm, tag, to, from, refusal: tag::refusal(tag) };
+        let both = MessagePair { operation, comm, tag, to, from, refusal: tag::refusal(tag) };
         let exchanged = messenger.exchange(&both, mine.as_bytes(), theirs.as_mut_bytes(), &mut refused).await;
         if let objection @ Objection { code: 1.., name } = Objection::from_notice(refused) {
             return Err(self.found(messenger, self.error_of(objection.cause(), name)));
@@ -101,7 +101,7 @@ impl Line {
 /// in.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circle<'g> {
-    line: Line,
+    line: CallTag,
     me: u32,
     size: u32,
     /// The group of these ranks, if they are not all ranks of the communicator.
@@ -119,7 +119,7 @@ impl<'g> Circle<'g> {
             .endpoint()
             .enter(|scope| scope.collective_tag(comm))
             .map_err(|error| error.within(operation))?;
-        let line = Line::new(comm, tag::of_call(tag, operation, 0), operation);
+        let line = CallTag::new(comm, tag::of_call(tag, operation, 0), operation);
         line.check_alike(messenger.endpoint().unlike(comm))?;
         Ok(Self { line, me: comm.rank().0, size: comm.size(), group: None })
     }
@@ -143,7 +143,7 @@ impl<'g> Circle<'g> {
         let process = endpoint.process();
         let outside = Cause::RankOutOfRange { rank: process.0, size: group.size() };
         let me = group.rank_of(process).ok_or(refused(outside))?.0;
-        let line = Line::new(comm, tag, operation);
+        let line = CallTag::new(comm, tag, operation);
         let unlike = endpoint.unlike_among(group).and_then(|rank| group.process(rank));
         line.check_alike(unlike.and_then(|process| endpoint.comm(comm).group().ok()?.rank_of(process)))?;
         Ok(Self { line, me, size: group.size(), group: Some(*group) })

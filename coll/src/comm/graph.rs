@@ -307,12 +307,12 @@ impl Topology for DistributedGraph<'_> {
 }
 
 /// An end of an edge on the wire: the other rank, the weight, and what it is.
-type End = [u32; 3];
+type EdgeEnd = [u32; 3];
 const IS_SOURCE: u32 = 1;
 const IS_WEIGHTED: u32 = 2;
 
 /// The ends of `edges` at `rank`.
-fn ends(edges: &[Edge], rank: Rank) -> impl Iterator<Item = End> + Clone {
+fn ends(edges: &[Edge], rank: Rank) -> impl Iterator<Item = EdgeEnd> + Clone {
     edges.iter().flat_map(move |edge| {
         let weight = edge.weight.unwrap_or(0);
         let weighted = if edge.weight.is_some() { IS_WEIGHTED } else { 0 };
@@ -348,7 +348,7 @@ impl<'g> Found<'g> {
         let [there] = there;
         let mut into = usize::try_from(there).unwrap_or(usize::MAX);
         while out > 0 || into > 0 {
-            let (mut sending, mut receiving) = ([End::default(); CHUNK], [End::default(); CHUNK]);
+            let (mut sending, mut receiving) = ([EdgeEnd::default(); CHUNK], [EdgeEnd::default(); CHUNK]);
             let (ours, theirs) = (out.min(CHUNK), into.min(CHUNK));
             sending.iter_mut().zip(mine.by_ref()).for_each(|(end, mine)| *end = mine);
             let sending = sending.get(..ours).unwrap_or_default();
@@ -360,7 +360,7 @@ impl<'g> Found<'g> {
         Ok(())
     }
 
-    fn add(&mut self, [rank, weight, kind]: End) {
+    fn add(&mut self, [rank, weight, kind]: EdgeEnd) {
         let weight = (kind & IS_WEIGHTED != 0).then_some(weight);
         let at = if kind & IS_SOURCE != 0 {
             self.sources += 1;

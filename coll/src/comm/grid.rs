@@ -10,7 +10,7 @@ use super::circle::Circle;
 use super::making::make;
 use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
-use super::split::{Choice, isplit};
+use super::split::{SplitChoice, isplit};
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
 
@@ -155,7 +155,7 @@ impl<'d> Grid<'d> {
         caller: &mut impl Caller<'s, T, P>,
         keep: &[bool],
         kept: &'k mut [Dimension],
-        scratch: &mut [Choice],
+        scratch: &mut [SplitChoice],
     ) -> Result<Grid<'k>, Error> {
         now(self.isub(&mut Blocking(caller), keep, kept, scratch))
     }
@@ -170,7 +170,7 @@ impl<'d> Grid<'d> {
         messenger: &mut impl Messenger<'s, T, P>,
         keep: &[bool],
         kept: &'k mut [Dimension],
-        scratch: &mut [Choice],
+        scratch: &mut [SplitChoice],
     ) -> Result<Grid<'k>, Error> {
         let refused = |cause| Error::new(Operation::Split, cause);
         let (have, need) = (kept.len() as u32, keep.iter().filter(|&&keep| keep).count() as u32);

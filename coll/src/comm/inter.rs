@@ -40,7 +40,7 @@
 //!     ep: &mut Endpoint<'_, T, P>,
 //!     mine: u64,
 //! ) -> Result<Option<u64>, Error> {
-//!     let (world, mut scratch) = (ep.world(), [Choice::NONE; 64]);
+//!     let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 64]);
 //!     let middle = world.size() / 2;
 //!     let is_upper = world.rank().0 >= middle;
 //!     let Some(half) = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)? else {
@@ -74,11 +74,11 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 
 use super::bridge::{Bridge, Remote};
-use super::circle::{Circle, Line, check_subset};
+use super::circle::{CallTag, Circle, check_subset};
 use super::making::{make, make_with};
 use super::messenger::{Blocking, Messenger, now};
 use super::party::Party;
-use super::split::{Choice, gather, processes, select};
+use super::split::{SplitChoice, gather, processes, select};
 use crate::caller::Caller;
 use crate::tag;
 
@@ -104,7 +104,7 @@ pub fn create<'s, T: Transport, P: Platform>(
     leader: Rank,
     (peer, remote_leader): (&Comm, Rank),
     tag: Tag,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
     now(icreate(&mut Blocking(caller), local, leader, (peer, remote_leader), tag, scratch))
 }
@@ -121,7 +121,7 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     leader: Rank,
     (peer, remote_leader): (&Comm, Rank),
     tag: Tag,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
     let operation = Operation::Create;
     let circle = Circle::of_all(messenger, local, operation)?;
@@ -131,7 +131,7 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     let is_leader = local.rank() == leader;
     let way = if is_leader { way(messenger, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
     let (process, line_tag) = way.unwrap_or((PeerId(0), tag));
-    let line = Line::new(peer, line_tag, operation);
+    let line = CallTag::new(peer, line_tag, operation);
     let bridge = Bridge::new(messenger, circle, leader, line, (remote_leader, process));
     // The leaders first: a process of both groups would wait for itself.
     let there = match way {
@@ -177,7 +177,7 @@ fn way<'s, T: Transport, P: Platform>(
 async fn introduce<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<u32, Error> {
     let (local, have) = (*bridge.local.comm(), scratch.len() as u32);
     let mut there = [0_u32];
@@ -195,7 +195,7 @@ async fn introduce<'s, T: Transport, P: Platform>(
     let endpoint = messenger.endpoint();
     let group = endpoint.comm(&local).group()?;
     for ((choice, process), rank) in ours.iter_mut().zip(group.processes()).zip((0..).map(Rank)) {
-        *choice = Choice::new(None, 0, rank, process);
+        *choice = SplitChoice::new(None, 0, rank, process);
     }
     drop(endpoint);
     bridge.cross(messenger, ours, theirs).await?;
@@ -292,7 +292,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     inter: &Comm,
     colour: Option<u32>,
     key: i32,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     now(isplit(&mut Blocking(caller), inter, colour, key, scratch))
 }
@@ -307,10 +307,10 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     inter: &Comm,
     colour: Option<u32>,
     key: i32,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     let bridge = Bridge::over(messenger, inter, Operation::Split)?;
-    let own = Choice::new(colour, key, inter.rank(), messenger.endpoint().process());
+    let own = SplitChoice::new(colour, key, inter.rank(), messenger.endpoint().process());
     choose(messenger, &bridge, inter, Ok(own), scratch).await
 }
 
@@ -326,7 +326,7 @@ pub fn subset<'s, T: Transport, P: Platform>(
     caller: &mut impl Caller<'s, T, P>,
     inter: &Comm,
     group: &Group<'_>,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     now(isubset(&mut Blocking(caller), inter, group, scratch))
 }
@@ -340,14 +340,14 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
     group: &Group<'_>,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     let bridge = Bridge::over(messenger, inter, Operation::Create)?;
     let process = messenger.endpoint().process();
     let place = group.rank_of(process);
     let own = check_subset(&messenger.endpoint().comm(inter).group()?, group).map(|()| {
         let key = place.map_or(0, |place| place.0.cast_signed());
-        Choice::new(place.map(|_| 0), key, inter.rank(), process)
+        SplitChoice::new(place.map(|_| 0), key, inter.rank(), process)
     });
     choose(messenger, &bridge, inter, own, scratch).await
 }
@@ -383,8 +383,8 @@ async fn choose<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     bridge: &Bridge<'_>,
     inter: &Comm,
-    own: Result<Choice, Cause>,
-    scratch: &mut [Choice],
+    own: Result<SplitChoice, Cause>,
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     let (have, need) = (scratch.len() as u32, inter.size().saturating_add(inter.remote_size()));
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };

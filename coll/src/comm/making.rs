@@ -51,7 +51,7 @@ where
         Ok(None) => (None, None),
         Err(cause) => (None, Some(cause)),
     };
-    let mut turn = Turn::NONE;
+    let mut turn = CallTurn::NONE;
     let slot = agree_on_slot(messenger, party, &mut turn, members.is_some(), objection).await;
     let made = match slot {
         Ok(slot) => install_in(messenger, party, slot, members, install).await,
@@ -75,7 +75,7 @@ where
     I: Iterator<Item = PeerId> + Clone,
     M: Messenger<'s, T, P>,
 {
-    let mut turn = Turn::NONE;
+    let mut turn = CallTurn::NONE;
     let listed = match agree_on_slot(messenger, party, &mut turn, is_member, objection).await {
         Ok(slot) => list(messenger).await.map(|members| (slot, members)),
         Err(error) => Err(error),
@@ -164,14 +164,14 @@ struct AgreedSlot {
 
 /// A call's place in the order of those that are under way, as far as it is known, and whether it
 /// has its process's turn.
-struct Turn {
+struct CallTurn {
     order: u32,
     held: bool,
     /// A slot is promised to it before.
     early: bool,
 }
 
-impl Turn {
+impl CallTurn {
     const NONE: Self = Self { order: UNKNOWN, held: false, early: false };
 
     /// Gives back what it has.
@@ -278,7 +278,7 @@ impl Offer {
 async fn agree_on_slot<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     party: &impl Party,
-    turn: &mut Turn,
+    turn: &mut CallTurn,
     is_member: bool,
     mut own: Option<Cause>,
 ) -> Result<AgreedSlot, Error> {

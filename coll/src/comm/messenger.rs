@@ -22,7 +22,7 @@ pub const NOTICE_BYTES: usize = 5;
 
 /// Two messages: one to a rank, and one from a rank.
 #[derive(Clone, Copy, Debug)]
-pub struct Exchange {
+pub struct MessagePair {
     /// The operation that it is a part of.
     pub operation: Operation,
     /// The communicator on which both are sent.
@@ -77,7 +77,7 @@ pub trait Messenger<'s, T: Transport, P: Platform> {
     /// of `mine` has come.
     fn exchange(
         &mut self,
-        exchange: &Exchange,
+        exchange: &MessagePair,
         mine: &[u8],
         theirs: &mut [u8],
         refused: &mut [u8; NOTICE_BYTES],
@@ -115,7 +115,7 @@ impl<'s, T: Transport, P: Platform, C: Caller<'s, T, P>> Messenger<'s, T, P> for
     /// Blocks: the future is over when it is polled first.
     async fn exchange(
         &mut self,
-        &Exchange { operation, comm, tag, to, from, refusal }: &Exchange,
+        &MessagePair { operation, comm, tag, to, from, refusal }: &MessagePair,
         mine: &[u8],
         theirs: &mut [u8],
         refused: &mut [u8; NOTICE_BYTES],

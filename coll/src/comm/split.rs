@@ -13,7 +13,7 @@ use crate::caller::Caller;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[repr(C)]
-pub struct Choice {
+pub struct SplitChoice {
     colour: u32,
     /// Set if there is a colour: 0 or 1.
     is_in: u32,
@@ -22,7 +22,7 @@ pub struct Choice {
     pub(super) process: u32,
 }
 
-impl Choice {
+impl SplitChoice {
     /// No choice, for memory to lend.
     pub const NONE: Self = Self { colour: 0, is_in: 0, key: 0, rank: 0, process: 0 };
 
@@ -61,7 +61,7 @@ pub fn split<'s, T: Transport, P: Platform>(
     comm: &Comm,
     colour: Option<u32>,
     key: i32,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     now(isplit(&mut Blocking(caller), comm, colour, key, scratch))
 }
@@ -76,10 +76,10 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     comm: &Comm,
     colour: Option<u32>,
     key: i32,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     let circle = Circle::of_all(messenger, comm, Operation::Split)?;
-    let own = Choice::new(colour, key, comm.rank(), messenger.endpoint().process());
+    let own = SplitChoice::new(colour, key, comm.rank(), messenger.endpoint().process());
     let (what, need, have) = (Resource::Scratch, comm.size(), scratch.len() as u32);
     let choices = scratch.get_mut(..need as usize).ok_or(Cause::TooSmall { what, need, have });
     let objection = choices.as_ref().err().copied();
@@ -104,7 +104,7 @@ pub fn split_type<'s, T: Transport, P: Platform>(
     comm: &Comm,
     key: i32,
     shares: impl Fn(PeerId) -> bool,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     now(isplit_type(&mut Blocking(caller), comm, key, shares, scratch))
 }
@@ -119,7 +119,7 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
     comm: &Comm,
     key: i32,
     shares: impl Fn(PeerId) -> bool,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
     let me = messenger.endpoint().process();
     let shares = |process: &PeerId| *process == me || shares(*process);
@@ -133,8 +133,8 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
 pub(super) async fn gather<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     circle: &Circle<'_>,
-    own: Choice,
-    choices: &mut [Choice],
+    own: SplitChoice,
+    choices: &mut [SplitChoice],
 ) -> Result<(), Error> {
     if let Some(first) = choices.first_mut() {
         *first = own;
@@ -150,7 +150,7 @@ pub(super) async fn gather<'s, T: Transport, P: Platform>(
 }
 
 /// The choices that belong with `own`, in order. They are brought to the front.
-pub(super) fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c [Choice] {
+pub(super) fn select<'c>(choices: &'c mut [SplitChoice], own: &SplitChoice) -> &'c [SplitChoice] {
     let mut selected = 0;
     for index in 0..choices.len() {
         if choices.get(index).is_some_and(|choice| choice.is_with(own)) {
@@ -164,12 +164,12 @@ pub(super) fn select<'c>(choices: &'c mut [Choice], own: &Choice) -> &'c [Choice
 }
 
 /// The processes that made the choices.
-pub(super) fn processes(choices: &[Choice]) -> impl Iterator<Item = PeerId> + Clone {
+pub(super) fn processes(choices: &[SplitChoice]) -> impl Iterator<Item = PeerId> + Clone {
     choices.iter().map(|choice| PeerId(choice.process))
 }
 
 /// Heap sort (Williams 1964; Floyd 1964): neither memory nor recursion.
-fn sort(choices: &mut [Choice]) {
+fn sort(choices: &mut [SplitChoice]) {
     for root in (0..choices.len() / 2).rev() {
         sift_down(choices, root);
     }
@@ -181,8 +181,8 @@ fn sort(choices: &mut [Choice]) {
     }
 }
 
-fn sift_down(heap: &mut [Choice], mut root: usize) {
-    let order = |heap: &[Choice], index: usize| heap.get(index).map(Choice::order);
+fn sift_down(heap: &mut [SplitChoice], mut root: usize) {
+    let order = |heap: &[SplitChoice], index: usize| heap.get(index).map(SplitChoice::order);
     loop {
         let (left, right) = (2 * root + 1, 2 * root + 2);
         // An index outside is less than any within.
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn choices_are_selected_and_sorted_by_key_then_rank() {
-        let choice = |rank: u32| Choice {
+        let choice = |rank: u32| SplitChoice {
             colour: rank % 3,
             is_in: u32::from(!rank.is_multiple_of(7)),
             key: -((rank * 37 % 5).cast_signed()),
@@ -211,9 +211,10 @@ mod tests {
             process: rank,
         };
         for size in 0..60 {
-            let mut choices: Vec<Choice> = (0..size).rev().map(choice).collect();
+            let mut choices: Vec<SplitChoice> = (0..size).rev().map(choice).collect();
             let own = choice(size / 2);
-            let mut expected: Vec<Choice> = (0..size).map(choice).filter(|one| one.is_with(&own)).collect();
+            let mut expected: Vec<SplitChoice> =
+                (0..size).map(choice).filter(|one| one.is_with(&own)).collect();
             expected.sort_by_key(|choice| choice.key);
             assert_eq!(select(&mut choices, &own), expected, "size {size}");
         }

@@ -8,7 +8,7 @@ use super::{Linear, Neighbourhood};
 use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::Act;
 use crate::caller::Caller;
-use crate::collective::{Blocks, Collective, Input, Lent, Planned};
+use crate::collective::{BlockMemory, Collective, Input, Lent, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
@@ -78,12 +78,12 @@ impl<'m, E: Element> Exchange<'m, E> {
 
     fn lent(self) -> Lent<'m> {
         let own: Option<&dyn Schedule> = Some(self.linear());
-        // Blocks of one length are one stretch: there may be more or fewer of them than ranks.
+        // BlockMemory of one length are one stretch: there may be more or fewer of them than ranks.
         let layouts = match self.data.1 {
             Layout::Even => [Layout::Whole, Layout::Even],
             listed => [listed, self.input.1],
         };
-        let blocks = Blocks { input: self.input.0.into_bytes(), layouts, own };
+        let blocks = BlockMemory { input: self.input.0.into_bytes(), layouts, own };
         Lent { data: self.data.0.as_mut_bytes(), scratch: &mut [], blocks }
     }
 

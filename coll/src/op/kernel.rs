@@ -99,20 +99,20 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
 }
 
 /// The loop over two slices.
-pub(super) struct Pairwise<'l, R, E> {
+pub(super) struct PairwiseLoop<'l, R, E> {
     into: &'l mut [E],
     from: &'l [E],
     operation: PhantomData<R>,
 }
 
-impl<'l, R: Reduce<E>, E: Element> Pairwise<'l, R, E> {
+impl<'l, R: Reduce<E>, E: Element> PairwiseLoop<'l, R, E> {
     /// The loop of `R` from one into the other.
     pub(super) fn new(into: &'l mut [E], from: &'l [E]) -> Self {
         Self { into, from, operation: PhantomData }
     }
 }
 
-impl<R: Reduce<E>, E: Element> Work for Pairwise<'_, R, E> {
+impl<R: Reduce<E>, E: Element> Work for PairwiseLoop<'_, R, E> {
     #[inline(always)]
     fn run(self) {
         R::reduce_all(self.into, self.from);
@@ -134,7 +134,7 @@ fn reduce_bytes<R: Reduce<E>, E: Element>(
     let from = <[E]>::ref_from_bytes(from).map_err(|_| unaligned)?;
     // One loop where the order cannot be seen in the result: half the code.
     if R::COMMUTES || order == Order::IntoFirst {
-        vector::widest(size_of_val(into), Pairwise::<R, E>::new(into, from));
+        vector::widest(size_of_val(into), PairwiseLoop::<R, E>::new(into, from));
     } else {
         for (into, from) in into.iter_mut().zip(from) {
             *into = R::reduce(*from, *into);

@@ -8,7 +8,7 @@ use aldis_kernel::vector::Width;
 use proptest::prelude::*;
 use zerocopy::IntoBytes;
 
-use super::kernel::Pairwise;
+use super::kernel::PairwiseLoop;
 use super::{Bool, DoubleInt, Element, Kernel, NoOp, Or, Reduce, Replace, Xor};
 use crate::op::And;
 use crate::schedule::Order;
@@ -31,7 +31,7 @@ pub(super) fn agrees<R: Reduce<E>, E: Element>(left: &[E], right: &[E], oracle: 
     }
     for width in Width::all() {
         let mut into = left.to_vec();
-        width.run(Pairwise::<R, E>::new(&mut into, right));
+        width.run(PairwiseLoop::<R, E>::new(&mut into, right));
         assert_eq!(into.as_slice().as_bytes(), expected, "{}", width.name());
     }
 }

@@ -16,7 +16,7 @@ fn leader(instance: &Instance, rank: u32, bits: u32) -> u32 {
 }
 
 /// The part of a rank when groups of `2^bits` ranks meet in pairs.
-pub(crate) struct Meeting {
+pub(crate) struct HalvesRole {
     /// The other group's leader.
     pub(crate) other: u32,
     /// True if this rank leads both.
@@ -27,7 +27,7 @@ pub(crate) struct Meeting {
 }
 
 /// The meeting of this rank, if it leads its group and there is another.
-pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
+pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<HalvesRole> {
     let (rank, half) = (instance.rank(), 1u32.checked_shl(bits)?);
     let beyond = first(rank ^ half, bits);
     if beyond >= instance.size() || leader(instance, rank, bits) != rank {
@@ -36,7 +36,7 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<Meeting> {
     let other = leader(instance, beyond, bits);
     let leads = leader(instance, rank, bits + 1) == rank;
     let passes = if leads { beyond } else { first(rank, bits) };
-    Some(Meeting { other, leads, passing: (passes, half.min(instance.size() - passes)) })
+    Some(HalvesRole { other, leads, passing: (passes, half.min(instance.size() - passes)) })
 }
 
 /// Returns the place where a leader keeps these blocks of its group: the root where they belong,

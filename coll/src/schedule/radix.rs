@@ -5,7 +5,7 @@ use super::{WIDTH_MAX, Work};
 
 /// The exchanges of a round.
 #[derive(Clone, Copy)]
-pub(crate) struct Turn {
+pub(crate) struct RoundTurn {
     /// The power of the radix.
     pub(crate) distance: u32,
     /// The first digit.
@@ -14,7 +14,7 @@ pub(crate) struct Turn {
     pub(crate) digits: u32,
 }
 
-impl Turn {
+impl RoundTurn {
     /// The digit of the exchange with `index`.
     pub(crate) const fn digit(&self, index: u32) -> u32 {
         self.first.saturating_add(index)
@@ -27,7 +27,7 @@ impl Turn {
 }
 
 /// The rounds of `size` ranks. Distances of the size and more are left out.
-pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = Turn> {
+pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = RoundTurn> {
     let mut next = (1_u32, 1);
     core::iter::from_fn(move || {
         let (distance, first) = next;
@@ -38,7 +38,7 @@ pub(crate) fn turns(size: u32, radix: u32) -> impl Iterator<Item = Turn> {
             past if past > all => (distance.checked_mul(radix).unwrap_or(0), 1),
             more => (distance, more),
         };
-        Some(Turn { distance, first, digits })
+        Some(RoundTurn { distance, first, digits })
     })
 }
 

@@ -21,7 +21,7 @@ use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Lines, Withheld};
 
-use super::chunks::Run;
+use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
 use super::{LINE_BYTES, Role, Stopped, Task};
@@ -276,7 +276,7 @@ impl Role for &Around<'_> {
         self.passes
     }
 
-    fn run(&self, shape: &LinesShape) -> Result<Option<Run>, Cause> {
+    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause> {
         if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
     }
 
@@ -337,11 +337,11 @@ impl Role for &Around<'_> {
         self.take_own(data).map_err(|cause| (cause, None))
     }
 
-    fn positions(&self, run: &Run) -> Option<u32> {
+    fn positions(&self, run: &ChunkRun) -> Option<u32> {
         self.positions_of_two(run)
     }
 
-    fn pass(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
+    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
         self.pass_of_two(run, lines, data)
     }
 }

@@ -6,7 +6,7 @@ use aldis_kernel::Lines;
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Cause, Operation};
 
-use super::{Stopped, Task, Turn, about};
+use super::{CallOutcome, Stopped, Task, about};
 use crate::op::copy;
 use crate::schedule::divide;
 
@@ -21,7 +21,7 @@ pub(super) const SEGMENTS_MAX: u32 = 1 << 28;
 
 /// The way in which the ranks share the work.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum WorkShare {
     /// The root writes, the others copy.
     Copy,
     /// All write, those who receive reduce everything.
@@ -31,7 +31,7 @@ pub(super) enum Way {
 }
 
 /// The chunks of one collective.
-pub(crate) struct Run {
+pub(crate) struct ChunkRun {
     /// Its first position.
     pub(super) first: u32,
     /// Bytes of every segment but the last: a whole number of elements, where those are reduced.
@@ -43,7 +43,7 @@ pub(crate) struct Run {
     next: u32,
 }
 
-impl Run {
+impl ChunkRun {
     pub(super) fn new(task: &Task, shape: &LinesShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
         let element = task.element_bytes as usize;
@@ -79,15 +79,15 @@ impl Run {
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let steps = match task.way() {
-            Way::Copy => {
+            WorkShare::Copy => {
                 self.pass_on(task, lines, data)?;
                 self.segments
             }
-            Way::Fold => {
+            WorkShare::Fold => {
                 self.fold(task, lines, data)?;
                 self.segments.saturating_mul(2)
             }
-            Way::Split => {
+            WorkShare::Split => {
                 self.split(task, lines, data)?;
                 (self.segments + 2).saturating_mul(3)
             }
@@ -105,7 +105,7 @@ impl Run {
             fill(lines, position, part, part.len()..part.len())?;
         } else {
             let chunk = lines.chunk(position, task.root).map_err(about(task.root))?;
-            let chunk = chunk.ok_or(Turn::Missing(task.root))?;
+            let chunk = chunk.ok_or(CallOutcome::Missing(task.root))?;
             copy(part, chunk.get(..part.len()).unwrap_or_default())?;
         }
         lines.done(position);
@@ -164,7 +164,7 @@ impl Run {
                         let piece = piece(task, part.len(), self.next);
                         let into = part.get_mut(piece).unwrap_or_default();
                         let chunk = lines.chunk(reduced, self.next).map_err(about(self.next))?;
-                        let chunk = chunk.ok_or(Turn::Missing(self.next))?;
+                        let chunk = chunk.ok_or(CallOutcome::Missing(self.next))?;
                         copy(into, chunk.get(..into.len()).unwrap_or_default())?;
                     }
                     self.next += 1;
@@ -193,7 +193,7 @@ impl Run {
         while self.next < task.size {
             let rank = self.next;
             if rank != task.rank && lines.chunk(position, rank).map_err(about(rank))?.is_none() {
-                return Err(Turn::Missing(rank));
+                return Err(CallOutcome::Missing(rank));
             }
             self.next += 1;
         }

@@ -8,8 +8,8 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Lines, Loan, Rank, Scope, Tag};
 
 #[cfg(not(feature = "compact"))]
-use super::Stage;
-use super::{Meeting, Role, Task, Turn};
+use super::SharedStage;
+use super::{CallOutcome, Meeting, Role, Task};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
 use crate::tag;
@@ -42,12 +42,12 @@ impl<R: Role> Meeting<R> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         data: Loan<'scope>,
-    ) -> Turn {
+    ) -> CallOutcome {
         if self.is_over() {
-            return Turn::Over;
+            return CallOutcome::Over;
         }
         let turn = self.go(scope, comm, data);
-        let Turn::Missing(rank) = turn else { return turn };
+        let CallOutcome::Missing(rank) = turn else { return turn };
         self.missing = Some(rank);
         self.idle = self.idle.wrapping_add(1);
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
@@ -59,9 +59,9 @@ impl<R: Role> Meeting<R> {
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
         match self.go(scope, comm, data) {
-            Turn::Missing(still) if still == rank => {
+            CallOutcome::Missing(still) if still == rank => {
                 self.leave(scope, comm);
-                Turn::Failed(cause, Some(rank))
+                CallOutcome::Failed(cause, Some(rank))
             }
             turn => turn,
         }
@@ -73,10 +73,10 @@ impl<R: Role> Meeting<R> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         data: Loan<'scope>,
-    ) -> Turn {
+    ) -> CallOutcome {
         let whole = 0..data.len();
         let went = scope.at_lines(comm, data, whole, |lines, data| Ok(self.advance(lines, data)));
-        went.unwrap_or_else(Turn::from)
+        went.unwrap_or_else(CallOutcome::from)
     }
 
     /// Gives it up: this rank reads and writes no more of it.
@@ -182,9 +182,9 @@ impl<R: Role> Meeting<R> {
             looks,
             || task.activity(comm, missing.get()),
             |scope| match self.turn(scope, comm, data) {
-                Turn::Over => Ok(Some(())),
-                Turn::Moved => Ok(None),
-                Turn::Missing(rank) => {
+                CallOutcome::Over => Ok(Some(())),
+                CallOutcome::Moved => Ok(None),
+                CallOutcome::Missing(rank) => {
                     missing.set(Some(rank));
                     #[cfg(not(feature = "compact"))]
                     if self.idle.is_multiple_of(LOOKS_ASTRAY) {
@@ -192,8 +192,8 @@ impl<R: Role> Meeting<R> {
                     }
                     Ok(None)
                 }
-                Turn::Crowded => Err(self.error(comm, CROWDED, None)),
-                Turn::Failed(cause, rank) => Err(self.failed(scope, comm, (cause, rank))),
+                CallOutcome::Crowded => Err(self.error(comm, CROWDED, None)),
+                CallOutcome::Failed(cause, rank) => Err(self.failed(scope, comm, (cause, rank))),
             },
         );
         #[cfg(not(feature = "compact"))]
@@ -228,7 +228,7 @@ impl<R: Role> Meeting<R> {
         comm: &Comm,
         rank: u32,
     ) -> Result<(), Error> {
-        if self.stage != Stage::Hear {
+        if self.stage != SharedStage::Hear {
             return Ok(());
         }
         let comm_plane = comm.collective();

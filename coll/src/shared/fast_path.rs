@@ -9,7 +9,7 @@ use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
 #[cfg(not(feature = "compact"))]
 use super::Portions;
-use super::{HERE, Here, Meeting, Role, Stage, Task, drive};
+use super::{HERE, Here, Meeting, Role, SharedStage, Task, drive};
 use crate::caller::Caller;
 #[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
@@ -193,7 +193,7 @@ fn meet<'s, R: Role, T: Transport, P: Platform>(
 struct Encounter<R> {
     role: R,
     number: u32,
-    stage: Stage,
+    stage: SharedStage,
     /// The first rank whose line has not been read.
     next: u32,
     /// Looks that found nothing.
@@ -209,7 +209,7 @@ impl<R: Role> Encounter<R> {
         if task.is_idle() || task.root >= task.size || !role.fits(lines.shape().line_bytes) {
             return None;
         }
-        let mut this = Self { role, number: lines.begin(), stage: Stage::Enter, next: 0, looks: 0 };
+        let mut this = Self { role, number: lines.begin(), stage: SharedStage::Enter, next: 0, looks: 0 };
         if lines.admits(this.number) {
             this.enter(lines, data);
         } else {
@@ -223,7 +223,7 @@ impl<R: Role> Encounter<R> {
     #[inline(always)]
     fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) {
         if !self.role.task().gives() || self.role.give(lines, self.number, data).is_ok() {
-            self.stage = Stage::Hear;
+            self.stage = SharedStage::Hear;
         }
     }
 
@@ -243,7 +243,7 @@ impl<R: Role> Encounter<R> {
         platform: &mut impl Platform,
         data: &mut [u8],
     ) -> Option<Result<(), (Cause, Option<u32>)>> {
-        while self.stage == Stage::Enter {
+        while self.stage == SharedStage::Enter {
             if self.looks >= LOOKS || self.rests(platform) {
                 return None;
             }

@@ -9,8 +9,8 @@ use aldis_kernel::hal::Cause;
 use aldis_kernel::hal::lines::LinesShape;
 
 use super::blocks::Portions;
-use super::chunks::{Run, SEGMENTS_MAX};
-use super::{Stopped, Turn, about};
+use super::chunks::{ChunkRun, SEGMENTS_MAX};
+use super::{CallOutcome, Stopped, about};
 use crate::op::copy;
 
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
@@ -64,12 +64,12 @@ pub(super) trait Pair {
     ///
     /// # Errors
     /// [`Cause::TooBig`] for too many segments.
-    fn run_of_two(&self, shape: &LinesShape) -> Result<Run, Cause> {
-        Run::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.handed() as usize)
+    fn run_of_two(&self, shape: &LinesShape) -> Result<ChunkRun, Cause> {
+        ChunkRun::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.handed() as usize)
     }
 
     /// Positions that their chunks take; `None` if what the other gives stands in its line.
-    fn positions_of_two(&self, run: &Run) -> Option<u32> {
+    fn positions_of_two(&self, run: &ChunkRun) -> Option<u32> {
         Some(run.segments.max(segments(self.heard()?, run.segment)))
     }
 
@@ -77,7 +77,12 @@ pub(super) trait Pair {
     ///
     /// # Errors
     /// Why it cannot be taken now, or ever.
-    fn pass_of_two(&self, run: &mut Run, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
+    fn pass_of_two(
+        &self,
+        run: &mut ChunkRun,
+        lines: &mut Lines<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
         let (turn, reads) = (run.step / 2, run.step % 2 == 1);
         let heard = self.heard().unwrap_or(0);
         match turn.checked_sub(1) {
@@ -93,7 +98,7 @@ pub(super) trait Pair {
                 let (position, other) = (run.first.wrapping_add(segment), self.other());
                 if segment < segments(heard, run.segment) {
                     let chunk = lines.chunk(position, other).map_err(about(other))?;
-                    let chunk = chunk.ok_or(Turn::Missing(other))?;
+                    let chunk = chunk.ok_or(CallOutcome::Missing(other))?;
                     // The other rank is to have its chunks before this rank says that these are too
                     // many, or too few.
                     if heard == self.taken(heard) {
@@ -111,7 +116,7 @@ pub(super) trait Pair {
         }
         let own = self.taken(heard);
         if own != heard {
-            return Err(Turn::Failed(Cause::UnlikeLength { own, theirs: heard }, Some(self.other())));
+            return Err(CallOutcome::Failed(Cause::UnlikeLength { own, theirs: heard }, Some(self.other())));
         }
         self.end(data)?;
         Ok(true)

@@ -5,7 +5,7 @@ use aldis_coll::schedule::{Buffer, Instance, Schedule, Span, on_blocks};
 use aldis_kernel::hal::Operation;
 
 use crate::inter;
-use crate::model::{Fault, Job, UNDEFINED, Value};
+use crate::model::{Job, ScheduleFault, UNDEFINED, Value};
 
 /// Returns true if an algorithm works on its data alone although its operation has input.
 fn is_in_place(schedule: &dyn Schedule) -> bool {
@@ -120,7 +120,7 @@ impl Job<'_> {
     }
 
     /// Every rank ends with what the operation says.
-    pub(crate) fn check_blocks(&self) -> Result<(), Fault> {
+    pub(crate) fn check_blocks(&self) -> Result<(), ScheduleFault> {
         let (count, size) = (self.count, self.size as usize);
         for state in &self.ranks {
             let rank = state.instance.rank() as usize;
@@ -132,7 +132,7 @@ impl Job<'_> {
             };
             let wrong = |at: &usize| expected(*at).is_some_and(|value| state.data[*at] != value);
             if let Some(element) = (0..size * count).find(wrong) {
-                return Err(Fault::Wrong { rank: rank as u32, element });
+                return Err(ScheduleFault::Wrong { rank: rank as u32, element });
             }
         }
         Ok(())

@@ -4,7 +4,7 @@ use aldis_coll::inter::{self, algorithms};
 use aldis_coll::schedule::{Candidate, Instance, Schedule, log2_ceil};
 use aldis_kernel::hal::Operation;
 
-use crate::model::{Fault, Job, UNDEFINED, Value};
+use crate::model::{Job, ScheduleFault, UNDEFINED, Value};
 use crate::{check, check_prices};
 
 /// The operations without a root, and of them those that move blocks.
@@ -53,7 +53,7 @@ pub(crate) fn initial(schedule: &dyn Schedule, instance: &Instance) -> (Vec<Valu
 
 impl Job<'_> {
     /// Every rank ends with what the operation says.
-    pub(crate) fn check_crossing(&self) -> Result<(), Fault> {
+    pub(crate) fn check_crossing(&self) -> Result<(), ScheduleFault> {
         match self.schedule.operation() {
             Operation::Reduce => self.check_operands(self.root, 0..self.root),
             Operation::Allreduce => self.check_crossing_allreduce(),
@@ -62,12 +62,12 @@ impl Job<'_> {
         }
     }
 
-    fn check_crossing_allreduce(&self) -> Result<(), Fault> {
+    fn check_crossing_allreduce(&self) -> Result<(), ScheduleFault> {
         for state in &self.ranks {
             let [own, others] = state.instance.groups();
             let first = &self.ranks[own.start as usize].data;
             if let Some(element) = (0..self.count).find(|&at| state.data[at] != first[at]) {
-                return Err(Fault::Wrong { rank: state.instance.rank(), element });
+                return Err(ScheduleFault::Wrong { rank: state.instance.rank(), element });
             }
             self.check_operands(own.start, others)?;
         }
@@ -76,7 +76,7 @@ impl Job<'_> {
 
     /// Every rank has an expression for each element in which what each rank of the other group has
     /// for it stands once.
-    fn check_crossing_reduce_scatter(&self) -> Result<(), Fault> {
+    fn check_crossing_reduce_scatter(&self) -> Result<(), ScheduleFault> {
         let all = self.size as usize * self.count;
         for state in &self.ranks {
             let ([own, others], rank) = (state.instance.groups(), state.instance.rank());
@@ -89,7 +89,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    fn check_crossing_blocks(&self) -> Result<(), Fault> {
+    fn check_crossing_blocks(&self) -> Result<(), ScheduleFault> {
         for state in &self.ranks {
             let ([own, others], rank) = (state.instance.groups(), state.instance.rank());
             for (element, &value) in state.data.iter().enumerate() {
@@ -99,7 +99,7 @@ impl Job<'_> {
                     _ => (from * self.size as usize + (rank - own.start) as usize) * self.count,
                 };
                 if value != expected + element % self.count {
-                    return Err(Fault::Wrong { rank, element });
+                    return Err(ScheduleFault::Wrong { rank, element });
                 }
             }
         }

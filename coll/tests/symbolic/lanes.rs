@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 /// A segment under way.
 #[derive(Clone, Default)]
-struct Lane {
+struct SegmentUnderWay {
     base: usize,
     round: u32,
     /// Bits of messages by the index of their step: posted, and those of them that are under way.
@@ -26,7 +26,7 @@ struct Lane {
 }
 
 struct Rank {
-    lanes: Vec<Lane>,
+    lanes: Vec<SegmentUnderWay>,
     free: usize,
     data: Vec<u64>,
     /// A part for each lane.
@@ -60,10 +60,10 @@ impl<'a> Job<'a> {
         segment: usize,
         slots: usize,
     ) -> Self {
-        let lane = |number: usize| Lane {
+        let lane = |number: usize| SegmentUnderWay {
             base: number * segment,
             done: number * segment >= count,
-            ..Lane::default()
+            ..SegmentUnderWay::default()
         };
         let ranks = (0..size).map(|rank| Rank {
             lanes: (0..LANES).map(lane).collect(),
@@ -76,7 +76,7 @@ impl<'a> Job<'a> {
     }
 
     fn steps(&self, rank: u32, lane: usize) -> Vec<Step> {
-        let Lane { base, round, .. } = self.ranks[rank as usize].lanes[lane];
+        let SegmentUnderWay { base, round, .. } = self.ranks[rank as usize].lanes[lane];
         let instance =
             Instance::new(rank, self.size, self.root, self.segment.min(self.count - base)).unwrap();
         (0..).map_while(|index| self.schedule.step(&instance, round, index)).collect()
@@ -116,7 +116,7 @@ impl<'a> Job<'a> {
                     moved = true;
                 }
             }
-            let Lane { posted, under_way, .. } = self.ranks[rank as usize].lanes[lane];
+            let SegmentUnderWay { posted, under_way, .. } = self.ranks[rank as usize].lanes[lane];
             if posted.count_ones() as usize != messages || under_way != 0 {
                 return moved;
             }

@@ -19,7 +19,7 @@ use aldis_coll::alltoall::InPlace;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Buffer, Instance, Priced, Schedule, Span, Step, Work, log2_ceil, on_blocks};
 use aldis_kernel::hal::Operation;
-use model::{Fault, Job};
+use model::{Job, ScheduleFault};
 
 const OPERATIONS: [Operation; 11] = [
     Operation::Barrier,
@@ -47,7 +47,12 @@ fn scratch_for(schedule: &dyn Schedule, size: u32, count: usize) -> usize {
 }
 
 /// Runs and checks one case, the closed form of its work included.
-fn check<'a>(schedule: &'a dyn Schedule, size: u32, root: u32, count: usize) -> Result<Job<'a>, Fault> {
+fn check<'a>(
+    schedule: &'a dyn Schedule,
+    size: u32,
+    root: u32,
+    count: usize,
+) -> Result<Job<'a>, ScheduleFault> {
     let scratch = scratch_for(schedule, inter::nominal(schedule, size, root), count);
     let job = Job::run(schedule, size, root, count, scratch)?;
     match schedule.operation() {

@@ -15,7 +15,7 @@ use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Spa
 
 /// The fault of a schedule.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum ScheduleFault {
     /// The job stopped with this rank still in this round.
     Deadlock { rank: u32, round: u32 },
     /// A message that no rank received, or a receive that no rank served, when all ranks were done.
@@ -46,7 +46,7 @@ pub(crate) enum Fault {
 
 /// The messages and elements counted while the job ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Count {
+pub(crate) struct JobCount {
     pub(crate) messages: u64,
     pub(crate) elements: u64,
 }
@@ -87,7 +87,7 @@ struct Message {
 }
 
 #[derive(Default)]
-struct Channel {
+struct ModelChannel {
     sends: VecDeque<Message>,
     recvs: VecDeque<Span>,
 }
@@ -100,11 +100,11 @@ pub(crate) struct Job<'a> {
     /// True if the data are the input of an operation that reads one.
     pub(crate) in_place: bool,
     pub(crate) ranks: Vec<Rank>,
-    channels: HashMap<(u32, u32), Channel>,
+    channels: HashMap<(u32, u32), ModelChannel>,
     expressions: Vec<(Value, Value)>,
     interned: HashMap<(Value, Value), Value>,
     runnable: VecDeque<u32>,
-    pub(crate) total: Count,
+    pub(crate) total: JobCount,
     pub(crate) rounds: Vec<Heaviest>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Job<'a> {
         root: u32,
         count: usize,
         scratch: usize,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ScheduleFault> {
         Self::new(schedule, size, root, count, (scratch, false))?.run_on()
     }
 
@@ -126,11 +126,11 @@ impl<'a> Job<'a> {
         size: u32,
         count: usize,
         scratch: usize,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ScheduleFault> {
         Self::new(schedule, size, 0, count, (scratch, true))?.run_on()
     }
 
-    fn run_on(self) -> Result<Self, Fault> {
+    fn run_on(self) -> Result<Self, ScheduleFault> {
         let mut job = self;
         while let Some(rank) = job.runnable.pop_front() {
             job.advance(rank)?;
@@ -145,7 +145,7 @@ impl<'a> Job<'a> {
         root: u32,
         count: usize,
         (scratch, in_place): (usize, bool),
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ScheduleFault> {
         let words = (size as usize).div_ceil(64);
         let ranks = (0..size).map(|rank| {
             let mut heard = vec![0; words];
@@ -166,7 +166,7 @@ impl<'a> Job<'a> {
         let ranks: Vec<_> = ranks.collect();
         let rounds = schedule.rounds(&ranks[0].instance);
         if let Some(odd) = ranks.iter().find(|rank| schedule.rounds(&rank.instance) != rounds) {
-            return Err(Fault::Rounds { rank: odd.instance.rank() });
+            return Err(ScheduleFault::Rounds { rank: odd.instance.rank() });
         }
         let mut job = Self {
             schedule,
@@ -179,7 +179,7 @@ impl<'a> Job<'a> {
             expressions: Vec::new(),
             interned: HashMap::new(),
             runnable: (0..size).collect(),
-            total: Count::default(),
+            total: JobCount::default(),
             rounds: vec![Heaviest::default(); rounds as usize],
         };
         for rank in 0..size {
@@ -198,7 +198,7 @@ impl<'a> Job<'a> {
     }
 
     /// Posts the messages of the round that `rank` has entered.
-    fn post(&mut self, rank: u32) -> Result<(), Fault> {
+    fn post(&mut self, rank: u32) -> Result<(), ScheduleFault> {
         let round = self.ranks[rank as usize].round;
         if round >= self.rounds_max() {
             return Ok(());
@@ -248,7 +248,7 @@ impl<'a> Job<'a> {
     }
 
     /// Receives, then sends, then local steps; few enough; no overlaps.
-    fn check_form(&mut self, rank: u32, round: u32, steps: &[Step]) -> Result<(), Fault> {
+    fn check_form(&mut self, rank: u32, round: u32, steps: &[Step]) -> Result<(), ScheduleFault> {
         let class = |step: &Step| match step {
             Step::Recv { .. } => 0,
             Step::Send { .. } => 1,
@@ -256,7 +256,7 @@ impl<'a> Job<'a> {
         };
         let messages = steps.iter().filter(|step| step.is_message()).count();
         if !steps.is_sorted_by_key(class) || messages > IN_FLIGHT_MAX {
-            return Err(Fault::Form { rank, round });
+            return Err(ScheduleFault::Form { rank, round });
         }
         self.ranks[rank as usize].pending += messages;
         for (index, step) in steps.iter().enumerate() {
@@ -275,20 +275,20 @@ impl<'a> Job<'a> {
                 Step::Send { .. } => false,
             };
             if overlap {
-                return Err(Fault::Overlap { rank, round });
+                return Err(ScheduleFault::Overlap { rank, round });
             }
         }
         Ok(())
     }
 
-    fn check_message(&self, rank: u32, round: u32, peer: u32, span: Span) -> Result<(), Fault> {
+    fn check_message(&self, rank: u32, round: u32, peer: u32, span: Span) -> Result<(), ScheduleFault> {
         if peer >= self.size || peer == rank {
-            return Err(Fault::Peer { rank, round, peer });
+            return Err(ScheduleFault::Peer { rank, round, peer });
         }
         self.check_range(rank, span)
     }
 
-    fn check_range(&self, rank: u32, span: Span) -> Result<(), Fault> {
+    fn check_range(&self, rank: u32, span: Span) -> Result<(), ScheduleFault> {
         let state = &self.ranks[rank as usize];
         let len = match span.buffer {
             Buffer::Data => state.data.len(),
@@ -298,7 +298,7 @@ impl<'a> Job<'a> {
             _ => 0,
         };
         let is_inside = self.parts(span).iter().all(|part| part.end() <= len) && self.is_there(rank, span);
-        if is_inside { Ok(()) } else { Err(Fault::Range { rank, round: state.round, span }) }
+        if is_inside { Ok(()) } else { Err(ScheduleFault::Range { rank, round: state.round, span }) }
     }
 
     fn buffer(&mut self, rank: u32, buffer: Buffer) -> &mut Vec<Value> {
@@ -311,13 +311,13 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn read(&mut self, rank: u32, span: Span) -> Result<Vec<Value>, Fault> {
+    fn read(&mut self, rank: u32, span: Span) -> Result<Vec<Value>, ScheduleFault> {
         self.check_range(rank, span)?;
         let round = self.ranks[rank as usize].round;
         let parts = self.parts(span);
         let values =
             parts.map(|part| self.buffer(rank, span.buffer)[part.start..part.end()].to_vec()).concat();
-        if values.contains(&UNDEFINED) { Err(Fault::Undefined { rank, round }) } else { Ok(values) }
+        if values.contains(&UNDEFINED) { Err(ScheduleFault::Undefined { rank, round }) } else { Ok(values) }
     }
 
     /// Puts values where they go.
@@ -331,7 +331,7 @@ impl<'a> Job<'a> {
     }
 
     /// Delivers what can be delivered from `from` to `to`.
-    fn matched(&mut self, from: u32, to: u32) -> Result<(), Fault> {
+    fn matched(&mut self, from: u32, to: u32) -> Result<(), ScheduleFault> {
         let channel = self.channels.get_mut(&(from, to)).unwrap();
         if channel.sends.is_empty() || channel.recvs.is_empty() {
             return Ok(());
@@ -339,10 +339,10 @@ impl<'a> Job<'a> {
         let (message, into) = (channel.sends.pop_front().unwrap(), channel.recvs.pop_front().unwrap());
         let (sent, room) = (message.values.len(), into.len);
         if sent != room || message.cut != self.cut(into) || into.buffer == Buffer::Input {
-            return Err(Fault::Length { from, to, sent, room });
+            return Err(ScheduleFault::Length { from, to, sent, room });
         }
         if message.block != self.block(to, into) {
-            return Err(Fault::Block { rank: to });
+            return Err(ScheduleFault::Block { rank: to });
         }
         self.put(to, into, &message.values);
         let heard = &mut self.ranks[to as usize].heard;
@@ -358,7 +358,7 @@ impl<'a> Job<'a> {
     }
 
     /// Ends the round of a rank whose messages are complete, and enters the next ones.
-    fn advance(&mut self, rank: u32) -> Result<(), Fault> {
+    fn advance(&mut self, rank: u32) -> Result<(), ScheduleFault> {
         while self.ranks[rank as usize].pending == 0 {
             if self.ranks[rank as usize].round >= self.rounds_max() {
                 return Ok(());
@@ -367,7 +367,7 @@ impl<'a> Job<'a> {
                 if let Step::Reduce { into, from, .. } | Step::Copy { into, from } = step
                     && self.block(rank, into) != self.block(rank, from)
                 {
-                    return Err(Fault::Block { rank });
+                    return Err(ScheduleFault::Block { rank });
                 }
                 match step {
                     Step::Reduce { into, from, order } => self.reduce(rank, into, from, order)?,
@@ -384,22 +384,22 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    fn write(&mut self, rank: u32, into: Span, values: Vec<Value>) -> Result<(), Fault> {
+    fn write(&mut self, rank: u32, into: Span, values: Vec<Value>) -> Result<(), ScheduleFault> {
         self.check_range(rank, into)?;
         let (sent, room) = (values.len(), into.len);
         if sent != room {
-            return Err(Fault::Length { from: rank, to: rank, sent, room });
+            return Err(ScheduleFault::Length { from: rank, to: rank, sent, room });
         }
         self.put(rank, into, &values);
         Ok(())
     }
 
-    fn reduce(&mut self, rank: u32, into: Span, from: Span, order: Order) -> Result<(), Fault> {
+    fn reduce(&mut self, rank: u32, into: Span, from: Span, order: Order) -> Result<(), ScheduleFault> {
         let own = self.read(rank, into)?;
         let other = self.read(rank, from)?;
         let (left, right) = if order == Order::IntoFirst { (own, &other) } else { (other, &own) };
         if left.len() != right.len() {
-            return Err(Fault::Length { from: rank, to: rank, sent: from.len, room: into.len });
+            return Err(ScheduleFault::Length { from: rank, to: rank, sent: from.len, room: into.len });
         }
         let combined = left.iter().zip(right).map(|(&left, &right)| self.intern(left, right)).collect();
         self.write(rank, into, combined)
@@ -438,15 +438,15 @@ impl<'a> Job<'a> {
         }
     }
 
-    fn check_ended(&self) -> Result<(), Fault> {
+    fn check_ended(&self) -> Result<(), ScheduleFault> {
         let stuck = |rank: &&Rank| rank.round < self.rounds_max();
         // The rank that is furthest behind names the cause; the others wait for it.
         if let Some(rank) = self.ranks.iter().filter(stuck).min_by_key(|rank| rank.round) {
-            return Err(Fault::Deadlock { rank: rank.instance.rank(), round: rank.round });
+            return Err(ScheduleFault::Deadlock { rank: rank.instance.rank(), round: rank.round });
         }
-        let left = |channel: &Channel| !channel.sends.is_empty() || !channel.recvs.is_empty();
+        let left = |channel: &ModelChannel| !channel.sends.is_empty() || !channel.recvs.is_empty();
         match self.channels.iter().find(|(_, channel)| left(channel)) {
-            Some((&(from, to), _)) => Err(Fault::Unmatched { from, to }),
+            Some((&(from, to), _)) => Err(ScheduleFault::Unmatched { from, to }),
             None => Ok(()),
         }
     }

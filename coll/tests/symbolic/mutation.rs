@@ -8,7 +8,7 @@ use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, on_blocks};
 use aldis_coll::{allgather, barrier};
 use aldis_kernel::hal::Operation;
 
-use crate::model::Fault;
+use crate::model::ScheduleFault;
 use crate::{OPERATIONS, check, hierarchy, inter};
 
 /// Returns the rank at which the ranks of a schedule for two groups are cut.
@@ -166,7 +166,11 @@ fn differs(mutant: &Mutant, size: u32, count: usize) -> bool {
 }
 
 /// Every mutant of `inner` for `size` ranks that differs from it, with what the checker says.
-fn mutants(inner: &'static dyn Schedule, size: u32, count: usize) -> Vec<(Mutant, Result<(), Fault>)> {
+fn mutants(
+    inner: &'static dyn Schedule,
+    size: u32,
+    count: usize,
+) -> Vec<(Mutant, Result<(), ScheduleFault>)> {
     let mut all = Vec::new();
     let rounds = inner.rounds(&instance(inner, 0, size, count));
     for defect in DEFECTS {
@@ -253,11 +257,23 @@ fn faults_are_named() {
     let verdict = |defect, inner, rank, round, index| {
         check(&Mutant { inner, defect, rank, round, index }, 4, 0, 9).map(drop).unwrap_err()
     };
-    assert_eq!(verdict(Defect::DropRound, &RecursiveDoubling, 0, 1, 0), Fault::Wrong { rank: 2, element: 0 });
-    assert_eq!(verdict(Defect::DropStep, &Binomial, 0, 0, 0), Fault::Deadlock { rank: 2, round: 0 });
-    assert_eq!(verdict(Defect::SendAfterRecv, &Ring, 0, 2, 0), Fault::Deadlock { rank: 0, round: 2 });
-    assert!(matches!(verdict(Defect::Shift, &Binomial, 0, 0, 0), Fault::Range { rank: 0, round: 0, .. }));
-    assert!(matches!(verdict(Defect::Shorten, &Ring, 1, 0, 1), Fault::Length { from: 1, to: 2, .. }));
-    assert_eq!(verdict(Defect::Collide, &RecursiveDoubling, 1, 1, 0), Fault::Overlap { rank: 1, round: 1 });
-    assert!(matches!(verdict(Defect::Swap, &RecursiveDoubling, 3, 1, 2), Fault::Wrong { rank: 3, .. }));
+    assert_eq!(
+        verdict(Defect::DropRound, &RecursiveDoubling, 0, 1, 0),
+        ScheduleFault::Wrong { rank: 2, element: 0 }
+    );
+    assert_eq!(verdict(Defect::DropStep, &Binomial, 0, 0, 0), ScheduleFault::Deadlock { rank: 2, round: 0 });
+    assert_eq!(verdict(Defect::SendAfterRecv, &Ring, 0, 2, 0), ScheduleFault::Deadlock { rank: 0, round: 2 });
+    assert!(matches!(
+        verdict(Defect::Shift, &Binomial, 0, 0, 0),
+        ScheduleFault::Range { rank: 0, round: 0, .. }
+    ));
+    assert!(matches!(verdict(Defect::Shorten, &Ring, 1, 0, 1), ScheduleFault::Length { from: 1, to: 2, .. }));
+    assert_eq!(
+        verdict(Defect::Collide, &RecursiveDoubling, 1, 1, 0),
+        ScheduleFault::Overlap { rank: 1, round: 1 }
+    );
+    assert!(matches!(
+        verdict(Defect::Swap, &RecursiveDoubling, 3, 1, 2),
+        ScheduleFault::Wrong { rank: 3, .. }
+    ));
 }

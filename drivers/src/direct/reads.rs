@@ -8,7 +8,7 @@ use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, PeerId, Sink, Token, Transport};
 
 use super::regions::{Slot, reader};
-use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Entry, Offered, bit};
+use super::table::{CHUNKS_MAX, Chunk, ENTRIES, Offered, ShownRegion, bit};
 use super::{CopyEngine, Direct};
 
 /// A chunk that is not shared with the owner, and the least and the most of one that is. A call of
@@ -69,7 +69,7 @@ pub(super) struct ReadEnds {
 }
 
 /// The target of a key: an entry of the owner's, and what its generation must be.
-pub(super) struct Named {
+pub(super) struct KeyTarget {
     entry: u32,
     generation: u32,
 }
@@ -139,7 +139,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// The owner's entry that a read is of.
-    pub(super) fn entry(&self, peer: PeerId, index: u32) -> Option<&'m Entry> {
+    pub(super) fn entry(&self, peer: PeerId, index: u32) -> Option<&'m ShownRegion> {
         self.peers.get(peer.index())?.as_ref()?.entry(index)
     }
 
@@ -204,7 +204,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
 
     /// The reader has done its part of a read of which the owner has taken so many chunks: whether
     /// all is done, or some chunks must be read after all. `None` while the owner is at it.
-    fn rest(&mut self, peer: PeerId, entry: &Entry, read: &mut Read, taken: u32) -> Option<bool> {
+    fn rest(&mut self, peer: PeerId, entry: &ShownRegion, read: &mut Read, taken: u32) -> Option<bool> {
         // All chunks are taken, so an owner that is not engaged now has recorded all that it will
         // ever write.
         if entry.is_engaged() {
@@ -282,7 +282,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     fn write_chunk(
         &mut self,
         slot: &Slot,
-        entry: &Entry,
+        entry: &ShownRegion,
         offered: &Offered,
         chunk: u32,
     ) -> Result<(), Cause> {
@@ -314,7 +314,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         remote: RemoteAddress<'_>,
         token: Token,
     ) -> Result<Read, Cause> {
-        let (Named { entry, generation }, from) = self.find(peer, remote, local.len as u64)?;
+        let (KeyTarget { entry, generation }, from) = self.find(peer, remote, local.len as u64)?;
         let slot = self.slot(local.region).ok_or(Cause::BadRegion)?;
         if !slot.access.contains(Access::LOCAL_WRITE) || !slot.holds(local.offset, local.len) {
             return Err(Cause::BadRegion);
@@ -333,7 +333,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         peer: PeerId,
         RemoteAddress { key, offset }: RemoteAddress<'_>,
         len: u64,
-    ) -> Result<(Named, u64), Cause> {
+    ) -> Result<(KeyTarget, u64), Cause> {
         let Some((&entry, rest)) = key.split_first_chunk() else { return Err(Cause::BadRegion) };
         let Some(&generation) = rest.first_chunk() else { return Err(Cause::BadRegion) };
         let (index, generation) = (u32::from_le_bytes(entry), u32::from_le_bytes(generation));
@@ -342,11 +342,17 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
         if offset.checked_add(len).is_none_or(|end| end > shown) {
             return Err(Cause::BadRegion);
         }
-        Ok((Named { entry: index, generation }, address.wrapping_add(offset)))
+        Ok((KeyTarget { entry: index, generation }, address.wrapping_add(offset)))
     }
 
     /// Begins a read of memory that is shown in `entry`, into region `index`.
-    pub(super) fn begin(&mut self, index: u32, entry: &Entry, mut read: Read, ends: ReadEnds) -> ReadStep {
+    pub(super) fn begin(
+        &mut self,
+        index: u32,
+        entry: &ShownRegion,
+        mut read: Read,
+        ends: ReadEnds,
+    ) -> ReadStep {
         let peer = self.slots.0.get(reader(index)).map(|slot| slot.peer).unwrap_or_default();
         let is_mapped = self.engine.mapped(peer, read.from, read.len).is_some();
         let (shared_min, at_once_max) = if is_mapped {
@@ -385,7 +391,7 @@ impl<'m, T: Transport, E: CopyEngine> Direct<'m, T, E> {
     }
 
     /// Offers a read to the owner in chunks of about `wanted` bytes.
-    fn share(&mut self, entry: &Entry, read: &mut Read, ends: ReadEnds, wanted: u64) {
+    fn share(&mut self, entry: &ShownRegion, read: &mut Read, ends: ReadEnds, wanted: u64) {
         let ReadEnds { first, target } = ends;
         let len = read.len as u64;
         let least = len.div_ceil(CHUNKS_MAX.into()).max(SHARED_CHUNK_BYTES_MIN.into());

@@ -32,7 +32,7 @@ pub(super) const fn bit(index: u32) -> u32 {
 }
 
 /// Bytes of a table.
-pub const TABLE_BYTES: usize = size_of::<Entry>() * ENTRIES as usize;
+pub const TABLE_BYTES: usize = size_of::<ShownRegion>() * ENTRIES as usize;
 
 /// A number of 64 bits in two words; not read and written at once.
 #[repr(C)]
@@ -54,19 +54,19 @@ impl Long {
 /// The place of a chunk in the reader's memory: address and length, as `struct iovec` of a 64-bit
 /// system.
 #[repr(C, align(16))]
-pub struct Place {
+pub struct ChunkPlace {
     address: Long,
     len: Long,
 }
 
-impl fmt::Debug for Place {
+impl fmt::Debug for ChunkPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (address, len) = self.load();
         write!(f, "{len} bytes at {address:#x}")
     }
 }
 
-impl Place {
+impl ChunkPlace {
     /// Address and length as they are now.
     pub fn load(&self) -> (u64, u64) {
         (self.address.load(), self.len.load())
@@ -75,11 +75,11 @@ impl Place {
 
 /// A region that is shown, and the read of it that is under way.
 #[repr(C, align(64))]
-pub(super) struct Entry {
+pub(super) struct ShownRegion {
     shown: Shown,
     offer: Offer,
-    shared: Shared,
-    places: [Place; CHUNKS_MAX as usize],
+    shared: SharedTable,
+    places: [ChunkPlace; CHUNKS_MAX as usize],
 }
 
 /// Written by the owner.
@@ -110,7 +110,7 @@ struct Offer {
 
 /// Of both.
 #[repr(C, align(64))]
-struct Shared {
+struct SharedTable {
     /// The chunks that are taken, and by which side; see [`Claims`].
     claims: AtomicU32,
     /// Set to one while a reader has the help of the owner: one reader at a time writes the offer
@@ -177,7 +177,7 @@ impl Offered {
 }
 
 #[cfg(loom)]
-impl Entry {
+impl ShownRegion {
     pub(super) fn new() -> Self {
         let (word, long) = (|| Word::new(0), || Long([Word::new(0), Word::new(0)]));
         Self {
@@ -190,18 +190,18 @@ impl Entry {
                 first: long(),
                 len: long(),
             },
-            shared: Shared {
+            shared: SharedTable {
                 claims: AtomicU32::new(0),
                 help: AtomicU32::new(0),
                 written: word(),
                 engaged: word(),
             },
-            places: core::array::from_fn(|_| Place { address: long(), len: long() }),
+            places: core::array::from_fn(|_| ChunkPlace { address: long(), len: long() }),
         }
     }
 }
 
-impl Entry {
+impl ShownRegion {
     /// Shows a region, under this odd generation. By the owner.
     pub(super) fn show(&self, generation: u32, address: u64, len: u64) {
         self.shown.address.store(address);
@@ -351,7 +351,7 @@ impl Entry {
     }
 
     /// Returns the place of that chunk in the reader's memory. By the owner.
-    pub(super) fn place(&self, index: u32) -> Option<&Place> {
+    pub(super) fn place(&self, index: u32) -> Option<&ChunkPlace> {
         self.places.get(index as usize)
     }
 
@@ -394,12 +394,12 @@ impl Entry {
 
 /// A rank's table, mapped into this process.
 pub struct Table<'m> {
-    start: NonNull<Entry>,
+    start: NonNull<ShownRegion>,
     /// Entries of which this rank, as a reader, has the help.
     helped: u32,
     /// The entries among those in which an offer of this rank is open.
     offered: u32,
-    memory: PhantomData<&'m [Entry]>,
+    memory: PhantomData<&'m [ShownRegion]>,
 }
 
 // SAFETY: it gives out nothing but shared references to atomics, and is tied to no thread.
@@ -425,14 +425,14 @@ impl<'m> Table<'m> {
     ///   memory is zero again. Whoever else has it attaches it as that rank's, of whom its engine
     ///   reads and writes the memory.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, Cause> {
-        let start = start.cast::<Entry>();
+        let start = start.cast::<ShownRegion>();
         if len < TABLE_BYTES || !start.is_aligned() {
             return Err(Cause::BadRegion);
         }
         Ok(Self { start, helped: 0, offered: 0, memory: PhantomData })
     }
 
-    pub(super) fn entry(&self, index: u32) -> Option<&'m Entry> {
+    pub(super) fn entry(&self, index: u32) -> Option<&'m ShownRegion> {
         // SAFETY: the index is inside of the table, which `new`'s caller vouched for, and an entry
         // is made of atomics.
         (index < ENTRIES).then(|| unsafe { self.start.add(index as usize).as_ref() })
@@ -473,8 +473,8 @@ impl<'m> Table<'m> {
 
 const _: () = {
     #[cfg(not(loom))]
-    assert!(size_of::<Place>() == 16);
+    assert!(size_of::<ChunkPlace>() == 16);
     #[cfg(not(loom))]
-    assert!(size_of::<Entry>() == 3 * 64 + CHUNKS_MAX as usize * 16);
+    assert!(size_of::<ShownRegion>() == 3 * 64 + CHUNKS_MAX as usize * 16);
     assert!(ENTRIES <= u32::BITS && CHUNKS_MAX <= u32::BITS);
 };

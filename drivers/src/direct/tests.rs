@@ -88,7 +88,7 @@ impl Moments {
 }
 
 /// Copies within this process.
-struct Engine {
+struct LocalCopies {
     moments: Arc<Moments>,
     writes: bool,
     fails: bool,
@@ -96,7 +96,7 @@ struct Engine {
 
 // SAFETY: both copies touch what they are told alone, and `within` covers the time from the look to
 // the end of the write.
-unsafe impl CopyEngine for Engine {
+unsafe impl CopyEngine for LocalCopies {
     fn reads(&self, _: PeerId) -> Result<(), &'static str> {
         Ok(())
     }
@@ -111,7 +111,13 @@ unsafe impl CopyEngine for Engine {
         unsafe { into.copy_from_nonoverlapping(core::ptr::with_exposed_provenance(from as usize), len) };
         Ok(())
     }
-    unsafe fn write(&mut self, _: PeerId, from: *const u8, place: &Place, len: usize) -> Result<(), Cause> {
+    unsafe fn write(
+        &mut self,
+        _: PeerId,
+        from: *const u8,
+        place: &ChunkPlace,
+        len: usize,
+    ) -> Result<(), Cause> {
         while self.moments.stop.load(Ordering::SeqCst) {
             self.moments.stopped.store(true, Ordering::SeqCst);
             thread::yield_now();
@@ -157,7 +163,7 @@ impl Sink for DirectLog {
     fn lost(&mut self, _: PeerId, _: Cause) {}
 }
 
-type End = Direct<'static, Nothing, Engine>;
+type End = Direct<'static, Nothing, LocalCopies>;
 
 /// Ranks 0 and 1. All is leaked: the tests are short.
 fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
@@ -171,7 +177,7 @@ fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
     let table = |rank: usize| unsafe { Table::new(starts[rank], TABLE_BYTES) }.unwrap();
     let limits = Limits::default();
     let ends = [0, 1].map(|rank| {
-        let engine = Engine { moments: moments.clone(), writes, fails };
+        let engine = LocalCopies { moments: moments.clone(), writes, fails };
         let inner = Nothing(Caps { limits, ..Caps::default() });
         let peers = vec![None, None].leak();
         let slots = Box::leak(Box::new(RegionSlots::EMPTY));

@@ -13,7 +13,7 @@ pub struct Config {
     /// storage's.
     pub connect: connect::HandshakeSetup,
     /// The times of a connection. Window and order are the storage's and the transport's own.
-    pub link: reliable::Config,
+    pub link: reliable::LinkConfig,
     /// Measured or assumed: protocols are selected by it.
     pub cost: Cost,
     /// The framing of messages: an EtherType of their own, or UDP.
@@ -26,7 +26,7 @@ impl Config {
     pub const fn new(me: PeerId, epoch: Epoch, job: u64, cost: Cost) -> Self {
         Self {
             connect: connect::HandshakeSetup { job, rank: me.0, epoch, ..connect::HandshakeSetup::DEFAULT },
-            link: reliable::Config::DEFAULT,
+            link: reliable::LinkConfig::DEFAULT,
             cost,
             framing: Framing::Ethernet,
         }

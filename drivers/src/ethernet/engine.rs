@@ -4,12 +4,12 @@ use core::fmt;
 
 use aldis_hal::{Again, Caps, Cause, Epoch, Instant, Nic, PeerId, Refusal, Sink};
 use aldis_protocols::connect::{Connect, HandshakeEvent, HandshakeSetup, LinkOffer};
-use aldis_protocols::reliable::{self, Link, Order};
+use aldis_protocols::reliable::{self, DeliveryOrder, Link};
 
 use super::framing::{Framing, Port};
-use super::peer::{PeerPresence, Row};
-use super::queue::{Line, Queue};
-use super::storage::{FrameSlots, Memory};
+use super::peer::{PeerPresence, PeerRow};
+use super::queue::{QueueLine, RowQueue};
+use super::storage::{EthernetMemory, FrameSlots};
 use super::timers::Timers;
 use super::{Config, EthernetCounters};
 
@@ -18,22 +18,22 @@ use super::{Config, EthernetCounters};
 const POLLS_UNDRAINED_MAX: u32 = 64;
 
 /// The transport without its device.
-pub(super) struct Engine<'m> {
+pub(super) struct EthernetEngine<'m> {
     pub(super) me: PeerId,
     pub(super) framing: Framing,
     pub(super) port: Port,
-    pub(super) rows: &'m mut [Row],
+    pub(super) rows: &'m mut [PeerRow],
     pub(super) outgoing: FrameSlots<'m>,
     pub(super) incoming: FrameSlots<'m>,
-    pub(super) link: reliable::Config,
+    pub(super) link: reliable::LinkConfig,
     pub(super) setup: HandshakeSetup,
     pub(super) caps: Caps,
     /// Rows with something to transmit.
-    pub(super) due: Queue,
+    pub(super) due: RowQueue,
     /// Rows with something to tell the sink.
-    news: Queue,
+    news: RowQueue,
     /// Rows that were posted to since the last poll: posts do not know the time.
-    posted: Queue,
+    posted: RowQueue,
     pub(super) timers: Timers,
     /// The time of the last poll.
     pub(super) now: Instant,
@@ -41,20 +41,20 @@ pub(super) struct Engine<'m> {
     pub(super) counters: EthernetCounters,
 }
 
-impl<'m> Engine<'m> {
+impl<'m> EthernetEngine<'m> {
     pub(super) fn new<N: Nic>(
         nic: &N,
-        memory: Memory<'m>,
+        memory: EthernetMemory<'m>,
         config: Config,
         caps: Caps,
     ) -> Result<Self, Cause> {
-        let Memory { rows, outgoing, incoming } = memory;
+        let EthernetMemory { rows, outgoing, incoming } = memory;
         let Config { link, connect, framing, .. } = config;
         if connect.epoch == Epoch(0) {
             return Err(Cause::Incompatible);
         }
         let (window, frame_bytes) = (outgoing.window as u8, outgoing.message_bytes as u16);
-        let link = reliable::Config { window, order: Order::InOrder, ..link }.checked()?;
+        let link = reliable::LinkConfig { window, order: DeliveryOrder::InOrder, ..link }.checked()?;
         let offer = LinkOffer { window, frame_bytes };
         Ok(Self {
             me: PeerId(connect.rank),
@@ -66,9 +66,9 @@ impl<'m> Engine<'m> {
             link,
             setup: HandshakeSetup { offer, frame_bytes_min: frame_bytes, ..connect },
             caps,
-            due: Queue::new(Line::Due),
-            news: Queue::new(Line::News),
-            posted: Queue::new(Line::Posted),
+            due: RowQueue::new(QueueLine::Due),
+            news: RowQueue::new(QueueLine::News),
+            posted: RowQueue::new(QueueLine::Posted),
             timers: Timers::new(),
             now: Instant(0),
             undrained: 0,
@@ -339,7 +339,7 @@ impl<'m> Engine<'m> {
     }
 }
 
-impl fmt::Debug for Engine<'_> {
+impl fmt::Debug for EthernetEngine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { me, port, due, news, timers, now, .. } = self;
         f.debug_struct("Engine")

@@ -7,7 +7,7 @@ use aldis_protocols::connect::Connect;
 use aldis_protocols::reliable::Link;
 
 use super::framing::Station;
-use super::queue::{Line, QueueLinks};
+use super::queue::{QueueLine, QueueLinks};
 
 /// The transport's knowledge of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,7 +22,7 @@ pub(super) enum PeerPresence {
 
 /// A peer's state. The memory is the caller's; its contents are the transport's.
 #[derive(Clone)]
-pub struct Row {
+pub struct PeerRow {
     pub(super) link: Link,
     pub(super) connect: Connect,
     /// The peer's station.
@@ -41,7 +41,7 @@ pub struct Row {
     posted: QueueLinks,
 }
 
-impl Row {
+impl PeerRow {
     /// No peer. All-zero, so that a static table takes no room in an image.
     pub const EMPTY: Self = Self {
         link: Link::CLOSED,
@@ -59,11 +59,11 @@ impl Row {
 
     /// The row's place in a queue.
     #[inline]
-    pub(super) fn place(&mut self, line: Line) -> &mut QueueLinks {
+    pub(super) fn place(&mut self, line: QueueLine) -> &mut QueueLinks {
         match line {
-            Line::Due => &mut self.due,
-            Line::News => &mut self.news,
-            Line::Posted => &mut self.posted,
+            QueueLine::Due => &mut self.due,
+            QueueLine::News => &mut self.news,
+            QueueLine::Posted => &mut self.posted,
         }
     }
 
@@ -84,7 +84,7 @@ impl Row {
     }
 }
 
-impl fmt::Debug for Row {
+impl fmt::Debug for PeerRow {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { station, presence, .. } = self;
         f.debug_struct("Row").field("station", station).field("presence", presence).finish_non_exhaustive()

@@ -1,7 +1,7 @@
 //! Queues of rows, first in, first out, whose links stand in the rows: bounded work needs no walk
 //! over all peers.
 
-use super::peer::Row;
+use super::peer::PeerRow;
 
 /// A row's place in one queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,7 +16,7 @@ impl QueueLinks {
 
 /// The queues that a row can stand in, one place each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Line {
+pub(super) enum QueueLine {
     /// Rows with something to transmit.
     Due,
     /// Rows with something to tell the sink.
@@ -27,15 +27,15 @@ pub(super) enum Line {
 
 /// A queue of rows; a row stands in it once at most.
 #[derive(Debug)]
-pub(super) struct Queue {
-    line: Line,
+pub(super) struct RowQueue {
+    line: QueueLine,
     len: u32,
     first: u32,
     last: u32,
 }
 
-impl Queue {
-    pub(super) const fn new(line: Line) -> Self {
+impl RowQueue {
+    pub(super) const fn new(line: QueueLine) -> Self {
         Self { line, len: 0, first: 0, last: 0 }
     }
 
@@ -45,7 +45,7 @@ impl Queue {
 
     /// Puts a row at the end. Nothing if it is in already.
     #[inline]
-    pub(super) fn push(&mut self, rows: &mut [Row], index: u32) {
+    pub(super) fn push(&mut self, rows: &mut [PeerRow], index: u32) {
         let line = self.line;
         let Some(place) = rows.get_mut(index as usize).map(|row| row.place(line)) else { return };
         if place.queued {
@@ -63,7 +63,7 @@ impl Queue {
 
     /// Takes the first row out.
     #[inline]
-    pub(super) fn pop(&mut self, rows: &mut [Row]) -> Option<u32> {
+    pub(super) fn pop(&mut self, rows: &mut [PeerRow]) -> Option<u32> {
         if self.len == 0 {
             return None;
         }
@@ -83,8 +83,8 @@ mod tests {
 
     #[test]
     fn rows_come_out_as_they_went_in_and_stand_in_two_queues_at_a_time() {
-        let mut rows = [const { Row::EMPTY }; 4];
-        let (mut due, mut news) = (Queue::new(Line::Due), Queue::new(Line::News));
+        let mut rows = [const { PeerRow::EMPTY }; 4];
+        let (mut due, mut news) = (RowQueue::new(QueueLine::Due), RowQueue::new(QueueLine::News));
         for index in [2, 0, 2, 3, 9] {
             due.push(&mut rows, index);
             news.push(&mut rows, index);

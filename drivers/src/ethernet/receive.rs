@@ -7,13 +7,13 @@ use aldis_hal::{Cause, PeerId, Sink};
 use aldis_protocols::connect::{Message, slot};
 use aldis_protocols::reliable::{Frame, FrameFate, FrameKind, Taken, open};
 
-use super::engine::Engine;
+use super::engine::EthernetEngine;
 use super::framing::Station;
 use super::header::{Foreign, SUBTYPE};
 use super::peer::PeerPresence;
 
 /// A frame of the reliable protocol, with its sender.
-struct Received<'b> {
+struct ReceivedFrame<'b> {
     from: Station,
     frame: &'b Frame,
     payload: &'b [u8],
@@ -26,7 +26,7 @@ struct Payload<'b> {
     bytes: &'b [u8],
 }
 
-impl Engine<'_> {
+impl EthernetEngine<'_> {
     /// Takes a frame in; at most `budget` events come of it, and one at least: the frame itself.
     pub(super) fn take_in<S: Sink>(&mut self, bytes: &[u8], budget: u32, sink: &mut S) -> u32 {
         self.counters.frames_received += 1;
@@ -38,7 +38,9 @@ impl Engine<'_> {
             Ok((frame, message)) if frame.kind == FrameKind::Handshake as u8 => {
                 self.take_handshake(from, message)
             }
-            Ok((frame, payload)) => return self.take_frame(Received { from, frame, payload }, budget, sink),
+            Ok((frame, payload)) => {
+                return self.take_frame(ReceivedFrame { from, frame, payload }, budget, sink);
+            }
             Err(why) => self.refuse(why),
         }
         1
@@ -96,8 +98,8 @@ impl Engine<'_> {
 
     /// A frame of a connection.
     #[inline]
-    fn take_frame<S: Sink>(&mut self, received: Received<'_>, budget: u32, sink: &mut S) -> u32 {
-        let Received { from, frame, payload } = received;
+    fn take_frame<S: Sink>(&mut self, received: ReceivedFrame<'_>, budget: u32, sink: &mut S) -> u32 {
+        let ReceivedFrame { from, frame, payload } = received;
         let number = frame.connection.get();
         let index = usize::from(slot(number));
         let Some(row) = self.rows.get_mut(index).filter(|row| row.connect.number() == number) else {

@@ -8,7 +8,7 @@ use aldis_hal::cause::Malformed;
 use aldis_protocols::reliable::WINDOW_MAX;
 use zerocopy::IntoBytes;
 
-use super::peer::Row;
+use super::peer::PeerRow;
 
 /// The memory of one [`Ethernet`](super::Ethernet) transport. Const-constructed; all-zero means
 /// empty, so a static one takes no room in an image.
@@ -26,7 +26,7 @@ use super::peer::Row;
 ///
 /// [`HEADERS_BYTES`]: super::HEADERS_BYTES
 pub struct EthernetStorage<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> {
-    rows: [Row; PEERS],
+    rows: [PeerRow; PEERS],
     outgoing: Ring<PEERS, WINDOW, MESSAGE_BYTES>,
     incoming: Ring<PEERS, WINDOW, MESSAGE_BYTES>,
 }
@@ -44,7 +44,7 @@ pub const PEERS_MAX: usize = 1 << 16;
 /// assert!(bytes_per_peer(8, 1464) < 24 * 1024);
 /// ```
 pub const fn bytes_per_peer(window: usize, message_bytes: usize) -> usize {
-    size_of::<Row>() + 2 * window * (message_bytes + size_of::<u16>())
+    size_of::<PeerRow>() + 2 * window * (message_bytes + size_of::<u16>())
 }
 
 /// Returns true if a window is a power of two, and no larger than an acknowledgement describes.
@@ -94,15 +94,19 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize>
     )]
     pub const fn new() -> Self {
         let () = Self::SOUND;
-        Self { rows: [const { Row::EMPTY }; PEERS], outgoing: Ring::EMPTY, incoming: Ring::EMPTY }
+        Self { rows: [const { PeerRow::EMPTY }; PEERS], outgoing: Ring::EMPTY, incoming: Ring::EMPTY }
     }
 
     /// The memory for one transport, empty again.
-    pub fn memory(&mut self) -> Memory<'_> {
+    pub fn memory(&mut self) -> EthernetMemory<'_> {
         // Row by row: a storage can be larger than a stack. What is in the rings is written before
         // it is read.
-        self.rows.iter_mut().for_each(|row| *row = Row::EMPTY);
-        Memory { rows: &mut self.rows, outgoing: self.outgoing.view(), incoming: self.incoming.view() }
+        self.rows.iter_mut().for_each(|row| *row = PeerRow::EMPTY);
+        EthernetMemory {
+            rows: &mut self.rows,
+            outgoing: self.outgoing.view(),
+            incoming: self.incoming.view(),
+        }
     }
 }
 
@@ -115,13 +119,13 @@ impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> fmt::D
 }
 
 /// A storage as slices, so that the transport is compiled once and not once per sizing.
-pub struct Memory<'m> {
-    pub(super) rows: &'m mut [Row],
+pub struct EthernetMemory<'m> {
+    pub(super) rows: &'m mut [PeerRow],
     pub(super) outgoing: FrameSlots<'m>,
     pub(super) incoming: FrameSlots<'m>,
 }
 
-impl<'m> Memory<'m> {
+impl<'m> EthernetMemory<'m> {
     /// A storage that is cut to size at run time, on a host that learns only then how many ranks
     /// there are: a row for each other rank, and for each direction, outgoing and incoming, the
     /// messages and their lengths. `window` and `message_bytes` are as in [`EthernetStorage`].
@@ -130,7 +134,7 @@ impl<'m> Memory<'m> {
     /// use aldis_drivers::ethernet::{Memory, Row};
     ///
     /// let (others, window, message_bytes) = (3, 4, 64);
-    /// let mut rows = vec![Row::EMPTY; others];
+    /// let mut rows = vec![PeerRow::EMPTY; others];
     /// let mut messages = [(); 2].map(|()| vec![0; others * window * message_bytes / 8]);
     /// let mut lengths = [(); 2].map(|()| vec![0; others * window]);
     /// let ([out, into], [out_lengths, into_lengths]) = (&mut messages, &mut lengths);
@@ -147,7 +151,7 @@ impl<'m> Memory<'m> {
     /// [`Cause::Malformed`] with [`Malformed::Length`] if the slices are not of these sizes, or the
     /// sizes none.
     pub fn of_slices(
-        rows: &'m mut [Row],
+        rows: &'m mut [PeerRow],
         [outgoing, incoming]: [(&'m mut [u64], &'m mut [u16]); 2],
         window: usize,
         message_bytes: usize,
@@ -159,7 +163,7 @@ impl<'m> Memory<'m> {
             let is_whole = lengths.len() == peers * window && bytes.len() == lengths.len() * message_bytes;
             (is_sound && is_whole).then_some(FrameSlots { bytes, lengths, window, message_bytes })
         };
-        rows.fill(Row::EMPTY);
+        rows.fill(PeerRow::EMPTY);
         match (ring(outgoing), ring(incoming)) {
             (Some(outgoing), Some(incoming)) => Ok(Self { rows, outgoing, incoming }),
             _ => Err(Cause::Malformed(Malformed::Length)),
@@ -167,7 +171,7 @@ impl<'m> Memory<'m> {
     }
 }
 
-impl fmt::Debug for Memory<'_> {
+impl fmt::Debug for EthernetMemory<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let FrameSlots { window, message_bytes, .. } = self.outgoing;
         f.debug_struct("Memory")
@@ -239,11 +243,11 @@ mod tests {
     #[test]
     fn slices_of_other_sizes_are_refused() {
         let sound = |window: usize, message_bytes: usize, words: usize| {
-            let (mut rows, mut words) = (std::vec![Row::EMPTY; 3], [(); 2].map(|()| std::vec![0; words]));
+            let (mut rows, mut words) = (std::vec![PeerRow::EMPTY; 3], [(); 2].map(|()| std::vec![0; words]));
             let mut lengths = [(); 2].map(|()| std::vec![0; 3 * window]);
             let ([out, into], [out_lengths, into_lengths]) = (&mut words, &mut lengths);
             let rings = [(&mut out[..], &mut out_lengths[..]), (&mut into[..], &mut into_lengths[..])];
-            Memory::of_slices(&mut rows, rings, window, message_bytes).is_ok()
+            EthernetMemory::of_slices(&mut rows, rings, window, message_bytes).is_ok()
         };
         assert!(sound(4, 16, 3 * 4 * 2));
         assert!(!sound(4, 16, 3 * 4 * 2 - 1) && !sound(4, 16, 3 * 4 * 2 + 1), "messages that are not there");

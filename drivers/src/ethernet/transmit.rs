@@ -7,7 +7,7 @@ use aldis_protocols::connect::{MESSAGE_BYTES_MAX, Message};
 use aldis_protocols::reliable::{Frame, FrameKind, Transmit, seal};
 use zerocopy::IntoBytes;
 
-use super::engine::Engine;
+use super::engine::EthernetEngine;
 use super::framing::Station;
 use super::header::SUBTYPE;
 use super::transport::Ethernet;
@@ -90,7 +90,7 @@ pub(crate) fn fill<const PARTS: usize>(mut to: &mut [u8], parts: [&[u8]; PARTS])
     }
 }
 
-impl Engine<'_> {
+impl EthernetEngine<'_> {
     /// Returns what a row has to send, and to which station. This changes nothing.
     #[inline]
     fn due(&self, index: usize) -> Option<(Station, DueFrame)> {

@@ -10,15 +10,15 @@ use aldis_hal::{
 };
 use aldis_protocols::connect::MESSAGE_BYTES_MAX;
 
-use super::engine::Engine;
+use super::engine::EthernetEngine;
 use super::framing::CardAddress;
-use super::storage::Memory;
+use super::storage::EthernetMemory;
 use super::{Config, EthernetCounters};
 
 /// The transport of one rank over an Ethernet device. See the [module](super).
 pub struct Ethernet<'m, N> {
     pub(super) nic: N,
-    pub(super) engine: Engine<'m>,
+    pub(super) engine: EthernetEngine<'m>,
 }
 
 impl<'m, N: Nic> Ethernet<'m, N> {
@@ -29,7 +29,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
     /// [`Cause::TooBig`] for a device whose frames do not hold the storage's messages, with the MTU
     /// that they need and the one there is; [`Cause::Incompatible`] for an epoch of zero; and what
     /// is wrong with the times ([`checked`](aldis_protocols::reliable::Config::checked)).
-    pub fn new(nic: N, memory: Memory<'m>, config: Config) -> Result<Self, Cause> {
+    pub fn new(nic: N, memory: EthernetMemory<'m>, config: Config) -> Result<Self, Cause> {
         let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + config.framing.mtu_overhead_bytes();
         if need > nic.mtu() {
             return Err(Cause::TooBig { len: need as u64, max: nic.mtu() as u64 });
@@ -39,7 +39,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
         let bytes = memory.outgoing.message_bytes as u32;
         let limits = Limits { short_bytes_max: bytes, bcopy_bytes_max: bytes, ..Limits::default() };
         let caps = Caps { features, limits, cost: config.cost, ..Caps::default() };
-        let engine = Engine::new(&nic, memory, config, caps)?;
+        let engine = EthernetEngine::new(&nic, memory, config, caps)?;
         Ok(Self { nic, engine })
     }
 

@@ -108,7 +108,7 @@ impl Datagram {
             destination: self.to.ip.0,
         };
         if !offload.contains(Offload::IPV4_TX) {
-            ipv4.checksum = U16::new(!Sum::default().add(ipv4.as_bytes()).fold());
+            ipv4.checksum = U16::new(!InternetSum::default().add(ipv4.as_bytes()).fold());
         }
         let port = U16::new(self.port);
         let (subtype, version) = (self.subtype, HEADER_VERSION);
@@ -141,7 +141,9 @@ impl Datagram {
         if !plain || ipv4.fragment.get() & !DO_NOT_FRAGMENT != 0 {
             return Err(Foreign::Protocol);
         }
-        if !offload.contains(Offload::IPV4_RX) && Sum::default().add(ipv4.as_bytes()).fold() != u16::MAX {
+        if !offload.contains(Offload::IPV4_RX)
+            && InternetSum::default().add(ipv4.as_bytes()).fold() != u16::MAX
+        {
             return Err(Foreign::Checksum);
         }
         let datagram = usize::from(ipv4.total.get()).checked_sub(IPV4_BYTES).and_then(|len| rest.get(..len));
@@ -169,17 +171,17 @@ impl Datagram {
 }
 
 /// The start of a UDP checksum: what of IPv4's header it protects.
-fn pseudo(ipv4: &Ipv4Header, length: U16) -> Sum {
-    let sum = Sum::default().add(&ipv4.source).add(&ipv4.destination);
+fn pseudo(ipv4: &Ipv4Header, length: U16) -> InternetSum {
+    let sum = InternetSum::default().add(&ipv4.source).add(&ipv4.destination);
     sum.add(&u16::from(PROTOCOL_UDP).to_be_bytes()).add(length.as_bytes())
 }
 
 /// The sum of the Internet's checksums (RFC 1071): of 16-bit words, with the carries added in.
 /// Every part but the last has an even number of bytes.
 #[derive(Clone, Copy, Default)]
-struct Sum(u64);
+struct InternetSum(u64);
 
-impl Sum {
+impl InternetSum {
     fn add(self, bytes: &[u8]) -> Self {
         let (pairs, last) = bytes.as_chunks::<2>();
         let words = pairs.iter().map(|pair| u64::from(u16::from_be_bytes(*pair)));

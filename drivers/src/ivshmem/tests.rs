@@ -9,7 +9,7 @@ use aldis_hal::{Cost, Instant, Post, Sink, Token, Transport};
 use proptest::prelude::*;
 
 use super::*;
-use crate::pci::tests::{Function, Space, at};
+use crate::pci::tests::{PciFunction, Space, at};
 use crate::shm::{Lane, Shm, format};
 use crate::sync::Ordering;
 
@@ -25,22 +25,22 @@ fn memory() -> NonNull<u8> {
 }
 
 /// A guest's view of the host's memory: a bus with a device that has it, found as a guest finds it.
-fn guest(memory: NonNull<u8>) -> Shared {
+fn guest(memory: NonNull<u8>) -> SharedMemory {
     let address = memory.as_ptr().expose_provenance() as u64;
-    let device = Function { identity: 0x1110_1AF4, ..Function::default() };
+    let device = PciFunction { identity: 0x1110_1AF4, ..PciFunction::default() };
     let device = device.bar32(0, 0x100, 0xFEB0_0000).bar64(2, MEMORY_BYTES as u64, address);
-    let network = Function { identity: 0x1041_1AF4, ..Function::default() };
+    let network = PciFunction { identity: 0x1041_1AF4, ..PciFunction::default() };
     let space = Space::default().with(at(0, 2, 0), network).with(at(0, 4, 0), device);
     let mut root = PciRoot::new(space.clone());
     // SAFETY: the memory is valid for good, and used by these tests through `Shared` alone.
-    let shared = unsafe { Shared::find(&mut root, 1, &mut { AddressWindow::NONE }) }.unwrap().unwrap();
+    let shared = unsafe { SharedMemory::find(&mut root, 1, &mut { AddressWindow::NONE }) }.unwrap().unwrap();
     assert_eq!(space.get(at(0, 4, 0)).command, 0b110);
     assert_eq!((shared.start, shared.len), (memory, MEMORY_BYTES));
     shared
 }
 
 /// A guest's view that has been asked for an inbox, so that it knows what ranks have cards.
-fn divided(memory: NonNull<u8>) -> Shared {
+fn divided(memory: NonNull<u8>) -> SharedMemory {
     let shared = guest(memory);
     // SAFETY: nothing is done with it.
     drop(unsafe { shared.inbox(&GEOMETRY, PeerId(0)) }.unwrap());
@@ -51,10 +51,10 @@ fn divided(memory: NonNull<u8>) -> Shared {
 fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
     // SAFETY: there is nothing to be used.
     let find = |space| {
-        unsafe { Shared::find(&mut PciRoot::new(space), 1, &mut { AddressWindow::NONE }) }.map(|_| ())
+        unsafe { SharedMemory::find(&mut PciRoot::new(space), 1, &mut { AddressWindow::NONE }) }.map(|_| ())
     };
     assert!(matches!(find(Space::default()), Ok(())));
-    let device = Function { identity: 0x1110_1AF4, ..Function::default() };
+    let device = PciFunction { identity: 0x1110_1AF4, ..PciFunction::default() };
     let full = Err(Cause::Full(Resource::DeviceMemory));
     assert_eq!(find(Space::default().with(at(0, 1, 0), device.clone().bar64(2, 4096, 0))), full);
     assert_eq!(find(Space::default().with(at(0, 1, 0), device)), Err(Cause::Device), "no memory");
@@ -68,10 +68,10 @@ fn what_does_not_fit_is_refused() {
     assert_eq!(inbox(&GEOMETRY, 2), Ok(()));
     assert_eq!(inbox(&GEOMETRY, 3), Err(Cause::RankOutOfRange { rank: 3, size: 3 }));
     let large = Geometry { block_bytes: 1 << 15, ..GEOMETRY };
-    let need = Shared::bytes_needed(&large) as u64;
+    let need = SharedMemory::bytes_needed(&large) as u64;
     assert_eq!(inbox(&large, 0), Err(Cause::TooBig { len: need, max: MEMORY_BYTES as u64 }));
     // SAFETY: a part of the same memory.
-    let odd = unsafe { Shared::new(shared.start.add(64), MEMORY_BYTES - 64) };
+    let odd = unsafe { SharedMemory::new(shared.start.add(64), MEMORY_BYTES - 64) };
     // SAFETY: there is none.
     let inbox = unsafe { odd.inbox(&GEOMETRY, PeerId(0)) };
     assert!(matches!(inbox, Err(Cause::Unaligned { need: 4096 })));
@@ -116,7 +116,7 @@ impl Sink for IvshmemLog {
 }
 
 /// A rank as a guest brings it up; its own card is out.
-fn boot(memory: NonNull<u8>, rank: u32) -> (Shared, Shm<'static>) {
+fn boot(memory: NonNull<u8>, rank: u32) -> (SharedMemory, Shm<'static>) {
     let shared = guest(memory);
     let identity = Identity { job: JOB, owner: PeerId(rank), epoch: Epoch(rank + 70) };
     // SAFETY: its owner's, formatted before it is announced.

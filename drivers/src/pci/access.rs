@@ -11,14 +11,14 @@ const NOTHING: u32 = u32::MAX;
 /// The layout of a configuration space in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Layout {
+pub enum ConfigLayout {
     /// 256 bytes a function.
     Cam,
     /// 4 KiB a function (PCI Express).
     Ecam,
 }
 
-impl Layout {
+impl ConfigLayout {
     /// Bytes of a function as a power of two.
     const fn shift(self) -> u32 {
         match self {
@@ -32,7 +32,7 @@ impl Layout {
 #[derive(Debug)]
 pub struct Mapped {
     base: usize,
-    layout: Layout,
+    layout: ConfigLayout,
     buses: u16,
 }
 
@@ -43,7 +43,7 @@ impl Mapped {
     /// It is mapped there as device memory, aligned to 4 bytes at least: 64 KiB for each bus, or 1
     /// MiB in the layout [`Ecam`](Layout::Ecam); and nothing else uses it. What its devices answer
     /// to is reached by the program at the very same addresses.
-    pub const unsafe fn new(base: usize, layout: Layout, buses: u16) -> Self {
+    pub const unsafe fn new(base: usize, layout: ConfigLayout, buses: u16) -> Self {
         Self { base, layout, buses }
     }
 

@@ -8,13 +8,13 @@ use super::*;
 
 /// A function: its identity, and each base address register with the bits that can be written.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Function {
+pub(crate) struct PciFunction {
     pub(crate) identity: u32,
     pub(crate) command: u32,
     pub(crate) bars: [(u32, u32); 6],
 }
 
-impl Function {
+impl PciFunction {
     /// A 32-bit memory base address of `size` bytes.
     pub(crate) fn bar32(mut self, index: usize, size: u32, address: u32) -> Self {
         self.bars[index] = (address, !(size - 1));
@@ -39,15 +39,15 @@ pub(crate) const fn at(bus: u8, device: u8, function: u8) -> DeviceFunction {
     DeviceFunction { bus, device, function }
 }
 
-type Functions = BTreeMap<(u8, u8, u8), Function>;
+type Functions = BTreeMap<(u8, u8, u8), PciFunction>;
 
 impl Space {
-    pub(crate) fn with(self, at: DeviceFunction, function: Function) -> Self {
+    pub(crate) fn with(self, at: DeviceFunction, function: PciFunction) -> Self {
         self.0.lock().unwrap().insert((at.bus, at.device, at.function), function);
         self
     }
 
-    pub(crate) fn get(&self, at: DeviceFunction) -> Function {
+    pub(crate) fn get(&self, at: DeviceFunction) -> PciFunction {
         self.0.lock().unwrap()[&(at.bus, at.device, at.function)].clone()
     }
 }
@@ -87,8 +87,8 @@ impl ConfigurationAccess for Space {
     }
 }
 
-fn device(identity: u32) -> Function {
-    Function { identity, ..Function::default() }
+fn device(identity: u32) -> PciFunction {
+    PciFunction { identity, ..PciFunction::default() }
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn a_window_that_is_too_small_or_out_of_reach_is_told() {
 
 #[test]
 fn registers_in_memory_are_where_each_layout_has_them() {
-    for (layout, bytes) in [(Layout::Cam, 1 << 8), (Layout::Ecam, 1 << 12)] {
+    for (layout, bytes) in [(ConfigLayout::Cam, 1 << 8), (ConfigLayout::Ecam, 1 << 12)] {
         let mut space = std::vec![0_u32; 2 * 256 * bytes / 4];
         let at = |bus: usize, device: usize, function: usize| (bus << 8 | device << 3 | function) * bytes / 4;
         space[at(0, 0, 0)] = 5;

@@ -92,12 +92,12 @@ impl Platform for Tsc {
 
 /// The time that something took, in ticks of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Count {
+struct TickCount {
     ticks_min: u64,
     ticks_max: u64,
 }
 
-impl Count {
+impl TickCount {
     const fn doubt(self) -> u64 {
         self.ticks_max.saturating_sub(self.ticks_min)
     }
@@ -109,7 +109,7 @@ impl Count {
 
 /// The ticks of a count that is precise enough, or else of the most precise one. `None` as soon as
 /// there is none.
-fn most_precise(mut count: impl FnMut() -> Option<Count>) -> Option<u64> {
+fn most_precise(mut count: impl FnMut() -> Option<TickCount>) -> Option<u64> {
     let mut best = count()?;
     for _ in 1..MEASUREMENTS {
         if best.is_precise() {
@@ -127,7 +127,7 @@ fn most_precise(mut count: impl FnMut() -> Option<Count>) -> Option<u64> {
 ///
 /// # Safety
 /// As [`Tsc::measured`].
-unsafe fn count() -> Option<Count> {
+unsafe fn count() -> Option<TickCount> {
     // SAFETY: the caller's promise covers these ports; no memory is touched.
     unsafe {
         output(COMMAND, ONE_SHOT);
@@ -145,7 +145,7 @@ unsafe fn count() -> Option<Count> {
             let look = counter();
             if status() & OUTPUT != 0 {
                 let ticks_max = counter().wrapping_sub(before);
-                return Some(Count { ticks_min: last.wrapping_sub(after), ticks_max });
+                return Some(TickCount { ticks_min: last.wrapping_sub(after), ticks_max });
             }
             last = look;
         }
@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     fn chosen(counts: &[(u64, u64)]) -> Option<u64> {
-        let mut counts = counts.iter().map(|&(ticks_min, ticks_max)| Count { ticks_min, ticks_max });
+        let mut counts = counts.iter().map(|&(ticks_min, ticks_max)| TickCount { ticks_min, ticks_max });
         most_precise(|| counts.next())
     }
 
@@ -235,6 +235,6 @@ mod tests {
     fn nothing_overflows() {
         let one = (u64::MAX, u64::MAX);
         assert_eq!(chosen(&[one]), Some(u64::MAX));
-        assert_eq!(Count { ticks_min: 7, ticks_max: 3 }.doubt(), 0);
+        assert_eq!(TickCount { ticks_min: 7, ticks_max: 3 }.doubt(), 0);
     }
 }

@@ -64,4 +64,4 @@ mod nic;
 #[cfg(test)]
 mod tests;
 
-pub use nic::{Memory, SerialCounters, SerialNic, SerialRx, SerialStorage, SerialTx};
+pub use nic::{SerialCounters, SerialMemory, SerialNic, SerialRx, SerialStorage, SerialTx};

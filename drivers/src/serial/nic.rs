@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 use embedded_io::{Read, ReadReady, Write, WriteReady};
 
 use super::cobs::{self, DELIMITER, Damage, Decoder, Encoder};
@@ -30,8 +30,8 @@ impl<const FRAME_BYTES: usize> SerialStorage<FRAME_BYTES> {
     }
 
     /// The memory for one device.
-    pub const fn memory(&mut self) -> Memory<'_> {
-        Memory { incoming: &mut self.incoming.0, outgoing: &mut self.outgoing.0 }
+    pub const fn memory(&mut self) -> SerialMemory<'_> {
+        SerialMemory { incoming: &mut self.incoming.0, outgoing: &mut self.outgoing.0 }
     }
 }
 
@@ -43,7 +43,7 @@ impl<const FRAME_BYTES: usize> fmt::Debug for SerialStorage<FRAME_BYTES> {
 
 /// A storage as slices.
 #[derive(Debug)]
-pub struct Memory<'m> {
+pub struct SerialMemory<'m> {
     /// The frame that comes; 8-byte aligned, or messages above are not.
     pub incoming: &'m mut [u8],
     /// The memory of the frame that is being sent.
@@ -92,7 +92,7 @@ impl Chunk {
 pub struct SerialNic<'m, S> {
     stream: S,
     mac: Mac,
-    memory: Memory<'m>,
+    memory: SerialMemory<'m>,
     decoder: Decoder,
     unread: Chunk,
     /// The frame that is being sent: its length, and how far it is.
@@ -104,7 +104,7 @@ pub struct SerialNic<'m, S> {
 impl<'m, S: Read + ReadReady + Write + WriteReady> SerialNic<'m, S> {
     /// A device with this address on a line. The rank at its other end knows the address: it is on
     /// this rank's card.
-    pub const fn new(stream: S, memory: Memory<'m>, mac: Mac) -> Self {
+    pub const fn new(stream: S, memory: SerialMemory<'m>, mac: Mac) -> Self {
         // A zero first: what an earlier life has left unfinished, or noise, is no part of our first
         // frame.
         let unwritten = Chunk { bytes: [DELIMITER; CHUNK_BYTES], at: 0, len: 1 };
@@ -258,8 +258,8 @@ impl<'m, S: Read + ReadReady + Write + WriteReady> Nic for SerialNic<'m, S> {
     }
 
     /// Always up: a line says nothing of who is at its other end.
-    fn link(&self) -> Link {
-        Link::Up
+    fn link(&self) -> LinkState {
+        LinkState::Up
     }
 }
 

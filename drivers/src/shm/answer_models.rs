@@ -10,8 +10,8 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::memory::Short;
-use super::models::Shared;
-use super::ring::{Exact, Incoming, NextMessage, Orders, Outgoing};
+use super::models::SharedMemory;
+use super::ring::{Exact, Incoming, NextMessage, Orders, RingSender};
 use crate::sync::Ordering;
 
 /// A twin that takes credit which is ahead of answers.
@@ -45,21 +45,21 @@ const QUESTION: u32 = 1;
 const MORE: u32 = 2;
 const ANSWER: u32 = 3;
 
-struct Both {
-    there: Shared,
-    back: Shared,
+struct BothAnswered {
+    there: SharedMemory,
+    back: SharedMemory,
 }
 
-impl Both {
+impl BothAnswered {
     /// Lanes whose credit line is written after two messages.
     fn new() -> Self {
-        let lane = || Shared::with_blocks(8, 8, 0, false);
+        let lane = || SharedMemory::with_blocks(8, 8, 0, false);
         Self { there: lane(), back: lane() }
     }
 }
 
 /// Sends a number in the first block, if that is free.
-fn send<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, number: u32) -> bool {
+fn send<O: Orders>(lane: &SharedMemory, out: &mut RingSender<O>, number: u32) -> bool {
     let Some(block @ 0) = out.free_block() else { return false };
     let claim = out.claim().expect("there are more slots than messages");
     lane.write_block(block, number);
@@ -68,7 +68,7 @@ fn send<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, number: u32) -> bool {
 }
 
 /// Takes the answer in, if it has come.
-fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) -> bool {
+fn hears<O: Orders>(both: &BothAnswered, out: &mut RingSender<O>, into: &mut Incoming<O>) -> bool {
     let (block, head) = match into.next(64) {
         NextMessage::Empty => return false,
         NextMessage::Lent(block, 4, head) => (block, head),
@@ -84,7 +84,7 @@ fn hears<O: Orders>(both: &Both, out: &mut Outgoing<O>, into: &mut Incoming<O>) 
 
 /// Asks in the first block, sends a short message behind it, and uses the first block again as soon
 /// as it seems free.
-fn ask<O: Orders>(both: &Both) {
+fn ask<O: Orders>(both: &BothAnswered) {
     let (mut out, mut into) = (both.there.outgoing::<O>(), both.back.incoming::<O>());
     assert!(send(&both.there, &mut out, QUESTION));
     out.claim().unwrap().send(Short::new(&MORE.to_le_bytes(), &[]).unwrap(), 0);
@@ -103,7 +103,7 @@ fn ask<O: Orders>(both: &Both) {
 
 /// Answers the question in its block, then receives what is behind it, and returns both by the
 /// credit line.
-fn answer<O: Orders>(both: &Both) {
+fn answer<O: Orders>(both: &BothAnswered) {
     let (mut out, mut into) = (both.back.outgoing::<O>(), both.there.incoming::<O>());
     for number in 0..3 {
         let (block, head) = loop {
@@ -132,11 +132,11 @@ fn answer<O: Orders>(both: &Both) {
     }
 }
 
-fn explore(spawned: fn(&Both), own: fn(&Both)) {
+fn explore(spawned: fn(&BothAnswered), own: fn(&BothAnswered)) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);
     builder.check(move || {
-        let both = Arc::new(Both::new());
+        let both = Arc::new(BothAnswered::new());
         let theirs = Arc::clone(&both);
         let thread = thread::spawn(move || spawned(&theirs));
         own(&both);
@@ -146,7 +146,7 @@ fn explore(spawned: fn(&Both), own: fn(&Both)) {
 
 /// Returns true if a model fails both ways round.
 fn fails<O: Orders>() -> bool {
-    [(ask::<O> as fn(&Both), answer::<O> as fn(&Both)), (answer::<O>, ask::<O>)]
+    [(ask::<O> as fn(&BothAnswered), answer::<O> as fn(&BothAnswered)), (answer::<O>, ask::<O>)]
         .into_iter()
         .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore(spawned, own))).is_err())
 }

@@ -6,7 +6,7 @@ use core::{fmt, ptr};
 use aldis_hal::cause::Malformed;
 
 use super::geometry::BELLS_A_LINE;
-use super::ring::{Incoming, Outgoing};
+use super::ring::{Incoming, RingSender};
 
 /// The state of a lane: what can be done over it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,7 +25,7 @@ pub(super) enum LaneState {
 /// common, and doorbells. The memory is the caller's; its contents are the transport's.
 #[repr(C, align(64))]
 pub struct Lane {
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: RingSender,
     pub(super) incoming: Incoming,
     /// Neighbours in the poll set, a circular list of hot lanes.
     next: u32,
@@ -60,7 +60,7 @@ const _: () = {
 impl Lane {
     /// A lane to no peer. All-zero, so that a static table of lanes takes no room in an image.
     pub const EMPTY: Self = Self {
-        outgoing: Outgoing::CLOSED,
+        outgoing: RingSender::CLOSED,
         wait_next: 0,
         state: LaneState::Vacant,
         waiting: false,
@@ -90,7 +90,7 @@ impl Lane {
 
     /// Lets go of all shared memory.
     pub(super) fn close(&mut self, state: LaneState) {
-        self.outgoing = Outgoing::CLOSED;
+        self.outgoing = RingSender::CLOSED;
         self.incoming = Incoming::CLOSED;
         self.sets = ptr::null();
         self.state = state;
@@ -167,14 +167,14 @@ fn link(lanes: &mut [Lane], before: u32, after: u32) {
 /// The queue of lanes that poll must look at for the sender's sake: they wait for credit or have a
 /// loss to report.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
+pub(super) struct LaneQueue {
     /// Lanes in the queue.
     pub(super) len: u32,
     first: u32,
     last: u32,
 }
 
-impl Queue {
+impl LaneQueue {
     /// Puts a lane at the end. Nothing if it is in already.
     pub(super) fn push(&mut self, lanes: &mut [Lane], index: u32) {
         let Some(lane) = lanes.get_mut(index as usize).filter(|lane| !lane.waiting) else { return };

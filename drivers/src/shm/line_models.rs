@@ -74,15 +74,15 @@ impl Set {
 }
 
 /// The sets of two ranks.
-struct Shared {
+struct ModelSets {
     sets: [Set; 2],
     start: u32,
 }
 
 // SAFETY: the models' ranks keep the protocol; that they do is what loom checks at each access.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for ModelSets {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for ModelSets {}
 
 /// A rank of a model.
 struct Rank<'a, O> {
@@ -92,7 +92,7 @@ struct Rank<'a, O> {
     other: &'a Set,
 }
 
-impl Shared {
+impl ModelSets {
     fn new(context: u32, start: u32) -> Self {
         Self { sets: [Set::new(context, start), Set::new(context, start)], start }
     }
@@ -108,7 +108,7 @@ impl Shared {
 
 impl<O: LineOrders> Rank<'_, O> {
     fn refresh(&mut self) {
-        // SAFETY: as in `Shared::rank`.
+        // SAFETY: as in `ModelSets::rank`.
         let other: Theirs<O> = unsafe { Theirs::at(self.other.place()) };
         self.own.clear(other.progress(&self.own));
     }
@@ -152,11 +152,11 @@ impl<O: LineOrders> Rank<'_, O> {
 }
 
 /// The code of one side of a model.
-type Role = fn(&Shared);
+type LineRole = fn(&ModelSets);
 
 /// Explores two roles, the first on a spawned thread, with at most two preemptions, which is enough
 /// for every mutant to fail.
-fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
+fn explore_as(shared: fn() -> ModelSets, spawned: LineRole, own: LineRole) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(move || {
@@ -168,13 +168,13 @@ fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
     });
 }
 
-fn explore(shared: fn() -> Shared, one: Role, other: Role) {
+fn explore(shared: fn() -> ModelSets, one: LineRole, other: LineRole) {
     explore_as(shared, one, other);
     explore_as(shared, other, one);
 }
 
 /// Returns true if a model fails both ways round, as a mutated twin must.
-fn fails(shared: fn() -> Shared, one: Role, other: Role) -> bool {
+fn fails(shared: fn() -> ModelSets, one: LineRole, other: LineRole) -> bool {
     [(one, other), (other, one)]
         .into_iter()
         .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
@@ -187,7 +187,7 @@ mod lines {
 
     const COLLECTIVES: u32 = 3;
 
-    fn root<O: LineOrders>(shared: &Shared) {
+    fn root<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         for value in 0..COLLECTIVES {
             let number = rank.own.begin();
@@ -196,7 +196,7 @@ mod lines {
         }
     }
 
-    fn leaf<O: LineOrders>(shared: &Shared) {
+    fn leaf<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         for value in 0..COLLECTIVES {
             let number = rank.own.begin();
@@ -207,17 +207,17 @@ mod lines {
 
     #[test]
     fn hold_what_was_written_until_it_is_read() {
-        explore(|| Shared::new(NEW, 0), root::<Exact>, leaf::<Exact>);
+        explore(|| ModelSets::new(NEW, 0), root::<Exact>, leaf::<Exact>);
     }
 
     #[test]
     fn hold_it_where_numbers_wrap() {
-        explore(|| Shared::new(NEW, u32::MAX - 1), root::<Exact>, leaf::<Exact>);
+        explore(|| ModelSets::new(NEW, u32::MAX - 1), root::<Exact>, leaf::<Exact>);
     }
 
     #[test]
     fn need_each_of_their_orders() {
-        let shared = || Shared::new(NEW, 0);
+        let shared = || ModelSets::new(NEW, 0);
         assert!(fails(shared, root::<TellRelaxed>, leaf::<TellRelaxed>));
         assert!(fails(shared, root::<HearRelaxed>, leaf::<HearRelaxed>));
         assert!(fails(shared, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
@@ -230,7 +230,7 @@ mod barrier {
 
     use super::*;
 
-    fn meet<O: LineOrders>(shared: &Shared, me: usize) {
+    fn meet<O: LineOrders>(shared: &ModelSets, me: usize) {
         let mut rank = shared.rank::<O>(me);
         for value in 0..2 {
             let number = rank.own.begin();
@@ -242,7 +242,11 @@ mod barrier {
 
     #[test]
     fn nobody_is_a_lap_ahead_unseen() {
-        explore(|| Shared::new(NEW, 0), |shared| meet::<Exact>(shared, 0), |shared| meet::<Exact>(shared, 1));
+        explore(
+            || ModelSets::new(NEW, 0),
+            |shared| meet::<Exact>(shared, 0),
+            |shared| meet::<Exact>(shared, 1),
+        );
     }
 }
 
@@ -253,7 +257,7 @@ mod chunks {
 
     const POSITIONS: u32 = 3;
 
-    fn give<O: LineOrders>(shared: &Shared) {
+    fn give<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         for index in 0..POSITIONS {
             let position = shared.start.wrapping_add(index);
@@ -262,7 +266,7 @@ mod chunks {
         }
     }
 
-    fn take<O: LineOrders>(shared: &Shared) {
+    fn take<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         for index in 0..POSITIONS {
             assert_eq!(rank.collect(shared.start.wrapping_add(index)), index);
@@ -271,12 +275,12 @@ mod chunks {
 
     #[test]
     fn come_in_order_and_whole() {
-        explore(|| Shared::new(NEW, u32::MAX - 1), give::<Exact>, take::<Exact>);
+        explore(|| ModelSets::new(NEW, u32::MAX - 1), give::<Exact>, take::<Exact>);
     }
 
     #[test]
     fn need_each_of_their_orders() {
-        let shared = || Shared::new(NEW, 0);
+        let shared = || ModelSets::new(NEW, 0);
         assert!(fails(shared, give::<TellRelaxed>, take::<TellRelaxed>));
         assert!(fails(shared, give::<HearRelaxed>, take::<HearRelaxed>));
         assert!(fails(shared, give::<ReturnRelaxed>, take::<ReturnRelaxed>));
@@ -291,8 +295,8 @@ mod opening {
     use super::*;
 
     /// Both sets as an older communicator has left them, with its first line written.
-    fn used() -> Shared {
-        let shared = Shared::new(OLD, 0);
+    fn used() -> ModelSets {
+        let shared = ModelSets::new(OLD, 0);
         for set in &shared.sets {
             // SAFETY: nobody else knows of the set yet.
             let mut own: Own = unsafe { Own::at(set.place()) };
@@ -305,14 +309,14 @@ mod opening {
         shared
     }
 
-    fn root<O: LineOrders>(shared: &Shared) {
+    fn root<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         let number = rank.own.begin();
         rank.tell(number, 5);
         rank.own.finish(number);
     }
 
-    fn leaf<O: LineOrders>(shared: &Shared) {
+    fn leaf<O: LineOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         let number = rank.own.begin();
         assert_eq!(rank.hear(number), 5);

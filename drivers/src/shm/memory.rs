@@ -312,12 +312,12 @@ unsafe fn copy_short(from: *const u8, to: *mut u8, len: usize) {
 }
 
 /// A stretch of shared memory that is this side's until the message in it is sent.
-pub(super) struct Span {
+pub(super) struct SharedSpan {
     start: *mut u8,
     len: usize,
 }
 
-impl Span {
+impl SharedSpan {
     /// # Safety
     /// Until the span is dropped the memory is valid for reads and writes, initialised, and used
     /// through it alone.

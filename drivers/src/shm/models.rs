@@ -12,7 +12,7 @@ use loom::thread;
 
 use super::geometry::PING_PONG_SLOTS;
 use super::memory::{Credit, Short, Slot, SlotHead};
-use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, Outgoing, hear};
+use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender, hear};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -44,7 +44,7 @@ impl Orders for Hasty {
 const BLOCKS: u32 = 2;
 
 /// The contents of shared memory for one lane.
-pub(super) struct Shared {
+pub(super) struct ModelLane {
     slots: Vec<Slot>,
     credit: Credit,
     bell: Word,
@@ -56,11 +56,11 @@ pub(super) struct Shared {
 
 // SAFETY: the models' sender and receiver keep the protocol; that they do is what loom checks at
 // each access.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for ModelLane {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for ModelLane {}
 
-impl Shared {
+impl ModelLane {
     fn new(slots: u32, start: u32, rings: bool) -> Self {
         Self::with_blocks(BLOCKS, slots, start, rings)
     }
@@ -89,9 +89,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn outgoing<O: Orders>(&self) -> Outgoing<O> {
+    pub(super) fn outgoing<O: Orders>(&self) -> RingSender<O> {
         // SAFETY: the place outlives both threads, and each model has one sender.
-        unsafe { Outgoing::open(self.place()) }
+        unsafe { RingSender::open(self.place()) }
     }
 
     pub(super) fn incoming<O: Orders>(&self) -> Incoming<O> {
@@ -111,11 +111,11 @@ impl Shared {
 }
 
 /// The code of one side of a model.
-type Role = fn(&Shared);
+type Role = fn(&ModelLane);
 
 /// Explores two roles over one lane, the first on a spawned thread. At most four preemptions, which
 /// is more than any of the mutants needs to fail.
-fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
+fn explore_as(shared: fn() -> ModelLane, spawned: Role, own: Role) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(4);
     builder.check(move || {
@@ -128,20 +128,20 @@ fn explore_as(shared: fn() -> Shared, spawned: Role, own: Role) {
 }
 
 /// Explores a sender and a receiver both ways round.
-fn explore(shared: fn() -> Shared, send: Role, receive: Role) {
+fn explore(shared: fn() -> ModelLane, send: Role, receive: Role) {
     explore_as(shared, send, receive);
     explore_as(shared, receive, send);
 }
 
 /// Returns true if a model fails both ways round, as a mutated twin must.
-fn fails(shared: fn() -> Shared, send: Role, receive: Role) -> bool {
+fn fails(shared: fn() -> ModelLane, send: Role, receive: Role) -> bool {
     [(send, receive), (receive, send)]
         .into_iter()
         .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
 }
 
 /// Sends a numbered short message, waiting for room as long as it takes.
-fn send_short<O: Orders>(end: &mut Outgoing<O>, number: u32) {
+fn send_short<O: Orders>(end: &mut RingSender<O>, number: u32) {
     loop {
         if let Some(claim) = end.claim() {
             return claim.send(Short::new(&number.to_le_bytes(), &[]).unwrap(), 0);
@@ -154,7 +154,7 @@ fn send_short<O: Orders>(end: &mut Outgoing<O>, number: u32) {
 }
 
 /// Sends a number in a block, waiting for both block and slot.
-fn send_large<O: Orders>(shared: &Shared, end: &mut Outgoing<O>, number: u32) {
+fn send_large<O: Orders>(shared: &ModelLane, end: &mut RingSender<O>, number: u32) {
     loop {
         let block = end.free_block();
         match (block, end.claim()) {
@@ -190,14 +190,14 @@ mod ring {
 
     const MESSAGES: u32 = 4;
 
-    fn send<O: Orders>(shared: &Shared) {
+    fn send<O: Orders>(shared: &ModelLane) {
         let mut end = shared.outgoing::<O>();
         for number in 0..MESSAGES {
             send_short(&mut end, number);
         }
     }
 
-    fn receive<O: Orders>(shared: &Shared) {
+    fn receive<O: Orders>(shared: &ModelLane) {
         let mut end = shared.incoming::<O>();
         let mut number = 0;
         while number < MESSAGES {
@@ -213,17 +213,17 @@ mod ring {
 
     #[test]
     fn is_a_queue() {
-        explore(|| Shared::new(2, 0, false), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(2, 0, false), send::<Exact>, receive::<Exact>);
     }
 
     #[test]
     fn is_a_queue_where_positions_wrap() {
-        explore(|| Shared::new(2, u32::MAX - 1, false), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(2, u32::MAX - 1, false), send::<Exact>, receive::<Exact>);
     }
 
     #[test]
     fn needs_each_of_its_orders() {
-        let shared = || Shared::new(2, 0, false);
+        let shared = || ModelLane::new(2, 0, false);
         assert!(fails(shared, send::<SendRelaxed>, receive::<SendRelaxed>));
         assert!(fails(shared, send::<ReceiveRelaxed>, receive::<ReceiveRelaxed>));
         assert!(fails(shared, send::<ReturnRelaxed>, receive::<ReturnRelaxed>));
@@ -234,7 +234,7 @@ mod ring {
     fn needs_its_home_slots_free() {
         // More slots than ping-pong slots: the credit of the ring does not hold a hasty sender
         // back.
-        assert!(fails(|| Shared::new(4, 0, false), send::<Hasty>, receive::<Hasty>));
+        assert!(fails(|| ModelLane::new(4, 0, false), send::<Hasty>, receive::<Hasty>));
     }
 }
 
@@ -247,12 +247,12 @@ mod answers {
     const ROUNDS: u32 = 4;
 
     struct Both {
-        there: Shared,
-        back: Shared,
+        there: ModelLane,
+        back: ModelLane,
     }
 
     /// Sends the number of a round.
-    fn say<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, into: &Incoming<O>, number: u32) {
+    fn say<O: Orders>(lane: &ModelLane, out: &mut RingSender<O>, into: &Incoming<O>, number: u32) {
         let block = out.free_block().expect("the answer has told that all are free");
         let claim = out.claim().expect("the answer has told of a free slot");
         if number % 2 == 0 {
@@ -264,7 +264,12 @@ mod answers {
     }
 
     /// Waits for it.
-    fn await_number<O: Orders>(lane: &Shared, out: &mut Outgoing<O>, into: &mut Incoming<O>, number: u32) {
+    fn await_number<O: Orders>(
+        lane: &ModelLane,
+        out: &mut RingSender<O>,
+        into: &mut Incoming<O>,
+        number: u32,
+    ) {
         let (head, block) = loop {
             match into.next(64) {
                 NextMessage::Empty => thread::yield_now(),
@@ -305,7 +310,8 @@ mod answers {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(4);
         builder.check(move || {
-            let both = Arc::new(Both { there: Shared::new(4, 0, false), back: Shared::new(4, 0, false) });
+            let both =
+                Arc::new(Both { there: ModelLane::new(4, 0, false), back: ModelLane::new(4, 0, false) });
             let theirs = Arc::clone(&both);
             let thread = thread::spawn(move || spawned(&theirs));
             own(&both);
@@ -340,7 +346,7 @@ mod blocks {
 
     const MESSAGES: u32 = 3;
 
-    fn send<O: Orders>(shared: &Shared) {
+    fn send<O: Orders>(shared: &ModelLane) {
         let mut end = shared.outgoing::<O>();
         for number in 0..MESSAGES {
             send_large(shared, &mut end, number);
@@ -359,7 +365,7 @@ mod blocks {
         }
     }
 
-    fn receive<O: Orders>(shared: &Shared) {
+    fn receive<O: Orders>(shared: &ModelLane) {
         let mut end = shared.incoming::<O>();
         for number in 0..MESSAGES {
             let (block, head) = await_block(&mut end);
@@ -369,9 +375,9 @@ mod blocks {
         }
     }
 
-    fn shared() -> Shared {
+    fn shared() -> ModelLane {
         // Four slots, so that it is blocks, not slots, that are waited for.
-        Shared::new(4, u32::MAX, false)
+        ModelLane::new(4, u32::MAX, false)
     }
 
     #[test]
@@ -396,7 +402,7 @@ mod doorbell {
 
     const MESSAGES: u32 = 3;
 
-    fn send<O: Orders>(shared: &Shared) {
+    fn send<O: Orders>(shared: &ModelLane) {
         let mut end = shared.outgoing::<O>();
         for number in 0..MESSAGES {
             send_short(&mut end, number);
@@ -405,7 +411,7 @@ mod doorbell {
 
     /// Looks at the ring only when the doorbell has changed, and only until it is empty: it is cold
     /// at once.
-    fn receive<O: Orders>(shared: &Shared) {
+    fn receive<O: Orders>(shared: &ModelLane) {
         let mut end = shared.incoming::<O>();
         let (mut heard, mut number) = (shared.start, 0);
         while number < MESSAGES {
@@ -426,13 +432,13 @@ mod doorbell {
 
     #[test]
     fn loses_no_wake_up() {
-        explore(|| Shared::new(4, u32::MAX, true), send::<Exact>, receive::<Exact>);
-        explore(|| Shared::new(2, 0, true), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(4, u32::MAX, true), send::<Exact>, receive::<Exact>);
+        explore(|| ModelLane::new(2, 0, true), send::<Exact>, receive::<Exact>);
     }
 
     #[test]
     fn needs_each_of_its_orders() {
-        let shared = || Shared::new(4, u32::MAX, true);
+        let shared = || ModelLane::new(4, u32::MAX, true);
         assert!(fails(shared, send::<RingRelaxed>, receive::<RingRelaxed>));
         assert!(fails(shared, send::<HearRelaxed>, receive::<HearRelaxed>));
     }

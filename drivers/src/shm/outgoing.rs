@@ -25,7 +25,7 @@ pub(super) const USES_PING_PONG: bool = cfg!(target_pointer_width = "64") && PIN
 
 /// The sender's end.
 #[repr(C)]
-pub(super) struct Outgoing<O = Exact> {
+pub(super) struct RingSender<O = Exact> {
     slots: *const Slot,
     credit: *const Credit,
     bell: *const Word,
@@ -50,7 +50,7 @@ pub(super) struct Outgoing<O = Exact> {
     orders: PhantomData<O>,
 }
 
-impl<O> Outgoing<O> {
+impl<O> RingSender<O> {
     /// An end that leads nowhere. All-zero.
     pub(super) const CLOSED: Self = Self {
         slots: ptr::null(),
@@ -68,7 +68,7 @@ impl<O> Outgoing<O> {
     };
 }
 
-impl<O: Orders> Outgoing<O> {
+impl<O: Orders> RingSender<O> {
     /// The sender's end of a fresh lane.
     ///
     /// # Safety
@@ -231,7 +231,7 @@ impl<O: Orders> Outgoing<O> {
 /// The next free slot of a ring: the proof that a message can be sent. Dropped, it has changed
 /// nothing.
 pub(super) struct Claim<'a, O = Exact> {
-    end: &'a mut Outgoing<O>,
+    end: &'a mut RingSender<O>,
     slot: *const Slot,
 }
 

@@ -12,7 +12,7 @@ use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
-use super::ring::{Exact, Incoming, LanePlace, Outgoing, hear};
+use super::ring::{Exact, Incoming, LanePlace, RingSender, hear};
 use crate::sync::{Ordering, Word};
 
 /// A rank's inbox, mapped into this process. Nothing is known of its contents until they are
@@ -136,12 +136,12 @@ impl<'m> Inbox<'m> {
     }
 
     /// The sending end of `sender`'s lane in this inbox; `None` for a rank without a lane.
-    pub(super) fn outgoing(&self, sender: PeerId) -> Option<Outgoing> {
+    pub(super) fn outgoing(&self, sender: PeerId) -> Option<RingSender> {
         let place = self.checked(sender)?;
         // SAFETY: `open` found the region long enough for its geometry, of which `sender` has a
         // lane; `Region::new`'s caller vouched for the memory and its users for `'m`, which the
         // user of the end keeps.
-        Some(unsafe { Outgoing::open(place) })
+        Some(unsafe { RingSender::open(place) })
     }
 
     /// The receiving end of `sender`'s lane in this inbox; `None` for a rank without a lane.

@@ -1,5 +1,5 @@
 //! A lane: a ring of slots, a credit line, a pool of blocks and a doorbell word. Its two ends are
-//! [`Outgoing`] and [`Incoming`]. The loom models explore exactly this code.
+//! [`RingSender`] and [`Incoming`]. The loom models explore exactly this code.
 //!
 //! # The ring
 //!
@@ -73,7 +73,7 @@ use super::memory::{Credit, Slot};
 use crate::sync::{Ordering, Word};
 
 pub(super) use super::incoming::{Incoming, NextMessage};
-pub(super) use super::outgoing::{Claim, Outgoing};
+pub(super) use super::outgoing::{Claim, RingSender};
 
 /// The memory orders of the protocol, an argument only for the models: each has a twin with one
 /// order relaxed, or with another rule left out, which must fail.

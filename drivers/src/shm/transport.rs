@@ -12,9 +12,9 @@ use aldis_hal::{
 };
 
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
-use super::lane::{Lane, LaneState, PollSet, Queue};
+use super::lane::{Lane, LaneQueue, LaneState, PollSet};
 use super::lines::Own;
-use super::memory::{Short, Span};
+use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
 use super::region::{Inbox, Region};
 use super::ring::{Claim, Incoming, NextMessage};
@@ -56,7 +56,7 @@ pub struct Shm<'m> {
     /// Lanes whose rings are looked at.
     pub(super) poll_set: PollSet,
     /// Lanes that wait for credit or have a loss to report.
-    pub(super) waiting: Queue,
+    pub(super) waiting: LaneQueue,
     /// Doorbell lines of the inbox; zero while every ring is scanned.
     pub(super) bell_lines: u32,
     /// The doorbell line to look at next.
@@ -127,7 +127,7 @@ impl<'m> Shm<'m> {
             first: first.0,
             block_bytes,
             poll_set: PollSet::default(),
-            waiting: Queue::default(),
+            waiting: LaneQueue::default(),
             bell_lines: if HEARS { inbox.geometry.bell_lines() } else { 0 },
             bell_turn: 0,
             senders_turn: false,
@@ -247,7 +247,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
 /// are never read.
 pub struct ShmSlot<'a> {
     claim: Claim<'a>,
-    span: Span,
+    span: SharedSpan,
     block: Option<u32>,
     /// The lane whose block it is, if it is lent.
     lender: Option<&'a mut Incoming>,
@@ -341,7 +341,7 @@ impl Transport for Shm<'_> {
         // it is held, and the peer leaves it alone until it hears of its release; `len` is at most
         // its size, the region holds all of the geometry's slots and blocks, and shared memory is
         // initialised.
-        let span = unsafe { Span::new(start, len) };
+        let span = unsafe { SharedSpan::new(start, len) };
         Ok(ShmSlot { claim, span, block, lender: held.map(|_| incoming), consumed })
     }
 

@@ -61,7 +61,7 @@ pub(super) enum Came {
 
 /// Frames in and out of blocks: what the two sides of a bus have in common, without the bus.
 #[derive(Debug)]
-pub struct Exchange<'m> {
+pub struct FrameExchange<'m> {
     into: &'m mut [u8],
     from: &'m mut [u8],
     incoming: IncomingBlocks,
@@ -77,7 +77,7 @@ pub struct Exchange<'m> {
     counters: SpiCounters,
 }
 
-impl<'m> Exchange<'m> {
+impl<'m> FrameExchange<'m> {
     /// Frames come `into` and go `from` these.
     pub(super) fn new(into: &'m mut [u8], from: &'m mut [u8]) -> Self {
         Self {

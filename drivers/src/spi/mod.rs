@@ -93,6 +93,6 @@ mod side;
 mod tests;
 
 pub use block::{BlockHeader, HEADER_BYTES};
-pub use exchange::{Exchange, SpiCounters};
-pub use nic::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, Memory, SpiNic, SpiRx, SpiStorage, SpiTx};
+pub use exchange::{FrameExchange, SpiCounters};
+pub use nic::{BLOCK_BYTES_MAX, BLOCK_BYTES_MIN, SpiMemory, SpiNic, SpiRx, SpiStorage, SpiTx};
 pub use side::{BlockPort, Controller, NoPin, Peripheral, Side};

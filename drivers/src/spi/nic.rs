@@ -3,10 +3,10 @@
 use core::fmt;
 
 use aldis_hal::Cause;
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 
 use super::block::HEADER_BYTES;
-use super::exchange::{Exchange, SpiCounters};
+use super::exchange::{FrameExchange, SpiCounters};
 use super::side::Side;
 use crate::aligned::Aligned;
 use crate::ethernet::header::MAC_HEADER_BYTES;
@@ -35,8 +35,8 @@ impl<const FRAME_BYTES: usize, const BLOCK_BYTES: usize> SpiStorage<FRAME_BYTES,
     }
 
     /// The memory for one device.
-    pub const fn memory(&mut self) -> Memory<'_> {
-        Memory { incoming: &mut self.incoming.0, outgoing: &mut self.outgoing.0, block: &mut self.block.0 }
+    pub const fn memory(&mut self) -> SpiMemory<'_> {
+        SpiMemory { incoming: &mut self.incoming.0, outgoing: &mut self.outgoing.0, block: &mut self.block.0 }
     }
 }
 
@@ -48,7 +48,7 @@ impl<const FRAME_BYTES: usize, const BLOCK_BYTES: usize> fmt::Debug for SpiStora
 
 /// A storage as slices.
 #[derive(Debug)]
-pub struct Memory<'m> {
+pub struct SpiMemory<'m> {
     /// The frame that comes; 8-byte aligned, or messages above are not.
     pub incoming: &'m mut [u8],
     /// The memory of the frame that is being sent.
@@ -61,7 +61,7 @@ pub struct Memory<'m> {
 #[derive(Debug)]
 pub struct SpiNic<'m, S> {
     side: S,
-    exchange: Exchange<'m>,
+    exchange: FrameExchange<'m>,
     block: &'m mut [u8],
     /// Most blocks that one call exchanges.
     blocks_max: usize,
@@ -71,14 +71,14 @@ pub struct SpiNic<'m, S> {
 impl<'m, S: Side> SpiNic<'m, S> {
     /// A device with this address on a side of a bus. [`Cause::Incompatible`]: blocks that are
     /// shorter than [`BLOCK_BYTES_MIN`] or longer than [`BLOCK_BYTES_MAX`].
-    pub fn new(side: S, memory: Memory<'m>, mac: Mac) -> Result<Self, Cause> {
-        let Memory { incoming, outgoing, block } = memory;
+    pub fn new(side: S, memory: SpiMemory<'m>, mac: Mac) -> Result<Self, Cause> {
+        let SpiMemory { incoming, outgoing, block } = memory;
         if !(BLOCK_BYTES_MIN..=BLOCK_BYTES_MAX).contains(&block.len()) {
             return Err(Cause::Incompatible);
         }
         let piece = block.len().saturating_sub(HEADER_BYTES).max(1);
         let blocks_max = incoming.len().max(outgoing.len()).div_ceil(piece).saturating_add(2);
-        Ok(Self { side, exchange: Exchange::new(incoming, outgoing), block, blocks_max, mac })
+        Ok(Self { side, exchange: FrameExchange::new(incoming, outgoing), block, blocks_max, mac })
     }
 
     /// Returns the counters.
@@ -131,8 +131,8 @@ impl<'m, S: Side> Nic for SpiNic<'m, S> {
     }
 
     /// Always up: whether the other side runs is not known before its first block.
-    fn link(&self) -> Link {
-        Link::Up
+    fn link(&self) -> LinkState {
+        LinkState::Up
     }
 }
 

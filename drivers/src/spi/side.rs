@@ -5,7 +5,7 @@ use core::convert::Infallible;
 use embedded_hal::digital::{ErrorType, InputPin, OutputPin, PinState};
 use embedded_hal::spi::SpiDevice;
 
-use super::exchange::{Came, Exchange};
+use super::exchange::{Came, FrameExchange};
 
 /// A side of a bus: who exchanges blocks, and when. Implemented by [`Controller`] and
 /// [`Peripheral`].
@@ -14,7 +14,7 @@ pub trait Side {
     /// may follow right behind. `block` has the agreed length, and its contents are free to be
     /// overwritten.
     #[doc(hidden)]
-    fn step(&mut self, exchange: &mut Exchange<'_>, block: &mut [u8]) -> bool;
+    fn step(&mut self, exchange: &mut FrameExchange<'_>, block: &mut [u8]) -> bool;
 }
 
 /// The pin of a bus without one: the peripheral may want attention at any time.
@@ -61,7 +61,7 @@ impl<D: SpiDevice, A: InputPin> Controller<D, A> {
 }
 
 impl<D: SpiDevice, A: InputPin> Side for Controller<D, A> {
-    fn step(&mut self, exchange: &mut Exchange<'_>, block: &mut [u8]) -> bool {
+    fn step(&mut self, exchange: &mut FrameExchange<'_>, block: &mut [u8]) -> bool {
         // A pin that cannot be read says nothing: it is as if there were none.
         if !exchange.wants() && !self.attention.is_high().unwrap_or(true) {
             return false;
@@ -108,7 +108,7 @@ impl<P: BlockPort, A: OutputPin> Peripheral<P, A> {
 }
 
 impl<P: BlockPort, A: OutputPin> Side for Peripheral<P, A> {
-    fn step(&mut self, exchange: &mut Exchange<'_>, block: &mut [u8]) -> bool {
+    fn step(&mut self, exchange: &mut FrameExchange<'_>, block: &mut [u8]) -> bool {
         let exchanged = self.loaded && self.port.take(block);
         if exchanged {
             // It cannot be called back: if it was damaged on its way, its frame is lost.

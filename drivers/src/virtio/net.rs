@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::{Ordering, fence};
 
-use aldis_hal::nic::{Link, Mac, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic, Resource};
 use bitflags::bitflags;
 use virtio_drivers::PAGE_SIZE;
@@ -255,10 +255,10 @@ impl<T: Transport, const QUEUE: usize> Nic for VirtioNet<T, QUEUE> {
     }
 
     /// Up, if the device does not tell; down for good once it has broken the rules.
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         let status = || self.transport.read_config_space::<u16>(STATUS_AT).map_or(0, u16::from_le);
         let up = !self.broken && (!self.tells_status || status() & LINK_UP != 0);
-        if up { Link::Up } else { Link::Down }
+        if up { LinkState::Up } else { LinkState::Down }
     }
 }
 

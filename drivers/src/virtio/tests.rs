@@ -6,7 +6,7 @@ use std::sync::RwLock;
 use std::vec;
 use std::vec::Vec;
 
-use aldis_hal::nic::{Link, Mac, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, RxFrame, TxFrame};
 use aldis_hal::{Cause, Nic, Resource};
 use proptest::prelude::*;
 use virtio_drivers::transport::{DeviceStatus, DeviceType};
@@ -17,23 +17,23 @@ use super::*;
 const QUEUE: usize = 4;
 const FRAME_BYTES: usize = 114;
 
-type Card = VirtioNet<Registers, QUEUE>;
+type TestCard = VirtioNet<Registers, QUEUE>;
 
 /// Written by who measures the memory that is left.
 static MAKING: RwLock<()> = RwLock::new(());
 
 /// A card on `device`, with memory lent.
-fn card(device: &FakeDevice) -> Result<Card, Cause> {
+fn card(device: &FakeDevice) -> Result<TestCard, Cause> {
     device::lend_memory();
     let _making = MAKING.read().unwrap();
     VirtioNet::new(device.registers(), FRAME_BYTES)
 }
 
-fn received(card: &mut Card) -> Option<Vec<u8>> {
+fn received(card: &mut TestCard) -> Option<Vec<u8>> {
     card.receive().map(|frame| frame.bytes().to_vec())
 }
 
-fn send(card: &mut Card, bytes: &[u8]) -> bool {
+fn send(card: &mut TestCard, bytes: &[u8]) -> bool {
     let Some(mut token) = card.transmit(bytes.len()) else { return false };
     token.bytes().copy_from_slice(bytes);
     token.send();
@@ -115,12 +115,12 @@ fn the_devices_mtu_and_link_are_minded() {
     let device = FakeDevice::modern();
     device.set_mtu(80);
     let mut card = card(&device).unwrap();
-    assert_eq!((card.mtu(), card.link()), (80, Link::Up));
+    assert_eq!((card.mtu(), card.link()), (80, LinkState::Up));
     assert!(card.transmit(95).is_none() && card.transmit(94).is_some());
     device.set_link(false);
-    assert_eq!(card.link(), Link::Down);
+    assert_eq!(card.link(), LinkState::Down);
     device.set_link(true);
-    assert_eq!(card.link(), Link::Up);
+    assert_eq!(card.link(), LinkState::Up);
     device.set_mtu(9000);
     drop(card);
     assert_eq!(super::tests::card(&device).unwrap().mtu(), 100, "the buffers are no longer");
@@ -198,7 +198,7 @@ fn a_device_that_gives_back_what_it_does_not_hold_is_left_alone() {
         device.give_back(if token == 1 { 1 } else { 0 }, token, 20);
         let nothing = received(&mut card).is_none() & card.transmit(20).is_none();
         assert!(nothing && card.transmit(20).is_none() && received(&mut card).is_none());
-        assert_eq!((card.counters().bad_tokens, card.link()), (1, Link::Down));
+        assert_eq!((card.counters().bad_tokens, card.link()), (1, LinkState::Down));
     }
 }
 

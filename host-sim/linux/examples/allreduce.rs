@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     aldis_linux::run(|ep| {
         let world = ep.world();
-        let line = Line { talks: world.rank() == Rank(0), json: options.json, ranks: world.size() };
+        let line = ResultLine { talks: world.rank() == Rank(0), json: options.json, ranks: world.size() };
         line.title();
         for bytes in SIZES.into_iter().filter(|bytes| *bytes <= options.max_bytes) {
             let auto = ("auto", Choice::default());
@@ -105,13 +105,13 @@ fn same_bits(
 }
 
 /// Rank 0's table.
-struct Line {
+struct ResultLine {
     talks: bool,
     json: bool,
     ranks: u32,
 }
 
-impl Line {
+impl ResultLine {
     fn title(&self) {
         if self.talks && !self.json {
             println!("sums over {} ranks, verified on every rank, same bits on all of them", self.ranks);

@@ -12,7 +12,7 @@ use aldis_coll::allreduce;
 use aldis_coll::barrier;
 use aldis_coll::op::Sum;
 use aldis_kernel::{Rank, Tag};
-use aldis_linux::cores::{self, CoreEndpoint, Failure};
+use aldis_linux::cores::{self, CoreEndpoint, CoreFailure};
 use clap::Parser;
 
 /// A ring and an all-reduction between the threads of one process
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
 }
 
 /// Sends a token round, which every rank adds to; the mean time of a hop in ns.
-fn ring(ep: &mut CoreEndpoint<'_>, rounds: u32) -> Result<f64, Failure> {
+fn ring(ep: &mut CoreEndpoint<'_>, rounds: u32) -> Result<f64, CoreFailure> {
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());
     let (next, previous) = (Rank((me + 1) % size), Rank((me + size - 1) % size));
@@ -76,7 +76,7 @@ fn ring(ep: &mut CoreEndpoint<'_>, rounds: u32) -> Result<f64, Failure> {
 }
 
 /// Sums vectors over all ranks, and verifies every element; the time in us.
-fn sum(ep: &mut CoreEndpoint<'_>, elements: usize) -> Result<f64, Failure> {
+fn sum(ep: &mut CoreEndpoint<'_>, elements: usize) -> Result<f64, CoreFailure> {
     let world = ep.world();
     let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
     let mut data: Vec<u64> = (0..elements as u64).map(|place| place * (me + 1)).collect();

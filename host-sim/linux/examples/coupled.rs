@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use aldis_coll::allreduce;
-use aldis_coll::comm::{Choice, free, inter, split};
+use aldis_coll::comm::{SplitChoice, free, inter, split};
 use aldis_coll::op::Sum;
 use aldis_kernel::{Comm, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
@@ -42,12 +42,12 @@ const COUPLING: Tag = Tag(2);
 /// A model's kind: temperatures are whole numbers of microkelvin, so that results do not depend on
 /// the rank that computes them.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Model {
+enum ModelKind {
     Ocean,
     Atmosphere,
 }
 
-impl Model {
+impl ModelKind {
     /// Cells round the globe.
     fn cells(self, options: &Options) -> usize {
         if self == Self::Ocean { options.cells } else { options.cells / BELOW }
@@ -100,13 +100,13 @@ fn coupled(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error
     }
     // Two thirds of the ranks are the ocean.
     let oceans = (size * 2 / 3).max(1);
-    let model = if me < oceans { Model::Ocean } else { Model::Atmosphere };
-    let mut scratch = vec![Choice::NONE; size as usize];
+    let model = if me < oceans { ModelKind::Ocean } else { ModelKind::Atmosphere };
+    let mut scratch = vec![SplitChoice::NONE; size as usize];
     let own = split(ep, &world, Some(model as u32), 0, &mut scratch)?.ok_or("a rank of no model")?;
-    let other_leader = Rank(if model == Model::Ocean { oceans } else { 0 });
+    let other_leader = Rank(if model == ModelKind::Ocean { oceans } else { 0 });
     let between = inter::create(ep, &own, Rank(0), (&world, other_leader), COUPLING, &mut scratch)?;
 
-    let mut part = Part::new(model, options, &own, &between);
+    let mut part = ModelPart::new(model, options, &own, &between);
     let start = Instant::now();
     for _ in 0..options.steps {
         part.couple(ep, &between)?;
@@ -114,11 +114,11 @@ fn coupled(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error
     }
     let nanoseconds = start.elapsed().as_nanos() as f64 / f64::from(options.steps.max(1));
 
-    let merged = inter::merge(ep, &between, model == Model::Atmosphere)?;
+    let merged = inter::merge(ep, &between, model == ModelKind::Atmosphere)?;
     let mut sum = [part.own.iter().sum::<i64>()];
     allreduce(Sum, &mut sum, &mut [0]).run(ep, &merged)?;
     let (ocean, atmosphere) = alone(options);
-    let right = if model == Model::Ocean { &ocean } else { &atmosphere };
+    let right = if model == ModelKind::Ocean { &ocean } else { &atmosphere };
     if let Some(at) = (0..part.own.len()).find(|&at| part.own[at] != right[part.cells.start + at]) {
         return Err(format!("cell {}: {} is wrong", part.cells.start + at, part.own[at]).into());
     }
@@ -140,8 +140,8 @@ fn block(cells: usize, rank: u32, ranks: u32) -> Range<usize> {
 }
 
 /// A rank's part of its model.
-struct Part {
-    model: Model,
+struct ModelPart {
+    model: ModelKind,
     cells: Range<usize>,
     own: Vec<i64>,
     /// Cells of the other model that touch these, and where they are.
@@ -152,8 +152,8 @@ struct Part {
     partners: Vec<(Range<usize>, Range<usize>)>,
 }
 
-impl Part {
-    fn new(model: Model, options: &Options, own: &Comm, between: &Comm) -> Self {
+impl ModelPart {
+    fn new(model: ModelKind, options: &Options, own: &Comm, between: &Comm) -> Self {
         let cells = block(model.cells(options), own.rank().0, own.size());
         let touching = model.touching(&cells);
         let partners = (0..between.remote_size()).map(|rank| {
@@ -218,9 +218,9 @@ fn overlap(left: &Range<usize>, right: &Range<usize>) -> Range<usize> {
 
 /// Both models on one rank.
 fn alone(options: &Options) -> (Vec<i64>, Vec<i64>) {
-    let all = |model: Model| (0..model.cells(options)).map(|cell| model.start(cell)).collect::<Vec<_>>();
-    let (mut ocean, mut atmosphere) = (all(Model::Ocean), all(Model::Atmosphere));
-    let step = |model: Model, own: &[i64], other: &[i64]| {
+    let all = |model: ModelKind| (0..model.cells(options)).map(|cell| model.start(cell)).collect::<Vec<_>>();
+    let (mut ocean, mut atmosphere) = (all(ModelKind::Ocean), all(ModelKind::Atmosphere));
+    let step = |model: ModelKind, own: &[i64], other: &[i64]| {
         let cells = own.len();
         let next = |cell: usize| {
             let edges = [own[(cell + cells - 1) % cells], own[(cell + 1) % cells]];
@@ -230,7 +230,7 @@ fn alone(options: &Options) -> (Vec<i64>, Vec<i64>) {
     };
     for _ in 0..options.steps {
         (ocean, atmosphere) =
-            (step(Model::Ocean, &ocean, &atmosphere), step(Model::Atmosphere, &atmosphere, &ocean));
+            (step(ModelKind::Ocean, &ocean, &atmosphere), step(ModelKind::Atmosphere, &atmosphere, &ocean));
     }
     (ocean, atmosphere)
 }

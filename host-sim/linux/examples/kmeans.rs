@@ -35,7 +35,7 @@ struct Options {
 }
 
 /// A place in the plane.
-type Point = [i64; 2];
+type PlanePoint = [i64; 2];
 
 /// Of each cluster: the sums of its points' coordinates, and their number.
 type Sums = Vec<[i64; 3]>;
@@ -49,7 +49,7 @@ fn kmeans(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>
     let world = ep.world();
     let (me, size) = (u64::from(world.rank().0), u64::from(world.size()));
     let share = options.points * me / size..options.points * (me + 1) / size;
-    let points: Vec<Point> = share.map(|number| point(number, options.clusters)).collect();
+    let points: Vec<PlanePoint> = share.map(|number| point(number, options.clusters)).collect();
 
     let start = Instant::now();
     let mut centres = first_centres(options);
@@ -93,7 +93,7 @@ fn add_up(ep: &mut HostEndpoint, world: &Comm, sums: &mut Sums) -> Result<(), Bo
 }
 
 /// A point of one of the clusters: where it lies is a matter of its number.
-fn point(number: u64, clusters: u64) -> Point {
+fn point(number: u64, clusters: u64) -> PlanePoint {
     let noise = |salt: u64| {
         let mixed = (number ^ (salt << 40)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         ((mixed ^ (mixed >> 29)).wrapping_mul(0xBF58_476D_1CE4_E5B9) >> 48) as i64
@@ -103,15 +103,15 @@ fn point(number: u64, clusters: u64) -> Point {
 }
 
 /// All in one cluster, so that there is something to find.
-fn first_centres(options: &Options) -> Vec<Point> {
+fn first_centres(options: &Options) -> Vec<PlanePoint> {
     (0..options.clusters).map(|number| point(number * options.clusters, options.clusters)).collect()
 }
 
 /// Adds up the points by the centre that is next to each.
-fn assign(points: &[Point], centres: &[Point]) -> Sums {
+fn assign(points: &[PlanePoint], centres: &[PlanePoint]) -> Sums {
     let mut sums = vec![[0; 3]; centres.len()];
     for point in points {
-        let distance = |centre: &Point| (point[0] - centre[0]).pow(2) + (point[1] - centre[1]).pow(2);
+        let distance = |centre: &PlanePoint| (point[0] - centre[0]).pow(2) + (point[1] - centre[1]).pow(2);
         let nearest = centres.iter().zip(&mut sums).min_by_key(|(centre, _)| distance(centre));
         if let Some((_, sum)) = nearest {
             sum[0] += point[0];
@@ -123,7 +123,7 @@ fn assign(points: &[Point], centres: &[Point]) -> Sums {
 }
 
 /// Puts each centre in the middle of its points; whether one has moved. One without points stays.
-fn move_centres(centres: &mut [Point], sums: &Sums) -> bool {
+fn move_centres(centres: &mut [PlanePoint], sums: &Sums) -> bool {
     let mut moved = false;
     for (centre, [x, y, number]) in centres.iter_mut().zip(sums).filter(|(_, [.., number])| *number > 0) {
         let middle = [x.div_euclid(*number), y.div_euclid(*number)];
@@ -134,8 +134,8 @@ fn move_centres(centres: &mut [Point], sums: &Sums) -> bool {
 }
 
 /// Computes the same centres on one rank.
-fn alone(options: &Options) -> Vec<Point> {
-    let points: Vec<Point> = (0..options.points).map(|number| point(number, options.clusters)).collect();
+fn alone(options: &Options) -> Vec<PlanePoint> {
+    let points: Vec<PlanePoint> = (0..options.points).map(|number| point(number, options.clusters)).collect();
     let mut centres = first_centres(options);
     for _ in 0..options.steps {
         let sums = assign(&points, &centres);

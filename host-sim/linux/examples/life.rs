@@ -12,7 +12,7 @@ use core::ops::Range;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use aldis_coll::comm::{self, Choice, Dimension, Grid, dims_create};
+use aldis_coll::comm::{self, Dimension, Grid, SplitChoice, dims_create};
 use aldis_coll::{allreduce, op::Sum};
 use aldis_kernel::{Loan, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
@@ -71,8 +71,8 @@ struct Plate {
 impl Plate {
     /// The first generation of a rank's block: what lives there depends on the cell's place on the
     /// torus alone.
-    fn block(&self, [row, column]: [u32; 2]) -> Block {
-        let mut block = Block::empty(self.side, self.side);
+    fn block(&self, [row, column]: [u32; 2]) -> CellBlock {
+        let mut block = CellBlock::empty(self.side, self.side);
         for y in 0..self.side {
             for x in 0..self.side {
                 let (north, west) = (row as usize * self.side + y, column as usize * self.side + x);
@@ -90,7 +90,7 @@ impl Plate {
     fn compare(
         &self,
         ep: &mut HostEndpoint,
-        block: &Block,
+        block: &CellBlock,
         living: u64,
         generations: u32,
     ) -> Result<u64, Box<dyn Error>> {
@@ -133,7 +133,7 @@ impl Plate {
 
 /// Cells with a rim of one around them, and behind them the columns that are sent and received:
 /// they lie scattered, so they are copied together.
-struct Block {
+struct CellBlock {
     height: usize,
     width: usize,
     bytes: Vec<u8>,
@@ -148,7 +148,7 @@ enum Column {
     FromWest,
 }
 
-impl Block {
+impl CellBlock {
     fn empty(height: usize, width: usize) -> Self {
         let bytes = vec![0; (height + 2) * (width + 2) + 4 * height];
         Self { height, width, bytes }
@@ -223,7 +223,7 @@ impl Block {
 fn evolve(
     ep: &mut HostEndpoint,
     grid: &Grid<'_>,
-    block: &mut Block,
+    block: &mut CellBlock,
     generations: u32,
 ) -> Result<(), Box<dyn Error>> {
     let shape = block.shape();
@@ -261,9 +261,9 @@ fn evolve(
 }
 
 /// Counts the cells that live in this rank's row of blocks, by a communicator of that row.
-fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Result<u64, Box<dyn Error>> {
+fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &CellBlock) -> Result<u64, Box<dyn Error>> {
     let mut kept = [Dimension::default()];
-    let mut scratch = vec![Choice::NONE; grid.comm().size() as usize];
+    let mut scratch = vec![SplitChoice::NONE; grid.comm().size() as usize];
     let row = grid.sub(ep, &[false, true], &mut kept, &mut scratch)?;
     let mut living = [block.inner().iter().map(|cell| u64::from(*cell)).sum()];
     allreduce(Sum, &mut living, &mut [0]).run(ep, row.comm())?;
@@ -272,9 +272,9 @@ fn living_in_row(ep: &mut HostEndpoint, grid: &Grid<'_>, block: &Block) -> Resul
 }
 
 /// The whole torus after so many generations, played by one.
-fn whole(plate: &Plate, generations: u32) -> Block {
+fn whole(plate: &Plate, generations: u32) -> CellBlock {
     let (rows, columns) = (plate.rows as usize, plate.columns as usize);
-    let mut whole = Block::empty(rows * plate.side, columns * plate.side);
+    let mut whole = CellBlock::empty(rows * plate.side, columns * plate.side);
     for row in 0..rows {
         for column in 0..columns {
             let cells = plate.block([row as u32, column as u32]).inner();
@@ -289,7 +289,7 @@ fn whole(plate: &Plate, generations: u32) -> Block {
         shape.wrap(&mut bytes);
         shape.step(&mut bytes);
     }
-    Block { bytes, ..shape }
+    CellBlock { bytes, ..shape }
 }
 
 fn report(options: &Options, plate: &Plate, living: u64, seconds: f64) {

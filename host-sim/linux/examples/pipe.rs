@@ -230,9 +230,9 @@ impl Extras for Pipe {}
 impl RemoteMemory for Pipe {}
 
 /// The host's clock; a rank that waits yields.
-struct Host(Clock);
+struct PipeHost(Clock);
 
-impl Platform for Host {
+impl Platform for PipeHost {
     fn now(&self) -> Instant {
         Instant(self.0.elapsed().as_nanos() as u64)
     }
@@ -258,11 +258,11 @@ const SIZES: [usize; 8] = [0, 1, 24, 25, 300, 5000, MESSAGE_BYTES_MAX, 1 << 20];
 fn rank(me: u32, mut stream: UnixStream) -> Result<(), Box<dyn Error>> {
     let mut frames = [0; 4096];
     let itself = Loopback::new(PeerId(me), &mut frames, 512)?;
-    let epoch = Epoch::from_entropy(Host(Clock::now()).entropy());
+    let epoch = Epoch::from_entropy(PipeHost(Clock::now()).entropy());
     let config = Config { me: PeerId(me), size: 2, epoch };
     let memory = STORAGE.take().ok_or("the storage is taken")?;
     let transport = Composite::new(itself, Pipe::new(PeerId(me), stream.try_clone()?)?);
-    let mut ep = Endpoint::new(memory, transport, Host(Clock::now()), config)?;
+    let mut ep = Endpoint::new(memory, transport, PipeHost(Clock::now()), config)?;
 
     // The cards go over the same stream, before the first message.
     stream.set_nonblocking(false)?;

@@ -173,7 +173,7 @@ impl Arena {
     ///
     /// # Errors
     /// What [`ArenaError`] names.
-    pub fn allocate<T>(&'static self, count: usize) -> Result<Block<T>, ArenaError>
+    pub fn allocate<T>(&'static self, count: usize) -> Result<ArenaBlock<T>, ArenaError>
     where
         T: FromBytes + IntoBytes + Copy,
     {
@@ -185,7 +185,7 @@ impl Arena {
     ///
     /// # Errors
     /// What [`ArenaError`] names.
-    pub fn allocate_aligned<T>(&'static self, count: usize, align: usize) -> Result<Block<T>, ArenaError>
+    pub fn allocate_aligned<T>(&'static self, count: usize, align: usize) -> Result<ArenaBlock<T>, ArenaError>
     where
         T: FromBytes + IntoBytes + Copy,
     {
@@ -207,7 +207,7 @@ impl Arena {
             // SAFETY: extents are inside of the arena.
             unsafe { self.start.add(extent.offset) }.cast::<T>()
         };
-        Ok(Block { arena: self, extent, start, count, elements: PhantomData })
+        Ok(ArenaBlock { arena: self, extent, start, count, elements: PhantomData })
     }
 
     fn extents(&self) -> MutexGuard<'_, Extents<{ BLOCKS_MAX + 1 }>> {
@@ -218,7 +218,7 @@ impl Arena {
 
 /// A block of this rank's arena: a slice of `T` that messages are sent from, and received into, as
 /// from any other.
-pub struct Block<T> {
+pub struct ArenaBlock<T> {
     arena: &'static Arena,
     extent: FreeExtent,
     start: NonNull<T>,
@@ -227,11 +227,11 @@ pub struct Block<T> {
 }
 
 // SAFETY: a block owns its elements as a box does.
-unsafe impl<T: Send> Send for Block<T> {}
+unsafe impl<T: Send> Send for ArenaBlock<T> {}
 // SAFETY: as above.
-unsafe impl<T: Sync> Sync for Block<T> {}
+unsafe impl<T: Sync> Sync for ArenaBlock<T> {}
 
-impl<T> Deref for Block<T> {
+impl<T> Deref for ArenaBlock<T> {
     type Target = [T];
 
     fn deref(&self) -> &[T] {
@@ -242,7 +242,7 @@ impl<T> Deref for Block<T> {
     }
 }
 
-impl<T> DerefMut for Block<T> {
+impl<T> DerefMut for ArenaBlock<T> {
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: as above. It is borrowed exclusively, and a peer that still reads here reads what
         // is no longer shown to it, and takes it for void.
@@ -250,13 +250,13 @@ impl<T> DerefMut for Block<T> {
     }
 }
 
-impl<T> Drop for Block<T> {
+impl<T> Drop for ArenaBlock<T> {
     fn drop(&mut self) {
         self.arena.extents().give_back(self.extent);
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Block<T> {
+impl<T: fmt::Debug> fmt::Debug for ArenaBlock<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "a block of {} elements at {} of the arena", self.count, self.extent.offset)
     }

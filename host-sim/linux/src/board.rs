@@ -26,7 +26,7 @@ pub const BOARD_BYTES: usize = 4096;
 /// The stage of a rank's life.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u32)]
-pub enum Phase {
+pub enum LifePhase {
     /// The segment exists; the rank has not taken it up.
     Created = 0,
     /// Between the start of the process and the last introduction.
@@ -41,7 +41,7 @@ pub enum Phase {
     Failed = 5,
 }
 
-impl Phase {
+impl LifePhase {
     /// The phase with this number.
     pub const fn from_number(number: u32) -> Option<Self> {
         Some(match number {
@@ -59,7 +59,7 @@ impl Phase {
 /// The page itself. All-zero memory is a valid, unlabelled board.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct Board {
+pub struct BoardCommand {
     mark: Mark,
     phase: AtomicU32,
     pid: AtomicU32,
@@ -73,9 +73,9 @@ pub struct Board {
     previous: ActivityNote,
 }
 
-const _: () = assert!(size_of::<Board>() <= BOARD_BYTES);
+const _: () = assert!(size_of::<BoardCommand>() <= BOARD_BYTES);
 
-impl Board {
+impl BoardCommand {
     /// Writes what never changes; the magic last. Done by the launcher before the segment is handed
     /// on.
     pub fn label(&self, label: Label, segment_bytes: u64) {
@@ -100,14 +100,14 @@ impl Board {
     }
 
     /// The rank enters a phase of its life.
-    pub fn enter(&self, phase: Phase) {
+    pub fn enter(&self, phase: LifePhase) {
         self.phase.store(phase as u32, Ordering::Release);
     }
 
     /// The rank's process takes the board up.
     pub fn take_up(&self, pid: u32) {
         self.pid.store(pid, Ordering::Relaxed);
-        self.enter(Phase::Joining);
+        self.enter(LifePhase::Joining);
     }
 
     /// Notes what the rank waits for from `now_ns` on; [`Operation::None`] ends the wait.
@@ -129,11 +129,11 @@ impl Board {
 
     /// Reads the state that the rank has noted, as of now. `now_ns` is the reader's
     /// `CLOCK_MONOTONIC`, which all processes of a machine share.
-    pub fn read(&self, now_ns: u64) -> State {
+    pub fn read(&self, now_ns: u64) -> BoardState {
         let (current, settled) = self.current.read::<note::Exact>();
         let (previous, _) = self.previous.read::<note::Exact>();
-        State {
-            phase: Phase::from_number(self.phase.load(Ordering::Acquire)),
+        BoardState {
+            phase: LifePhase::from_number(self.phase.load(Ordering::Acquire)),
             waits: self.waits.load(Ordering::Relaxed),
             yields: self.yields.load(Ordering::Relaxed),
             current: (current.activity.operation != Operation::None).then_some(current),
@@ -146,9 +146,9 @@ impl Board {
 
 /// A reading of a board. [`Display`](fmt::Display) is the sentence for the report.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct State {
+pub struct BoardState {
     /// The stage of the rank's life; `None` when the word makes no sense.
-    pub phase: Option<Phase>,
+    pub phase: Option<LifePhase>,
     /// Waits noted so far.
     pub waits: u64,
     /// Times the core was given up.
@@ -163,27 +163,27 @@ pub struct State {
     pub read_ns: u64,
 }
 
-impl fmt::Display for State {
+impl fmt::Display for BoardState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.phase {
-            Some(Phase::Created) => return f.write_str("not joined yet"),
-            Some(Phase::Joining) => f.write_str("joining the job; ")?,
-            Some(Phase::Leaving) => f.write_str("leaving the job; ")?,
-            Some(Phase::Left) => return f.write_str("has left the job in order"),
-            Some(Phase::Failed) => f.write_str("failed; ")?,
-            Some(Phase::Running) => {}
+            Some(LifePhase::Created) => return f.write_str("not joined yet"),
+            Some(LifePhase::Joining) => f.write_str("joining the job; ")?,
+            Some(LifePhase::Leaving) => f.write_str("leaving the job; ")?,
+            Some(LifePhase::Left) => return f.write_str("has left the job in order"),
+            Some(LifePhase::Failed) => f.write_str("failed; ")?,
+            Some(LifePhase::Running) => {}
             None => return f.write_str("its status board is overwritten"),
         }
         match self.current {
             Some(noted) => {
-                let waited = Span(self.read_ns.saturating_sub(noted.since_ns));
+                let waited = TimeSpan(self.read_ns.saturating_sub(noted.since_ns));
                 write!(f, "{}, waiting {waited}", Sentence(noted.activity))?;
             }
             None => f.write_str("computing")?,
         }
         if let (None, Some(noted)) = (self.current, self.previous) {
-            let waited = Span(noted.until_ns.saturating_sub(noted.since_ns));
-            let ago = Span(self.read_ns.saturating_sub(noted.until_ns));
+            let waited = TimeSpan(noted.until_ns.saturating_sub(noted.since_ns));
+            let ago = TimeSpan(self.read_ns.saturating_sub(noted.until_ns));
             write!(f, "; last: {}, waited {waited}, ended {ago} ago", Sentence(noted.activity))?;
         }
         if !self.settled {
@@ -228,12 +228,12 @@ impl fmt::Display for Sentence {
 }
 
 /// A time in the unit that suits it.
-pub struct Span(
+pub struct TimeSpan(
     /// Nanoseconds.
     pub u64,
 );
 
-impl fmt::Display for Span {
+impl fmt::Display for TimeSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = Duration::from_nanos(self.0).as_secs_f64();
         if self.0 < 1_000_000 {
@@ -257,9 +257,9 @@ mod tests {
 
     #[test]
     fn a_wait_reads_as_a_sentence() {
-        let board = Board::default();
+        let board = BoardCommand::default();
         assert_eq!(board.read(0).to_string(), "not joined yet");
-        board.enter(Phase::Running);
+        board.enter(LifePhase::Running);
         assert_eq!(board.read(0).to_string(), "computing");
         board.note(RECV, 1_000);
         assert_eq!(
@@ -276,8 +276,8 @@ mod tests {
 
     #[test]
     fn wildcards_are_named() {
-        let board = Board::default();
-        board.enter(Phase::Running);
+        let board = BoardCommand::default();
+        board.enter(LifePhase::Running);
         let context = 1 << 31 | 5 << 16 | 3;
         board.note(Activity { operation: Operation::Probe, context, ..Activity::default() }, 0);
         assert_eq!(
@@ -288,8 +288,8 @@ mod tests {
 
     #[test]
     fn a_writer_that_died_in_the_middle_stops_no_reader() {
-        let board = Board::default();
-        board.enter(Phase::Running);
+        let board = BoardCommand::default();
+        board.enter(LifePhase::Running);
         board.note(RECV, 5);
         board.current.sequence.store(9, Ordering::Relaxed);
         let state = board.read(5);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_overwritten_board_is_said_to_be_one() {
-        let board = Board::default();
+        let board = BoardCommand::default();
         board.phase.store(77, Ordering::Relaxed);
         assert_eq!(board.read(0).to_string(), "its status board is overwritten");
     }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_label_is_checked_word_by_word() {
         let label = Label { job: 9, rank: 1, size: 4 };
-        let board = Board::default();
+        let board = BoardCommand::default();
         assert!(matches!(board.check(label, 64), Err(SegmentError::Foreign { found: 0, .. })));
         board.label(label, 64);
         assert_eq!(board.check(label, 64), Ok(()));

@@ -16,7 +16,7 @@ use core::time::Duration;
 use std::io;
 use std::time::Instant;
 
-use aldis_drivers::direct::{CopyEngine, Place, TABLE_BYTES, Table};
+use aldis_drivers::direct::{ChunkPlace, CopyEngine, TABLE_BYTES, Table};
 use aldis_hal::copy::{copy_raw, is_slow_in_linux};
 use aldis_hal::memory::Memory;
 use aldis_hal::{Cause, Cost, PeerId};
@@ -332,7 +332,7 @@ unsafe impl CopyEngine for Cma {
         &mut self,
         peer: PeerId,
         from: *const u8,
-        place: &Place,
+        place: &ChunkPlace,
         len: usize,
     ) -> Result<(), Cause> {
         let Some(reach) = self.reach(peer) else { return Err(Cause::Unsupported) };
@@ -419,7 +419,7 @@ fn may_run(pid: pid_t, thread: u32) -> bool {
     }
 }
 
-const _: () = assert!(size_of::<Place>() == size_of::<iovec>());
+const _: () = assert!(size_of::<ChunkPlace>() == size_of::<iovec>());
 const _: () = assert!(cfg!(target_endian = "little"), "a place is an iovec on little-endian machines only");
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use core::fmt;
 use core::hint::black_box;
 use core::ptr::NonNull;
 
-use aldis_drivers::direct::{CopyEngine, Place};
+use aldis_drivers::direct::{ChunkPlace, CopyEngine};
 use aldis_hal::copy::{copy, copy_raw, is_slow_in_linux};
 use aldis_hal::memory::{Mapped, Memory};
 use aldis_hal::{Cause, Cost, PeerId};
@@ -178,7 +178,7 @@ unsafe impl CopyEngine for Copier {
         &mut self,
         peer: PeerId,
         from: *const u8,
-        place: &Place,
+        place: &ChunkPlace,
         len: usize,
     ) -> Result<(), Cause> {
         // SAFETY: as the caller vouches.

@@ -14,7 +14,7 @@
 //!     Ok(token[0])
 //! })?;
 //! assert_eq!(heard, [2, 0, 1]);
-//! # Ok::<(), aldis_linux::cores::Failure>(())
+//! # Ok::<(), aldis_linux::cores::CoreFailure>(())
 //! ```
 //!
 //! When to take which:
@@ -49,7 +49,7 @@ use crate::transport::{COST, FRAME_BYTES};
 pub type CoreEndpoint<'m, P = HostPlatform> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, P>;
 
 /// The reason why a core failed.
-pub type Failure = Box<dyn Error + Send + Sync>;
+pub type CoreFailure = Box<dyn Error + Send + Sync>;
 
 /// Cores of the largest job.
 pub const CORES_MAX: u32 = 16;
@@ -76,8 +76,8 @@ const FAILED: i32 = 1;
 /// If the program does, on any core, once all have ended.
 pub fn run<R: Send>(
     cores: u32,
-    program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, Failure> + Sync,
-) -> Result<Vec<R>, Failure> {
+    program: impl Fn(&mut CoreEndpoint<'_>) -> Result<R, CoreFailure> + Sync,
+) -> Result<Vec<R>, CoreFailure> {
     let patience = Patience::of(cores, allowed_cores().len() as u32, false);
     run_on(cores, |_| HostPlatform::unwatched(patience), program)
 }
@@ -93,13 +93,13 @@ pub fn run<R: Send>(
 pub fn run_on<P: Platform, R: Send>(
     cores: u32,
     platform: impl Fn(u32) -> P + Sync,
-    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, Failure> + Sync,
-) -> Result<Vec<R>, Failure> {
+    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, CoreFailure> + Sync,
+) -> Result<Vec<R>, CoreFailure> {
     if cores == 0 || cores > CORES_MAX {
         return Err(Cause::TooBig { len: u64::from(cores), max: u64::from(CORES_MAX) }.into());
     }
     let geometry = Geometry { peers: cores, slots: 64, blocks: 8, block_bytes: 16 << 10, sets: 4 };
-    let (meeting, first) = (Meeting::of(cores), Mutex::new(None));
+    let (meeting, first) = (CoreMeeting::of(cores), Mutex::new(None));
     let epoch = Epoch::from_entropy(entropy::distinct());
     let core = |me: u32, end: Shm<'_>| {
         let mut storage = boxed();
@@ -144,12 +144,12 @@ pub fn spread<R: Send>(
 /// The place where the cores of a job introduce themselves to each other. Every core comes, or
 /// tells that it does not.
 #[derive(Debug)]
-pub struct Meeting {
+pub struct CoreMeeting {
     cards: Mutex<Vec<Card>>,
     met: Barrier,
 }
 
-impl Meeting {
+impl CoreMeeting {
     /// A meeting of so many.
     pub fn of(cores: u32) -> Self {
         Self { cards: Mutex::default(), met: Barrier::new(cores as usize) }
@@ -202,7 +202,7 @@ impl<'m> CoreMemory<'m> {
         config: Config,
         end: Shm<'m>,
         platform: P,
-    ) -> Result<CoreEndpoint<'m, P>, Failure> {
+    ) -> Result<CoreEndpoint<'m, P>, CoreFailure> {
         let own = Loopback::new(config.me, self.frames, FRAME_BYTES)?;
         Ok(Endpoint::new(self.storage.memory(), Composite::new(own, end), platform, config)?)
     }
@@ -210,9 +210,9 @@ impl<'m> CoreMemory<'m> {
 
 /// Connects a core's endpoint to all others; without one, tells them so.
 fn join<'m, P: Platform>(
-    made: Result<CoreEndpoint<'m, P>, Failure>,
-    meeting: &Meeting,
-) -> Result<CoreEndpoint<'m, P>, Failure> {
+    made: Result<CoreEndpoint<'m, P>, CoreFailure>,
+    meeting: &CoreMeeting,
+) -> Result<CoreEndpoint<'m, P>, CoreFailure> {
     let Ok(mut endpoint) = made else {
         meeting.miss();
         return made;
@@ -224,13 +224,13 @@ fn join<'m, P: Platform>(
 
 /// Runs the program on a core and leaves. A failure is kept if it is the first.
 fn finish<P: Platform, R>(
-    joined: Result<CoreEndpoint<'_, P>, Failure>,
-    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, Failure>,
-    first: &Mutex<Option<Failure>>,
+    joined: Result<CoreEndpoint<'_, P>, CoreFailure>,
+    program: impl Fn(&mut CoreEndpoint<'_, P>) -> Result<R, CoreFailure>,
+    first: &Mutex<Option<CoreFailure>>,
 ) -> Option<R> {
     let result = joined.and_then(|mut endpoint| {
         match panic::catch_unwind(AssertUnwindSafe(|| program(&mut endpoint))) {
-            Ok(Ok(result)) => endpoint.leave(LEAVE_LIMIT).map(|()| result).map_err(Failure::from),
+            Ok(Ok(result)) => endpoint.leave(LEAVE_LIMIT).map(|()| result).map_err(CoreFailure::from),
             Ok(Err(failure)) => {
                 keep(first, failure);
                 endpoint.abort(FAILED);
@@ -246,7 +246,7 @@ fn finish<P: Platform, R>(
 }
 
 /// Keeps the first failure.
-fn keep(first: &Mutex<Option<Failure>>, failure: Failure) {
+fn keep(first: &Mutex<Option<CoreFailure>>, failure: CoreFailure) {
     first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(failure);
 }
 

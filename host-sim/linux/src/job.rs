@@ -15,14 +15,14 @@ use aldis_sys::process::set_pdeathsig;
 use aldis_sys::signal::Signal;
 
 use crate::arena;
-use crate::board::{Board, Label, Phase};
+use crate::board::{BoardCommand, Label, LifePhase};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
 use crate::platform::{HostPlatform, Patience, allowed_cores};
 use crate::pmi::{Client, ManagedRank};
 use crate::segment::{self, Segment};
-use crate::shape::{self, Plan};
+use crate::shape::{self, NodePlan};
 use crate::tcp::{self, JobKey, Tcp};
 use crate::transport::{self, HostEndpoint, Reached, Segments};
 use crate::wireup::{Channel, FromLauncher, FromRank, Node, Shape, TcpTerms, VERSION, WireError, bounded};
@@ -51,7 +51,7 @@ pub struct Job {
     rank: u32,
     size: u32,
     superior: Superior,
-    board: &'static Board,
+    board: &'static BoardCommand,
 }
 
 /// The program that has started a rank, and receives its last message.
@@ -108,7 +108,7 @@ impl Job {
                 rules::set(&mut endpoint, Some(file.leak()));
             }
             channel.send(&FromRank::Joined, terms.deadline)?;
-            board.enter(Phase::Running);
+            board.enter(LifePhase::Running);
             Ok((terms.label, board, endpoint))
         });
         match joined {
@@ -129,7 +129,8 @@ impl Job {
     }
 
     fn join_alone(memory: Memory<'static>) -> Result<(Self, HostEndpoint), JoinError> {
-        let plan = Plan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?.with_arena(arena_bytes()?);
+        let plan =
+            NodePlan::of(1).ok_or(JoinError::Size { expected: 1, found: 0 })?.with_arena(arena_bytes()?);
         let label = Label { job: entropy::random()?, rank: 0, size: 1 };
         let refused = |error| JoinError::Segment { rank: 0, error };
         let file = segment::create(label, plan.segment_bytes).map_err(refused)?;
@@ -146,7 +147,7 @@ impl Job {
         };
         let segments = Segments { me: 0, first: 0, mapped: vec![segment] };
         let endpoint = assemble(&terms, &segments, memory, |card| Ok(vec![card.clone()]))?;
-        segment.board().enter(Phase::Running);
+        segment.board().enter(LifePhase::Running);
         Ok((Self { rank: 0, size: 1, superior: Superior::None, board: segment.board() }, endpoint))
     }
 
@@ -167,7 +168,7 @@ impl Job {
     }
 
     /// The status board, for notes beyond the kernel's.
-    pub const fn board(&self) -> &'static Board {
+    pub const fn board(&self) -> &'static BoardCommand {
         self.board
     }
 
@@ -176,12 +177,12 @@ impl Job {
     /// # Errors
     /// The kernel's, if a peer takes nothing for an hour.
     pub fn leave(mut self, endpoint: &mut HostEndpoint) -> Result<(), aldis_kernel::Error> {
-        self.board.enter(Phase::Leaving);
+        self.board.enter(LifePhase::Leaving);
         if let Err(error) = endpoint.leave(LEAVE_LIMIT) {
             self.fail(&(error.to_string() + &transport::failures(endpoint)), false);
             return Err(error);
         }
-        self.board.enter(Phase::Left);
+        self.board.enter(LifePhase::Left);
         let failures = transport::failures(endpoint);
         self.say(&FromRank::Leave { failures: bounded(&failures) });
         Ok(())
@@ -189,7 +190,7 @@ impl Job {
 
     /// Tells the launcher that this rank has failed; `consequence` if only because another did.
     pub fn fail(mut self, text: &str, consequence: bool) {
-        self.board.enter(Phase::Failed);
+        self.board.enter(LifePhase::Failed);
         self.say(&FromRank::Failed { text: bounded(text), consequence });
     }
 
@@ -197,7 +198,7 @@ impl Job {
     pub fn abort(mut self, endpoint: &mut HostEndpoint, code: i32, text: &str) {
         // The launcher first: it is to receive the cause before any consequence.
         self.say(&FromRank::Abort { code, text: bounded(text) });
-        self.board.enter(Phase::Failed);
+        self.board.enter(LifePhase::Failed);
         endpoint.abort(code);
     }
 

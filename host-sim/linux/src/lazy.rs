@@ -81,7 +81,7 @@ pub fn types<const TYPES: usize, const WORDS: usize>() -> Option<Types<'static>>
 
 #[cfg(test)]
 mod tests {
-    use aldis_kernel::datatype::{Basic, Block};
+    use aldis_kernel::datatype::{Basic, IndexedBlock};
 
     use super::*;
 
@@ -89,8 +89,8 @@ mod tests {
     fn a_mapped_table_makes_types_that_no_small_one_has_room_for() {
         let mut types = types::<{ 1 << 20 }, { 1 << 26 }>().unwrap();
         assert_eq!(types.room(), (1 << 20, 1 << 26));
-        let blocks: Vec<Block> =
-            (0..16_384).map(|index| Block { length: 1, displacement: index * index }).collect();
+        let blocks: Vec<IndexedBlock> =
+            (0..16_384).map(|index| IndexedBlock { length: 1, displacement: index * index }).collect();
         let made: Vec<_> = (0..100).map(|_| types.indexed(&blocks, Basic::F64).unwrap()).collect();
         assert!(made.iter().all(|datatype| types.size(*datatype) == Ok(8 * 16_384)));
         for datatype in made {

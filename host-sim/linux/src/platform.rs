@@ -9,7 +9,7 @@ use aldis_sys::clock::{ClockId, clock_gettime, sleep};
 use aldis_sys::event::{PollFd, PollFlags, ppoll};
 use aldis_sys::process::{CpuSet, Pid, sched_getaffinity, sched_yield};
 
-use crate::board::Board;
+use crate::board::BoardCommand;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
 pub fn monotonic_ns() -> u64 {
@@ -89,7 +89,7 @@ const NAPS: u32 = 8;
 /// message's way.
 #[derive(Clone, Debug)]
 pub struct HostPlatform {
-    board: Option<&'static Board>,
+    board: Option<&'static BoardCommand>,
     patience: Patience,
     /// A file that can be read when a sleeper has to wake.
     bell: Option<Arc<OwnedFd>>,
@@ -97,7 +97,7 @@ pub struct HostPlatform {
 
 impl HostPlatform {
     /// A platform that keeps its notes on `board`.
-    pub const fn new(board: &'static Board, patience: Patience) -> Self {
+    pub const fn new(board: &'static BoardCommand, patience: Patience) -> Self {
         Self { board: Some(board), patience, bell: None }
     }
 
@@ -114,7 +114,7 @@ impl HostPlatform {
     }
 
     /// The status board on which it keeps its notes.
-    pub const fn board(&self) -> Option<&'static Board> {
+    pub const fn board(&self) -> Option<&'static BoardCommand> {
         self.board
     }
 
@@ -173,7 +173,7 @@ mod tests {
     use aldis_hal::Operation;
 
     use super::*;
-    use crate::board::Phase;
+    use crate::board::LifePhase;
 
     fn platform(patience: Patience) -> HostPlatform {
         HostPlatform::new(Box::leak(Box::default()), patience)
@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn notes_stand_on_the_board() {
         let mut platform = platform(Patience::ALONE);
-        platform.board.unwrap().enter(Phase::Running);
+        platform.board.unwrap().enter(LifePhase::Running);
         platform.note(Activity { operation: Operation::Barrier, ..Activity::default() });
         let state = platform.board.unwrap().read(monotonic_ns());
         assert!(state.to_string().starts_with("barrier, communicator 0, waiting"), "{state}");

@@ -20,7 +20,7 @@
 //! spoken unless [`VERSION_VARIABLE`] asks for the other: all managers of either know it, and it
 //! alone lets Hydra exit with an abort's code.
 //!
-//! [`Message`] and [`Request`] are pure: bytes in, bytes out. [`Client`] speaks over the socket,
+//! [`Message`] and [`PmiRequest`] are pure: bytes in, bytes out. [`Client`] speaks over the socket,
 //! with a deadline for all. Nothing that a manager sends is believed: messages are bounded and
 //! checked, and what is wrong with one is a [`PmiError`] that names the command, what came, and
 //! what to do.
@@ -33,8 +33,8 @@ mod request;
 mod value;
 
 pub use client::Client;
-pub use error::{Fault, PmiError};
+pub use error::{AnswerFault, PmiError};
 pub use managed_rank::{FD_VARIABLE, ManagedRank, RANK_VARIABLE, SIZE_VARIABLE, VERSION_VARIABLE};
-pub use message::{Form, MESSAGE_BYTES_MAX, Message, MessageError};
-pub use request::{Request, Version};
+pub use message::{MESSAGE_BYTES_MAX, Message, MessageError, MessageForm};
+pub use request::{PmiRequest, Version};
 pub use value::VALUE_BYTES_MAX;

@@ -22,7 +22,7 @@ use crate::wireup::Shape;
 
 /// The sizes of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct NodePlan {
     /// Ranks that share memory.
     pub ranks: u32,
     /// The division of every inbox.
@@ -31,7 +31,7 @@ pub struct Plan {
     pub segment_bytes: usize,
 }
 
-impl Plan {
+impl NodePlan {
     /// The plan for so many ranks; `None` for none or more than [`MAX_RANKS`].
     pub fn of(ranks: u32) -> Option<Self> {
         let (slots, blocks, block_bytes) = match ranks {
@@ -74,11 +74,11 @@ mod tests {
     #[test]
     fn every_job_size_has_a_sound_plan_within_300_mib() {
         for ranks in 1..=MAX_RANKS {
-            let plan = Plan::of(ranks).unwrap();
+            let plan = NodePlan::of(ranks).unwrap();
             assert_eq!(geometry(ranks, plan.shape).check(), Ok(()), "{ranks} ranks");
             assert!(plan.segment_bytes * ranks as usize <= 300 << 20, "{ranks} ranks");
         }
-        assert_eq!(Plan::of(0), None);
-        assert_eq!(Plan::of(MAX_RANKS + 1), None);
+        assert_eq!(NodePlan::of(0), None);
+        assert_eq!(NodePlan::of(MAX_RANKS + 1), None);
     }
 }

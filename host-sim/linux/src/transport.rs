@@ -3,7 +3,7 @@
 
 mod choice;
 
-pub use choice::Choice;
+pub use choice::TransportChoice;
 
 use std::os::fd::OwnedFd;
 
@@ -23,7 +23,7 @@ use crate::platform::HostPlatform;
 use crate::segment::{self, LEAST_BYTES, PAGE_BYTES, Parts, Segment};
 use crate::tcp::Tcp;
 #[cfg(feature = "verbs")]
-use crate::verbs::{Config, Verbs};
+use crate::verbs::{Verbs, VerbsConfig};
 
 /// Shared memory between the ranks of a node, long messages read where they are.
 pub type HostShm = Direct<'static, Shm<'static>, Copier>;
@@ -80,7 +80,7 @@ pub(crate) fn over_verbs(me: PeerId, _epoch: Epoch, _ranks: u32) -> Result<Reach
 /// Verbs for them.
 #[cfg(feature = "verbs")]
 pub(crate) fn over_verbs(me: PeerId, epoch: Epoch, ranks: u32) -> Result<Reached, JoinError> {
-    let config = Config::from_environment()?;
+    let config = VerbsConfig::from_environment()?;
     let opened = Verbs::open(me, epoch, ranks, &config);
     let verbs = opened.map_err(|error| JoinError::Verbs { rank: me.0, text: error.to_string() })?;
     let (address, bell) = (verbs.address(), verbs.bell());

@@ -73,11 +73,11 @@ use std::os::fd::OwnedFd;
 
 use aldis_hal::{Cause, Cost, Epoch, PeerId};
 
-use self::engine::Engine;
+use self::engine::VerbsEngine;
 use self::open_device::OpenDevice;
 use self::wire::{Identity, Wire};
 
-pub use self::choice::{Config, Manager, Mode, RoceVersion, VARIABLE};
+pub use self::choice::{Manager, Mode, RoceVersion, VARIABLE, VerbsConfig};
 pub use self::error::VerbsError;
 pub use self::transport::VerbsSlot;
 
@@ -107,7 +107,7 @@ pub struct Verbs(MessagePath);
 enum MessagePath {
     /// Not at all.
     None,
-    Connected(Box<Engine>),
+    Connected(Box<VerbsEngine>),
     Datagrams(Box<Wire>),
 }
 
@@ -122,16 +122,18 @@ impl Verbs {
     ///
     /// # Errors
     /// What [`VerbsError`] names; [`VerbsError::NoDevice`] on a machine without RDMA.
-    pub fn open(me: PeerId, epoch: Epoch, ranks: u32, config: &Config) -> Result<Self, VerbsError> {
+    pub fn open(me: PeerId, epoch: Epoch, ranks: u32, config: &VerbsConfig) -> Result<Self, VerbsError> {
         if me.0 >= ranks || epoch == Epoch(0) {
             return Err(VerbsError::Identity);
         }
         let (here, who) = (OpenDevice::open(config)?, Identity { me, epoch, ranks });
         Ok(Self(match config.mode {
-            Mode::Connected(manager) => MessagePath::Connected(Box::new(Engine::open(&here, who, manager)?)),
+            Mode::Connected(manager) => {
+                MessagePath::Connected(Box::new(VerbsEngine::open(&here, who, manager)?))
+            }
             Mode::Datagrams => {
                 let message_bytes = wire::message_bytes(here.choice.mtu);
-                let shape = wire::Shape { mode: config.mode, window: WINDOW, message_bytes, cost: COST };
+                let shape = wire::WireShape { mode: config.mode, window: WINDOW, message_bytes, cost: COST };
                 MessagePath::Datagrams(Box::new(Wire::open(&here, who, shape)?))
             }
         }))

@@ -17,7 +17,7 @@ macro_rules! mpi {
             $(#[$meta])*
             fn $name($($arg: $kind),*) -> core::ffi::c_int {
                 let _inside = $crate::process::threads::enter();
-                let outcome = (|| -> Result<(), $crate::fault::Fault> { $body; Ok(()) })();
+                let outcome = (|| -> Result<(), $crate::fault::CallFault> { $body; Ok(()) })();
                 match outcome {
                     Ok(()) => $crate::abi::MPI_SUCCESS,
                     Err(fault) => $crate::objects::errors::raise(stringify!($name), $comm, &fault),

@@ -13,7 +13,7 @@ use crate::abi::{
 /// The reason why a call failed: a class, and a text. A code that a function of the program has
 /// returned stays as it is.
 #[derive(Debug)]
-pub(crate) struct Fault(Box<Reason>);
+pub(crate) struct CallFault(Box<Reason>);
 
 #[derive(Debug)]
 struct Reason {
@@ -25,7 +25,7 @@ struct Reason {
     status: Status,
 }
 
-impl Fault {
+impl CallFault {
     pub(crate) fn new(class: c_int, text: impl Into<String>) -> Self {
         Self(Box::new(Reason { class, text: text.into(), is_consequence: false, status: Status::EMPTY }))
     }
@@ -68,7 +68,7 @@ impl Fault {
     }
 }
 
-impl From<aldis_kernel::Error> for Fault {
+impl From<aldis_kernel::Error> for CallFault {
     fn from(error: aldis_kernel::Error) -> Self {
         let mut fault = Self::of(error.cause, error.to_string());
         let status = &mut fault.0.status;
@@ -79,7 +79,7 @@ impl From<aldis_kernel::Error> for Fault {
     }
 }
 
-impl From<Cause> for Fault {
+impl From<Cause> for CallFault {
     fn from(cause: Cause) -> Self {
         Self::of(cause, cause.to_string())
     }
@@ -117,11 +117,11 @@ mod tests {
     fn who_is_gone_is_of_one_class_and_speaks_for_himself() {
         let gone = [Cause::PeerDead, Cause::PeerAborted { code: 3 }, Cause::Aborted { code: 3 }];
         for cause in gone {
-            let fault = Fault::of(cause, cause.to_string());
+            let fault = CallFault::of(cause, cause.to_string());
             assert_eq!((fault.0.class, fault.0.is_consequence), (MPI_ERR_PROC_ABORTED, true));
         }
         // A rank that has left has nothing to say.
-        let left = Fault::of(Cause::PeerLeft, String::new());
+        let left = CallFault::of(Cause::PeerLeft, String::new());
         assert_eq!((left.0.class, left.0.is_consequence), (MPI_ERR_PROC_ABORTED, false));
     }
 }

@@ -19,7 +19,7 @@ use waiting::drive_futures;
 pub(crate) use waiting::{find, is_alone, poll, watch, watch_all};
 
 use crate::abi::{Handle, MPI_COMM_NULL, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_REQUEST_NULL, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Region;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::{self, UsedTypes};
@@ -39,10 +39,10 @@ pub(crate) mod general;
 mod waiting;
 
 /// Starts a buffered send.
-pub(crate) type BufferedSend = Box<dyn FnMut() -> Result<(), Fault>>;
+pub(crate) type BufferedSend = Box<dyn FnMut() -> Result<(), CallFault>>;
 
 /// Works on memory of a collective.
-type MemoryWork = Box<dyn FnMut(&mut [u8]) -> Result<(), Fault>>;
+type MemoryWork = Box<dyn FnMut(&mut [u8]) -> Result<(), CallFault>>;
 
 /// Work on memory of a collective, before it begins or with its result.
 pub(crate) struct MemoryStep {
@@ -54,14 +54,14 @@ pub(crate) struct MemoryStep {
 ///
 /// # Safety
 /// The collective is not under way.
-pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), Fault> {
+pub(crate) unsafe fn run_steps(steps: &mut [MemoryStep]) -> Result<(), CallFault> {
     // SAFETY: what a collective works on is left alone by the program as long as it exists, and by
     // the kernel while it is not under way; one step after the other works on it.
     steps.iter_mut().try_for_each(|step| (step.work)(unsafe { step.on.bytes() }))
 }
 
 /// A collective with what it works on. Its memory is dropped after it.
-pub(crate) struct Running {
+pub(crate) struct RunningCollective {
     pub(crate) collective: Collective<'static>,
     pub(crate) before: Vec<MemoryStep>,
     pub(crate) after: Vec<MemoryStep>,
@@ -73,11 +73,11 @@ pub(crate) struct Running {
     pub(crate) is_finished: bool,
 }
 
-impl Running {
+impl RunningCollective {
     /// Does what is left when it is over, once, as the caller that finishes a request or asks for
     /// its status has seen.
     #[inline(never)]
-    fn finish(&mut self) -> Result<(), Fault> {
+    fn finish(&mut self) -> Result<(), CallFault> {
         if core::mem::replace(&mut self.is_finished, true) {
             return Ok(());
         }
@@ -94,7 +94,7 @@ enum Work {
     /// A message in more parts than the kernel has: they go in bundles.
     Bundles(Request<'static>, Box<Bundles>),
     SendReceive(Box<SendReceive>),
-    Collective(Box<Running>),
+    Collective(Box<RunningCollective>),
     /// A communicator that is made, or freed.
     Future(OperationFuture),
     /// A send that is over as soon as it was started.
@@ -111,7 +111,7 @@ struct SendReceive {
 /// A message of an exchange: its result once it is over.
 enum ExchangePart {
     Under(Request<'static>),
-    Over(Result<Status, Fault>),
+    Over(Result<Status, CallFault>),
 }
 
 impl ExchangePart {
@@ -127,7 +127,7 @@ impl ExchangePart {
         true
     }
 
-    fn take(&mut self) -> Result<Status, Fault> {
+    fn take(&mut self) -> Result<Status, CallFault> {
         match core::mem::replace(self, Self::Over(Ok(Status::EMPTY))) {
             Self::Over(result) => result,
             Self::Under(_) => Ok(Status::EMPTY),
@@ -140,12 +140,12 @@ enum RequestStage {
     Active,
     /// A persistent one that has not been started.
     Idle,
-    Over(Result<Status, Fault>),
+    Over(Result<Status, CallFault>),
 }
 
 impl RequestStage {
     /// Returns the operation's result; the empty status if it is not over.
-    fn result(self) -> Result<Status, Fault> {
+    fn result(self) -> Result<Status, CallFault> {
         match self {
             Self::Over(result) => result,
             Self::Active | Self::Idle => Ok(Status::EMPTY),
@@ -213,37 +213,41 @@ static COLLECTIVES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::n
 // SAFETY: only calls of MPI use it.
 static FUTURES: Owned<RefCell<Vec<Handle>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-fn insert(operated: RequestEntry) -> Result<Handle, Fault> {
-    REQUESTS.borrow_mut().insert(operated).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many requests"))
+fn insert(operated: RequestEntry) -> Result<Handle, CallFault> {
+    REQUESTS.borrow_mut().insert(operated).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many requests"))
 }
 
 /// A handle for an operation under way.
-fn started(comm: Handle, work: Work) -> Result<Handle, Fault> {
+fn started(comm: Handle, work: Work) -> Result<Handle, CallFault> {
     insert(RequestEntry { comm, stage: RequestStage::Active, work, is_persistent: false })
 }
 
 /// A handle for one that can be started again and again.
-fn kept(comm: Handle, work: Work) -> Result<Handle, Fault> {
+fn kept(comm: Handle, work: Work) -> Result<Handle, CallFault> {
     insert(RequestEntry { comm, stage: RequestStage::Idle, work, is_persistent: true })
 }
 
 /// A handle for a message under way.
-pub(crate) fn of_message(comm: Handle, request: Request<'static>) -> Result<Handle, Fault> {
+pub(crate) fn of_message(comm: Handle, request: Request<'static>) -> Result<Handle, CallFault> {
     started(comm, Work::Message(request))
 }
 
 /// A handle for a message that can be started again and again.
-pub(crate) fn of_persistent(comm: Handle, request: Request<'static>) -> Result<Handle, Fault> {
+pub(crate) fn of_persistent(comm: Handle, request: Request<'static>) -> Result<Handle, CallFault> {
     kept(comm, Work::Message(request))
 }
 
 /// A handle for a message in bundles of parts that can be started again and again.
-pub(crate) fn of_bundles(comm: Handle, request: Request<'static>, bundles: Bundles) -> Result<Handle, Fault> {
+pub(crate) fn of_bundles(
+    comm: Handle,
+    request: Request<'static>,
+    bundles: Bundles,
+) -> Result<Handle, CallFault> {
     kept(comm, Work::Bundles(request, Box::new(bundles)))
 }
 
 /// A handle for a send that can be started again and again, and is over at once.
-pub(crate) fn of_buffered(comm: Handle, send: BufferedSend) -> Result<Handle, Fault> {
+pub(crate) fn of_buffered(comm: Handle, send: BufferedSend) -> Result<Handle, CallFault> {
     kept(comm, Work::Buffered(send))
 }
 
@@ -252,20 +256,20 @@ pub(crate) fn of_exchange(
     comm: Handle,
     messages: [Request<'static>; 2],
     memory: Vec<u8>,
-) -> Result<Handle, Fault> {
+) -> Result<Handle, CallFault> {
     let parts = messages.map(ExchangePart::Under);
     started(comm, Work::SendReceive(Box::new(SendReceive { parts, memory })))
 }
 
 /// A handle for a collective under way.
-pub(crate) fn of_collective(comm: Handle, running: Running) -> Result<Handle, Fault> {
+pub(crate) fn of_collective(comm: Handle, running: RunningCollective) -> Result<Handle, CallFault> {
     let handle = started(comm, Work::Collective(Box::new(running)))?;
     COLLECTIVES.borrow_mut().push(handle);
     Ok(handle)
 }
 
 /// A handle for a future, which is driven as far as it goes without waiting.
-pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle, Fault> {
+pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle, CallFault> {
     let handle = started(comm, Work::Future(future))?;
     FUTURES.borrow_mut().push(handle);
     drive_futures();
@@ -273,12 +277,12 @@ pub(crate) fn of_future(comm: Handle, future: OperationFuture) -> Result<Handle,
 }
 
 /// A handle for a collective that can be started again and again.
-pub(crate) fn of_kept(comm: Handle, running: Running) -> Result<Handle, Fault> {
+pub(crate) fn of_kept(comm: Handle, running: RunningCollective) -> Result<Handle, CallFault> {
     kept(comm, Work::Collective(Box::new(running)))
 }
 
 /// A handle for what is over already.
-pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, Fault> {
+pub(crate) fn of_done(comm: Handle, status: Status) -> Result<Handle, CallFault> {
     let stage = RequestStage::Over(Ok(status));
     insert(RequestEntry { comm, stage, work: Work::Done, is_persistent: false })
 }
@@ -289,7 +293,7 @@ pub(crate) fn communicators() -> HashSet<Handle> {
 }
 
 /// Returns true if no operation on a communicator is under way.
-pub(crate) fn are_over_on(comm: Handle) -> Result<bool, Fault> {
+pub(crate) fn are_over_on(comm: Handle) -> Result<bool, CallFault> {
     engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
         let mut on_it = requests.iter_mut().filter(|operated| operated.comm == comm);
@@ -300,12 +304,12 @@ pub(crate) fn are_over_on(comm: Handle) -> Result<bool, Fault> {
     })
 }
 
-fn missing(handle: Handle) -> Fault {
-    Fault::handle(MPI_ERR_REQUEST, "request", handle)
+fn missing(handle: Handle) -> CallFault {
+    CallFault::handle(MPI_ERR_REQUEST, "request", handle)
 }
 
 /// Takes the result of a request that is over, and lets go of it unless it is persistent.
-pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
+pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, CallFault>) {
     if *handle == MPI_REQUEST_NULL {
         return (MPI_COMM_NULL, Ok(Status::EMPTY));
     }
@@ -332,7 +336,7 @@ pub(crate) fn take(handle: &mut Handle) -> (Handle, Result<Status, Fault>) {
 
 /// Takes the result of a persistent request, which stays.
 #[cold]
-fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
+fn take_kept(handle: Handle) -> (Handle, Result<Status, CallFault>) {
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(handle) else { return (MPI_COMM_NULL, Err(missing(handle))) };
     let (comm, stage) = (operated.comm, core::mem::replace(&mut operated.stage, RequestStage::Idle));
@@ -341,7 +345,7 @@ fn take_kept(handle: Handle) -> (Handle, Result<Status, Fault>) {
 }
 
 /// Does what is left to do with the result of an operation that stays.
-fn finish_in_place(handle: Handle, status: Status) -> Result<Status, Fault> {
+fn finish_in_place(handle: Handle, status: Status) -> Result<Status, CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     let Some(operated) = requests.get_mut(handle) else { return Err(missing(handle)) };
     let mut work = core::mem::replace(&mut operated.work, Work::Done);
@@ -355,7 +359,7 @@ fn finish_in_place(handle: Handle, status: Status) -> Result<Status, Fault> {
 }
 
 /// Does what is left to do with the result of an operation.
-fn finished(work: &mut Work, status: Status) -> Result<Status, Fault> {
+fn finished(work: &mut Work, status: Status) -> Result<Status, CallFault> {
     match work {
         Work::Collective(running) => running.finish().map(|()| status),
         Work::GeneralizedRequest(general) => general.finish(),
@@ -375,7 +379,7 @@ pub(crate) fn is_under_way(handle: Handle) -> bool {
 }
 
 /// Waits for one request, and takes its result.
-pub(crate) fn wait(mut handle: Handle) -> Result<Status, Fault> {
+pub(crate) fn wait(mut handle: Handle) -> Result<Status, CallFault> {
     watch_all(core::iter::once(handle), true)?;
     take(&mut handle).1
 }
@@ -397,7 +401,7 @@ fn settle(handle: Handle) {
 }
 
 /// The status of a request that is over, which can be waited for as before.
-pub(crate) fn peek(handle: Handle) -> Result<Status, Fault> {
+pub(crate) fn peek(handle: Handle) -> Result<Status, CallFault> {
     settle(handle);
     let requests = REQUESTS.borrow();
     let general = match requests.get(handle) {
@@ -414,12 +418,12 @@ pub(crate) fn peek(handle: Handle) -> Result<Status, Fault> {
 }
 
 /// Frees a request of the program's; what is under way goes on.
-pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     match (&operated.stage, &mut operated.work) {
         (RequestStage::Active, Work::Collective(_) | Work::Future(_)) => {
-            return Err(Fault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
+            return Err(CallFault::new(MPI_ERR_REQUEST, "a collective under way cannot be freed"));
         }
         // It is for the program to complete it.
         (RequestStage::Active, Work::GeneralizedRequest(general)) if !general.is_complete => {
@@ -437,7 +441,7 @@ pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
 }
 
 /// Cancels a message or an operation of the program's.
-pub(crate) fn cancel(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn cancel(handle: Handle) -> Result<(), CallFault> {
     let general = engine::with(|engine| {
         let mut requests = REQUESTS.borrow_mut();
         let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
@@ -461,7 +465,7 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// Lets go of an operation that the program does not ask for any more.
-fn let_go(operated: RequestEntry) -> Result<(), Fault> {
+fn let_go(operated: RequestEntry) -> Result<(), CallFault> {
     match operated.work {
         Work::Message(message) | Work::Bundles(message, _) => engine::with(|engine| {
             match operated.stage {
@@ -492,25 +496,25 @@ fn let_go(operated: RequestEntry) -> Result<(), Fault> {
 /// Works with a message of the kernel's, and with the bundles that its parts go in, if they do.
 pub(crate) fn with_parts<R>(
     handle: Handle,
-    work: impl FnOnce(&mut StaticScope, &Request<'static>, Option<&mut Bundles>) -> Result<R, Fault>,
-) -> Result<R, Fault> {
+    work: impl FnOnce(&mut StaticScope, &Request<'static>, Option<&mut Bundles>) -> Result<R, CallFault>,
+) -> Result<R, CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     match requests.get_mut(handle).map(|operated| &mut operated.work) {
         Some(Work::Message(request)) => engine::with(|engine| work(&mut engine.scope, request, None)),
         Some(Work::Bundles(request, bundles)) => {
             engine::with(|engine| work(&mut engine.scope, request, Some(bundles)))
         }
-        Some(_) => Err(Fault::new(MPI_ERR_REQUEST, "no request of a partitioned message")),
+        Some(_) => Err(CallFault::new(MPI_ERR_REQUEST, "no request of a partitioned message")),
         None => Err(missing(handle)),
     }
 }
 
 /// Starts a persistent operation.
-pub(crate) fn start(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn start(handle: Handle) -> Result<(), CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(handle).ok_or_else(|| missing(handle))?;
     if !operated.is_persistent || !matches!(operated.stage, RequestStage::Idle) {
-        return Err(Fault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
+        return Err(CallFault::new(MPI_ERR_REQUEST, "a request that is under way, or is not persistent"));
     }
     match &mut operated.work {
         Work::Message(message) => engine::with(|engine| Ok(engine.scope.start(message)?))?,

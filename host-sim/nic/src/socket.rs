@@ -5,7 +5,7 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 use aldis_sys::file::remove_file;
 use aldis_sys::socket::UnixDatagram;
 
@@ -28,7 +28,7 @@ pub struct SocketNic {
     transmit: Vec<u8>,
     /// Bytes in it that the switch had no room for yet; zero: it is free.
     waiting: usize,
-    link: Link,
+    link: LinkState,
 }
 
 impl SocketNic {
@@ -53,7 +53,7 @@ impl SocketNic {
             received: vec![0; RECEIVE_BYTES],
             transmit: vec![0; mtu + MAC_HEADER_BYTES],
             waiting: 0,
-            link: Link::Up,
+            link: LinkState::Up,
         })
     }
 
@@ -66,7 +66,7 @@ impl SocketNic {
             }
             // A frame that the system refuses is one that a wire has lost: a cable without a plug,
             // mostly.
-            self.link = if result.is_ok() { Link::Up } else { Link::Down };
+            self.link = if result.is_ok() { LinkState::Up } else { LinkState::Down };
             self.waiting = 0;
         }
         true
@@ -132,7 +132,7 @@ impl Nic for SocketNic {
         self.mac
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         self.link
     }
 }
@@ -157,7 +157,7 @@ mod tests {
         let folder = ScratchFolder::new("card");
         let port = UnixDatagram::bind(folder.path().join("port3.sock")).unwrap();
         let mut nic = SocketNic::plug(folder.path(), 3, MAC, 100).unwrap();
-        assert_eq!((nic.mtu(), nic.mac(), nic.link()), (100, MAC, Link::Up));
+        assert_eq!((nic.mtu(), nic.mac(), nic.link()), (100, MAC, LinkState::Up));
         assert!(nic.receive().is_none() && nic.transmit(115).is_none());
         assert!(send(&mut nic, &[7; 114]));
         let mut buffer = [0; 200];
@@ -195,10 +195,10 @@ mod tests {
         let folder = ScratchFolder::new("card");
         let mut nic = SocketNic::plug(folder.path(), 3, MAC, 1500).unwrap();
         assert!(send(&mut nic, &[1; 60]) && send(&mut nic, &[1; 60]));
-        assert_eq!(nic.link(), Link::Down);
+        assert_eq!(nic.link(), LinkState::Down);
         let _port = UnixDatagram::bind(folder.path().join("port3.sock")).unwrap();
         assert!(send(&mut nic, &[1; 60]));
-        assert_eq!(nic.link(), Link::Up);
+        assert_eq!(nic.link(), LinkState::Up);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::hosts::{self, Share};
 use crate::programs::ProgramPart;
 use crate::tcp_options::TcpOptions;
 use aldis_linux::coll_rules::{self, Question, RuleFile};
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use aldis_linux::storage::MAX_RANKS;
 use aldis_linux::{arena, job, transport};
 
@@ -35,7 +35,7 @@ pub const COLL_RULES: &str = "coll_rules";
 pub struct Options {
     /// Ranks of the job
     #[arg(short = 'n', value_name = "N", value_parser = ranks, required = false, required_unless_present = EXPLAIN_COLLECTIVE)]
-    pub plan: Plan,
+    pub plan: NodePlan,
 
     /// Transport of messages between the ranks
     #[arg(long, value_enum, default_value_t = TransportName::Auto)]
@@ -308,7 +308,7 @@ pub fn variable(text: &str) -> Result<(OsString, OsString), String> {
 }
 
 /// A number of ranks that the storage has room for.
-pub fn ranks(text: &str) -> Result<Plan, String> {
+pub fn ranks(text: &str) -> Result<NodePlan, String> {
     if text == "p" {
         return Err("-np is -n here; aldis-mpiexec takes the options of mpiexec".into());
     }
@@ -316,7 +316,7 @@ pub fn ranks(text: &str) -> Result<Plan, String> {
     if ranks == 0 {
         return Err("a job needs at least one rank; try -n 1".into());
     }
-    Plan::of(ranks).ok_or_else(|| {
+    NodePlan::of(ranks).ok_or_else(|| {
         format!(
             "the host storage (aldis_linux::storage) has room for {MAX_RANKS} peers; try -n {MAX_RANKS} or fewer"
         )
@@ -336,8 +336,8 @@ fn seconds(text: &str) -> Result<Duration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::programs::{self, Program};
-    use aldis_linux::transport::Choice;
+    use crate::programs::{self, LaunchedProgram};
+    use aldis_linux::transport::TransportChoice;
     use aldis_linux::wireup::SOCKET_VARIABLE;
     use aldis_linux::{cma, copier, pmi};
 
@@ -376,7 +376,7 @@ mod tests {
     fn ranks_under_a_process_manager_know_the_transports_too() {
         for name in TransportName::value_variants() {
             let value = name.to_possible_value().unwrap();
-            assert!(Choice::parse(value.get_name()).is_some(), "{name:?}");
+            assert!(TransportChoice::parse(value.get_name()).is_some(), "{name:?}");
         }
     }
 
@@ -401,7 +401,9 @@ mod tests {
         let [a, b, c] = programs.as_slice() else { panic!("three programs") };
         assert_eq!((a.command.join("_".as_ref()), a.folder.as_ref()), ("a_x".into(), None));
         assert_eq!((b.command.join("_".as_ref()), b.folder.clone()), ("b_-n_7".into(), Some("/w".into())));
-        let has = |program: &Program, name: &str| program.environment.iter().any(|(known, _)| known == name);
+        let has = |program: &LaunchedProgram, name: &str| {
+            program.environment.iter().any(|(known, _)| known == name)
+        };
         assert!([a, b, c].iter().all(|one| has(one, "G")) && has(a, "A") && has(b, "B"));
         assert!(!has(b, "A") && !has(a, "B") && !has(c, "A") && !has(c, "B"));
         let parts = vec![ProgramPart::try_parse_from("aldis-run -n 60 b".split(' ')).unwrap()];

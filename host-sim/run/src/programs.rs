@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use clap::Parser;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ use crate::options::{self, Options};
 pub struct ProgramPart {
     /// Ranks that run this program
     #[arg(short = 'n', value_name = "N", value_parser = options::ranks)]
-    pub plan: Plan,
+    pub plan: NodePlan,
 
     /// The folder in which they start
     #[arg(long, value_name = "FOLDER")]
@@ -36,7 +36,7 @@ pub struct ProgramPart {
 
 /// A program and the ranks that run it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Program {
+pub struct LaunchedProgram {
     /// Their number.
     pub ranks: u32,
     /// Its name and its arguments.
@@ -72,12 +72,12 @@ impl Options {
     }
 
     /// The programs, by the ranks that run them; each with its environment whole.
-    pub fn programs(&self) -> Vec<Program> {
+    pub fn programs(&self) -> Vec<LaunchedProgram> {
         let others: u32 = self.others.iter().map(|part| part.plan.ranks).sum();
         let program =
             |ranks, command: &[OsString], folder: Option<&PathBuf>, own: &[(OsString, OsString)]| {
                 let command = command.to_vec();
-                Program {
+                LaunchedProgram {
                     ranks,
                     command,
                     folder: folder.cloned().map(Into::into),

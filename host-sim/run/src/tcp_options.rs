@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 
 use aldis_linux::tcp::environment::{bytes, links, ports};
 use aldis_linux::tcp::tls::Files;
-use aldis_linux::tcp::{Config, Family, Interfaces};
+use aldis_linux::tcp::{Family, Interfaces, TcpConfig};
 
 /// The options of ranks that are reached over TCP.
 #[derive(Clone, Debug, Args)]
@@ -70,12 +70,12 @@ enum FamilyName {
 
 impl TcpOptions {
     /// The ranks' configuration.
-    pub fn config(&self) -> Config {
+    pub fn config(&self) -> TcpConfig {
         let family = self.family.map(|family| match family {
             FamilyName::V4 => Family::V4,
             FamilyName::V6 => Family::V6,
         });
-        let standard = Config::default();
+        let standard = TcpConfig::default();
         let files = (&self.tls_cert, &self.tls_key, &self.tls_ca);
         let tls = if let (Some(certificate), Some(key), Some(authority)) = files {
             let files = Files::new(certificate, key, authority);
@@ -83,7 +83,7 @@ impl TcpOptions {
         } else {
             None
         };
-        Config {
+        TcpConfig {
             interfaces: Interfaces { include: self.include.clone(), exclude: self.exclude.clone(), family },
             ports: self.ports.clone().unwrap_or(standard.ports),
             links: self.links,
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(config.interfaces.family, Some(Family::V6));
         assert_eq!((config.ports, config.links), (4000..=4009, 4));
         assert_eq!((config.send_buffer, config.receive_buffer), (Some(2 << 20), Some(2 << 20)));
-        assert_eq!(parse("").unwrap().config(), Config::default());
+        assert_eq!(parse("").unwrap().config(), TcpConfig::default());
         let tls =
             parse("--tls-cert c.pem --tls-key k.pem --tls-ca a.pem --tls-name job").unwrap().config().tls;
         assert_eq!(tls, Some(Files { name: "job".into(), ..Files::new("c.pem", "k.pem", "a.pem") }));

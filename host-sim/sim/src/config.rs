@@ -175,7 +175,7 @@ impl Default for Network {
 
 /// A run. The same configuration and program have the same history, on every machine.
 #[derive(Clone, Debug)]
-pub struct Config {
+pub struct SimConfig {
     /// The seed that everything is drawn from.
     pub seed: u64,
     /// Nodes, one rank each.
@@ -189,9 +189,9 @@ pub struct Config {
     /// Of the faults that the seed draws, those with these indices in [`faults`](super::faults());
     /// all if `None`. Without some of them a failure that remains is easier to understand.
     pub only: Option<Vec<u16>>,
-    /// The network; drawn from the seed by [`Config::new`].
+    /// The network; drawn from the seed by [`SimConfig::new`].
     pub network: Network,
-    /// The capacity of each rank's storage; drawn from the seed by [`Config::new`].
+    /// The capacity of each rank's storage; drawn from the seed by [`SimConfig::new`].
     pub room: Room,
     /// True if ranks say goodbye when their program is over. Otherwise they serve the others until
     /// all are done, which saves messages between all pairs in large jobs.
@@ -207,7 +207,7 @@ pub struct Config {
 /// Ranks up to which they say goodbye by default.
 const LEAVING_RANKS_MAX: u32 = 64;
 
-impl Config {
+impl SimConfig {
     /// A run of `ranks` ranks on a network drawn from the seed.
     pub fn new(seed: u64, ranks: u32) -> Self {
         Self {

@@ -4,21 +4,21 @@ use core::fmt;
 
 /// A stretch of virtual time, ns: from `start` on and before `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Span {
+pub struct VirtualSpan {
     /// Its first instant.
     pub start: u64,
     /// The first instant after it.
     pub end: u64,
 }
 
-impl Span {
+impl VirtualSpan {
     /// Returns true if the instant `at` is in it.
     pub const fn contains(&self, at: u64) -> bool {
         self.start <= at && at < self.end
     }
 }
 
-impl fmt::Display for Span {
+impl fmt::Display for VirtualSpan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "from {} us to {} us", micros(self.start), micros(self.end))
     }
@@ -77,13 +77,13 @@ impl fmt::Display for Ways {
 /// order and delivery.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum RunFault {
     /// Messages take up to `extra_ns` longer; on the wire of messages they keep their order.
     Clog {
         /// The messages that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The time by which they take longer at most, ns.
         extra_ns: u64,
     },
@@ -92,7 +92,7 @@ pub enum Fault {
         /// The node.
         node: u32,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The factor by which it needs longer.
         factor: u64,
     },
@@ -101,7 +101,7 @@ pub enum Fault {
         /// The node.
         node: u32,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
     },
     /// A node dies.
     Crash {
@@ -115,14 +115,14 @@ pub enum Fault {
         /// The node.
         node: u32,
         /// From its death to its boot.
-        span: Span,
+        span: VirtualSpan,
     },
     /// Frames get lost.
     Loss {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The share of frames, in a hundred.
         percent: u64,
     },
@@ -131,7 +131,7 @@ pub enum Fault {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The share of frames, in a hundred.
         percent: u64,
     },
@@ -140,7 +140,7 @@ pub enum Fault {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The share of frames, in a hundred.
         percent: u64,
         /// The time by which they take longer at most, ns.
@@ -151,7 +151,7 @@ pub enum Fault {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The share of frames, in a hundred.
         percent: u64,
     },
@@ -160,7 +160,7 @@ pub enum Fault {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
         /// The time by which they take longer, ns.
         extra_ns: u64,
     },
@@ -169,16 +169,16 @@ pub enum Fault {
         /// The frames that it is about.
         ways: Ways,
         /// The time during which it lasts.
-        span: Span,
+        span: VirtualSpan,
     },
 }
 
 /// The most by which the second arrival of a frame is later than the first, ns.
 pub(super) const ECHO_NS_MAX: u64 = 200_000;
 
-impl Fault {
+impl RunFault {
     /// The time during which it lasts; a crash begins and does not end.
-    pub const fn span(&self) -> Span {
+    pub const fn span(&self) -> VirtualSpan {
         match self {
             Self::Clog { span, .. }
             | Self::Slow { span, .. }
@@ -190,12 +190,12 @@ impl Fault {
             | Self::Corruption { span, .. }
             | Self::Spike { span, .. }
             | Self::Partition { span, .. } => *span,
-            Self::Crash { at, .. } => Span { start: *at, end: u64::MAX },
+            Self::Crash { at, .. } => VirtualSpan { start: *at, end: u64::MAX },
         }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for RunFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Clog { ways, span, extra_ns } => {
@@ -236,13 +236,13 @@ mod tests {
 
     #[test]
     fn faults_are_told_in_words() {
-        let span = Span { start: 1_500, end: 20_000 };
-        let clog = Fault::Clog { ways: Ways::Way { from: 1, to: 0 }, span, extra_ns: 5_000 };
+        let span = VirtualSpan { start: 1_500, end: 20_000 };
+        let clog = RunFault::Clog { ways: Ways::Way { from: 1, to: 0 }, span, extra_ns: 5_000 };
         let words = "from 1.5 us to 20 us: messages from rank 1 to rank 0 take up to 5 us longer";
         assert_eq!(clog.to_string(), words);
         let ways = Ways::Across { from: vec![0, 2], to: vec![1] };
         let words = "from 1.5 us to 20 us: all frames from ranks 0, 2 to ranks 1 get lost";
-        assert_eq!(Fault::Partition { ways, span }.to_string(), words);
+        assert_eq!(RunFault::Partition { ways, span }.to_string(), words);
     }
 
     #[test]

@@ -3,9 +3,9 @@
 
 use std::io;
 
-use super::config::Config;
+use super::config::SimConfig;
 use super::faults;
-use super::report::{Failure, Report};
+use super::report::{Report, RunFailure};
 use super::run::simulate;
 use super::shrink::{Shrunk, shrink};
 use super::virtual_node::{Outcome, SimEndpoint};
@@ -17,12 +17,12 @@ const TRIALS_MAX: u32 = 200;
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// The run.
-    pub config: Config,
+    pub config: SimConfig,
     /// The failure.
-    pub failure: Failure,
+    pub failure: RunFailure,
     /// A run with fewer faults or ranks that fails in the same way, and why it does; `None` if
     /// there is none.
-    pub smaller: Option<(Shrunk, Failure)>,
+    pub smaller: Option<(Shrunk, RunFailure)>,
 }
 
 impl Finding {
@@ -35,10 +35,10 @@ impl Finding {
     pub fn of(
         report: &Report,
         trials_max: u32,
-        mut run: impl FnMut(&Config) -> io::Result<Report>,
+        mut run: impl FnMut(&SimConfig) -> io::Result<Report>,
     ) -> io::Result<Option<Self>> {
         let Some(failure) = report.failure.clone() else { return Ok(None) };
-        let config = Config { record: false, ..report.config.clone() };
+        let config = SimConfig { record: false, ..report.config.clone() };
         let shrunk = shrink(&config, trials_max, |config| {
             let found = run(config).ok().and_then(|report| report.failure);
             found.is_some_and(|found| found.rank.is_some() == failure.rank.is_some())
@@ -49,10 +49,10 @@ impl Finding {
     }
 
     /// All of it in words; `replay` says how a run is repeated.
-    pub fn tell(&self, replay: impl Fn(&Config) -> String) -> String {
+    pub fn tell(&self, replay: impl Fn(&SimConfig) -> String) -> String {
         let Self { config, failure, smaller } = self;
         let again =
-            |config: &Config| format!("{}\n\nreplay with\n  {}", config.tell_faults(), replay(config));
+            |config: &SimConfig| format!("{}\n\nreplay with\n  {}", config.tell_faults(), replay(config));
         let mut text = format!("seed {} FAILED: {failure}\n\n{}", config.seed, again(config));
         if let Some((Shrunk { config, trials, minimal }, failure)) = smaller {
             let ranks = config.ranks;
@@ -68,7 +68,7 @@ impl Finding {
     }
 }
 
-impl Config {
+impl SimConfig {
     /// The faults of this run in words, each under its number in the list of all that the seed
     /// draws.
     pub fn faults_in_words(&self) -> Vec<String> {
@@ -105,12 +105,15 @@ impl Config {
 /// # Panics
 /// When the run fails, or cannot be run, with all that is known of it: what went wrong, the faults
 /// in words, a smaller run that fails too, and the code that repeats either.
-pub fn check(config: &Config, program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + Clone + 'static) -> Report {
-    let run = |config: &Config| simulate(config, program.clone());
+pub fn check(
+    config: &SimConfig,
+    program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + Clone + 'static,
+) -> Report {
+    let run = |config: &SimConfig| simulate(config, program.clone());
     let told = run(config).and_then(|report| Ok((Finding::of(&report, TRIALS_MAX, run)?, report)));
     match told {
         Ok((None, report)) => report,
-        Ok((Some(finding), _)) => panic!("{}", finding.tell(Config::code)),
+        Ok((Some(finding), _)) => panic!("{}", finding.tell(SimConfig::code)),
         Err(error) => panic!("{error}"),
     }
 }
@@ -133,13 +136,13 @@ mod tests {
         Ok(())
     }
 
-    fn config(seed: u64) -> Config {
-        Config { topology: Topology::Ring, ..Config::new(seed, 12) }
+    fn config(seed: u64) -> SimConfig {
+        SimConfig { topology: Topology::Ring, ..SimConfig::new(seed, 12) }
     }
 
     #[test]
     fn the_faults_that_a_real_failure_needs_are_found() {
-        let run = |config: &Config| simulate(config, hasty);
+        let run = |config: &SimConfig| simulate(config, hasty);
         let failing = (0..100).map(config).filter(|config| faults(config).len() > 3);
         let failing =
             failing.filter_map(|config| run(&config).ok().filter(|report| report.failure.is_some()));
@@ -153,7 +156,7 @@ mod tests {
             assert!(run(&shrunk.config).unwrap().failure.is_some());
             for out in &left {
                 let only = Some(left.iter().filter(|index| *index != out).copied().collect());
-                let passes = run(&Config { only, ..shrunk.config.clone() }).unwrap();
+                let passes = run(&SimConfig { only, ..shrunk.config.clone() }).unwrap();
                 assert_eq!(passes.failure, None, "fault {out} of {left:?} is not needed");
             }
             found += 1;
@@ -163,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_failing_check_tells_everything() {
-        let fails = |config: &Config| simulate(config, hasty).unwrap().failure.is_some();
+        let fails = |config: &SimConfig| simulate(config, hasty).unwrap().failure.is_some();
         let failing = (0..100).map(config).find(|config| faults(config).len() > 3 && fails(config)).unwrap();
         let passing = (0..100).map(config).find(|config| !fails(config)).unwrap();
         assert_eq!(check(&passing, hasty).failure, None);
@@ -183,7 +186,7 @@ mod tests {
     #[test]
     fn a_run_is_told_as_code() {
         let config =
-            Config { wire: Wire::Frames, faults: Profile::Crash, only: Some(vec![2, 7]), ..config(9) };
+            SimConfig { wire: Wire::Frames, faults: Profile::Crash, only: Some(vec![2, 7]), ..config(9) };
         let code = "Config { topology: \"ring\".parse().unwrap(), wire: Wire::Frames, faults: Profile::Crash, \
                     only: Some(vec![2, 7]), ..Config::new(9, 12) }";
         assert_eq!(config.code(), code);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use aldis_kernel::hal::{PeerId, Platform, Transport};
 use aldis_kernel::{Account, Credits, Endpoint};
 
-use super::config::Config;
+use super::config::SimConfig;
 use super::node::Cpu;
 use super::random::Random;
 use super::virtual_node::Outcome;
@@ -105,12 +105,12 @@ impl core::error::Error for Overfull {}
 /// The accounts of all ranks whose programs are over, as of their last poll.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    ranks: BTreeMap<u32, Entry>,
+    ranks: BTreeMap<u32, LedgerEntry>,
     closed: bool,
 }
 
 #[derive(Debug, Default)]
-struct Entry {
+struct LedgerEntry {
     accounts: Vec<Option<Credits>>,
     requests: u32,
 }
@@ -140,7 +140,7 @@ impl Ledger {
 
 /// Returns true if the ranks of a run wait for each other at the end, to compare their accounts.
 /// Others leave one by one, which is to be tested as well.
-pub(crate) fn is_balanced(config: &Config) -> bool {
+pub(crate) fn is_balanced(config: &SimConfig) -> bool {
     config.leave && !config.faults.kills() && Random::new(config.seed, 10).chance(50)
 }
 
@@ -157,7 +157,7 @@ const STUCK_NS: u64 = 1_000_000_000;
 pub(crate) fn balance<T: Transport, P: Platform>(
     cpu: &Cpu<'_>,
     endpoint: &mut Endpoint<'_, T, P>,
-    config: &Config,
+    config: &SimConfig,
     requests_max: u32,
 ) -> Outcome {
     let counters = endpoint.counters();
@@ -171,7 +171,7 @@ pub(crate) fn balance<T: Transport, P: Platform>(
         let requests = endpoint.diagnostics().requests_in_use();
         {
             let world = &mut *cpu.world.borrow_mut();
-            world.ledger.ranks.insert(cpu.node, Entry { accounts, requests });
+            world.ledger.ranks.insert(cpu.node, LedgerEntry { accounts, requests });
             if world.ledger.closed {
                 return Ok(());
             }
@@ -202,7 +202,7 @@ mod tests {
     fn ledger() -> Ledger {
         let out = Account { sent: 3, limit: 5, room_there: 4, ..Account::default() };
         let into = Account { received: 3, freed: 1, told: 1, room_here: 4, ..Account::default() };
-        let entry = |accounts: [Account; 2]| Entry {
+        let entry = |accounts: [Account; 2]| LedgerEntry {
             accounts: accounts.map(|envelopes| Some(Credits { envelopes, ..Credits::default() })).into(),
             requests: 0,
         };

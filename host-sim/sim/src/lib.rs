@@ -53,8 +53,8 @@
 //! On [`Wire::Messages`] the kernel uses an ordered and reliable transport with little room,
 //! and deaths are told. On [`Wire::Frames`] it uses the [`Ethernet`](aldis_drivers::ethernet)
 //! transport and a [`SimNic`], whose frames get lost, come twice, damaged, late or in another
-//! order, or one way only; deaths are found out. Each run draws which kinds of [`Fault`] it has
-//! ([`faults()`], [`Config::only`]). All have healed after 4 virtual ms but for a crash; a node
+//! order, or one way only; deaths are found out. Each run draws which kinds of [`RunFault`] it has
+//! ([`faults()`], [`SimConfig::only`]). All have healed after 4 virtual ms but for a crash; a node
 //! that boots again ([`Profile::Restart`]) has a new epoch and begins its program anew.
 //!
 //! # What is checked
@@ -115,8 +115,8 @@ pub mod whatif;
 pub mod workloads;
 mod world;
 
-pub use config::{Config, Network, Profile, Wire};
-pub use faults::{Fault, Span, Ways};
+pub use config::{Network, Profile, SimConfig, Wire};
+pub use faults::{RunFault, VirtualSpan, Ways};
 pub use finding::{Finding, check};
 pub use ledger::{Imbalance, LostCredits, Overfull};
 pub use links::FRAME_RANKS_MAX;
@@ -125,7 +125,7 @@ pub use node::SimPlatform;
 pub use plan::faults;
 pub use random::Random;
 pub use record::{Record, chrome_trace};
-pub use report::{Failure, Report};
+pub use report::{Report, RunFailure};
 pub use run::{simulate, simulate_nodes};
 pub use shrink::{Shrunk, shrink};
 pub use space_time::{View, space_time};

@@ -1,11 +1,11 @@
 //! Memory and times of the Ethernet transports of virtual ranks. The memory is small, so that
 //! limits are met all the time; the times fit the virtual network and its faults.
 
-use aldis_drivers::ethernet::{self, Config, EthernetStorage, MTU_OVERHEAD_BYTES, Memory};
+use aldis_drivers::ethernet::{self, Config, EthernetMemory, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_kernel::hal::{Cost, Epoch, PeerId};
 use aldis_kernel::protocols::{connect, reliable};
 
-use super::config::{Config as Run, Network};
+use super::config::{Network, SimConfig as Run};
 
 /// Ranks of the largest job on the wire of frames.
 pub const FRAME_RANKS_MAX: u32 = 256;
@@ -21,14 +21,14 @@ const DEADLINE_NS: u64 = 500_000_000;
 
 /// The times of a connection. All faults are over within 4 ms, so that only the dead are silent for
 /// 20 ms.
-const TIMES: reliable::Config = reliable::Config {
+const TIMES: reliable::LinkConfig = reliable::LinkConfig {
     rto_first_ns: 100_000,
     rto_min_ns: 30_000,
     rto_max_ns: 1_000_000,
     ack_delay_ns: 5_000,
     silence_ns: 5_000_000,
     give_up_ns: 20_000_000,
-    ..reliable::Config::DEFAULT
+    ..reliable::LinkConfig::DEFAULT
 };
 
 /// A rank's memory for the wire of frames.
@@ -39,7 +39,7 @@ pub(crate) struct FrameLinks {
 
 /// A rank's memory for the wire of frames, lent to a transport.
 pub(crate) struct LinkMemory<'m> {
-    pub(crate) ethernet: Memory<'m>,
+    pub(crate) ethernet: EthernetMemory<'m>,
     pub(crate) loopback: &'m mut [u8],
     /// Bytes of the largest message.
     pub(crate) message_bytes: u32,
@@ -47,14 +47,14 @@ pub(crate) struct LinkMemory<'m> {
 
 /// An Ethernet storage of some size.
 trait Store {
-    fn memory(&mut self) -> Memory<'_>;
+    fn memory(&mut self) -> EthernetMemory<'_>;
     fn message_bytes(&self) -> usize;
 }
 
 impl<const PEERS: usize, const WINDOW: usize, const MESSAGE_BYTES: usize> Store
     for EthernetStorage<PEERS, WINDOW, MESSAGE_BYTES>
 {
-    fn memory(&mut self) -> Memory<'_> {
+    fn memory(&mut self) -> EthernetMemory<'_> {
         Self::memory(self)
     }
 

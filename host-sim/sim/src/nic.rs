@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use aldis_kernel::hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_kernel::hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 
 use super::node::Cpu;
 use super::queue::Delivery;
@@ -112,8 +112,8 @@ impl<'a> Nic for SimNic<'a> {
         mac(self.cpu.node)
     }
 
-    fn link(&self) -> Link {
-        Link::Up
+    fn link(&self) -> LinkState {
+        LinkState::Up
     }
 }
 
@@ -121,11 +121,11 @@ impl<'a> Nic for SimNic<'a> {
 mod tests {
     use super::*;
     use crate::{
-        Config, Network, Outcome, Profile, Record, Report, Topology, VirtualNode, Wire, simulate_nodes,
+        Network, Outcome, Profile, Record, Report, SimConfig, Topology, VirtualNode, Wire, simulate_nodes,
     };
 
     /// Runs `program` on bare cards.
-    fn run(config: &Config, program: fn(u32, &mut SimNic<'_>, &Cpu<'_>) -> Outcome) -> Report {
+    fn run(config: &SimConfig, program: fn(u32, &mut SimNic<'_>, &Cpu<'_>) -> Outcome) -> Report {
         let whole = move |node: VirtualNode<'_>| {
             let cpu = node.cpu.clone();
             program(cpu.node, &mut node.nic(), &cpu)
@@ -135,10 +135,10 @@ mod tests {
         report
     }
 
-    fn config(seed: u64, ranks: u32) -> Config {
+    fn config(seed: u64, ranks: u32) -> SimConfig {
         let network =
             Network { mtu: 100, tx_frames: 2, rx_frames: 4, per_kib_ns: 10_000, ..Network::default() };
-        Config { wire: Wire::Frames, faults: Profile::Calm, network, ..Config::new(seed, ranks) }
+        SimConfig { wire: Wire::Frames, faults: Profile::Calm, network, ..SimConfig::new(seed, ranks) }
     }
 
     fn send(nic: &mut SimNic<'_>, to: Mac, number: u8, len: usize) -> bool {
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn a_frame_from_afar_does_not_hold_up_one_from_next_door() {
         let network = Network { jitter_ns: 0, ..config(3, 8).network };
-        let config = Config { topology: Topology::Ring, network, record: true, ..config(3, 8) };
+        let config = SimConfig { topology: Topology::Ring, network, record: true, ..config(3, 8) };
         let report = run(&config, |node, nic, cpu| {
             // All have begun by then, and the one from afar is sent first.
             while cpu.world.borrow_mut().clock(node) < 50_000 + 50 * u64::from(node) {}
@@ -239,7 +239,7 @@ mod tests {
         let (mut lost, mut duplicated, mut damaged, mut overtaken) = (0, 0, 0, 0);
         for seed in 0..60 {
             let network = Network { rx_frames: 200, ..config(seed, 2).network };
-            let config = Config { faults: Profile::Swarm, network, record: true, ..config(seed, 2) };
+            let config = SimConfig { faults: Profile::Swarm, network, record: true, ..config(seed, 2) };
             let report = run(&config, |node, nic, cpu| {
                 for number in 0..100 {
                     while node == 0 && !send(nic, mac(1), number, 80) {

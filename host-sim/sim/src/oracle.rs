@@ -36,7 +36,7 @@ impl OracleMessage {
 
 /// A receive: what it takes and what it got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Receive {
+pub struct OracleReceive {
     /// The communicator's context id.
     pub context: u32,
     /// The source; `None` is any source.
@@ -48,7 +48,7 @@ pub struct Receive {
     pub got: Option<usize>,
 }
 
-impl Receive {
+impl OracleReceive {
     /// Returns true if it takes a message.
     pub fn takes(&self, message: &OracleMessage) -> bool {
         self.context == message.context
@@ -128,7 +128,7 @@ impl core::error::Error for Violation {}
 ///
 /// # Errors
 /// The breach of the rules.
-pub fn judge(messages: &[OracleMessage], receives: &[Receive]) -> Result<(), Violation> {
+pub fn judge(messages: &[OracleMessage], receives: &[OracleReceive]) -> Result<(), Violation> {
     let mut takers = vec![None; messages.len()];
     for (index, receive) in receives.iter().enumerate() {
         let Some(got) = receive.got else { continue };
@@ -144,7 +144,7 @@ pub fn judge(messages: &[OracleMessage], receives: &[Receive]) -> Result<(), Vio
     }
     for (second, later) in receives.iter().enumerate() {
         let Some(older) = later.got else { continue };
-        let wanted = |(_, earlier): &(usize, &Receive)| earlier.takes(&messages[older]);
+        let wanted = |(_, earlier): &(usize, &OracleReceive)| earlier.takes(&messages[older]);
         for (first, earlier) in receives[..second].iter().enumerate().filter(wanted) {
             match earlier.got {
                 None => return Err(Violation::Passed { receive: first, message: older }),

@@ -16,7 +16,7 @@ pub(crate) struct Message {
 
 /// A frame under way. A second arrival of it has the same id.
 #[derive(Debug)]
-pub(crate) struct Frame {
+pub(crate) struct FlyingFrame {
     pub(crate) id: u64,
     pub(crate) from: u32,
     pub(crate) bytes: Vec<u8>,
@@ -26,7 +26,7 @@ pub(crate) struct Frame {
 #[derive(Debug)]
 pub(crate) enum Delivery {
     Message(Message),
-    Frame(Frame),
+    Frame(FlyingFrame),
     /// There is room for a message to this node.
     Ready(u32),
     /// This life of a node is over.
@@ -38,7 +38,7 @@ pub(crate) enum Delivery {
 
 /// The kinds of event.
 #[derive(Debug)]
-pub(crate) enum What {
+pub(crate) enum EventKind {
     /// A node goes on, unless it has been woken otherwise since its turn `turn`.
     Wake {
         node: u32,
@@ -63,48 +63,48 @@ pub(crate) enum What {
 }
 
 #[derive(Debug)]
-struct Event {
+struct QueuedEvent {
     at: u64,
     sequence: u64,
-    what: What,
+    what: EventKind,
 }
 
-impl Ord for Event {
+impl Ord for QueuedEvent {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.at, self.sequence).cmp(&(other.at, other.sequence))
     }
 }
 
-impl PartialOrd for Event {
+impl PartialOrd for QueuedEvent {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for Event {
+impl PartialEq for QueuedEvent {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other) == Ordering::Equal
     }
 }
 
-impl Eq for Event {}
+impl Eq for QueuedEvent {}
 
 /// The events that are going to happen.
 #[derive(Debug, Default)]
-pub(crate) struct Queue {
-    heap: BinaryHeap<Reverse<Event>>,
+pub(crate) struct EventQueue {
+    heap: BinaryHeap<Reverse<QueuedEvent>>,
     made: u64,
 }
 
-impl Queue {
+impl EventQueue {
     /// Makes `what` happen at `at`.
-    pub(crate) fn push(&mut self, at: u64, what: What) {
+    pub(crate) fn push(&mut self, at: u64, what: EventKind) {
         self.made += 1;
-        self.heap.push(Reverse(Event { at, sequence: self.made, what }));
+        self.heap.push(Reverse(QueuedEvent { at, sequence: self.made, what }));
     }
 
     /// The next thing to happen, and when.
-    pub(crate) fn pop(&mut self) -> Option<(u64, What)> {
+    pub(crate) fn pop(&mut self) -> Option<(u64, EventKind)> {
         self.heap.pop().map(|Reverse(event)| (event.at, event.what))
     }
 }
@@ -115,12 +115,12 @@ mod tests {
 
     #[test]
     fn time_goes_first_and_the_order_of_making_second() {
-        let mut queue = Queue::default();
+        let mut queue = EventQueue::default();
         for (at, node) in [(5, 0), (3, 1), (5, 2), (3, 3)] {
-            queue.push(at, What::Boot(node));
+            queue.push(at, EventKind::Boot(node));
         }
         let order = core::iter::from_fn(|| queue.pop()).map(|(at, what)| match what {
-            What::Boot(node) => (at, node),
+            EventKind::Boot(node) => (at, node),
             _ => unreachable!(),
         });
         assert_eq!(order.collect::<Vec<_>>(), [(3, 1), (3, 3), (5, 0), (5, 2)]);

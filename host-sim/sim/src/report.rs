@@ -2,13 +2,13 @@
 
 use core::fmt;
 
-use super::config::{Config, Network};
+use super::config::{Network, SimConfig};
 use super::record::Record;
 use super::world::{Life, Totals, World};
 
 /// The reason why a run failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct RunFailure {
     /// The rank whose program failed; `None` if the job did not come to its end.
     pub rank: Option<u32>,
     /// The text of the failure.
@@ -17,7 +17,7 @@ pub struct Failure {
     pub ranks: Vec<String>,
 }
 
-impl Failure {
+impl RunFailure {
     pub(crate) fn ranks(world: &World) -> Vec<String> {
         let unfinished = world.nodes.iter().zip(0..).filter(|(node, _)| node.life != Life::Over);
         unfinished
@@ -39,7 +39,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for RunFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(rank) = self.rank {
             write!(f, "rank {rank}: ")?;
@@ -50,9 +50,9 @@ impl fmt::Display for Failure {
 }
 
 /// The ways in which a run ends.
-pub(crate) enum End {
+pub(crate) enum RunEnd {
     Well,
-    Failed(Failure),
+    Failed(RunFailure),
     Stranded(Vec<String>),
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum End {
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The configuration that was run.
-    pub config: Config,
+    pub config: SimConfig,
     /// Hash of the whole history: every event, its virtual time, and the bytes of every message.
     pub hash: u64,
     /// Virtual time at the end, ns.
@@ -70,20 +70,20 @@ pub struct Report {
     /// Bytes of each rank's kernel storage.
     pub storage_bytes: usize,
     /// The failure, if something went wrong.
-    pub failure: Option<Failure>,
+    pub failure: Option<RunFailure>,
     /// The activity of each rank, where a node has died and others wait for ever for a message of
     /// any source: without a launcher no rank can know that it will not come.
     pub stranded: Vec<String>,
-    /// Every event, if [`Config::record`] asked for it.
+    /// Every event, if [`SimConfig::record`] asked for it.
     pub records: Vec<Record>,
 }
 
 impl Report {
-    pub(crate) fn new(world: &mut World, storage_bytes: usize, end: End) -> Self {
+    pub(crate) fn new(world: &mut World, storage_bytes: usize, end: RunEnd) -> Self {
         let (failure, stranded) = match end {
-            End::Well => (None, Vec::new()),
-            End::Failed(failure) => (Some(failure), Vec::new()),
-            End::Stranded(ranks) => (None, ranks),
+            RunEnd::Well => (None, Vec::new()),
+            RunEnd::Failed(failure) => (Some(failure), Vec::new()),
+            RunEnd::Stranded(ranks) => (None, ranks),
         };
         Self {
             config: world.config.clone(),
@@ -103,7 +103,7 @@ impl Report {
     }
 }
 
-impl Config {
+impl SimConfig {
     /// The command that runs `workload` in this way, for a network that is drawn from the seed or
     /// the default.
     pub fn replay(&self, workload: &str) -> String {

@@ -12,15 +12,15 @@ use aldis_kernel::hal::{Cause, Operation};
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use super::config::{Config, Wire};
+use super::config::{SimConfig, Wire};
 use super::links::{FRAME_RANKS_MAX, FrameLinks};
 use super::node::Cpu;
-use super::report::{End, Failure, Report};
+use super::report::{Report, RunEnd, RunFailure};
 use super::storage::{RANKS_MAX, Table, boxed};
 use super::virtual_node::{Outcome, SimEndpoint, VirtualNode};
 use super::world::{Life, Step, World};
 
-type Program = Coroutine<(), (), Outcome>;
+type SimProgram = Coroutine<(), (), Outcome>;
 
 /// Runs `program` on every rank and tells how it went.
 ///
@@ -28,7 +28,7 @@ type Program = Coroutine<(), (), Outcome>;
 /// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
 /// [`FRAME_RANKS_MAX`] on the wire of frames.
 pub fn simulate(
-    config: &Config,
+    config: &SimConfig,
     program: impl Fn(&mut SimEndpoint<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
     simulate_nodes(config, move |node| node.run(&program))
@@ -41,14 +41,14 @@ pub fn simulate(
 /// The machine has no memory for the stacks, or the job is empty or above [`RANKS_MAX`], or above
 /// [`FRAME_RANKS_MAX`] on the wire of frames.
 pub fn simulate_nodes(
-    config: &Config,
+    config: &SimConfig,
     program: impl Fn(VirtualNode<'_>) -> Outcome + 'static,
 ) -> io::Result<Report> {
     let world = Rc::new(RefCell::new(World::new(config)));
     let program = Rc::new(program);
     let start = {
         let (world, config) = (world.clone(), config.clone());
-        move |node| -> io::Result<Program> {
+        move |node| -> io::Result<SimProgram> {
             let mut storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
             let mut types = Box::new(Table::new());
             let mut links = match config.wire {
@@ -57,7 +57,7 @@ pub fn simulate_nodes(
             };
             let (world, program) = (world.clone(), program.clone());
             let stack = DefaultStack::new(config.stack_bytes)?;
-            Ok(Program::with_stack(stack, move |yielder, ()| {
+            Ok(SimProgram::with_stack(stack, move |yielder, ()| {
                 let links = links.as_mut().map(FrameLinks::memory);
                 let (memory, types) = (storage.memory(), types.types());
                 program(VirtualNode { cpu: Cpu { world, node, yielder }, memory, types, links })
@@ -81,14 +81,14 @@ fn too_large() -> io::Error {
 /// Resumes programs until all are over or one has failed. A node that boots again gets its program
 /// from `start`.
 fn drive(
-    config: &Config,
+    config: &SimConfig,
     world: &Rc<RefCell<World>>,
-    programs: &mut [Option<Program>],
-    start: impl Fn(u32) -> io::Result<Program>,
-) -> io::Result<End> {
+    programs: &mut [Option<SimProgram>],
+    start: impl Fn(u32) -> io::Result<SimProgram>,
+) -> io::Result<RunEnd> {
     loop {
         if world.borrow().programs == 0 {
-            return Ok(End::Well);
+            return Ok(RunEnd::Well);
         }
         let step = world.borrow_mut().step();
         let node = match step {
@@ -109,7 +109,7 @@ fn drive(
         let resumed = catch_unwind(AssertUnwindSafe(|| program.resume(())));
         if let Some(violation) = world.borrow_mut().watch.violation() {
             let rank = Some(violation.rank());
-            return Ok(End::Failed(Failure { rank, what: violation.to_string(), ranks: Vec::new() }));
+            return Ok(RunEnd::Failed(RunFailure { rank, what: violation.to_string(), ranks: Vec::new() }));
         }
         let outcome = match resumed {
             Ok(CoroutineResult::Yield(())) => continue,
@@ -122,7 +122,7 @@ fn drive(
         programs[node as usize] = None;
         world.borrow_mut().end(node, outcome.is_ok());
         if let Err(Some(what)) = outcome {
-            return Ok(End::Failed(Failure { rank: Some(node), what, ranks: Vec::new() }));
+            return Ok(RunEnd::Failed(RunFailure { rank: Some(node), what, ranks: Vec::new() }));
         }
     }
 }
@@ -138,7 +138,7 @@ fn follows_from_death(error: &(dyn core::error::Error + 'static)) -> bool {
 /// The time is over. Where a node has died, a rank may wait for any of the others for ever, and
 /// others for it; so may one that has booted again among others that know nothing of it. None may
 /// wait for a life that is over.
-fn late(config: &Config, world: &World) -> End {
+fn late(config: &SimConfig, world: &World) -> RunEnd {
     let alive = || world.nodes.iter().zip(0..).filter(|(node, _)| node.life == Life::Alive);
     let waits_for_all = alive().any(|(node, _)| {
         let waits = matches!(node.activity.operation, Operation::Recv | Operation::Probe | Operation::Wait);
@@ -153,12 +153,12 @@ fn late(config: &Config, world: &World) -> End {
         })
     });
     let excused = config.faults.kills() && waits_for_all && !waits_for_none;
-    let ranks = Failure::ranks(world);
+    let ranks = RunFailure::ranks(world);
     if excused {
-        return End::Stranded(ranks);
+        return RunEnd::Stranded(ranks);
     }
     let what = format!("not over {} ms after the faults have healed", config.patience_ns / 1_000_000);
-    End::Failed(Failure { rank: None, what, ranks })
+    RunEnd::Failed(RunFailure { rank: None, what, ranks })
 }
 
 fn words(panic: &(dyn core::any::Any + Send)) -> String {

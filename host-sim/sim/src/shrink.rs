@@ -1,14 +1,14 @@
 //! Making a failing run smaller: fewer faults, then fewer ranks. What is left is what the failure
 //! needs.
 
-use super::config::Config;
+use super::config::SimConfig;
 use super::faults;
 
 /// A smaller run that still fails.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     /// The run; as it was, if nothing could be left out.
-    pub config: Config,
+    pub config: SimConfig,
     /// Runs that it took to find it.
     pub trials: u32,
     /// True if every fault that is left is needed: without any one of them the run passes. Not so
@@ -23,7 +23,7 @@ pub struct Shrunk {
 /// job sizes are tried from the smallest on, with what is left and with all that the seed draws for
 /// that size, for a smaller job is another history; faults that the first one found does not need
 /// are left out in turn. `config` itself is taken to fail.
-pub fn shrink(config: &Config, trials_max: u32, mut fails: impl FnMut(&Config) -> bool) -> Shrunk {
+pub fn shrink(config: &SimConfig, trials_max: u32, mut fails: impl FnMut(&SimConfig) -> bool) -> Shrunk {
     let mut trials = Trials { left: trials_max, fails: &mut fails };
     let (mut found, mut minimal) = without_faults(config.clone(), &mut trials);
     if let Some(smaller) = with_fewer_ranks(&found, &mut trials) {
@@ -35,12 +35,12 @@ pub fn shrink(config: &Config, trials_max: u32, mut fails: impl FnMut(&Config) -
 /// The limit on how often a run may be tried, and the test whether it fails.
 struct Trials<'f> {
     left: u32,
-    fails: &'f mut dyn FnMut(&Config) -> bool,
+    fails: &'f mut dyn FnMut(&SimConfig) -> bool,
 }
 
 impl Trials<'_> {
     /// Returns true if a run fails; false when there are no more trials.
-    fn fails(&mut self, config: &Config) -> bool {
+    fn fails(&mut self, config: &SimConfig) -> bool {
         self.left > 0 && {
             self.left -= 1;
             (self.fails)(config)
@@ -48,13 +48,13 @@ impl Trials<'_> {
     }
 }
 
-fn with_only(config: &Config, only: &[u16]) -> Config {
-    Config { only: Some(only.to_vec()), ..config.clone() }
+fn with_only(config: &SimConfig, only: &[u16]) -> SimConfig {
+    SimConfig { only: Some(only.to_vec()), ..config.clone() }
 }
 
 /// Leaves out the faults that a failing run does not need; and whether it is known that all others
 /// are needed.
-fn without_faults(config: Config, trials: &mut Trials<'_>) -> (Config, bool) {
+fn without_faults(config: SimConfig, trials: &mut Trials<'_>) -> (SimConfig, bool) {
     let mut kept: Vec<u16> = match &config.only {
         Some(only) => only.clone(),
         None => (0..).zip(faults(&config)).map(|(index, _)| index).collect(),
@@ -95,12 +95,12 @@ fn minimize(kept: &mut Vec<u16>, mut fails: impl FnMut(&[u16]) -> bool) {
 }
 
 /// A run of the same seed on fewer ranks that fails.
-fn with_fewer_ranks(config: &Config, trials: &mut Trials<'_>) -> Option<Config> {
-    let usual = |ranks| Config::new(config.seed, ranks).leave;
+fn with_fewer_ranks(config: &SimConfig, trials: &mut Trials<'_>) -> Option<SimConfig> {
+    let usual = |ranks| SimConfig::new(config.seed, ranks).leave;
     (1..config.ranks).filter(|ranks| is_tried(*ranks, config.ranks)).find_map(|ranks| {
         let leave = if config.leave == usual(config.ranks) { usual(ranks) } else { config.leave };
-        let smaller = Config { ranks, leave, ..config.clone() };
-        let all = Config { only: None, ..smaller.clone() };
+        let smaller = SimConfig { ranks, leave, ..config.clone() };
+        let all = SimConfig { only: None, ..smaller.clone() };
         // Where there are no faults, one of the two says it all.
         let choices = if faults(&smaller) == faults(&all) { vec![smaller] } else { vec![smaller, all] };
         choices.into_iter().find(|choice| trials.fails(choice))
@@ -142,8 +142,8 @@ mod tests {
     }
 
     /// A run with many faults.
-    fn config() -> Config {
-        let config = |seed| Config { faults: Profile::Crash, ..Config::new(seed, 12) };
+    fn config() -> SimConfig {
+        let config = |seed| SimConfig { faults: Profile::Crash, ..SimConfig::new(seed, 12) };
         (0..).map(config).find(|config| faults(config).len() > 20).unwrap()
     }
 
@@ -160,8 +160,9 @@ mod tests {
         let shrunk = shrink(&config(), 500, |config| config.ranks >= 3);
         assert_eq!((shrunk.config.only, shrunk.config.ranks), (Some(vec![]), 3));
         // A fault of the smaller job in place of one of the larger.
-        let crash =
-            |config: &Config| faults(config).iter().any(|fault| matches!(fault, crate::Fault::Crash { .. }));
+        let crash = |config: &SimConfig| {
+            faults(config).iter().any(|fault| matches!(fault, crate::RunFault::Crash { .. }))
+        };
         let shrunk = shrink(&config(), 500, |config| config.ranks >= 5 && crash(config));
         assert_eq!((shrunk.config.ranks, faults(&shrunk.config).len()), (5, 1));
         assert!(crash(&shrunk.config));
@@ -171,7 +172,7 @@ mod tests {
     fn the_number_of_runs_is_bounded_and_what_is_found_by_then_fails() {
         for most in 0..60 {
             let mut runs = 0;
-            let fails = |config: &Config| config.only.as_ref().is_none_or(|only| only.contains(&7));
+            let fails = |config: &SimConfig| config.only.as_ref().is_none_or(|only| only.contains(&7));
             let shrunk = shrink(&config(), most, |config| {
                 runs += 1;
                 fails(config)

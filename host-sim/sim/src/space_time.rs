@@ -54,12 +54,12 @@ struct Flight {
     from: u32,
     to: u32,
     sent: u64,
-    end: End,
+    end: ArrowEnd,
 }
 
 /// The end of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
+enum ArrowEnd {
     Taken(u64),
     /// The message was lost, and would have arrived then.
     Lost(u64),
@@ -121,19 +121,19 @@ fn flights(records: &[Record]) -> Vec<Flight> {
         let (sent, end) = match *record {
             Record::Sent { from, to, at, .. } => {
                 messages.entry((from, to)).or_default().push_back(flights.len());
-                flights.push(Flight { from, to, sent: at, end: End::Open });
+                flights.push(Flight { from, to, sent: at, end: ArrowEnd::Open });
                 continue;
             }
             Record::FrameSent { frame, from, to, at, .. } => {
                 frames.insert(frame, flights.len());
-                flights.push(Flight { from, to, sent: at, end: End::Open });
+                flights.push(Flight { from, to, sent: at, end: ArrowEnd::Open });
                 continue;
             }
             Record::Taken { from, to, at } => {
-                (messages.get_mut(&(from, to)).and_then(VecDeque::pop_front), End::Taken(at))
+                (messages.get_mut(&(from, to)).and_then(VecDeque::pop_front), ArrowEnd::Taken(at))
             }
-            Record::FrameTaken { frame, at, .. } => (frames.get(&frame).copied(), End::Taken(at)),
-            Record::FrameLost { frame, at, .. } => (frames.get(&frame).copied(), End::Lost(at)),
+            Record::FrameTaken { frame, at, .. } => (frames.get(&frame).copied(), ArrowEnd::Taken(at)),
+            Record::FrameLost { frame, at, .. } => (frames.get(&frame).copied(), ArrowEnd::Lost(at)),
             Record::Turn { .. } | Record::Pause { .. } | Record::Crash { .. } | Record::Boot { .. } => {
                 continue;
             }
@@ -141,8 +141,8 @@ fn flights(records: &[Record]) -> Vec<Flight> {
         let Some(flight) = sent.and_then(|index| flights.get_mut(index)) else { continue };
         let again = Flight { end, ..*flight };
         match flight.end {
-            End::Open => flight.end = end,
-            End::Taken(_) | End::Lost(_) => flights.push(again),
+            ArrowEnd::Open => flight.end = end,
+            ArrowEnd::Taken(_) | ArrowEnd::Lost(_) => flights.push(again),
         }
     }
     flights.sort_by_key(|flight| flight.sent);
@@ -198,8 +198,8 @@ impl Flight {
     /// The time at which it came to its end, or can have come to it at the earliest.
     const fn arrival(&self) -> u64 {
         match self.end {
-            End::Taken(at) | End::Lost(at) => at,
-            End::Open => self.sent,
+            ArrowEnd::Taken(at) | ArrowEnd::Lost(at) => at,
+            ArrowEnd::Open => self.sent,
         }
     }
 }
@@ -255,14 +255,14 @@ impl Canvas<'_, '_> {
     fn flight(&mut self, flight: &Flight) -> Drawn {
         let (from, to) = ((flight.sent, height(flight.from)), height(flight.to));
         match flight.end {
-            End::Taken(at) => self.line(from, (at, to), MESSAGE.stroke_width(1)),
-            End::Lost(at) => {
+            ArrowEnd::Taken(at) => self.line(from, (at, to), MESSAGE.stroke_width(1)),
+            ArrowEnd::Lost(at) => {
                 // It did not get there.
                 let (at, place) = (flight.sent.midpoint(at), from.1.midpoint(to));
                 self.line(from, (at, place), LOST.stroke_width(1))?;
                 self.cross(at, place, 4, LOST.stroke_width(1))
             }
-            End::Open => {
+            ArrowEnd::Open => {
                 let place = from.1 + 0.3 * (to - from.1).signum();
                 let at = flight.sent + (self.window.end - self.window.start) / 100;
                 self.line(from, (at, place), LOST.stroke_width(1))?;
@@ -345,9 +345,9 @@ mod tests {
     fn messages_are_paired_in_order_and_what_nobody_took_stays_open() {
         let flight = |from, to, sent, end| Flight { from, to, sent, end };
         let due = [
-            flight(0, 1, 1_000, End::Taken(2_500)),
-            flight(0, 1, 1_200, End::Open),
-            flight(1, 0, 2_600, End::Open),
+            flight(0, 1, 1_000, ArrowEnd::Taken(2_500)),
+            flight(0, 1, 1_200, ArrowEnd::Open),
+            flight(1, 0, 2_600, ArrowEnd::Open),
         ];
         assert_eq!(flights(&records()), due);
     }
@@ -361,9 +361,9 @@ mod tests {
             Record::FrameLost { frame: 7, from: 0, to: 1, at: 40 },
             Record::FrameTaken { frame: 8, from: 0, to: 1, at: 50 },
         ];
-        let ends: Vec<(u64, End)> =
+        let ends: Vec<(u64, ArrowEnd)> =
             flights(&records).iter().map(|flight| (flight.sent, flight.end)).collect();
-        assert_eq!(ends, [(10, End::Lost(40)), (20, End::Taken(30)), (20, End::Taken(50))]);
+        assert_eq!(ends, [(10, ArrowEnd::Lost(40)), (20, ArrowEnd::Taken(30)), (20, ArrowEnd::Taken(50))]);
     }
 
     #[test]

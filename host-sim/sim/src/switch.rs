@@ -25,7 +25,7 @@
 //! slow loses frames, which are counted, and holds up no other. One that is gone is a cable without
 //! a plug; it may come back.
 //!
-//! Faults are drawn from a seed for each direction of each port by itself ([`Faults`]), so that
+//! Faults are drawn from a seed for each direction of each port by itself ([`PortFaults`]), so that
 //! what happens to the n-th frame in a direction depends on the seed alone. What leaves for the
 //! members can be [captured](Switch::capture) in a file for `tshark -r` and Wireshark.
 //!
@@ -59,11 +59,11 @@ use aldis_sys::file::File;
 
 use aldis_linux::platform::monotonic_ns;
 use capture::Capture;
-use port::Port;
+use port::SwitchPort;
 use stations::Stations;
 
-pub use cable::Kind;
-pub use faults::{BadRate, Faults, Rate};
+pub use cable::CableKind;
+pub use faults::{BadRate, PortFaults, Rate};
 pub use malformed::Malformed;
 pub use stations::STATIONS_MAX;
 pub use statistics::{FaultCounts, MalformedCounts, PortStatistics, Statistics};
@@ -86,7 +86,7 @@ const RETRY_NS: u64 = 100_000;
 pub struct Switch {
     folder: PathBuf,
     seed: u64,
-    ports: Vec<Port>,
+    ports: Vec<SwitchPort>,
     stations: Stations,
     capture: Option<Capture>,
     buffer: Vec<u8>,
@@ -112,8 +112,8 @@ impl Switch {
     /// # Errors
     /// The socket cannot be made; if it stands there already, another switch uses the folder or
     /// died in it.
-    pub fn add(&mut self, number: u32, kind: Kind, from: Faults, to: Faults) -> io::Result<()> {
-        self.ports.push(Port::bind(&self.folder, number, kind, self.seed, from, to)?);
+    pub fn add(&mut self, number: u32, kind: CableKind, from: PortFaults, to: PortFaults) -> io::Result<()> {
+        self.ports.push(SwitchPort::bind(&self.folder, number, kind, self.seed, from, to)?);
         Ok(())
     }
 
@@ -129,7 +129,7 @@ impl Switch {
     /// Returns the counts so far.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
-        Statistics::of(self.ports.iter().map(Port::statistics))
+        Statistics::of(self.ports.iter().map(SwitchPort::statistics))
     }
 
     /// Waits until a frame comes, one that was held back is due, or `until` ([`monotonic_ns`]) is
@@ -159,10 +159,10 @@ impl Switch {
 
     fn wait(&self, until: Option<u64>, others: &[std::os::fd::BorrowedFd<'_>]) -> io::Result<()> {
         let now = monotonic_ns();
-        let due = self.ports.iter().filter_map(Port::due).chain(until).min();
+        let due = self.ports.iter().filter_map(SwitchPort::due).chain(until).min();
         let timeout =
             due.map(|due| TimeSpec::from_duration(core::time::Duration::from_nanos(due.saturating_sub(now))));
-        let mut polled: Vec<PollFd<'_>> = self.ports.iter().flat_map(Port::interests).collect();
+        let mut polled: Vec<PollFd<'_>> = self.ports.iter().flat_map(SwitchPort::interests).collect();
         polled.extend(others.iter().map(|other| PollFd::new(*other, PollFlags::POLLIN)));
         match ppoll(&mut polled, timeout, None) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),

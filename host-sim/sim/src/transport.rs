@@ -29,11 +29,11 @@ pub struct SimTransport<'a> {
     cpu: Cpu<'a>,
     /// The room that every rank's storage sets aside for a peer.
     room: Room,
-    wire: End<'a>,
+    wire: TransportEnd<'a>,
 }
 
 #[expect(clippy::large_enum_variant, reason = "one a node")]
-enum End<'a> {
+enum TransportEnd<'a> {
     Messages(Messages<'a>),
     Frames(Frames<'a>),
 }
@@ -41,7 +41,7 @@ enum End<'a> {
 impl<'a> SimTransport<'a> {
     pub(crate) fn new(cpu: Cpu<'a>, room: Room, memory: Option<LinkMemory<'a>>) -> Result<Self, Cause> {
         let wire = match memory {
-            None => End::Messages(Messages::new(cpu.clone())),
+            None => TransportEnd::Messages(Messages::new(cpu.clone())),
             Some(LinkMemory { ethernet, loopback, message_bytes }) => {
                 let me = PeerId(cpu.node);
                 let config = {
@@ -50,7 +50,7 @@ impl<'a> SimTransport<'a> {
                     links::config(&world.config, me, epoch, world.config.network.cost())
                 };
                 let loopback = Loopback::new(me, loopback, message_bytes)?;
-                End::Frames(Composite::new(
+                TransportEnd::Frames(Composite::new(
                     loopback,
                     Ethernet::new(SimNic::new(cpu.clone()), ethernet, config)?,
                 ))
@@ -80,8 +80,8 @@ impl<'a> SimTransport<'a> {
     /// On the wire of frames, what the Ethernet transport has seen.
     pub fn ethernet(&self) -> Option<EthernetCounters> {
         match &self.wire {
-            End::Messages(_) => None,
-            End::Frames(frames) => Some(frames.second().counters()),
+            TransportEnd::Messages(_) => None,
+            TransportEnd::Frames(frames) => Some(frames.second().counters()),
         }
     }
 }
@@ -136,8 +136,8 @@ impl<S: Sink> Sink for Watching<'_, '_, S> {
 macro_rules! on {
     ($wire:expr, $end:ident => $do:expr) => {
         match $wire {
-            End::Messages($end) => $do,
-            End::Frames($end) => $do,
+            TransportEnd::Messages($end) => $do,
+            TransportEnd::Frames($end) => $do,
         }
     };
 }
@@ -187,8 +187,8 @@ impl<'a> Transport for SimTransport<'a> {
 
     fn reserve(&mut self, peer: PeerId, len: usize) -> Result<SimSlot<'_, 'a>, Refusal> {
         let reserved = match &mut self.wire {
-            End::Messages(end) => end.reserve(peer, len).map(Either::First),
-            End::Frames(end) => end.reserve(peer, len).map(Either::Second),
+            TransportEnd::Messages(end) => end.reserve(peer, len).map(Either::First),
+            TransportEnd::Frames(end) => end.reserve(peer, len).map(Either::Second),
         }?;
         Ok(SimSlot { reserved, cpu: &self.cpu, peer })
     }
@@ -200,7 +200,7 @@ impl<'a> Transport for SimTransport<'a> {
     fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let watching = &mut Watching { sink, cpu: &self.cpu };
         let events = on!(&mut self.wire, end => end.poll(budget, now, watching));
-        if let End::Frames(frames) = &self.wire {
+        if let TransportEnd::Frames(frames) = &self.wire {
             self.cpu.world.borrow_mut().nodes[self.cpu.node as usize].timer = frames.second().poll_at().0;
         }
         self.cpu.polled(events);

@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use aldis_kernel::protocols::INLINE_BYTES;
 use aldis_kernel::protocols::card::Room;
-use aldis_kernel::protocols::credit::Limits;
+use aldis_kernel::protocols::credit::CreditLimits;
 use aldis_kernel::protocols::header::{Header, Kind};
 
 /// The invariant that has been broken.
@@ -85,41 +85,41 @@ struct Letter {
 
 /// The messages that have been seen from one rank to another.
 #[derive(Debug, Default)]
-struct Lane {
+struct WatchedLane {
     under_way: VecDeque<Letter>,
     /// Messages that have come out.
     out: u64,
     /// Number of the next matchable message.
     sequence: u16,
     /// Matchable messages and blocks that have gone in, modulo 2^16.
-    sent: Limits,
+    sent: CreditLimits,
     /// Matchable messages and blocks that have come out, modulo 2^16.
-    arrived: Limits,
+    arrived: CreditLimits,
     /// Limits that messages of this lane have carried in, and those that have come out; none yet if
     /// there is none.
-    told: Option<Limits>,
-    known: Option<Limits>,
+    told: Option<CreditLimits>,
+    known: Option<CreditLimits>,
 }
 
 /// Watches all pairs of a job whose ranks have the same room for each other.
 #[derive(Debug)]
-pub(crate) struct Watch {
-    room: Limits,
-    lanes: Vec<BTreeMap<u32, Lane>>,
+pub(crate) struct JobWatch {
+    room: CreditLimits,
+    lanes: Vec<BTreeMap<u32, WatchedLane>>,
     dead: BTreeSet<u32>,
     under_way: u64,
     violation: Option<Violation>,
 }
 
-impl Watch {
+impl JobWatch {
     pub(crate) fn new(ranks: u32) -> Self {
         let lanes = (0..ranks).map(|_| BTreeMap::new()).collect();
-        Self { room: Limits::default(), lanes, dead: BTreeSet::new(), under_way: 0, violation: None }
+        Self { room: CreditLimits::default(), lanes, dead: BTreeSet::new(), under_way: 0, violation: None }
     }
 
     /// Every rank has told every other that it has so much room for it.
     pub(crate) fn granted(&mut self, room: Room) {
-        self.room = Limits { envelopes: room.envelopes, blocks: room.blocks };
+        self.room = CreditLimits { envelopes: room.envelopes, blocks: room.blocks };
     }
 
     /// The first violation, once.
@@ -200,10 +200,15 @@ impl Watch {
     }
 }
 
-impl Lane {
+impl WatchedLane {
     /// Looks at the limits that a message of this lane carries to the other rank, of which so much
     /// has arrived here.
-    fn grant(&mut self, limits: Limits, arrived: Limits, room: Limits) -> Option<(Invariant, String)> {
+    fn grant(
+        &mut self,
+        limits: CreditLimits,
+        arrived: CreditLimits,
+        room: CreditLimits,
+    ) -> Option<(Invariant, String)> {
         let before = self.told.replace(limits).unwrap_or(room);
         let kinds = [
             ("envelopes", before.envelopes, limits.envelopes, arrived.envelopes, room.envelopes),
@@ -220,7 +225,7 @@ impl Lane {
     }
 
     /// Counts a message that goes in, of which its sender knows that it may send up to `limit`.
-    fn send(&mut self, header: &Header, in_block: bool, limit: Limits) -> Option<(Invariant, String)> {
+    fn send(&mut self, header: &Header, in_block: bool, limit: CreditLimits) -> Option<(Invariant, String)> {
         if !header.kind.is_matchable() {
             return None;
         }
@@ -280,14 +285,14 @@ mod tests {
 
     const ROOM: Room = Room { envelopes: 2, blocks: 1, block_bytes: 64 };
 
-    fn watch(ranks: u32) -> Watch {
-        let mut watch = Watch::new(ranks);
+    fn watch(ranks: u32) -> JobWatch {
+        let mut watch = JobWatch::new(ranks);
         watch.granted(ROOM);
         watch
     }
 
     fn message(kind: Kind, sequence: u16, limits: (u16, u16), len: usize) -> Vec<u8> {
-        let limits = Limits { envelopes: limits.0, blocks: limits.1 };
+        let limits = CreditLimits { envelopes: limits.0, blocks: limits.1 };
         let (epoch, length) = (Epoch(1), len as u64);
         let header = Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length };
         [&header.emit()[..], &vec![7; len]].concat()

@@ -2,8 +2,8 @@
 //!
 //! The schedules are pure functions, so no message has to be sent and no kernel run to see how they
 //! behave: [`Run`] walks every rank through its rounds in virtual time under the LogGP cost model
-//! of a [`Network`]. In a release build one message takes 130 to 270 ns of real time and one rank
-//! about 100 bytes, so that 65,536 ranks take 0.2 s and 6 MiB.
+//! of a [`ScheduleNetwork`]. In a release build one message takes 130 to 270 ns of real time and
+//! one rank about 100 bytes, so that 65,536 ranks take 0.2 s and 6 MiB.
 //!
 //! ```
 //! use aldis_coll::barrier::Dissemination;
@@ -51,6 +51,6 @@ pub mod watch;
 
 pub use crate::topology::{self, Topology};
 pub use cost::LogGp;
-pub use network::Network;
+pub use network::ScheduleNetwork;
 pub use run::{Outcome, Run, RunError};
 pub use watch::Trace;

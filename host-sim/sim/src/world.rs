@@ -11,15 +11,15 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use aldis_kernel::hal::{Activity, Epoch};
 
-use super::config::{Config, Wire};
-use super::faults::Fault;
+use super::config::{SimConfig, Wire};
+use super::faults::RunFault;
 use super::ledger::Ledger;
-use super::plan::{HEALED_NS, Plan, faults};
-use super::queue::{Delivery, Queue, What};
+use super::plan::{FaultPlan, HEALED_NS, faults};
+use super::queue::{Delivery, EventKind, EventQueue};
 use super::random::Random;
 use super::record::Record;
-use super::watch::Watch;
-use lanes::Lane;
+use super::watch::JobWatch;
+use lanes::NodeLane;
 pub(crate) use lives::Life;
 
 /// Nodes begin at random within so many ns.
@@ -38,7 +38,7 @@ pub(crate) struct Node {
     clock: u64,
     inbox: VecDeque<Delivery>,
     /// Lanes to others, made when first used.
-    lanes: BTreeMap<u32, Lane>,
+    lanes: BTreeMap<u32, NodeLane>,
     /// The nodes that it cannot send to any more.
     gone: BTreeSet<u32>,
     /// The nodes that it knows in another life than the first.
@@ -100,11 +100,11 @@ pub(crate) enum Step {
 }
 
 pub(crate) struct World {
-    pub(crate) config: Config,
-    plan: Plan,
+    pub(crate) config: SimConfig,
+    plan: FaultPlan,
     pub(crate) now: u64,
     limit: u64,
-    queue: Queue,
+    queue: EventQueue,
     pub(crate) nodes: Vec<Node>,
     /// The time until which each link is busy.
     links: Vec<u64>,
@@ -116,19 +116,19 @@ pub(crate) struct World {
     /// Nodes whose program has not come to its end and still can.
     pub(crate) programs: u32,
     /// Looks at every message between kernels.
-    pub(crate) watch: Watch,
+    pub(crate) watch: JobWatch,
     /// The accounts of the ranks with each other in the end.
     pub(crate) ledger: Ledger,
 }
 
 impl World {
-    pub(crate) fn new(config: &Config) -> Self {
-        let plan = Plan::drawn(config);
+    pub(crate) fn new(config: &SimConfig) -> Self {
+        let plan = FaultPlan::drawn(config);
         let mut world = Self {
             config: config.clone(),
             now: 0,
             limit: HEALED_NS.saturating_add(config.patience_ns),
-            queue: Queue::default(),
+            queue: EventQueue::default(),
             nodes: (0..config.ranks).map(|node| Node::new(config.seed, node, 0)).collect(),
             links: vec![0; config.topology.links(config.ranks) as usize],
             random: Random::new(config.seed, 4),
@@ -136,7 +136,7 @@ impl World {
             totals: Totals::default(),
             records: config.record.then(Vec::new),
             programs: config.ranks,
-            watch: Watch::new(config.ranks),
+            watch: JobWatch::new(config.ranks),
             ledger: Ledger::default(),
             plan,
         };
@@ -146,10 +146,12 @@ impl World {
         }
         for fault in faults(config) {
             match fault {
-                Fault::Pause { node, span } => world.push(span.start, What::Pause { node, until: span.end }),
-                Fault::Crash { node, at } => world.push(at, What::Crash { node, back: None }),
-                Fault::Restart { node, span } => {
-                    world.push(span.start, What::Crash { node, back: Some(span.end) });
+                RunFault::Pause { node, span } => {
+                    world.push(span.start, EventKind::Pause { node, until: span.end })
+                }
+                RunFault::Crash { node, at } => world.push(at, EventKind::Crash { node, back: None }),
+                RunFault::Restart { node, span } => {
+                    world.push(span.start, EventKind::Crash { node, back: Some(span.end) });
                 }
                 _ => {}
             }
@@ -182,7 +184,7 @@ impl World {
         }
     }
 
-    fn push(&mut self, at: u64, what: What) {
+    fn push(&mut self, at: u64, what: EventKind) {
         self.queue.push(at.max(self.now), what);
     }
 
@@ -194,28 +196,28 @@ impl World {
         }
         self.now = at;
         match what {
-            What::Wake { node, turn } => self.wake(node, turn),
-            What::Deliver { node, delivery } => {
+            EventKind::Wake { node, turn } => self.wake(node, turn),
+            EventKind::Deliver { node, delivery } => {
                 self.count(&[1, at, u64::from(node)]);
                 self.arrive(node, delivery);
                 Step::Nothing
             }
-            What::Pause { node, until } => {
+            EventKind::Pause { node, until } => {
                 self.count(&[2, at, u64::from(node), until]);
                 self.record(|| Record::Pause { node, at, until });
                 self.nodes[node as usize].paused_until = until;
                 Step::Nothing
             }
-            What::Crash { node, back } => {
+            EventKind::Crash { node, back } => {
                 self.count(&[3, at, u64::from(node)]);
                 self.die(node, back)
             }
-            What::Boot(node) => {
+            EventKind::Boot(node) => {
                 self.count(&[5, at, u64::from(node)]);
                 self.boot(node);
                 Step::Boot(node)
             }
-            What::Departed(node) => {
+            EventKind::Departed(node) => {
                 self.count(&[6, at, u64::from(node)]);
                 self.nodes[node as usize].full = false;
                 self.rouse(node);
@@ -237,7 +239,7 @@ impl World {
         if node.paused_until > now {
             let until = node.paused_until;
             node.wakes = Some(until);
-            self.push(until, What::Wake { node: index, turn });
+            self.push(until, EventKind::Wake { node: index, turn });
             return Step::Nothing;
         }
         node.clock = node.clock.max(now);
@@ -255,7 +257,7 @@ impl World {
         let at = if node.inbox.is_empty() { at } else { node.clock };
         node.wakes = Some(at);
         let turn = node.turn;
-        self.push(at, What::Wake { node: index, turn });
+        self.push(at, EventKind::Wake { node: index, turn });
     }
 
     /// A node that rests goes on: there is something for it.

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 /// A switch in a folder of its own; both are gone when this is dropped.
-struct Running {
+struct RunningSwitch {
     child: Child,
     folder: PathBuf,
 }
 
-impl Running {
+impl RunningSwitch {
     fn start(name: &str, options: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("aldis-switch-{name}-{}", std::process::id()));
         std::fs::create_dir(&folder).unwrap();
@@ -29,7 +29,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningSwitch {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -41,7 +41,7 @@ impl Drop for Running {
 fn it_joins_members_counts_captures_and_leaves_nothing() {
     let pcap = std::env::temp_dir().join(format!("aldis-switch-{}.pcap", std::process::id()));
     let mut switch =
-        Running::start("join", &["--datagram", "0,3", "--json", "--pcap", pcap.to_str().unwrap()]);
+        RunningSwitch::start("join", &["--datagram", "0,3", "--json", "--pcap", pcap.to_str().unwrap()]);
     let mut out = BufReader::new(switch.child.stdout.take().unwrap());
     let mut line = String::new();
     out.read_line(&mut line).unwrap();

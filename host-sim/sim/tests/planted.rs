@@ -11,7 +11,7 @@ use aldis_kernel::hal::{
 use aldis_kernel::protocols::header::{Body, Finish, Header, Kind, Label, Packet, finish};
 use aldis_kernel::{Planted, plant};
 use aldis_sim::workloads::mixed;
-use aldis_sim::{Config, Report, Topology, VirtualNode, simulate_nodes};
+use aldis_sim::{Report, SimConfig, Topology, VirtualNode, simulate_nodes};
 
 /// Seeds within which each must be found.
 const SEEDS: u64 = 200;
@@ -108,7 +108,7 @@ impl<T> RemoteMemory for Late<T> {}
 
 /// A run whose size and wiring are drawn from its seed as well.
 fn run(seed: u64) -> Report {
-    let mut config = Config::new(seed, 2 + (seed % 8) as u32);
+    let mut config = SimConfig::new(seed, 2 + (seed % 8) as u32);
     config.topology = Topology::ALL[(seed / 8 % 4) as usize];
     simulate_nodes(&config, move |node: VirtualNode<'_>| node.run_over(Late, |ep| mixed(ep, seed))).unwrap()
 }

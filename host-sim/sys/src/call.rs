@@ -118,27 +118,27 @@ impl fmt::Display for Call {
 
 /// A call that failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct CallFailure {
     /// The call.
     pub call: Call,
     /// The error.
     pub errno: Errno,
 }
 
-impl Failure {
+impl CallFailure {
     /// The failure of this call, for `map_err`.
     pub fn of(call: Call) -> impl Fn(Errno) -> Self {
         move |errno| Self { call, errno }
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for CallFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} failed: {}", self.call, self.errno.desc())
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for CallFailure {}
 
 #[cfg(test)]
 mod tests {

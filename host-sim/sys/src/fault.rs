@@ -4,7 +4,7 @@
 //! takes an instruction.
 
 use crate::call::Call;
-use crate::plan::Process;
+use crate::plan::PlannedProcess;
 
 /// The variable that holds the [plan](crate::plan).
 pub const PLAN_VARIABLE: &str = "ALDIS_FAULTS";
@@ -29,4 +29,4 @@ pub use none::{Fault, act_as, enter};
 
 // What both have.
 const _: fn(Call) -> Result<Fault, nix::errno::Errno> = enter;
-const _: fn(Process) = act_as;
+const _: fn(PlannedProcess) = act_as;

@@ -43,7 +43,7 @@ pub mod random;
 pub mod signal;
 pub mod socket;
 
-pub use call::{Call, Failure};
+pub use call::{Call, CallFailure};
 pub use nix::errno::Errno;
 
 /// Calls that are made before an interruption is told.

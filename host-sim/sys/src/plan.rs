@@ -27,7 +27,7 @@ use crate::call::Call;
 
 /// A process of a job, as plans name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Process {
+pub enum PlannedProcess {
     /// The rank of this number.
     Rank(u32),
     /// `aldis-run` on another node.
@@ -77,7 +77,7 @@ pub enum Outcome {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// In this process; `None`: in every process.
-    pub process: Option<Process>,
+    pub process: Option<PlannedProcess>,
     /// Of this call.
     pub call: Call,
     /// These uses.
@@ -88,14 +88,14 @@ pub struct Rule {
 
 /// The outcomes of calls.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Plan {
+pub struct CallPlan {
     /// The first that is for a use counts.
     pub rules: Vec<Rule>,
 }
 
-impl Plan {
+impl CallPlan {
     /// Returns the outcome of the use of this number, if a rule is for it.
-    pub fn outcome(&self, process: Process, call: Call, number: u32) -> Option<Outcome> {
+    pub fn outcome(&self, process: PlannedProcess, call: Call, number: u32) -> Option<Outcome> {
         let mut rules = self.rules.iter();
         let rule = rules.find(|rule| {
             rule.call == call
@@ -112,13 +112,13 @@ pub struct PlanError {
     /// The word.
     pub word: String,
     /// The part of a rule that it should be.
-    pub part: Part,
+    pub part: RulePart,
 }
 
 /// A part of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Part {
+pub enum RulePart {
     /// All of it.
     Rule,
     /// Its process.
@@ -137,14 +137,14 @@ impl fmt::Display for PlanError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} should be ", self.word)?;
         match self.part {
-            Part::Rule => f.write_str("[PROCESS:]CALL@USES=OUTCOME, such as rank1:write@3=EIO"),
-            Part::Process => f.write_str("a process: rank and its number (rank0), agent, launcher or other"),
-            Part::Uses => f.write_str("uses of a call: N (counted from 1), N.. or N..+EACH"),
-            Part::Outcome => f.write_str(
+            RulePart::Rule => f.write_str("[PROCESS:]CALL@USES=OUTCOME, such as rank1:write@3=EIO"),
+            RulePart::Process => f.write_str("a process: rank and its number (rank0), agent, launcher or other"),
+            RulePart::Uses => f.write_str("uses of a call: N (counted from 1), N.. or N..+EACH"),
+            RulePart::Outcome => f.write_str(
                 "an outcome: the name of an error (ENOMEM), short, stall:MILLISECONDS, late:MILLISECONDS or stop",
             ),
-            Part::Short => f.write_str("another outcome than short: the call moves no bytes"),
-            Part::Call => {
+            RulePart::Short => f.write_str("another outcome than short: the call moves no bytes"),
+            RulePart::Call => {
                 f.write_str("a call, one of")?;
                 Call::ALL.iter().try_for_each(|call| write!(f, " {call}"))
             }
@@ -155,7 +155,7 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 /// The error that says that `word` is no such part.
-fn unreadable(word: &str, part: Part) -> PlanError {
+fn unreadable(word: &str, part: RulePart) -> PlanError {
     PlanError { word: word.to_owned(), part }
 }
 
@@ -180,7 +180,7 @@ fn error(name: &str) -> Option<Errno> {
     known.into_iter().find(|errno| format!("{errno:?}") == name)
 }
 
-impl FromStr for Process {
+impl FromStr for PlannedProcess {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
@@ -190,7 +190,7 @@ impl FromStr for Process {
             "other" => Self::Other,
             rank => {
                 let rank = rank.strip_prefix("rank").and_then(number);
-                Self::Rank(rank.ok_or_else(|| unreadable(text, Part::Process))?)
+                Self::Rank(rank.ok_or_else(|| unreadable(text, RulePart::Process))?)
             }
         })
     }
@@ -200,14 +200,14 @@ impl FromStr for Uses {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        let count = |text| number(text).ok_or_else(|| unreadable(text, Part::Uses));
+        let count = |text| number(text).ok_or_else(|| unreadable(text, RulePart::Uses));
         let Some((first, step)) = text.split_once("..") else {
             return Ok(Self { first: count(text)?, step: None });
         };
         let step = match (step, step.strip_prefix('+')) {
             ("", _) => NonZeroU32::MIN,
             (_, Some(step)) => count(step)?,
-            (_, None) => return Err(unreadable(text, Part::Uses)),
+            (_, None) => return Err(unreadable(text, RulePart::Uses)),
         };
         Ok(Self { first: count(first)?, step: Some(step) })
     }
@@ -227,7 +227,7 @@ impl FromStr for Outcome {
                 name => error(name).map(Self::Fails),
             },
         };
-        read.ok_or_else(|| unreadable(text, Part::Outcome))
+        read.ok_or_else(|| unreadable(text, RulePart::Outcome))
     }
 }
 
@@ -235,22 +235,22 @@ impl FromStr for Rule {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
-        let (before, rest) = text.split_once('@').ok_or_else(|| unreadable(text, Part::Rule))?;
-        let (uses, outcome) = rest.split_once('=').ok_or_else(|| unreadable(text, Part::Rule))?;
+        let (before, rest) = text.split_once('@').ok_or_else(|| unreadable(text, RulePart::Rule))?;
+        let (uses, outcome) = rest.split_once('=').ok_or_else(|| unreadable(text, RulePart::Rule))?;
         let (process, call) = match before.split_once(':') {
             Some((process, call)) => (Some(process.parse()?), call),
             None => (None, before),
         };
-        let call = Call::named(call).ok_or_else(|| unreadable(call, Part::Call))?;
+        let call = Call::named(call).ok_or_else(|| unreadable(call, RulePart::Call))?;
         let rule = Self { process, call, uses: uses.parse()?, outcome: outcome.parse()? };
         if rule.outcome == Outcome::Short && !call.moves_bytes() {
-            return Err(unreadable(text, Part::Short));
+            return Err(unreadable(text, RulePart::Short));
         }
         Ok(rule)
     }
 }
 
-impl FromStr for Plan {
+impl FromStr for CallPlan {
     type Err = PlanError;
 
     fn from_str(text: &str) -> Result<Self, PlanError> {
@@ -262,7 +262,7 @@ impl FromStr for Plan {
     }
 }
 
-impl fmt::Display for Process {
+impl fmt::Display for PlannedProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Rank(rank) => write!(f, "rank{rank}"),
@@ -304,7 +304,7 @@ impl fmt::Display for Rule {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for CallPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (place, rule) in self.rules.iter().enumerate() {
             let between = if place == 0 { "" } else { "; " };

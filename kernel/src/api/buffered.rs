@@ -23,12 +23,12 @@
 use aldis_hal::{Activity, Cause, Operation, Platform, Resource, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
-use crate::memory::buffer::{Buffer, Loan};
+use crate::memory::buffer::{Loan, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, Ring};
@@ -51,7 +51,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     {
         let bytes = data.as_bytes();
         let Some(room) = self.engine.room_for(comm.context(), bytes.len()) else {
-            return Err(Call::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
+            return Err(CallSubject::send(comm, to, tag).refused(Cause::Full(Resource::SendBuffer)));
         };
         room.write(0, bytes);
         let started = self.start_send(comm, room, to, tag, Mode::Standard);
@@ -170,10 +170,10 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
         self.flush()?;
         let engine = &mut self.within.endpoint.engine;
         let attached = match &self.comm {
-            None => Ok(engine.attached.take().unwrap_or(Buffer::NONE)),
+            None => Ok(engine.attached.take().unwrap_or(UserBuffer::NONE)),
             Some(comm) => {
                 let settings = engine.comms.settings_mut(comm);
-                settings.map(|settings| core::mem::replace(&mut settings.attached, Buffer::NONE))
+                settings.map(|settings| core::mem::replace(&mut settings.attached, UserBuffer::NONE))
             }
         };
         let attached = attached.map_err(|cause| self.raised(cause))?;

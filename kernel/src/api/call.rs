@@ -6,7 +6,7 @@ use aldis_hal::{Activity, Cause, Handle, Operation, PeerId, Platform, Transport}
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, List};
@@ -14,14 +14,14 @@ use crate::tables::request::Key;
 
 /// The subject of a call.
 #[derive(Clone, Copy)]
-pub(crate) struct Call {
+pub(crate) struct CallSubject {
     operation: Operation,
     context: u32,
     rank: u32,
     tag: u32,
 }
 
-impl Call {
+impl CallSubject {
     #[inline]
     pub(crate) fn send(comm: &Comm, to: Rank, tag: Tag) -> Self {
         Self { operation: Operation::Send, context: comm.context(), rank: to.0, tag: tag.0 }
@@ -88,7 +88,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub(crate) fn start_send(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         to: Rank,
         tag: Tag,
         mode: Mode,
@@ -101,7 +101,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 Mode::Standard => engine.send(transport, target, buffer),
                 _ => engine.send_later(target, buffer, mode),
             })
-            .or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
+            .or_else(|cause| self.unless_null(CallSubject::send(comm, to, tag), cause));
         if let Ok(Started::Pending(handle)) = started {
             self.flush_for(handle, |engine, transport| engine.flush_begun(transport, BUDGET));
         }
@@ -126,7 +126,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub(crate) fn try_post(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         from: Source,
         tag: TagMatch,
         kept: &mut List<InScope>,
@@ -141,18 +141,18 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub(crate) fn start_recv(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         from: Source,
         tag: TagMatch,
     ) -> Result<Started, Failed> {
         self.pattern(comm, from, tag)
             .and_then(|(pattern, peer)| self.engine.receive(pattern, peer, buffer))
-            .or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
+            .or_else(|cause| self.unless_null(CallSubject::recv(Operation::Recv, comm, from, tag), cause))
     }
 
     /// Over at once if the other side is [`Rank::NULL`], refused for `cause` if not.
     #[cold]
-    pub(crate) fn unless_null(&mut self, call: Call, cause: Cause) -> Result<Started, Failed> {
+    pub(crate) fn unless_null(&mut self, call: CallSubject, cause: Cause) -> Result<Started, Failed> {
         if call.is_null(cause) {
             return Ok(Started::Done(Status::NULL));
         }
@@ -161,7 +161,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// A call's refusal, after what its communicator's policy asks for.
     #[cold]
-    pub(crate) fn refuse(&mut self, call: Call, cause: Cause) -> Error {
+    pub(crate) fn refuse(&mut self, call: CallSubject, cause: Cause) -> Error {
         self.raised(call.refused(cause))
     }
 

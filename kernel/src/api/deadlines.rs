@@ -9,13 +9,13 @@ use core::ptr::NonNull;
 use core::time::Duration;
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::{Endpoint, POLLS_PER_TICK};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::{Buffer, Loan};
+use crate::memory::buffer::{Loan, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::State;
@@ -162,7 +162,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     ) -> Result<Status, Error> {
         // SAFETY: sends only read, and the request is complete or abandoned before the borrow of
         // `bytes` ends.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         if FAST_PATHS && mode == Mode::Standard && self.endpoint.try_send(comm, buffer, to, tag) {
             return Ok(Status { source: to, tag, bytes: buffer.len() as u64 });
         }
@@ -174,7 +174,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     fn send_queued(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         to: Rank,
         tag: Tag,
         mode: Mode,
@@ -198,7 +198,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let len = bytes.len();
         // SAFETY: the caller promised that the request lets go of `bytes` before the borrow of them
         // ends, and that nothing else touches them before.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), len) };
         self.endpoint.start_recv(comm, buffer, from, tag)
     }
 
@@ -233,14 +233,14 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let len = bytes.len();
         // SAFETY: the receive is complete or has let go (`Waiting`, `Guard`) before the exclusive
         // borrow of `bytes` ends, and they are not touched before.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), len) };
         let Ok((pattern, peer)) = self.endpoint.pattern(comm, from, tag) else {
             return self.find_message(comm, buffer, from, tag);
         };
         if let Some(peer) = peer
             && self.endpoint.engine.arm(pattern, peer, buffer, None)
         {
-            let call = Call::recv(Operation::Recv, comm, from, tag);
+            let call = CallSubject::recv(Operation::Recv, comm, from, tag);
             let found = self.await_message(peer, call);
             return found.unwrap_or_else(|| self.find_message(comm, buffer, from, tag));
         }
@@ -253,7 +253,11 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     /// Looks for the message of the receive that waits, and posts it if it is long in coming or
     /// something else comes. `None` if it could not be posted: nothing has been received.
     #[inline(always)]
-    pub(crate) fn await_message(&mut self, peer: PeerId, call: Call) -> Option<Result<Status, Failed>> {
+    pub(crate) fn await_message(
+        &mut self,
+        peer: PeerId,
+        call: CallSubject,
+    ) -> Option<Result<Status, Failed>> {
         let mut looks = 0;
         let mut waiting = Waiting { endpoint: self.endpoint };
         loop {
@@ -286,7 +290,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
     fn find_message(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         from: Source,
         tag: TagMatch,
     ) -> Result<Status, Failed> {
@@ -334,7 +338,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         let bytes = data.as_bytes();
         // SAFETY: sends only read, and the request is complete or abandoned when `exchange`
         // returns, before the borrow of `data` ends.
-        let outgoing = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let outgoing = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         // SAFETY: the receive is complete or abandoned when `exchange` returns, before the borrow
         // of `buffer` ends.
         let receiving = unsafe { self.start_recv(comm, buffer.as_mut_bytes(), from.into(), from_tag.into()) };
@@ -384,7 +388,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// done: those of the message too, whose line another core has. Then no two messages are under
     /// way to it at a time.
     #[inline(never)]
-    pub(crate) fn try_send(&mut self, comm: &Comm, buffer: Buffer, to: Rank, tag: Tag) -> bool {
+    pub(crate) fn try_send(&mut self, comm: &Comm, buffer: UserBuffer, to: Rank, tag: Tag) -> bool {
         match self.engine.comms.target(comm, to, tag) {
             Ok(target) => self.engine.try_send_eager(&mut self.transport, &target, buffer, None),
             Err(_) => false,

@@ -56,7 +56,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 /// The answer of one transport.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-struct Way {
+struct TransportAnswer {
     transport: &'static str,
     caps: Result<Caps, Cause>,
     remark: Option<&'static str>,
@@ -68,7 +68,7 @@ struct Way {
 pub struct Explanation {
     rank: Rank,
     len: u64,
-    routes: [Option<Way>; ROUTES_MAX],
+    routes: [Option<TransportAnswer>; ROUTES_MAX],
     plan: Option<Plan>,
 }
 
@@ -84,7 +84,7 @@ impl Explanation {
         let mut free = routes.iter_mut();
         transport.survey(aldis_hal::PeerId(rank.0), |Route { transport, caps, remark }| {
             if let Some(route) = free.next() {
-                *route = Some(Way { transport, caps: caps.copied(), remark });
+                *route = Some(TransportAnswer { transport, caps: caps.copied(), remark });
             }
         });
         let caps = routes.iter().flatten().find_map(|way| way.caps.ok());
@@ -110,7 +110,7 @@ impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} bytes to rank {}:", self.len, self.rank)?;
         let mut taken = false;
-        for Way { transport, caps, remark } in self.routes.iter().flatten() {
+        for TransportAnswer { transport, caps, remark } in self.routes.iter().flatten() {
             match caps {
                 Ok(_) if !taken => {
                     taken = true;

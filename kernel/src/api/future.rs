@@ -96,7 +96,7 @@ use crate::tables::comm::Comm;
 
 pub(crate) use probing::Probe;
 pub use probing::Probing;
-pub(crate) use receiving::Receive;
+pub(crate) use receiving::ReceiveArguments;
 pub use receiving::Receiving;
 pub(crate) use sending::Send;
 pub use sending::Sending;

@@ -20,7 +20,7 @@ use crate::memory::buffer::Loan;
 use crate::rank::Rank;
 use crate::tables::comm::Comm;
 use crate::tables::comms::{Comms, Lining, Row};
-use crate::tables::group::Piece;
+use crate::tables::group::GroupPiece;
 
 /// The reason why this rank cannot write a line or a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl From<Cause> for Withheld {
 pub struct Lines<'a> {
     lines: &'a mut dyn aldis_hal::Lines,
     row: &'a Row,
-    pieces: &'a [Piece],
+    pieces: &'a [GroupPiece],
     rank: u32,
     set: u32,
 }

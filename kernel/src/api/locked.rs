@@ -29,7 +29,7 @@ use spin::mutex::{SpinMutex, SpinMutexGuard};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
 use crate::api::endpoint::{BUDGET, Endpoint};
-use crate::api::future::{Begun, Operate, Probe, Receive, Send};
+use crate::api::future::{Begun, Operate, Probe, ReceiveArguments, Send};
 use crate::error::Error;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
@@ -195,7 +195,7 @@ impl<'s, T: Transport, P: Platform + Clone> SharedWithin<'_, 's, T, P> {
         E: FromBytes + IntoBytes,
     {
         let (buffer, from, tag) = (buffer.as_mut_bytes(), from.into(), tag.into());
-        self.run(Receive { comm: *comm, buffer, from, tag })
+        self.run(ReceiveArguments { comm: *comm, buffer, from, tag })
     }
 
     /// See [`Shared::probe`].

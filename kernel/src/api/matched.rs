@@ -40,7 +40,7 @@ use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::{Engine, Started, status};
 use crate::error::Error;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Source, Status, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Backing, Key, Machine, Request as Slot, State};
@@ -132,7 +132,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// [`Cause::Stale`] for a token of another endpoint; the cause of the sender's loss, if it was
     /// lost before the message had arrived.
     pub fn discard_matched(&mut self, message: Matched) -> Result<(), Error> {
-        if let Started::Pending(handle) = self.start_mrecv(&message, Buffer::NONE)? {
+        if let Started::Pending(handle) = self.start_mrecv(&message, UserBuffer::NONE)? {
             self.engine.abandon(handle);
         }
         Ok(())
@@ -140,7 +140,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 
     /// Starts the receive of a matched message. The caller answers for `buffer`, as in
     /// [`start_recv`](Self::start_recv).
-    pub(crate) fn start_mrecv(&mut self, message: &Matched, buffer: Buffer) -> Result<Started, Error> {
+    pub(crate) fn start_mrecv(&mut self, message: &Matched, buffer: UserBuffer) -> Result<Started, Error> {
         self.start_mrecv_into(message, buffer, Backing::Plain)
     }
 
@@ -148,7 +148,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     pub(crate) fn start_mrecv_into(
         &mut self,
         message: &Matched,
-        buffer: Buffer,
+        buffer: UserBuffer,
         backing: Backing,
     ) -> Result<Started, Error> {
         if message.handle == Matched::NOBODYS.handle {
@@ -278,7 +278,7 @@ impl Engine<'_> {
             self.matcher.remove(index);
             return Err(cause);
         }
-        let handle = self.request(State::Matched, key, peer, key.source, Buffer::NONE)?;
+        let handle = self.request(State::Matched, key, peer, key.source, UserBuffer::NONE)?;
         let machine = match announced {
             Some(announcement) => {
                 self.matcher.remove(index);
@@ -309,7 +309,7 @@ impl Engine<'_> {
     }
 
     /// Starts the receive of the matched message behind `handle`; `None` if that is stale.
-    fn receive_matched(&mut self, handle: Handle, buffer: Buffer, backing: Backing) -> Option<Started> {
+    fn receive_matched(&mut self, handle: Handle, buffer: UserBuffer, backing: Backing) -> Option<Started> {
         let request = self.requests.get(handle).filter(|request| request.state == State::Matched)?;
         let &mut Slot { peer, length, machine, .. } = request;
         // A sender in ready mode has met no receive.

@@ -53,18 +53,18 @@ use aldis_protocols::header::{GRANT_STARTED, Kind, about_both};
 use aldis_protocols::partitioned::{GrantDue, PARTITIONS_MAX, PartReceiver, PartSender, PartStep, check};
 use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::BUDGET;
 use crate::api::persistent::NOBODY;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::{Turn, Wire};
+use crate::engine::wire::{LaneTurn, Wire};
 use crate::error::Error;
-use crate::memory::buffer::{Buffer, Loan};
+use crate::memory::buffer::{Loan, UserBuffer};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::{Comm, PARTITIONED};
-use crate::tables::elements::Piece;
+use crate::tables::elements::DataPiece;
 use crate::tables::request::{self, Key, Machine, State};
 
 mod tools;
@@ -87,7 +87,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
-        self.part_init(Call::send(comm, to, tag), comm, (loan, range), partitions, machine)
+        self.part_init(CallSubject::send(comm, to, tag), comm, (loan, range), partitions, machine)
     }
 
     /// Sets a partitioned receive into a byte range of lent memory up (MPI_Precv_init).
@@ -106,13 +106,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
-        let call = Call::recv(Operation::Recv, comm, from.into(), tag.into());
+        let call = CallSubject::recv(Operation::Recv, comm, from.into(), tag.into());
         self.part_init(call, comm, (loan, range), partitions, machine)
     }
 
     fn part_init(
         &mut self,
-        call: Call,
+        call: CallSubject,
         comm: &Comm,
         (loan, range): (Loan<'scope>, Range<usize>),
         partitions: u32,
@@ -210,9 +210,9 @@ impl Engine<'_> {
     /// Takes a slot for a channel, and announces or posts it.
     pub(crate) fn open(
         &mut self,
-        call: Call,
+        call: CallSubject,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         machine: Machine,
     ) -> Result<Handle, Cause> {
         self.channels = Some(&tools::Partitioned);
@@ -250,7 +250,7 @@ impl Engine<'_> {
         self.end_probe();
         match self.matcher.find_unexpected(&key) {
             // It neither is truncated nor needs another slot, so it is not refused.
-            Some(index) => drop(self.receive_kept(index, Buffer::NONE, Some(handle))),
+            Some(index) => drop(self.receive_kept(index, UserBuffer::NONE, Some(handle))),
             None => self.post_slot(handle.slot, Some(peer)),
         }
     }
@@ -374,7 +374,7 @@ impl Engine<'_> {
     /// do it by. Without one its deadline names this rank.
     fn refuse_round(&mut self, from: PeerId, receiver: Handle) {
         count(&mut self.counters.stale_handles);
-        let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, Buffer::NONE) else { return };
+        let Ok(handle) = self.request(State::Sending, Key::NONE, from, 0, UserBuffer::NONE) else { return };
         if let Some(request) = self.requests.get(handle) {
             request.orphan = true;
             request.machine = Machine::Send(withdrawn(Some(receiver)));
@@ -390,8 +390,8 @@ impl Engine<'_> {
     }
 
     /// A fragment of the channel in slot `index` has arrived.
-    fn take_part(&mut self, index: u32, piece: &Piece<'_>) -> Result<(), Malformed> {
-        let &Piece { offset, payload, .. } = piece;
+    fn take_part(&mut self, index: u32, piece: &DataPiece<'_>) -> Result<(), Malformed> {
+        let &DataPiece { offset, payload, .. } = piece;
         let Some(request) = self.requests.at(index) else { return Ok(()) };
         let Machine::PartRecv(channel) = &mut request.machine else { return Err(Malformed::Control) };
         let is_over = channel.data(request.buffer.len() as u64, offset, payload.len() as u64)?;
@@ -409,30 +409,30 @@ impl Engine<'_> {
 /// Messages to be sent.
 impl Engine<'_> {
     /// Takes one step of the channel in slot `index`, in the rendezvous queue of its peer.
-    fn step_channel(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, fragment_max: u32) -> Turn {
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+    fn step_channel(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, fragment_max: u32) -> LaneTurn {
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         let length = request.buffer.len() as u64;
         match request.machine {
             Machine::PartSend(sender) => match sender.step(length, fragment_max) {
                 PartStep::Data { receiver, offset, len } => {
                     self.send_fragment(wire, id, index, receiver, offset, len)
                 }
-                PartStep::Wait => Turn::Idle,
+                PartStep::Wait => LaneTurn::Idle,
             },
             Machine::PartRecv(receiver) => match receiver.due() {
                 Some(due) => self.grant(wire, id, index, due, length),
-                None => Turn::Idle,
+                None => LaneTurn::Idle,
             },
-            _ => Turn::Idle,
+            _ => LaneTurn::Idle,
         }
     }
 
-    fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue, length: u64) -> Turn {
-        let Some(own) = self.requests.handle(index) else { return Turn::Idle };
+    fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue, length: u64) -> LaneTurn {
+        let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
         let tag = due.partitions | if due.started { GRANT_STARTED } else { 0 };
         let says = (Key { tag, ..Key::NONE }, length);
         let turn = self.say(wire, id, Kind::Grant, says, &about_both(due.sender, own));
-        if let Turn::Sent = turn
+        if let LaneTurn::Sent = turn
             && let Some(Machine::PartRecv(receiver)) = self.requests.at(index).map(|slot| &mut slot.machine)
         {
             receiver.granted();
@@ -487,7 +487,7 @@ impl Engine<'_> {
         let (index, peer, state, machine) = (handle.slot, request.peer, request.state, request.machine);
         let differs =
             matches!((machine, request.cause), (Machine::PartRecv(_), Some(Cause::LengthMismatch { .. })));
-        let left = if differs { Buffer::scattered(request.buffer.len()) } else { Buffer::NONE };
+        let left = if differs { UserBuffer::scattered(request.buffer.len()) } else { UserBuffer::NONE };
         (request.orphan, request.buffer) = (true, left);
         let told = match (machine, state) {
             (Machine::PartSend(_), State::Queued) if self.is_offered(peer, handle) => {

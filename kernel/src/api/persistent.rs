@@ -6,7 +6,7 @@ use core::ops::Range;
 
 use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::BUDGET;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::engine::state::Engine;
@@ -78,7 +78,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         tag: Tag,
         mode: Mode,
     ) -> Result<Request<'scope>, Error> {
-        let call = Call::send(comm, to, tag);
+        let call = CallSubject::send(comm, to, tag);
         let endpoint = &mut *self.within.endpoint;
         let made = part(loan.into(), range).and_then(|buffer| {
             let (key, peer) = endpoint.engine.target_or_nobody(comm, to, tag)?;
@@ -106,7 +106,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Request<'scope>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let endpoint = &mut *self.within.endpoint;
         let made = part(loan.into(), range).and_then(|buffer| {
             let (key, peer) = endpoint.engine.pattern_or_nobody(comm, from, tag)?;
@@ -197,7 +197,7 @@ impl Engine<'_> {
         tag: Tag,
     ) -> Result<(Key, PeerId), Cause> {
         match self.comms.target(comm, to, tag) {
-            Err(cause) if Call::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NOBODY)),
+            Err(cause) if CallSubject::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NOBODY)),
             target => target.map(|target| (target.key, target.peer)),
         }
     }
@@ -210,7 +210,7 @@ impl Engine<'_> {
         tag: TagMatch,
     ) -> Result<(Key, PeerId), Cause> {
         match self.pattern(comm, from, tag) {
-            Err(cause) if Call::recv(Operation::Recv, comm, from, tag).is_null(cause) => {
+            Err(cause) if CallSubject::recv(Operation::Recv, comm, from, tag).is_null(cause) => {
                 Ok((Key::NONE, NOBODY))
             }
             pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())),

@@ -3,15 +3,15 @@
 
 use aldis_hal::{Cause, Handle, Operation, Platform, Resource, Transport};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::deadlines::Guard;
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Source, Status, TagMatch};
-use crate::tables::blocks::{Block, Message};
+use crate::tables::blocks::{BlockIndex, Message};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Backing, Key, State};
 
@@ -29,7 +29,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         tag: impl Into<TagMatch>,
     ) -> Result<Message<'s>, Error> {
         let (from, tag) = (from.into(), tag.into());
-        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let pattern = self.endpoint.pattern(comm, from, tag);
         let (pattern, peer) = pattern.map_err(|cause| self.endpoint.refuse(call, cause))?;
         let engine = &mut self.endpoint.engine;
@@ -67,7 +67,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         }
     }
 
-    fn wait_for_block(&mut self, handle: Handle) -> Result<(Block, Result<Status, Error>), Error> {
+    fn wait_for_block(&mut self, handle: Handle) -> Result<(BlockIndex, Result<Status, Error>), Error> {
         let waited = self.wait(|engine| engine.activity(handle), |engine| engine.collect_pooled(handle));
         let waited = waited.map_err(|elapsed_ns| self.overdue(handle, elapsed_ns));
         self.with_error(waited)
@@ -92,7 +92,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 }
 
 impl Engine<'_> {
-    fn collect_pooled(&mut self, handle: Handle) -> Option<(Block, Result<Status, Error>)> {
+    fn collect_pooled(&mut self, handle: Handle) -> Option<(BlockIndex, Result<Status, Error>)> {
         let block = match self.requests.get(handle) {
             Some(request) if request.state == State::Complete => {
                 // A block has room for more than its message: no promise of the length is broken.
@@ -107,7 +107,7 @@ impl Engine<'_> {
 
     /// Returns as much of a block as a message takes that is there already: no promise of its
     /// length is broken then.
-    fn room_in(&mut self, block: &Block, pattern: &Key) -> Buffer {
+    fn room_in(&mut self, block: &BlockIndex, pattern: &Key) -> UserBuffer {
         let room = self.blocks.buffer(block);
         let kept = self.matcher.find_unexpected(pattern).and_then(|index| self.matcher.peek(index));
         let length = kept.and_then(|envelope| usize::try_from(envelope.length).ok());

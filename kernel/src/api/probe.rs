@@ -3,7 +3,7 @@
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::poll_rounds::Within;
 use crate::engine::matching::Envelope;
@@ -54,7 +54,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         of_nobody: R,
         look: impl FnOnce(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
     ) -> Result<Option<R>, Error> {
-        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let call = CallSubject::recv(Operation::Probe, comm, from, tag);
         let (pattern, peer) = match self.pattern(comm, from, tag) {
             Err(cause) if call.is_null(cause) => return Ok(Some(of_nobody)),
             pattern => pattern.map_err(|cause| self.refuse(call, cause))?,
@@ -91,7 +91,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         of_nobody: R,
         look: impl Fn(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
     ) -> Result<R, Error> {
-        let call = Call::recv(Operation::Probe, comm, from, tag);
+        let call = CallSubject::recv(Operation::Probe, comm, from, tag);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
             Err(cause) if call.is_null(cause) => return Ok(of_nobody),
             pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,

@@ -65,12 +65,12 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Handle, Instant, Operation, Platform, Transport};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed, Failure};
-use crate::memory::buffer::{self, Buffer, LentRange, Loan, Sample};
+use crate::memory::buffer::{self, LentRange, Loan, Sample, UserBuffer};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
@@ -234,7 +234,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         &mut self,
         mode: Mode,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, E> {
@@ -251,7 +251,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         &mut self,
         mode: Mode,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
@@ -263,7 +263,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     fn recv_buffer<E: Failure>(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         from: Source,
         tag: TagMatch,
     ) -> Result<Request<'scope>, E> {
@@ -282,7 +282,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     fn find_message(
         &mut self,
         comm: &Comm,
-        buffer: Buffer,
+        buffer: UserBuffer,
         from: Source,
         tag: TagMatch,
     ) -> Result<Request<'scope>, Failed> {
@@ -322,7 +322,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<Request<'scope>, Error> {
         // SAFETY: the bytes are borrowed for 'scope, and the scope's drop makes the engine let go
         // before that ends. Sends only read.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         self.send_buffer(mode, comm, buffer, to, tag)
     }
 
@@ -398,7 +398,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<Request<'scope>, Failed> {
         match part(memory.into(), range) {
             Ok(buffer) => self.send_buffer(Mode::Standard, comm, buffer, to, tag),
-            Err(cause) => Err(self.outside(Call::send(comm, to, tag), cause)),
+            Err(cause) => Err(self.outside(CallSubject::send(comm, to, tag), cause)),
         }
     }
 
@@ -431,7 +431,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         let (from, tag) = (from.into(), tag.into());
         match part(loan.into(), range) {
             Ok(buffer) => self.recv_buffer(comm, buffer, from, tag),
-            Err(cause) => Err(self.outside(Call::recv(Operation::Recv, comm, from, tag), cause)),
+            Err(cause) => Err(self.outside(CallSubject::recv(Operation::Recv, comm, from, tag), cause)),
         }
     }
 
@@ -470,7 +470,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// The failure of a call on a range outside of lent memory.
     #[cold]
     #[inline(never)]
-    fn outside(&mut self, call: Call, cause: Cause) -> Failed {
+    fn outside(&mut self, call: CallSubject, cause: Cause) -> Failed {
         self.within.endpoint.fail(&call.refused(cause))
     }
 
@@ -487,7 +487,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// Returns true if a request of this scope uses `memory`; sends count only if it is to be
     /// written.
-    pub(crate) fn in_use(&mut self, memory: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn in_use(&mut self, memory: UserBuffer, to_be_written: bool) -> bool {
         let engine = &mut self.within.endpoint.engine;
         let (own, detached) = (self.requests.front(), engine.detached.front());
         engine.any_uses(own, memory, to_be_written) || engine.any_uses(detached, memory, to_be_written)
@@ -550,7 +550,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
 impl Engine<'_> {
     /// Returns true if a request of a scope's list, from `next` on, uses `memory`.
     #[inline(never)]
-    fn any_uses(&mut self, mut next: Option<u32>, memory: Buffer, to_be_written: bool) -> bool {
+    fn any_uses(&mut self, mut next: Option<u32>, memory: UserBuffer, to_be_written: bool) -> bool {
         while let Some(index) = next {
             if self.uses(index, memory, to_be_written) {
                 return true;
@@ -562,7 +562,7 @@ impl Engine<'_> {
 }
 
 /// A byte range of lent memory.
-pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<Buffer, Cause> {
+pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<UserBuffer, Cause> {
     let end = range.end.max(range.start) as u64;
     memory.part(range).ok_or(Cause::TooBig { len: end, max: memory.len() as u64 })
 }

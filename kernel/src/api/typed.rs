@@ -74,7 +74,7 @@ use crate::datatype::Committed;
 use crate::datatype::Types;
 use crate::memory::buffer::{Loan, Sample};
 use crate::rank::Mode;
-use crate::tables::elements::{Elements, ElementsMut, Place};
+use crate::tables::elements::{Elements, ElementsMut, ElementsPlace};
 
 mod calls;
 #[cfg_attr(feature = "compact", path = "typed/no_fast_path.rs")]
@@ -180,7 +180,7 @@ impl<'m> Typed<'m, &'m [u8]> {
     {
         // SAFETY: as in `TypedMut::new`, and what is sent from is only read.
         let memory = unsafe { Sample::new(memory.as_bytes()) };
-        Self::of(memory, Place::new(count, datatype))
+        Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
@@ -188,12 +188,12 @@ impl<'m> Typed<'m, Sample<'m>> {
     /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
     /// it is lent to.
     pub fn lent(memory: impl Into<Sample<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
-        Self::of(memory.into(), Place::new(count, datatype))
+        Self::of(memory.into(), ElementsPlace::new(count, datatype))
     }
 }
 
 impl<'m, M> Typed<'m, M> {
-    fn of(memory: Sample<'m>, place: Place) -> Self {
+    fn of(memory: Sample<'m>, place: ElementsPlace) -> Self {
         let data = Elements { memory: memory.whole(), place, mode: Mode::Standard, checked: false };
         Self { data, memory: PhantomData }
     }
@@ -244,7 +244,7 @@ impl<'m> TypedMut<'m, &'m mut [u8]> {
         // crate alone: a blocking one completes or abandons its request before it returns, and one
         // of a scope takes a value whose 'm is that scope's, which lets go at its end.
         let memory = unsafe { Loan::new(memory.as_mut_bytes()) };
-        Self::of(memory, Place::new(count, datatype))
+        Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
@@ -252,12 +252,12 @@ impl<'m> TypedMut<'m, Loan<'m>> {
     /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
     /// it is lent to.
     pub fn lent(memory: Loan<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
-        Self::of(memory, Place::new(count, datatype))
+        Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
 impl<'m, M> TypedMut<'m, M> {
-    const fn of(memory: Loan<'m>, place: Place) -> Self {
+    const fn of(memory: Loan<'m>, place: ElementsPlace) -> Self {
         Self { room: ElementsMut { memory: memory.whole(), place }, memory: PhantomData }
     }
 

@@ -28,7 +28,7 @@ use crate::api::poll_rounds::{PollRounds, Within};
 use crate::engine::direct::lends;
 use crate::engine::state::{Engine, Started};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Source, Status, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Machine, State};
@@ -179,7 +179,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let found = borrowed.find(transport).is_ok_and(|memory| is_aligned(memory, align));
         let request = engine.requests.get(handle)?;
         if fits && found {
-            request.buffer = Buffer::NONE;
+            request.buffer = UserBuffer::NONE;
             engine.counters.bytes_received += length;
             return Some(borrowed);
         }

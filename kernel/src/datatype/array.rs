@@ -5,7 +5,7 @@ use aldis_hal::Cause;
 
 use super::compile::grid;
 use super::construct::Single;
-use super::layout::{Layout, OVERFLOW, steps, word};
+use super::layout::{OVERFLOW, TypeLayout, steps, word};
 use super::node::{Dimension, Dimensions, Node};
 use super::table::Writer;
 use super::{Combiner, DIMENSIONS_MAX, Datatype, Types};
@@ -229,7 +229,7 @@ impl Single<'_> {
         count: usize,
         order: Order,
         piece: impl Fn(usize, i64) -> Result<(u64, (i64, Dimension)), Cause>,
-    ) -> Result<(Node, Layout), Cause> {
+    ) -> Result<(Node, TypeLayout), Cause> {
         let (mut stride, mut origin) = (self.extent, 0i64);
         let mut fastest_first = [Dimension::NONE; DIMENSIONS_MAX];
         for (slot, index) in fastest_first.iter_mut().zip(order.slowest_first(count).rev()) {
@@ -243,6 +243,6 @@ impl Single<'_> {
             dimensions.push(*dimension).ok_or(OVERFLOW)?;
         }
         let (node, layout) = grid(self.view, writer, &dimensions, origin, self.child)?;
-        Ok((node, Layout { lb: 0, ub: stride, marked: true, ..layout }))
+        Ok((node, TypeLayout { lb: 0, ub: stride, marked: true, ..layout }))
     }
 }

@@ -3,19 +3,19 @@
 use aldis_hal::Cause;
 
 use super::handle::Child;
-use super::layout::{Item, Layout, OVERFLOW, Sum, steps};
+use super::layout::{Item, OVERFLOW, Sum, TypeLayout, steps};
 use super::node::{Dimension, Dimensions, ITEM, Node};
-use super::table::{View, Writer};
+use super::table::{TableView, Writer};
 use super::{DEPTH_MAX, DIMENSIONS_MAX};
 
 /// Compiles `child` at `origin` and a step in every dimension.
 pub(super) fn grid(
-    view: View<'_>,
+    view: TableView<'_>,
     writer: &mut Writer<'_>,
     dimensions: &Dimensions,
     origin: i64,
     child: Child,
-) -> Result<(Node, Layout), Cause> {
+) -> Result<(Node, TypeLayout), Cause> {
     let part = view.layout(child);
     let mut sum = Sum::EMPTY;
     let count = dimensions.count().ok_or(OVERFLOW)?;
@@ -30,12 +30,12 @@ pub(super) fn grid(
 
 /// The node of a grid whose bounds and sizes are known; tells `layout` the rest.
 fn regular(
-    view: View<'_>,
+    view: TableView<'_>,
     writer: &mut Writer<'_>,
     dimensions: &Dimensions,
     origin: i64,
     child: Child,
-    layout: &mut Layout,
+    layout: &mut TypeLayout,
 ) -> Result<Node, Cause> {
     if layout.size == 0 {
         (layout.dense, layout.disjoint) = (true, true);
@@ -57,7 +57,7 @@ fn regular(
 
 /// A grid of a grid is a grid of more dimensions, as long as there are not too many.
 fn unfold(
-    view: View<'_>,
+    view: TableView<'_>,
     mut dimensions: Dimensions,
     mut origin: i64,
     mut child: Child,
@@ -75,7 +75,7 @@ fn unfold(
 
 /// Returns true if the structure shows that `count` elements in a row do not overlap, nor the
 /// pieces of one of them.
-pub(super) fn keep_clear(view: View<'_>, child: Child, count: u64) -> bool {
+pub(super) fn keep_clear(view: TableView<'_>, child: Child, count: u64) -> bool {
     let row = Dimensions::one(Dimension::plain(count, view.extent(child)));
     let (dimensions, _, child) = unfold(view, row.simplified(), 0, child);
     let part = view.layout(child);
@@ -96,8 +96,8 @@ fn deeper(depth: u8) -> Result<u8, Cause> {
 }
 
 /// Compiles a sequence of stretches. They are handed in one by one, in the order of the type map.
-pub(super) struct List<'v, 'w, 'b> {
-    view: View<'v>,
+pub(super) struct StretchList<'v, 'w, 'b> {
+    view: TableView<'v>,
     writer: &'b mut Writer<'w>,
     /// The place at which the items begin.
     start: usize,
@@ -108,8 +108,8 @@ pub(super) struct List<'v, 'w, 'b> {
     depth: u8,
 }
 
-impl<'v, 'w, 'b> List<'v, 'w, 'b> {
-    pub(super) fn new(view: View<'v>, writer: &'b mut Writer<'w>) -> Self {
+impl<'v, 'w, 'b> StretchList<'v, 'w, 'b> {
+    pub(super) fn new(view: TableView<'v>, writer: &'b mut Writer<'w>) -> Self {
         let start = writer.len();
         Self { view, writer, start, sum: Sum::EMPTY, last: None, clear_to: Some(i64::MIN), depth: 0 }
     }
@@ -178,7 +178,7 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
         self.writer.extend(item.words(before)?)
     }
 
-    pub(super) fn finish(self) -> Result<(Node, Layout), Cause> {
+    pub(super) fn finish(self) -> Result<(Node, TypeLayout), Cause> {
         let mut layout = self.sum.finish()?;
         let Self { view, writer, start, .. } = self;
         let items = writer.since(start).as_chunks().0;
@@ -199,7 +199,7 @@ impl<'v, 'w, 'b> List<'v, 'w, 'b> {
 }
 
 /// The first item, and the loop that all items are the blocks of, if they are.
-fn regularity(view: View<'_>, items: &[[i64; ITEM]]) -> Option<(Item, Dimension)> {
+fn regularity(view: TableView<'_>, items: &[[i64; ITEM]]) -> Option<(Item, Dimension)> {
     let first = Item::from_words(items.first()?)?;
     let stride = view.layout(first.child).extent();
     let Some(second) = items.get(1) else { return Some((first, Dimension::plain(first.count, stride))) };
@@ -216,7 +216,7 @@ fn regularity(view: View<'_>, items: &[[i64; ITEM]]) -> Option<(Item, Dimension)
 }
 
 /// Returns true if the items are one run of bytes, in order.
-fn abut(view: View<'_>, items: &[[i64; ITEM]]) -> bool {
+fn abut(view: TableView<'_>, items: &[[i64; ITEM]]) -> bool {
     let mut end = None;
     items.iter().all(|words| {
         let Some(item) = Item::from_words(words) else { return false };

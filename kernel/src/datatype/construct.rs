@@ -3,18 +3,18 @@
 
 use aldis_hal::Cause;
 
-use super::compile::{List, grid};
+use super::compile::{StretchList, grid};
 use super::handle::Child;
-use super::layout::{Item, Layout, OVERFLOW, word};
+use super::layout::{Item, OVERFLOW, TypeLayout, word};
 use super::node::{Dimension, Dimensions, Node};
-use super::table::{Draft, View, Writer};
+use super::table::{Draft, TableView, Writer};
 use super::{Combiner, Datatype, Types};
 
 /// `length` elements at `displacement`: in extents of the element, or in bytes for the constructors
 /// whose name has an h.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Block {
+pub struct IndexedBlock {
     /// Elements.
     pub length: u64,
     /// From the origin of the type.
@@ -50,7 +50,7 @@ impl Field {
 
 /// A type of one part: what it is, what it was made of.
 pub(super) struct Single<'v> {
-    pub(super) view: View<'v>,
+    pub(super) view: TableView<'v>,
     pub(super) child: Child,
     pub(super) extent: i64,
 }
@@ -62,7 +62,7 @@ impl Types<'_> {
         combiner: Combiner,
         of: Datatype,
         arguments: impl IntoIterator<Item = i64> + Clone,
-        make: impl Fn(&Single<'_>, &mut Writer<'_>) -> Result<(Node, Layout), Cause>,
+        make: impl Fn(&Single<'_>, &mut Writer<'_>) -> Result<(Node, TypeLayout), Cause>,
     ) -> Result<Datatype, Cause> {
         self.build(|view, writer| {
             let child = view.child(of)?;
@@ -115,20 +115,20 @@ impl Types<'_> {
 
     /// Blocks of any length anywhere, displacements in extents (MPI 4.1, 5.1.2,
     /// `MPI_TYPE_INDEXED`).
-    pub fn indexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+    pub fn indexed(&mut self, blocks: &[IndexedBlock], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_blocks(Combiner::Indexed, blocks, of.into())
     }
 
     /// Blocks of any length anywhere, displacements in bytes (MPI 4.1, 5.1.2,
     /// `MPI_TYPE_CREATE_HINDEXED`).
-    pub fn hindexed(&mut self, blocks: &[Block], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
+    pub fn hindexed(&mut self, blocks: &[IndexedBlock], of: impl Into<Datatype>) -> Result<Datatype, Cause> {
         self.build_blocks(Combiner::Hindexed, blocks, of.into())
     }
 
     fn build_blocks(
         &mut self,
         combiner: Combiner,
-        blocks: &[Block],
+        blocks: &[IndexedBlock],
         of: Datatype,
     ) -> Result<Datatype, Cause> {
         if blocks.iter().any(|block| word(block.length).is_err()) {
@@ -171,7 +171,7 @@ impl Types<'_> {
     ) -> Result<Datatype, Cause> {
         let arguments = core::iter::once(word(length)?).chain(displacements.iter().copied());
         self.build_single(combiner, of, arguments, |single, writer| {
-            let blocks = displacements.iter().map(|&displacement| Block { length, displacement });
+            let blocks = displacements.iter().map(|&displacement| IndexedBlock { length, displacement });
             single.list(writer, combiner == Combiner::IndexedBlock, blocks)
         })
     }
@@ -188,7 +188,7 @@ impl Types<'_> {
                 writer.extend([word(field.length)?, field.displacement])?;
             }
             let described = writer.len() as u32;
-            let mut list = List::new(view, writer);
+            let mut list = StretchList::new(view, writer);
             for &Field { length: count, displacement, datatype } in fields {
                 list.add(Item { displacement, count, child: view.child(datatype)? })?;
             }
@@ -208,7 +208,7 @@ impl Types<'_> {
         let upper_bound = lower_bound.checked_add(extent).ok_or(OVERFLOW)?;
         self.build_single(Combiner::Resized, of.into(), [lower_bound, extent], |single, writer| {
             let (node, layout) = single.grid(writer, Dimension::plain(1, 0))?;
-            Ok((node, Layout { lb: lower_bound, ub: upper_bound, marked: true, ..layout }))
+            Ok((node, TypeLayout { lb: lower_bound, ub: upper_bound, marked: true, ..layout }))
         })
     }
 
@@ -221,7 +221,7 @@ impl Types<'_> {
 }
 
 impl Single<'_> {
-    fn grid(&self, writer: &mut Writer<'_>, dimension: Dimension) -> Result<(Node, Layout), Cause> {
+    fn grid(&self, writer: &mut Writer<'_>, dimension: Dimension) -> Result<(Node, TypeLayout), Cause> {
         grid(self.view, writer, &Dimensions::one(dimension), 0, self.child)
     }
 
@@ -231,7 +231,7 @@ impl Single<'_> {
         count: u64,
         length: u64,
         cycle: i64,
-    ) -> Result<(Node, Layout), Cause> {
+    ) -> Result<(Node, TypeLayout), Cause> {
         let mut dimensions = Dimensions::one(Dimension::plain(count, cycle));
         dimensions.push(Dimension::plain(length, self.extent)).ok_or(OVERFLOW)?;
         grid(self.view, writer, &dimensions, 0, self.child)
@@ -241,11 +241,11 @@ impl Single<'_> {
         &self,
         writer: &mut Writer<'_>,
         in_extents: bool,
-        blocks: impl Iterator<Item = Block>,
-    ) -> Result<(Node, Layout), Cause> {
+        blocks: impl Iterator<Item = IndexedBlock>,
+    ) -> Result<(Node, TypeLayout), Cause> {
         let unit = if in_extents { self.extent } else { 1 };
-        let mut list = List::new(self.view, writer);
-        for Block { length: count, displacement } in blocks.filter(|block| block.length > 0) {
+        let mut list = StretchList::new(self.view, writer);
+        for IndexedBlock { length: count, displacement } in blocks.filter(|block| block.length > 0) {
             let displacement = displacement.checked_mul(unit).ok_or(OVERFLOW)?;
             list.add(Item { displacement, count, child: self.child })?;
         }

@@ -3,7 +3,7 @@
 use aldis_hal::Cause;
 
 use super::handle::Child;
-use super::{Basic, Block, Datatype, Order, Slice, Spread, Types};
+use super::{Basic, Datatype, IndexedBlock, Order, Slice, Spread, Types};
 
 /// The constructor that made a type. All-zero is a predefined one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -72,7 +72,7 @@ pub enum Contents<'t> {
         stride: i64,
     },
     /// Blocks anywhere, as [`Combiner::Indexed`] in extents, as [`Combiner::Hindexed`] in bytes.
-    Indexed(Blocks<'t>),
+    Indexed(ConstructorBlocks<'t>),
     /// Blocks of one length, as [`Combiner::IndexedBlock`] in extents, as
     /// [`Combiner::HindexedBlock`] in bytes.
     IndexedBlock {
@@ -83,7 +83,7 @@ pub enum Contents<'t> {
     },
     /// Fields: their lengths and displacements in bytes. Their types are the components, in the
     /// same order.
-    Struct(Blocks<'t>),
+    Struct(ConstructorBlocks<'t>),
     /// A box of an array.
     Subarray {
         /// The order of the array's elements in memory.
@@ -111,7 +111,7 @@ pub enum Contents<'t> {
 
 /// Blocks as they were handed to a constructor.
 #[derive(Clone, Copy, Debug)]
-pub struct Blocks<'t>(&'t [[i64; 2]]);
+pub struct ConstructorBlocks<'t>(&'t [[i64; 2]]);
 
 /// Dimensions as they were handed to [`Types::subarray`].
 #[derive(Clone, Copy, Debug)]
@@ -121,10 +121,12 @@ pub struct Slices<'t>(&'t [[i64; 3]]);
 #[derive(Clone, Copy, Debug)]
 pub struct Spreads<'t>(&'t [[i64; 4]]);
 
-impl Blocks<'_> {
+impl ConstructorBlocks<'_> {
     /// The blocks, in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = Block> {
-        self.0.iter().map(|&[length, displacement]| Block { length: length.cast_unsigned(), displacement })
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = IndexedBlock> {
+        self.0
+            .iter()
+            .map(|&[length, displacement]| IndexedBlock { length: length.cast_unsigned(), displacement })
     }
 }
 
@@ -178,11 +180,13 @@ fn decoded(combiner: Combiner, words: &[i64]) -> Option<Contents<'_>> {
         (Combiner::Vector | Combiner::Hvector, &[count, length, stride]) => {
             Contents::Vector { count: count.cast_unsigned(), length: length.cast_unsigned(), stride }
         }
-        (Combiner::Indexed | Combiner::Hindexed, blocks) => Contents::Indexed(Blocks(blocks.as_chunks().0)),
+        (Combiner::Indexed | Combiner::Hindexed, blocks) => {
+            Contents::Indexed(ConstructorBlocks(blocks.as_chunks().0))
+        }
         (Combiner::IndexedBlock | Combiner::HindexedBlock, [length, displacements @ ..]) => {
             Contents::IndexedBlock { length: length.cast_unsigned(), displacements }
         }
-        (Combiner::Struct, blocks) => Contents::Struct(Blocks(blocks.as_chunks().0)),
+        (Combiner::Struct, blocks) => Contents::Struct(ConstructorBlocks(blocks.as_chunks().0)),
         (Combiner::Subarray, [order, slices @ ..]) => {
             Contents::Subarray { order: Order::from_word(*order), slices: Slices(slices.as_chunks().0) }
         }

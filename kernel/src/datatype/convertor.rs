@@ -6,7 +6,7 @@ use aldis_hal::Cause;
 use super::handle::Child;
 use super::layout::{OVERFLOW, steps, word};
 use super::node::Dimension;
-use super::transfer::{Gather, Scatter, Transfer, transfer};
+use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::{Root, Walk};
 use super::{Committed, Form, Types};
 
@@ -106,7 +106,7 @@ impl Convertor {
         let root = self.prepare(types, memory.len())?;
         let len = self.piece(stream.len());
         let stream = stream.get_mut(..len).unwrap_or_default();
-        self.transfer(types, root, len, &mut Gather { memory, stream })
+        self.transfer(types, root, len, &mut GatherTransfer { memory, stream })
     }
 
     /// Unpacks `stream` to the position on, until it is used up or nothing remains. Returns the

@@ -10,7 +10,7 @@ use super::external::Form;
 use super::handle::Child;
 use super::layout::{steps, word};
 use super::query::Prefix;
-use super::transfer::{Gather, Scatter, Transfer, transfer};
+use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::Walk;
 use super::{Committed, Types};
 #[cfg(not(feature = "compact"))]
@@ -68,7 +68,7 @@ impl Types<'_> {
             copy(stream, bytes);
             return Ok(());
         }
-        self.shift(held, form, lowest, position, &mut Gather { memory, stream })
+        self.shift(held, form, lowest, position, &mut GatherTransfer { memory, stream })
     }
 
     /// Unpacks bytes of a stream in this form to `position` on.

@@ -11,7 +11,7 @@ pub(super) const OVERFLOW: Cause = Cause::TooBig { len: u64::MAX, max: i64::MAX 
 
 /// The facts about one element of a type. Offsets are bytes from the element's origin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Layout {
+pub(super) struct TypeLayout {
     /// Lower and upper bound: where neighbours in an array begin and end.
     pub(super) lb: i64,
     pub(super) ub: i64,
@@ -38,7 +38,7 @@ pub(super) struct Layout {
     pub(super) unlike: bool,
 }
 
-impl Layout {
+impl TypeLayout {
     /// All-zero: the layout of a slot that is free.
     pub(super) const EMPTY: Self = Self {
         lb: 0,
@@ -60,10 +60,10 @@ impl Layout {
     /// The layout of a basic type.
     pub(super) fn of(basic: Basic) -> &'static Self {
         #[expect(clippy::indexing_slicing, reason = "when this is compiled, and never later")]
-        static ALL: [Layout; Basic::ALL.len()] = {
-            let (mut all, mut at) = ([Layout::EMPTY; Basic::ALL.len()], 0);
+        static ALL: [TypeLayout; Basic::ALL.len()] = {
+            let (mut all, mut at) = ([TypeLayout::EMPTY; Basic::ALL.len()], 0);
             while at < all.len() {
-                all[at] = Layout::make(Basic::ALL[at]);
+                all[at] = TypeLayout::make(Basic::ALL[at]);
                 at += 1;
             }
             all
@@ -150,7 +150,13 @@ impl Sum {
 
     /// Adds `count` copies of `part` whose origins lie between `lowest` and `highest`, both of
     /// which are taken.
-    pub(super) fn add(&mut self, part: &Layout, count: u64, lowest: i64, highest: i64) -> Result<(), Cause> {
+    pub(super) fn add(
+        &mut self,
+        part: &TypeLayout,
+        count: u64,
+        lowest: i64,
+        highest: i64,
+    ) -> Result<(), Cause> {
         if count == 0 {
             return Ok(());
         }
@@ -173,14 +179,14 @@ impl Sum {
     }
 
     /// The whole. Its `dense`, `disjoint` and `depth` are what the compiled node knows.
-    pub(super) fn finish(self) -> Result<Layout, Cause> {
+    pub(super) fn finish(self) -> Result<TypeLayout, Cause> {
         let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
         let span = true_ub.checked_sub(true_lb).ok_or(OVERFLOW)? as u64;
         let padded = span.checked_next_multiple_of(u64::from(self.alignment)).ok_or(OVERFLOW)?;
         let natural = (true_lb, true_lb.checked_add_unsigned(padded).ok_or(OVERFLOW)?);
         let (lb, ub) = self.marks.unwrap_or(natural);
         ub.checked_sub(lb).ok_or(OVERFLOW)?;
-        Ok(Layout {
+        Ok(TypeLayout {
             lb,
             ub,
             true_lb,
@@ -192,7 +198,7 @@ impl Sum {
             alignment: self.alignment,
             marked: self.marks.is_some(),
             unlike: self.unlike,
-            ..Layout::EMPTY
+            ..TypeLayout::EMPTY
         })
     }
 }

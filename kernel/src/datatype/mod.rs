@@ -141,14 +141,14 @@ mod walk;
 
 pub use array::{Distribution, Order, Slice, Spread};
 pub use basic::Basic;
-pub use construct::{Block, Field};
-pub use contents::{Blocks, Combiner, Contents, Envelope, Slices, Spreads};
+pub use construct::{Field, IndexedBlock};
+pub use contents::{Combiner, ConstructorBlocks, Contents, Envelope, Slices, Spreads};
 pub use convertor::Convertor;
 pub(crate) use convertor::addresses;
 pub use external::Form;
 pub use handle::{Committed, Datatype};
 pub(crate) use held::Held;
-pub use query::{Extent, Placed, Span, TypeMap};
+pub use query::{DataSpan, Extent, Placed, TypeMap};
 pub use signature::Signature;
 pub use table::{TypeTable, Types};
 

@@ -6,13 +6,13 @@
 //! that is moved; or when nothing else is left.
 
 use super::Types;
-use crate::tables::list::Link;
+use crate::tables::list::OptionalIndex;
 
 /// The places of the words of all types. All-zero is nowhere.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Order {
-    first: Link,
-    last: Link,
+pub(super) struct WordOrder {
+    first: OptionalIndex,
+    last: OptionalIndex,
     /// The end of the last one's words.
     pub(super) end: u32,
     /// Words of all types.
@@ -25,10 +25,10 @@ pub(super) struct Order {
 /// Gaps that are not worth closing.
 const GAPS: u32 = 64;
 
-impl Order {
+impl WordOrder {
     pub(super) const EMPTY: Self = Self {
-        first: Link::NONE,
-        last: Link::NONE,
+        first: OptionalIndex::NONE,
+        last: OptionalIndex::NONE,
         end: 0,
         used: 0,
         #[cfg(test)]
@@ -51,12 +51,12 @@ impl Types<'_> {
     pub(super) fn append(&mut self, slot: u32) {
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         let (before, words) = (self.heads.order.last, entry.words());
-        (entry.before, entry.after) = (before, Link::NONE);
+        (entry.before, entry.after) = (before, OptionalIndex::NONE);
         let order = &mut self.heads.order;
-        order.last = Link::to(slot);
+        order.last = OptionalIndex::to(slot);
         order.end = order.end.wrapping_add(words);
         order.used = order.used.wrapping_add(words);
-        self.tell(before, None, Some(Link::to(slot)));
+        self.tell(before, None, Some(OptionalIndex::to(slot)));
     }
 
     /// Takes a type's words back. What is written in them stays.
@@ -66,7 +66,7 @@ impl Types<'_> {
         self.heads.order.used = self.heads.order.used.wrapping_sub(words);
         self.tell(before, None, Some(after));
         self.tell(after, Some(before), None);
-        if after == Link::NONE {
+        if after == OptionalIndex::NONE {
             let last = before.get().and_then(|slot| self.entries.get(slot as usize));
             self.heads.order.last = before;
             self.heads.order.end = last.map_or(0, |last| last.start.wrapping_add(last.words()));
@@ -74,7 +74,7 @@ impl Types<'_> {
     }
 
     /// Tells a type, or what stands for none, who is before and behind it now.
-    fn tell(&mut self, whom: Link, before: Option<Link>, after: Option<Link>) {
+    fn tell(&mut self, whom: OptionalIndex, before: Option<OptionalIndex>, after: Option<OptionalIndex>) {
         match whom.get().and_then(|slot| self.entries.get_mut(slot as usize)) {
             Some(entry) => {
                 entry.before = before.unwrap_or(entry.before);
@@ -114,10 +114,10 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use crate::datatype::{Basic, Block, Datatype, TypeTable, Types};
+    use crate::datatype::{Basic, Datatype, IndexedBlock, TypeTable, Types};
 
-    fn blocks(count: usize) -> Vec<Block> {
-        (0..count).map(|index| Block { length: 1, displacement: (index * index) as i64 }).collect()
+    fn blocks(count: usize) -> Vec<IndexedBlock> {
+        (0..count).map(|index| IndexedBlock { length: 1, displacement: (index * index) as i64 }).collect()
     }
 
     /// Returns the number of words that were moved while `types` were made and freed in this order:

@@ -5,10 +5,10 @@ use aldis_hal::Cause;
 use super::compile::keep_clear;
 use super::external::Form;
 use super::handle::Child;
-use super::layout::{Item, Layout, OVERFLOW};
+use super::layout::{Item, OVERFLOW, TypeLayout};
 use super::node::Node;
-use super::table::View;
-use super::walk::{Run, Walk};
+use super::table::TableView;
+use super::walk::{BlockRun, Walk};
 use super::{Basic, Datatype, Signature, Types};
 
 /// The place of something, in bytes from the origin of the type, and its length in bytes.
@@ -34,7 +34,7 @@ pub struct Placed {
 /// A piece of data for [`Types::overlaps`] to sort.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Span {
+pub struct DataSpan {
     start: i64,
     end: i64,
 }
@@ -93,7 +93,7 @@ impl Types<'_> {
         &self,
         datatype: impl Into<Datatype>,
         count: u64,
-        scratch: &mut [Span],
+        scratch: &mut [DataSpan],
     ) -> Result<bool, Cause> {
         let datatype = datatype.into();
         let child = self.view().child(datatype)?;
@@ -110,7 +110,7 @@ impl Types<'_> {
             }
             for (block, place) in (0..run.blocks).zip(free) {
                 let start = run.offset.wrapping_add(run.stride.wrapping_mul(block.cast_signed()));
-                *place = Span { start, end: start.wrapping_add(run.bytes.cast_signed()) };
+                *place = DataSpan { start, end: start.wrapping_add(run.bytes.cast_signed()) };
             }
             used = used.wrapping_add(run.blocks as usize);
         }
@@ -182,7 +182,7 @@ impl Types<'_> {
         }
     }
 
-    pub(super) fn layout(&self, datatype: Datatype) -> Result<&Layout, Cause> {
+    pub(super) fn layout(&self, datatype: Datatype) -> Result<&TypeLayout, Cause> {
         Ok(self.view().layout(self.view().child(datatype)?))
     }
 }
@@ -217,7 +217,7 @@ struct Passed {
 }
 
 /// Takes `bytes` of the packed stream of a stretch.
-fn pass(view: View<'_>, stretch: Item, form: Form, bytes: u64) -> Passed {
+fn pass(view: TableView<'_>, stretch: Item, form: Form, bytes: u64) -> Passed {
     let Item { child, count, .. } = stretch;
     let layout = view.layout(child);
     let packed = layout.packed(form);
@@ -237,7 +237,7 @@ pub struct TypeMap<'t> {
 /// The rest of a run: the elements from one of a block on.
 #[derive(Clone, Copy)]
 struct Rest {
-    run: Run,
+    run: BlockRun,
     block: u64,
     byte: u64,
 }

@@ -4,11 +4,11 @@ use aldis_hal::{Cause, Resource};
 
 use super::handle::Child;
 use super::held::Held;
-use super::layout::Layout;
+use super::layout::TypeLayout;
 use super::node::Node;
-use super::order::Order;
+use super::order::WordOrder;
 use super::{Combiner, Committed, Datatype};
-use crate::tables::list::Link;
+use crate::tables::list::OptionalIndex;
 
 /// No slot is free.
 const NO_SLOT: Cause = Cause::Full(Resource::Datatypes);
@@ -17,7 +17,7 @@ pub(super) const NO_WORDS: Cause = Cause::Full(Resource::DatatypeWords);
 
 /// A descriptor. All-zero is free: no handle names it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(super) struct TypeEntry {
     generation: u32,
     /// The number of times that the user holds it: creation, `retain`, `component`.
     users: u32,
@@ -33,17 +33,17 @@ pub(super) struct Entry {
     pub(super) described: u32,
     compiled: u32,
     /// The types whose words are before its own and behind them.
-    pub(super) before: Link,
-    pub(super) after: Link,
+    pub(super) before: OptionalIndex,
+    pub(super) after: OptionalIndex,
     /// The next one of the list that it stands in: of free slots, of types that only messages may
     /// hold, or of those that are being taken back.
-    next: Link,
+    next: OptionalIndex,
     pub(super) combiner: Combiner,
     pub(super) node: Node,
-    pub(super) layout: Layout,
+    pub(super) layout: TypeLayout,
 }
 
-impl Entry {
+impl TypeEntry {
     const FREE: Self = Self {
         generation: 0,
         users: 0,
@@ -53,12 +53,12 @@ impl Entry {
         children: 0,
         described: 0,
         compiled: 0,
-        before: Link::NONE,
-        after: Link::NONE,
-        next: Link::NONE,
+        before: OptionalIndex::NONE,
+        after: OptionalIndex::NONE,
+        next: OptionalIndex::NONE,
         combiner: Combiner::Named,
         node: Node::Empty,
-        layout: Layout::EMPTY,
+        layout: TypeLayout::EMPTY,
     };
 
     pub(super) const fn words(&self) -> u32 {
@@ -72,13 +72,13 @@ impl Entry {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads {
     /// Slots that were given back.
-    free: Link,
+    free: OptionalIndex,
     /// Slots that were used at least once.
     fresh: u32,
     in_use: u32,
-    pub(super) order: Order,
+    pub(super) order: WordOrder,
     /// Types that were freed, and that only messages may hold.
-    unowned: Link,
+    unowned: OptionalIndex,
     unowned_len: u32,
     /// Steps that a look at the messages under way may take by now.
     credit: u32,
@@ -86,11 +86,11 @@ pub(super) struct Heads {
 
 impl Heads {
     const EMPTY: Self = Self {
-        free: Link::NONE,
+        free: OptionalIndex::NONE,
         fresh: 0,
         in_use: 0,
-        order: Order::EMPTY,
-        unowned: Link::NONE,
+        order: WordOrder::EMPTY,
+        unowned: OptionalIndex::NONE,
         unowned_len: 0,
         credit: 0,
     };
@@ -111,7 +111,7 @@ const CREDIT: u32 = 64;
 #[derive(Debug)]
 pub struct TypeTable<const TYPES: usize, const WORDS: usize> {
     heads: Heads,
-    entries: [Entry; TYPES],
+    entries: [TypeEntry; TYPES],
     words: [i64; WORDS],
 }
 
@@ -125,7 +125,7 @@ impl<const TYPES: usize, const WORDS: usize> TypeTable<TYPES, WORDS> {
     )]
     pub const fn new() -> Self {
         let () = Self::FITS;
-        Self { heads: Heads::EMPTY, entries: [Entry::FREE; TYPES], words: [0; WORDS] }
+        Self { heads: Heads::EMPTY, entries: [TypeEntry::FREE; TYPES], words: [0; WORDS] }
     }
 
     /// The table without its sizes: what all functions on datatypes work on. Types live in the
@@ -140,7 +140,7 @@ impl<const TYPES: usize, const WORDS: usize> TypeTable<TYPES, WORDS> {
 #[derive(Debug)]
 pub struct Types<'t> {
     pub(super) heads: &'t mut Heads,
-    pub(super) entries: &'t mut [Entry],
+    pub(super) entries: &'t mut [TypeEntry],
     pub(super) words: &'t mut [i64],
 }
 
@@ -150,12 +150,12 @@ pub(super) struct Draft {
     pub(super) children: u32,
     pub(super) described: u32,
     pub(super) node: Node,
-    pub(super) layout: Layout,
+    pub(super) layout: TypeLayout,
 }
 
 impl Types<'_> {
-    pub(super) fn view(&self) -> View<'_> {
-        View { entries: self.entries, words: self.words }
+    pub(super) fn view(&self) -> TableView<'_> {
+        TableView { entries: self.entries, words: self.words }
     }
 
     /// Slots that are free, and words that are.
@@ -168,7 +168,7 @@ impl Types<'_> {
     /// the words of all others; once more, if there is no room but that between them.
     pub(super) fn build(
         &mut self,
-        make: impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
+        make: impl Fn(TableView<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
     ) -> Result<Datatype, Cause> {
         let slot = self.heads.free.get().unwrap_or(self.heads.fresh);
         if slot as usize >= self.entries.len() {
@@ -186,12 +186,12 @@ impl Types<'_> {
     /// Returns what `make` puts together, and how many words it has written.
     fn draft(
         &mut self,
-        make: &impl Fn(View<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
+        make: &impl Fn(TableView<'_>, &mut Writer<'_>) -> Result<Draft, Cause>,
     ) -> Result<(Draft, u32), Cause> {
         let end = self.heads.order.end as usize;
         let (written, free) = self.words.split_at_mut_checked(end).ok_or(NO_WORDS)?;
         let mut writer = Writer { words: free, len: 0 };
-        let draft = make(View { entries: self.entries, words: written }, &mut writer)?;
+        let draft = make(TableView { entries: self.entries, words: written }, &mut writer)?;
         Ok((draft, writer.len as u32))
     }
 
@@ -201,7 +201,7 @@ impl Types<'_> {
         self.adopt(start as usize, draft.children as usize)?;
         let entry = self.entries.get_mut(slot as usize).ok_or(NO_SLOT)?;
         let (generation, next) = (entry.generation.wrapping_add(1), entry.next);
-        *entry = Entry {
+        *entry = TypeEntry {
             generation,
             users: 1,
             start,
@@ -211,10 +211,10 @@ impl Types<'_> {
             combiner: draft.combiner,
             node: draft.node,
             layout: draft.layout,
-            ..Entry::FREE
+            ..TypeEntry::FREE
         };
         match self.heads.free {
-            Link::NONE => self.heads.fresh = self.heads.fresh.wrapping_add(1),
+            OptionalIndex::NONE => self.heads.fresh = self.heads.fresh.wrapping_add(1),
             _ => self.heads.free = next,
         }
         self.heads.in_use = self.heads.in_use.wrapping_add(1);
@@ -283,7 +283,7 @@ impl Types<'_> {
     pub(crate) fn is_due(&mut self, steps: u32) -> bool {
         let heads = &mut *self.heads;
         heads.credit = heads.credit.saturating_add(CREDIT);
-        if heads.unowned == Link::NONE {
+        if heads.unowned == OptionalIndex::NONE {
             return false;
         }
         let is_tight = heads.in_use as usize > self.entries.len() / 2
@@ -300,10 +300,10 @@ impl Types<'_> {
             next = entry.next;
         }
         held.for_each(|held| self.mark_pending(&held));
-        let mut next = core::mem::replace(&mut self.heads.unowned, Link::NONE);
+        let mut next = core::mem::replace(&mut self.heads.unowned, OptionalIndex::NONE);
         (self.heads.unowned_len, self.heads.credit) = (0, 0);
         while let Some(slot) = next.get() {
-            next = self.entries.get(slot as usize).map_or(Link::NONE, |entry| entry.next);
+            next = self.entries.get(slot as usize).map_or(OptionalIndex::NONE, |entry| entry.next);
             self.release(slot);
         }
     }
@@ -311,10 +311,10 @@ impl Types<'_> {
     /// Takes back the slot of a type that nothing holds any more, and those of its parts that only
     /// it held.
     fn release(&mut self, slot: u32) {
-        let mut dead = Link::NONE;
+        let mut dead = OptionalIndex::NONE;
         self.let_go(slot, &mut dead);
         while let Some(slot) = dead.get() {
-            dead = self.entries.get(slot as usize).map_or(Link::NONE, |entry| entry.next);
+            dead = self.entries.get(slot as usize).map_or(OptionalIndex::NONE, |entry| entry.next);
             self.reap(slot, &mut dead);
         }
         if self.heads.order.has_many_gaps() {
@@ -324,7 +324,7 @@ impl Types<'_> {
 
     /// Puts a type that no user and no other type holds in front of the dead ones, or of those that
     /// messages may hold.
-    fn let_go(&mut self, slot: u32, dead: &mut Link) {
+    fn let_go(&mut self, slot: u32, dead: &mut OptionalIndex) {
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         if entry.users > 0 || entry.parents > 0 {
             return;
@@ -335,7 +335,7 @@ impl Types<'_> {
         } else {
             dead
         };
-        entry.next = core::mem::replace(list, Link::to(slot));
+        entry.next = core::mem::replace(list, OptionalIndex::to(slot));
     }
 
     /// A handle of one's own to the part `index` of a type (MPI 4.1, 5.1.13,
@@ -356,12 +356,12 @@ impl Types<'_> {
     }
 
     /// Takes back a slot that nothing names: lets its parts go, some of which may be dead by that.
-    fn reap(&mut self, slot: u32, dead: &mut Link) {
+    fn reap(&mut self, slot: u32, dead: &mut OptionalIndex) {
         self.remove(slot);
         let Some(entry) = self.entries.get_mut(slot as usize) else { return };
         let (start, generation, children) = (entry.start as usize, entry.generation, entry.children as usize);
-        let next = core::mem::replace(&mut self.heads.free, Link::to(slot));
-        *entry = Entry { generation, next, ..Entry::FREE };
+        let next = core::mem::replace(&mut self.heads.free, OptionalIndex::to(slot));
+        *entry = TypeEntry { generation, next, ..TypeEntry::FREE };
         self.heads.in_use = self.heads.in_use.wrapping_sub(1);
         for at in start..start.wrapping_add(children) {
             let part = self.words.get(at).and_then(|word| Child::from_word(*word));
@@ -376,12 +376,12 @@ impl Types<'_> {
 
 /// The table as it stands, to read.
 #[derive(Clone, Copy)]
-pub(super) struct View<'v> {
-    entries: &'v [Entry],
+pub(super) struct TableView<'v> {
+    entries: &'v [TypeEntry],
     words: &'v [i64],
 }
 
-impl<'v> View<'v> {
+impl<'v> TableView<'v> {
     /// Returns what a handle names, unless that was freed.
     pub(super) fn child(&self, datatype: Datatype) -> Result<Child, Cause> {
         if let Some(basic) = datatype.basic() {
@@ -392,15 +392,15 @@ impl<'v> View<'v> {
         if lives { Ok(Child::Slot(datatype.slot())) } else { Err(Cause::Stale) }
     }
 
-    pub(super) fn entry(&self, slot: u32) -> Option<&'v Entry> {
+    pub(super) fn entry(&self, slot: u32) -> Option<&'v TypeEntry> {
         self.entries.get(slot as usize)
     }
 
     #[inline]
-    pub(super) fn layout(&self, child: Child) -> &'v Layout {
+    pub(super) fn layout(&self, child: Child) -> &'v TypeLayout {
         match child {
-            Child::Basic(basic) => Layout::of(basic),
-            Child::Slot(slot) => self.entry(slot).map_or(&Layout::EMPTY, |entry| &entry.layout),
+            Child::Basic(basic) => TypeLayout::of(basic),
+            Child::Slot(slot) => self.entry(slot).map_or(&TypeLayout::EMPTY, |entry| &entry.layout),
         }
     }
 
@@ -423,7 +423,7 @@ impl<'v> View<'v> {
 
     /// The words of a type's compiled node.
     #[inline]
-    pub(super) fn compiled(&self, entry: &Entry) -> Option<&'v [i64]> {
+    pub(super) fn compiled(&self, entry: &TypeEntry) -> Option<&'v [i64]> {
         let start = (entry.start as usize).checked_add(entry.described as usize)?;
         self.words.get(start..start.checked_add(entry.compiled as usize)?)
     }

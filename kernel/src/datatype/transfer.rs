@@ -6,7 +6,7 @@ use aldis_hal::copy::copy;
 
 use super::Form;
 use super::external::Element;
-use super::walk::{Run, Walk};
+use super::walk::{BlockRun, Walk};
 
 /// Memory that does not reach as far as the type does. Checked before anything is moved, so this is
 /// never seen.
@@ -33,7 +33,7 @@ pub(super) trait Transfer {
 }
 
 /// From memory to the stream.
-pub(super) struct Gather<'a> {
+pub(super) struct GatherTransfer<'a> {
     pub(super) memory: &'a [u8],
     pub(super) stream: &'a mut [u8],
 }
@@ -44,13 +44,13 @@ pub(super) struct Scatter<'a> {
     pub(super) stream: &'a [u8],
 }
 
-impl<'a> Gather<'a> {
+impl<'a> GatherTransfer<'a> {
     fn take(&mut self, len: usize) -> Option<&'a mut [u8]> {
         self.stream.split_off_mut(..len)
     }
 }
 
-impl Transfer for Gather<'_> {
+impl Transfer for GatherTransfer<'_> {
     fn room(&self) -> usize {
         self.stream.len()
     }
@@ -187,7 +187,7 @@ pub(super) fn transfer<T: Transfer>(
 
 /// A run as it is: whole blocks in a tight loop, and the part of the next one that the stream has
 /// room for.
-fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> {
+fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &BlockRun) -> Option<()> {
     let (bytes, stride) = (usize::try_from(run.bytes).ok()?, run.stride as isize);
     if run.skip > 0 {
         let skip = usize::try_from(run.skip).ok()?;
@@ -217,7 +217,12 @@ fn plain<T: Transfer>(way: &mut T, mut address: usize, run: &Run) -> Option<()> 
 
 /// A run of elements that are converted: block by block, or all blocks in one go if each is one
 /// element.
-fn converted<T: Transfer>(way: &mut T, mut address: usize, run: &Run, element: Element) -> Result<(), Cause> {
+fn converted<T: Transfer>(
+    way: &mut T,
+    mut address: usize,
+    run: &BlockRun,
+    element: Element,
+) -> Result<(), Cause> {
     let elements = usize::try_from(run.bytes).map_err(|_| OUTSIDE)? >> element.native.trailing_zeros();
     let mut skip = usize::try_from(run.skip).map_err(|_| OUTSIDE)?;
     if elements == 1 {

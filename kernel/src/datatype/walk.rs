@@ -3,12 +3,12 @@
 use super::handle::Child;
 use super::layout::Item;
 use super::node::{DIMENSION, Dimension, ITEM, Node};
-use super::table::{Entry, View};
+use super::table::{TableView, TypeEntry};
 use super::{Basic, DEPTH_MAX, Form};
 
 /// Equal blocks of memory at a regular distance: what is moved in one go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Run {
+pub(super) struct BlockRun {
     /// Of the first block, in bytes from the origin of the memory.
     pub(super) offset: i64,
     /// Of one block.
@@ -31,7 +31,7 @@ pub(super) struct Root {
 
 /// A level of the walk: a node somewhere in memory, and how far it is done.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
+struct WalkLevel {
     slot: u32,
     base: i64,
     /// Step of the grid, item of the list.
@@ -43,7 +43,7 @@ struct Frame {
 /// The slot of the root's frame: no table has so many.
 const ROOT: u32 = u32::MAX;
 
-impl Frame {
+impl WalkLevel {
     const fn new(slot: u32, base: i64) -> Self {
         Self { slot, base, index: 0, inner: 0 }
     }
@@ -54,7 +54,7 @@ impl Frame {
 enum Level<'v> {
     Root(Root),
     Grid { child: Child, origin: i64, dimensions: &'v [[i64; DIMENSION]] },
-    List { items: &'v [[i64; ITEM]], entry: &'v Entry },
+    List { items: &'v [[i64; ITEM]], entry: &'v TypeEntry },
 }
 
 /// The children from a frame's place on that are evenly spaced.
@@ -82,10 +82,10 @@ struct Leaf {
 /// A walk. Its state is a fixed array of frames, one a level; it allocates nothing and does not
 /// recurse.
 pub(super) struct Walk<'v> {
-    view: View<'v>,
+    view: TableView<'v>,
     root: Root,
     form: Form,
-    frames: [Frame; DEPTH_MAX + 1],
+    frames: [WalkLevel; DEPTH_MAX + 1],
     depth: usize,
     /// The node of the top frame.
     level: Level<'v>,
@@ -95,8 +95,8 @@ pub(super) struct Walk<'v> {
 impl<'v> Walk<'v> {
     /// A walk from `position` of the packed stream. It takes O(log blocks) at each level to get
     /// there, or O(blocks) in lists whose parts have other widths in this form.
-    pub(super) fn new(view: View<'v>, root: Root, form: Form, position: u64) -> Self {
-        let frames = [Frame::new(ROOT, 0); DEPTH_MAX + 1];
+    pub(super) fn new(view: TableView<'v>, root: Root, form: Form, position: u64) -> Self {
+        let frames = [WalkLevel::new(ROOT, 0); DEPTH_MAX + 1];
         let mut walk = Self { view, root, form, frames, depth: 1, level: Level::Root(root), skip: 0 };
         if walk.seek(position).is_none() {
             walk.depth = 0;
@@ -105,7 +105,7 @@ impl<'v> Walk<'v> {
     }
 
     /// The next run; `None` at the end.
-    pub(super) fn next(&mut self) -> Option<Run> {
+    pub(super) fn next(&mut self) -> Option<BlockRun> {
         loop {
             let frame = self.top()?;
             let Some(stretch) = self.level.stretch(&frame, self.view) else {
@@ -121,9 +121,9 @@ impl<'v> Walk<'v> {
     }
 
     /// The longest run at the start of a stretch of leaves.
-    fn run(&mut self, stretch: &Stretch, leaf: &Leaf) -> Run {
+    fn run(&mut self, stretch: &Stretch, leaf: &Leaf) -> BlockRun {
         let (offset, basic) = (stretch.offset.wrapping_add(leaf.start), leaf.basic);
-        let one = Run { offset, bytes: leaf.bytes, blocks: 1, stride: 0, basic, skip: self.skip };
+        let one = BlockRun { offset, bytes: leaf.bytes, blocks: 1, stride: 0, basic, skip: self.skip };
         if self.skip > 0 {
             self.skip = 0;
             self.advance(stretch, 1);
@@ -131,18 +131,18 @@ impl<'v> Walk<'v> {
         } else if stretch.count == 1 || u64::try_from(stretch.spacing) == Ok(leaf.bytes) {
             self.advance(stretch, stretch.count.wrapping_mul(stretch.blocks));
             let bytes = leaf.bytes.wrapping_mul(stretch.count);
-            Run { bytes, blocks: stretch.blocks, stride: stretch.cycle, ..one }
+            BlockRun { bytes, blocks: stretch.blocks, stride: stretch.cycle, ..one }
         } else {
             self.advance(stretch, stretch.count);
-            Run { blocks: stretch.count, stride: stretch.spacing, ..one }
+            BlockRun { blocks: stretch.count, stride: stretch.spacing, ..one }
         }
     }
 
-    fn top(&self) -> Option<Frame> {
+    fn top(&self) -> Option<WalkLevel> {
         self.frames.get(self.depth.checked_sub(1)?).copied()
     }
 
-    fn top_mut(&mut self) -> Option<&mut Frame> {
+    fn top_mut(&mut self) -> Option<&mut WalkLevel> {
         self.frames.get_mut(self.depth.checked_sub(1)?)
     }
 
@@ -160,7 +160,7 @@ impl<'v> Walk<'v> {
 
     fn enter(&mut self, child: Child, offset: i64) -> Option<()> {
         let Child::Slot(slot) = child else { return None };
-        *self.frames.get_mut(self.depth)? = Frame::new(slot, offset);
+        *self.frames.get_mut(self.depth)? = WalkLevel::new(slot, offset);
         self.depth = self.depth.wrapping_add(1);
         self.level = self.level_of(slot)?;
         Some(())
@@ -226,7 +226,7 @@ impl<'v> Walk<'v> {
 impl Level<'_> {
     /// The children from the frame's place on; `None` when it is done.
     #[inline]
-    fn stretch(&self, frame: &Frame, view: View<'_>) -> Option<Stretch> {
+    fn stretch(&self, frame: &WalkLevel, view: TableView<'_>) -> Option<Stretch> {
         match *self {
             Self::Root(Root { child, ref dimension }) => {
                 grid_stretch(core::slice::from_ref(dimension), frame.base, frame.index, child)
@@ -255,7 +255,7 @@ impl Level<'_> {
 
     /// Moves a frame at its start to the child at `position` of the stream, and tells how far into
     /// that it is.
-    fn seek(&self, frame: &mut Frame, position: u64, form: Form, view: View<'_>) -> Option<u64> {
+    fn seek(&self, frame: &mut WalkLevel, position: u64, form: Form, view: TableView<'_>) -> Option<u64> {
         let (child, position) = match *self {
             Self::Root(Root { child, .. }) | Self::Grid { child, .. } => (child, position),
             Self::List { items, entry } => {
@@ -310,7 +310,13 @@ fn split(number: u64, by: u64) -> Option<(u64, u64)> {
 }
 
 /// The item that holds `position`, and the packed bytes before it.
-fn find(items: &[[i64; ITEM]], position: u64, form: Form, entry: &Entry, view: View<'_>) -> (usize, u64) {
+fn find(
+    items: &[[i64; ITEM]],
+    position: u64,
+    form: Form,
+    entry: &TypeEntry,
+    view: TableView<'_>,
+) -> (usize, u64) {
     if !entry.layout.changes_widths(form) {
         let after = items.partition_point(|[.., before]| before.cast_unsigned() <= position);
         let index = after.saturating_sub(1);

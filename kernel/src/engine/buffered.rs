@@ -5,7 +5,7 @@
 
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::memory::buffer::{Buffer, overlap};
+use crate::memory::buffer::{UserBuffer, overlap};
 use crate::rank::Mode;
 use crate::tables::comms::Comms;
 use crate::tables::list::{InScope, Ring};
@@ -22,8 +22,8 @@ impl<'s> Engine<'s> {
     /// The room for a message in the memory for its context: the first gap, from where a message
     /// came or went last, that is large enough. Bounded: every step passes a message, none is
     /// passed twice.
-    pub(crate) fn room_for(&mut self, context: u32, len: usize) -> Option<Buffer> {
-        let all = self.attached.unwrap_or(Buffer::NONE);
+    pub(crate) fn room_for(&mut self, context: u32, len: usize) -> Option<UserBuffer> {
+        let all = self.attached.unwrap_or(UserBuffer::NONE);
         let Self { comms, requests, buffered, counters, .. } = self;
         let (memory, messages) = match own_memory(comms, context) {
             Some(own) => own,
@@ -66,7 +66,7 @@ impl<'s> Engine<'s> {
     fn release_buffered(&mut self, index: u32) {
         let Some(request) = self.requests.at(index).filter(|request| request.is_buffered()) else { return };
         let (context, message) = (request.key.context, request.memory());
-        let all = self.attached.unwrap_or(Buffer::NONE);
+        let all = self.attached.unwrap_or(UserBuffer::NONE);
         let Self { comms, requests, buffered, .. } = self;
         let before = Ring::<InScope>::unlink(requests, index);
         buffered.count = buffered.count.wrapping_sub(1);
@@ -86,7 +86,7 @@ impl<'s> Engine<'s> {
 }
 
 /// The memory of a communicator's own, if it has been given any, and the messages in it.
-fn own_memory<'c>(comms: &'c mut Comms<'_>, context: u32) -> Option<(Buffer, &'c mut Ring<InScope>)> {
+fn own_memory<'c>(comms: &'c mut Comms<'_>, context: u32) -> Option<(UserBuffer, &'c mut Ring<InScope>)> {
     let settings = comms.settings_of(context).filter(|settings| !settings.attached.is_scattered())?;
     Some((settings.attached, &mut settings.buffered))
 }
@@ -95,7 +95,7 @@ fn own_memory<'c>(comms: &'c mut Comms<'_>, context: u32) -> Option<(Buffer, &'c
 /// ring is at the message in front of them then.
 fn find_gap(
     requests: &mut Requests<'_>,
-    memory: Buffer,
+    memory: UserBuffer,
     messages: &mut Ring<InScope>,
     len: usize,
     steps: &mut u64,
@@ -123,7 +123,7 @@ fn find_gap(
 }
 
 /// The range of memory that the message in slot `index` lies in.
-fn place(requests: &mut Requests<'_>, memory: Buffer, index: u32) -> Option<core::ops::Range<usize>> {
+fn place(requests: &mut Requests<'_>, memory: UserBuffer, index: u32) -> Option<core::ops::Range<usize>> {
     let message = requests.at(index)?.memory();
     let start = message.address().checked_sub(memory.address())?;
     Some(start..start.checked_add(message.len())?)

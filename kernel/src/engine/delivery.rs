@@ -13,7 +13,7 @@ use crate::counters::count;
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
 use crate::tables::comm::{is_freed, is_tag};
-use crate::tables::elements::Piece;
+use crate::tables::elements::DataPiece;
 use crate::tables::request::Key;
 
 impl Sink for Engine<'_> {
@@ -126,7 +126,7 @@ impl Engine<'_> {
                 self.take_clear_to_send(from, sender, receiver, range, (late, more))
             }
             Body::Data { receiver, offset, payload, typed, checked } => {
-                self.take_data(from, receiver, &Piece { offset, payload, typed, checked })
+                self.take_data(from, receiver, &DataPiece { offset, payload, typed, checked })
             }
             Body::Finish { receiver, status, label } => self.take_finish(from, receiver, status, &label),
             Body::Credit => Ok(()),

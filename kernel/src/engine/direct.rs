@@ -20,8 +20,8 @@ use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
 
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::{Injected, Turn, post};
-use crate::memory::buffer::Buffer;
+use crate::engine::wire::{Injected, LaneTurn, post};
+use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
@@ -205,7 +205,7 @@ impl Engine<'_> {
         id: PeerId,
         index: u32,
         (receiver, offset, len): (Handle, u64, u32),
-    ) -> Option<Turn> {
+    ) -> Option<LaneTurn> {
         let region = self.lend(transport, id, index, Access::LOCAL_READ)?;
         let own = self.requests.handle(index)?;
         let peer = self.peers.get(id.index())?;
@@ -237,17 +237,17 @@ impl Engine<'_> {
         id: PeerId,
         index: u32,
         reader: &Reader,
-    ) -> Turn {
+    ) -> LaneTurn {
         let most = caps_with(transport, id, Features::GET | Features::MAPPABLE)
             .map_or(0, |caps| caps.limits.direct_bytes_max);
         match reader.step(most) {
-            ReaderStep::Read { .. } if self.holds(index) => Turn::Idle,
+            ReaderStep::Read { .. } if self.holds(index) => LaneTurn::Idle,
             ReaderStep::Read { key, offset, len } if most > 0 => {
                 self.read(transport, id, index, key, (offset, len))
             }
             ReaderStep::Read { .. } => self.ask_instead(index),
             ReaderStep::Tell { sender } => self.tell_read(transport, id, index, sender, reader),
-            ReaderStep::Wait => Turn::Idle,
+            ReaderStep::Wait => LaneTurn::Idle,
         }
     }
 
@@ -270,7 +270,7 @@ impl Engine<'_> {
         index: u32,
         key: MemoryKey,
         (offset, len): (u64, u32),
-    ) -> Turn {
+    ) -> LaneTurn {
         let region = self.lend(transport, id, index, Access::LOCAL_WRITE);
         let (Some(region), Ok(place), Some(own)) =
             (region, usize::try_from(offset), self.requests.handle(index))
@@ -279,8 +279,8 @@ impl Engine<'_> {
         };
         let local = Gather { region, offset: place, len: len as usize };
         let post = transport.get(id, local, RemoteAddress { key: &key, offset }, Token(own));
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
-        let Machine::Read(reader) = &mut request.machine else { return Turn::Idle };
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
+        let Machine::Read(reader) = &mut request.machine else { return LaneTurn::Idle };
         match post {
             Post::Done => {
                 reader.posted(len);
@@ -292,20 +292,20 @@ impl Engine<'_> {
             Post::Never(_) => return self.ask_instead(index),
             Post::Again(_) => {
                 count(&mut self.counters.retries);
-                return Turn::Stuck;
+                return LaneTurn::Stuck;
             }
         }
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     /// Asks the sender for data that cannot be read.
-    fn ask_instead(&mut self, index: u32) -> Turn {
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+    fn ask_instead(&mut self, index: u32) -> LaneTurn {
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         if let Machine::Read(reader) = request.machine {
             request.machine = Machine::Recv(reader.ask_instead());
             count(&mut self.counters.unread);
         }
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     /// Tells the sender that nothing more is wanted, and is over.
@@ -316,14 +316,14 @@ impl Engine<'_> {
         index: u32,
         sender: Handle,
         reader: &Reader,
-    ) -> Turn {
+    ) -> LaneTurn {
         let (Some(own), Some(request)) = (self.requests.handle(index), self.requests.at(index)) else {
-            return Turn::Idle;
+            return LaneTurn::Idle;
         };
         let (late, length, here) = (request.late, request.length, reader.bytes_read());
         let says = (Key { tag: u32::from(late) | 1 << 2, ..Key::NONE }, here);
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, here));
-        if let Turn::Sent = turn {
+        if let LaneTurn::Sent = turn {
             self.disown(index);
             if reader.is_withdrawn() {
                 self.complete(index, Some(Cause::Withdrawn));
@@ -337,7 +337,7 @@ impl Engine<'_> {
 
     /// Returns where the `length` bytes of the fragment that begins with `head` belong; `None` if
     /// it is to be delivered whole.
-    pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<Buffer> {
+    pub(crate) fn place_for(&mut self, from: PeerId, head: &[u8], length: usize) -> Option<UserBuffer> {
         let DataHead { header, receiver, offset } = DataHead::parse(head).ok()?;
         let peer = self.peers.get(from.index())?;
         let is_there = header.epoch == peer.epoch && matches!(peer.presence, Presence::Connected);

@@ -11,10 +11,10 @@ use aldis_protocols::header::{HEADER_BYTES, Header, Kind, Label};
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, status};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Status, WILD};
 use crate::tables::comm::PARTITIONED;
-use crate::tables::comms::Target;
+use crate::tables::comms::SendTarget;
 use crate::tables::elements::Plain;
 use crate::tables::list::{InScope, List};
 use crate::tables::request::{Key, State};
@@ -27,8 +27,8 @@ impl Engine<'_> {
     pub(crate) fn try_send_eager<T: Transport>(
         &mut self,
         transport: &mut T,
-        &Target { peer: id, key, .. }: &Target,
-        buffer: Buffer,
+        &SendTarget { peer: id, key, .. }: &SendTarget,
+        buffer: UserBuffer,
         signature: Option<u32>,
     ) -> bool {
         let Some(peer) = self.peers.get_mut(id.index()) else { return false };
@@ -57,7 +57,7 @@ impl Engine<'_> {
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
-        buffer: Buffer,
+        buffer: UserBuffer,
         kept: &mut List<InScope>,
     ) -> Option<Handle> {
         if !FAST_PATHS {
@@ -86,7 +86,13 @@ impl Engine<'_> {
     /// Arms a receive, if it names the source and the tag it waits for, that peer is there, and
     /// there is no other receive and no message that it could have to stand back behind.
     #[inline(always)]
-    pub(crate) fn arm(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) -> bool {
+    pub(crate) fn arm(
+        &mut self,
+        key: Key,
+        peer: PeerId,
+        buffer: UserBuffer,
+        elements: Option<Plain>,
+    ) -> bool {
         let is_alone = self.matcher.is_empty() && !self.overflowing && self.probing == Handle::default();
         if !FAST_PATHS
             || key.tag == WILD
@@ -110,7 +116,7 @@ impl Engine<'_> {
 
     #[cold]
     #[inline(never)]
-    fn post_armed_slowly(&mut self, key: Key, peer: PeerId, buffer: Buffer, elements: Option<Plain>) {
+    fn post_armed_slowly(&mut self, key: Key, peer: PeerId, buffer: UserBuffer, elements: Option<Plain>) {
         let request = match (elements, self.tools()) {
             (Some(elements), Some(tools)) => tools.request(self, key, peer, buffer, elements),
             _ => self.request(State::Posted, key, peer, key.source, buffer),
@@ -128,7 +134,7 @@ impl Engine<'_> {
     pub(crate) fn try_receive_kept(
         &mut self,
         pattern: &Key,
-        buffer: Buffer,
+        buffer: UserBuffer,
         wanted: Label,
     ) -> Option<Status> {
         if !FAST_PATHS || self.matcher.unexpected() == 0 || self.probing != Handle::default() {

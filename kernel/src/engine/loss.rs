@@ -7,7 +7,7 @@ use aldis_protocols::LENDS;
 use crate::counters::count;
 use crate::engine::matching::Payload;
 use crate::engine::state::Engine;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, WILD};
 use crate::tables::peer::Presence;
 use crate::tables::request::{Backing, Machine, State};
@@ -25,7 +25,7 @@ impl Engine<'_> {
         }
         let (index, peer, state) = (handle.slot, request.peer, request.state);
         request.orphan = true;
-        request.buffer = Buffer::NONE;
+        request.buffer = UserBuffer::NONE;
         if let Backing::Pooled(block) = core::mem::replace(&mut request.backing, Backing::Plain) {
             self.blocks.give_pooled(block);
         }

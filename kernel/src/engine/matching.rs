@@ -18,9 +18,9 @@ use aldis_protocols::rendezvous::Announcement;
 
 use crate::planted::{self, Planted};
 use crate::rank::WILD;
-use crate::tables::blocks::Block;
+use crate::tables::blocks::BlockIndex;
 use crate::tables::list::{Joined, Links, List, Nodes, Queue};
-use crate::tables::pool::{Entry, Pool};
+use crate::tables::pool::{Pool, PoolEntry};
 use crate::tables::request::{Key, Request, Requests, State};
 
 /// The place of an unexpected message's payload. Its number is a word, so that what follows is
@@ -31,7 +31,7 @@ pub(crate) enum Payload {
     /// In the envelope.
     Inline([u8; INLINE_BYTES]),
     /// In a block.
-    Block(Block),
+    Block(BlockIndex),
     /// Still with the sender.
     Announced(Announcement),
 }
@@ -65,7 +65,7 @@ impl Envelope {
     };
 }
 
-pub(crate) type EnvelopeEntry = Entry<Envelope>;
+pub(crate) type EnvelopeEntry = PoolEntry<Envelope>;
 type Envelopes<'s> = Pool<'s, Envelope>;
 
 pub(crate) struct InBin;

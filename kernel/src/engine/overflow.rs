@@ -10,8 +10,8 @@ use aldis_protocols::rendezvous::Announcement;
 
 use crate::counters::count;
 use crate::engine::state::{Engine, FAST_PATHS, PostedSlot, status};
-use crate::engine::wire::Turn;
-use crate::memory::buffer::Buffer;
+use crate::engine::wire::LaneTurn;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Status, WILD};
 use crate::tables::comm::{is_freed, is_tag};
 use crate::tables::list::{List, Queue};
@@ -202,7 +202,7 @@ impl Engine<'_> {
     ) -> Result<(), Cause> {
         self.end_probe();
         let named = peer.unwrap_or_default();
-        self.probing = self.request(State::Probing, pattern, named, pattern.source, Buffer::NONE)?;
+        self.probing = self.request(State::Probing, pattern, named, pattern.source, UserBuffer::NONE)?;
         self.probe_takes = takes;
         let order = self.matcher.next_order();
         if let Some(probe) = self.requests.get(self.probing) {
@@ -337,8 +337,8 @@ impl Engine<'_> {
 /// Both sides: what is to be said.
 impl Engine<'_> {
     /// Sends one message of the exchange, if one is due.
-    pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+    pub(crate) fn send_overflow<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
+        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         // What has credits goes before the answer: the receive asked about is most often for a
         // message that is under way, and to find that it is not held back takes a look at all that
         // are.
@@ -351,7 +351,7 @@ impl Engine<'_> {
         if let Some((sender, taken)) = row.seeker.verdict_due() {
             let says = (Key::NONE, u64::from(taken));
             let turn = self.say(transport, id, Kind::Settle, says, &about(sender));
-            if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+            if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.seeker.settled(sender);
                 self.seek_next(id);
             }
@@ -359,29 +359,35 @@ impl Engine<'_> {
         }
         if row.seeker.is_held() {
             self.age_held(id);
-            return Turn::Idle;
+            return LaneTurn::Idle;
         }
         if row.seeker.due().is_some()
             && let Some((receiver, key)) = self.sought(id)
         {
             return self.ask_about(transport, id, receiver, key);
         }
-        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let dry = row.envelopes_out.available() == 0 && !row.send_queue.is_empty();
         if !(dry && row.holder.is_notice_due()) {
-            return Turn::Idle;
+            return LaneTurn::Idle;
         }
         let turn = self.say(transport, id, Kind::Stalled, (Key::NONE, 0), &[]);
-        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+        if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.noticed();
         }
         turn
     }
 
-    fn ask_about<T: Transport>(&mut self, transport: &mut T, id: PeerId, receiver: Handle, key: Key) -> Turn {
+    fn ask_about<T: Transport>(
+        &mut self,
+        transport: &mut T,
+        id: PeerId,
+        receiver: Handle,
+        key: Key,
+    ) -> LaneTurn {
         let says = (Key { source: 0, ..key }, 0);
         let turn = self.say(transport, id, Kind::Seek, says, &about(receiver));
-        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+        if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.seeker.asked();
         }
         turn
@@ -403,21 +409,21 @@ impl Engine<'_> {
         None
     }
 
-    fn answer<T: Transport>(&mut self, transport: &mut T, id: PeerId, seek: Seek) -> Turn {
+    fn answer<T: Transport>(&mut self, transport: &mut T, id: PeerId, seek: Seek) -> LaneTurn {
         let found = self.first_held_back(id, seek).and_then(|index| self.requests.handle(index));
-        let Some(row) = self.peers.get(id.index()) else { return Turn::Idle };
+        let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let Some(sender) = found else {
             let more = u64::from(!row.send_queue.is_empty());
             let turn = self.say(transport, id, Kind::Nothing, (Key::NONE, more), &about(seek.receiver));
-            if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+            if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.holder.answered_nothing();
             }
             return turn;
         };
-        let Some(request) = self.requests.get(sender) else { return Turn::Idle };
+        let Some(request) = self.requests.get(sender) else { return LaneTurn::Idle };
         let says = (request.key, request.length);
         let turn = self.say(transport, id, Kind::Offer, says, &about_both(sender, seek.receiver));
-        if let (Turn::Sent, Some(row)) = (&turn, self.peer(id)) {
+        if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.offer(sender);
         }
         turn

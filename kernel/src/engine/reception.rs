@@ -5,9 +5,9 @@ use aldis_protocols::header::Label;
 
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::{Engine, Started, status};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::Status;
-use crate::tables::blocks::Block;
+use crate::tables::blocks::BlockIndex;
 use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
@@ -16,7 +16,7 @@ impl Engine<'_> {
         &mut self,
         pattern: Key,
         peer: Option<PeerId>,
-        buffer: Buffer,
+        buffer: UserBuffer,
     ) -> Result<Started, Cause> {
         self.end_probe();
         match self.matcher.find_unexpected(&pattern) {
@@ -25,7 +25,7 @@ impl Engine<'_> {
         }
     }
 
-    fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: Buffer) -> Result<Handle, Cause> {
+    fn post(&mut self, pattern: Key, peer: Option<PeerId>, buffer: UserBuffer) -> Result<Handle, Cause> {
         self.may_come(pattern.context, peer)?;
         let named = peer.unwrap_or_default();
         let handle = self.request(State::Posted, pattern, named, pattern.source, buffer)?;
@@ -54,7 +54,7 @@ impl Engine<'_> {
     pub(crate) fn receive_kept(
         &mut self,
         index: u32,
-        buffer: Buffer,
+        buffer: UserBuffer,
         own: Option<Handle>,
     ) -> Result<Started, Cause> {
         let Some(&Envelope { key, peer, length, ref payload, label, .. }) = self.matcher.peek(index) else {
@@ -107,7 +107,7 @@ impl Engine<'_> {
         length: u64,
         label: &Label,
         payload: Payload,
-        buffer: Buffer,
+        buffer: UserBuffer,
     ) {
         match payload {
             Payload::Inline(bytes) => {
@@ -131,7 +131,7 @@ impl Engine<'_> {
 
     /// Takes the block of the kept message `index` over for the user, if it has one and a pooled
     /// place is free: the payload is not copied again.
-    pub(crate) fn adopt(&mut self, index: u32) -> Option<(Block, Status)> {
+    pub(crate) fn adopt(&mut self, index: u32) -> Option<(BlockIndex, Status)> {
         let is_block =
             |envelope: &Envelope| matches!(envelope.payload, Payload::Block(_)) && envelope.label.is_none();
         if !self.matcher.peek(index).is_some_and(is_block) || !self.blocks.adopt() {

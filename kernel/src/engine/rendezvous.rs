@@ -12,10 +12,10 @@ use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, 
 
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::{Turn, Wire, pack};
+use crate::engine::wire::{LaneTurn, Wire, pack};
 use crate::planted;
 use crate::rank::Mode;
-use crate::tables::elements::{Fragment, Piece};
+use crate::tables::elements::{DataPiece, Fragment};
 use crate::tables::request::{Key, Machine, State};
 
 /// Arriving messages.
@@ -62,9 +62,9 @@ impl Engine<'_> {
         &mut self,
         from: PeerId,
         receiver: Handle,
-        piece: &Piece<'_>,
+        piece: &DataPiece<'_>,
     ) -> Result<(), Malformed> {
-        let &Piece { offset, payload, .. } = piece;
+        let &DataPiece { offset, payload, .. } = piece;
         let Some(request) = self.requests.get(receiver) else {
             count(&mut self.counters.stale_handles);
             return Ok(());
@@ -131,11 +131,11 @@ impl Engine<'_> {
 impl Engine<'_> {
     /// Takes one step of the rendezvous at the front of the rendezvous queue, which then moves to
     /// the back.
-    pub(crate) fn send_rendezvous<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+    pub(crate) fn send_rendezvous<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
+        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let (fragment_max, Some(index)) = (peer.thresholds.fragment_bytes_max, peer.rendezvous_queue.front())
         else {
-            return Turn::Idle;
+            return LaneTurn::Idle;
         };
         let turn = match self.requests.at(index).map(|request| &request.machine) {
             Some(Machine::Send(sender)) => {
@@ -146,7 +146,7 @@ impl Engine<'_> {
                 ReceiverStep::Ask { sender, offset, end, more } => {
                     self.ask(transport, id, index, sender, offset..end, more)
                 }
-                ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => Turn::Idle,
+                ReceiverStep::Wait | ReceiverStep::Piece | ReceiverStep::Done(_) => LaneTurn::Idle,
             },
             Some(Machine::Read(reader)) if LENDS => {
                 let reader = *reader;
@@ -157,7 +157,7 @@ impl Engine<'_> {
                 self.step_writer(transport, id, index, &writer)
             }
             Some(Machine::PartSend(_) | Machine::PartRecv(_)) => {
-                let Some(channels) = self.channels else { return Turn::Idle };
+                let Some(channels) = self.channels else { return LaneTurn::Idle };
                 channels.step(self, transport, id, index, fragment_max)
             }
             Some(
@@ -167,13 +167,13 @@ impl Engine<'_> {
                 | Machine::Read(_)
                 | Machine::Write(_),
             )
-            | None => Turn::Idle,
+            | None => LaneTurn::Idle,
         };
-        if let Turn::Stuck = turn {
+        if let LaneTurn::Stuck = turn {
             return turn;
         }
         self.rotate_owed(id, index);
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     /// After its turn: to the back if there is more to say, out of the list if not.
@@ -212,15 +212,15 @@ impl Engine<'_> {
         sender: Handle,
         range: Range<u64>,
         more: bool,
-    ) -> Turn {
+    ) -> LaneTurn {
         if let Some(turn) = self.invite(transport, id, index, sender, range.end) {
             return turn;
         }
-        let Some(own) = self.requests.handle(index) else { return Turn::Idle };
+        let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
         let late = self.requests.at(index).is_some_and(|request| request.late);
         let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));
-        if let Turn::Sent = turn
+        if let LaneTurn::Sent = turn
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
         {
             receiver.asked();
@@ -236,7 +236,7 @@ impl Engine<'_> {
         index: u32,
         sender: Sender,
         fragment_max: u32,
-    ) -> Turn {
+    ) -> LaneTurn {
         let gathered_max = self.gathered_max(transport, id, index);
         match planted::step(&sender, gathered_max.unwrap_or(fragment_max)) {
             SenderStep::Data { receiver, offset, len } => {
@@ -251,7 +251,7 @@ impl Engine<'_> {
             SenderStep::Finish { receiver, status } => {
                 self.say_finish(transport, id, index, receiver, status)
             }
-            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => Turn::Idle,
+            SenderStep::Announce | SenderStep::Wait | SenderStep::Done => LaneTurn::Idle,
         }
     }
 
@@ -263,11 +263,11 @@ impl Engine<'_> {
         index: u32,
         receiver: Handle,
         status: Finish,
-    ) -> Turn {
+    ) -> LaneTurn {
         let label = self.label(index, status);
         let says = (Key::NONE, label.values());
         let turn = self.say(wire, id, Kind::Finish, says, &finish(receiver, status, &label));
-        if let Turn::Sent = turn {
+        if let LaneTurn::Sent = turn {
             self.finish_send(id, index);
         }
         turn
@@ -296,12 +296,12 @@ impl Engine<'_> {
         receiver: Handle,
         offset: u64,
         len: u32,
-    ) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+    ) -> LaneTurn {
+        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         if request.buffer.is_scattered() {
-            let Some(tools) = self.tools() else { return Turn::Idle };
+            let Some(tools) = self.tools() else { return LaneTurn::Idle };
             return tools.send_fragment(self, wire, id, index, Fragment { header, receiver, offset, len });
         }
         let payload = request.buffer.read(offset, len as usize);
@@ -316,7 +316,7 @@ impl Engine<'_> {
         index: u32,
         len: u32,
         sent: Result<(), Refusal>,
-    ) -> Turn {
+    ) -> LaneTurn {
         match sent {
             Ok(()) => {
                 match self.requests.at(index).map(|request| &mut request.machine) {
@@ -331,15 +331,15 @@ impl Engine<'_> {
                 if let Some(peer) = self.peer(id) {
                     peer.limits_told();
                 }
-                Turn::Sent
+                LaneTurn::Sent
             }
             Err(Refusal::Again(_)) => {
                 count(&mut self.counters.retries);
-                Turn::Stuck
+                LaneTurn::Stuck
             }
             Err(Refusal::Never(cause)) => {
                 self.lose(id, cause);
-                Turn::Stuck
+                LaneTurn::Stuck
             }
         }
     }

@@ -14,10 +14,10 @@ use aldis_protocols::rendezvous::Sender;
 
 use crate::counters::count;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
-use crate::engine::wire::{Injected, Turn, Wire, pack, post};
-use crate::memory::buffer::Buffer;
+use crate::engine::wire::{Injected, LaneTurn, Wire, pack, post};
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Status, Tag};
-use crate::tables::comms::Target;
+use crate::tables::comms::SendTarget;
 use crate::tables::peer::Presence;
 use crate::tables::request::{Key, Machine, State};
 
@@ -26,7 +26,7 @@ const CREDIT_LOOK: u32 = 16;
 
 /// The kinds of messages that are sent to a peer, in turns.
 #[derive(Clone, Copy)]
-enum Lane {
+enum SendLane {
     Credit,
     Rendezvous,
     Sends,
@@ -34,7 +34,7 @@ enum Lane {
     Overflow,
 }
 
-impl Lane {
+impl SendLane {
     const COUNT: u32 = 4;
 
     const fn next(self) -> Self {
@@ -52,8 +52,8 @@ impl Engine<'_> {
     pub(crate) fn send<T: Transport>(
         &mut self,
         transport: &mut T,
-        to: Target,
-        buffer: Buffer,
+        to: SendTarget,
+        buffer: UserBuffer,
     ) -> Result<Started, Cause> {
         if self.sent_now(transport, &to, buffer)? {
             let bytes = buffer.len() as u64;
@@ -63,7 +63,12 @@ impl Engine<'_> {
     }
 
     /// Queues a send: behind others, or to be announced.
-    pub(crate) fn send_later(&mut self, to: Target, buffer: Buffer, mode: Mode) -> Result<Started, Cause> {
+    pub(crate) fn send_later(
+        &mut self,
+        to: SendTarget,
+        buffer: UserBuffer,
+        mode: Mode,
+    ) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let handle = self.request(State::Queued, to.key, to.peer, to.rank, buffer)?;
         if let Some(request) = self.requests.get(handle) {
@@ -87,8 +92,8 @@ impl Engine<'_> {
     pub(crate) fn sent_now<T: Transport>(
         &mut self,
         transport: &mut T,
-        to: &Target,
-        buffer: Buffer,
+        to: &SendTarget,
+        buffer: UserBuffer,
     ) -> Result<bool, Cause> {
         let Some(peer) = self.peers.get(to.peer.index()) else { return Err(Cause::Unreachable) };
         let is_first = matches!(peer.presence, Presence::Connected)
@@ -100,8 +105,8 @@ impl Engine<'_> {
     fn sent_before_others<T: Transport>(
         &mut self,
         transport: &mut T,
-        to: &Target,
-        buffer: Buffer,
+        to: &SendTarget,
+        buffer: UserBuffer,
     ) -> Result<bool, Cause> {
         match self.inject(transport, to.peer, to.key, buffer, None)? {
             Injected::Sent => Ok(true),
@@ -116,8 +121,8 @@ impl Engine<'_> {
     fn sent_with_new_credit<T: Transport>(
         &mut self,
         transport: &mut T,
-        to: &Target,
-        buffer: Buffer,
+        to: &SendTarget,
+        buffer: UserBuffer,
     ) -> Result<bool, Cause> {
         self.poll_transport(transport, CREDIT_LOOK);
         self.presence(to.peer)?;
@@ -161,39 +166,39 @@ impl Engine<'_> {
     }
 
     fn flush_peer<T: Transport>(&mut self, transport: &mut T, id: PeerId, budget: u32) -> u32 {
-        let (mut sent, mut idle, mut lane) = (0, 0, Lane::Credit);
+        let (mut sent, mut idle, mut lane) = (0, 0, SendLane::Credit);
         loop {
             if sent >= budget {
                 // More may be left: look again at the next poll.
                 self.schedule(id);
                 return sent;
             }
-            if idle == Lane::COUNT || self.presence(id).is_err() {
+            if idle == SendLane::COUNT || self.presence(id).is_err() {
                 return sent;
             }
             let turn = match lane {
-                Lane::Credit => self.send_credit(transport, id),
-                Lane::Rendezvous => self.send_rendezvous(transport, id),
-                Lane::Sends => self.send_next(transport, id),
-                Lane::Overflow => self.send_overflow(transport, id),
+                SendLane::Credit => self.send_credit(transport, id),
+                SendLane::Rendezvous => self.send_rendezvous(transport, id),
+                SendLane::Sends => self.send_next(transport, id),
+                SendLane::Overflow => self.send_overflow(transport, id),
             };
             match turn {
-                Turn::Sent => (sent, idle) = (sent + 1, 0),
-                Turn::Idle => idle += 1,
-                Turn::Stuck => return sent,
+                LaneTurn::Sent => (sent, idle) = (sent + 1, 0),
+                LaneTurn::Idle => idle += 1,
+                LaneTurn::Stuck => return sent,
             }
             lane = lane.next();
         }
     }
 
     /// Credits in a message of their own, when no other message has carried them for too long.
-    fn send_credit<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
+    fn send_credit<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
+        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         if !peer.credit_due() {
-            return Turn::Idle;
+            return LaneTurn::Idle;
         }
         let turn = self.say(transport, id, Kind::Credit, (Key::NONE, 0), &[]);
-        if let Turn::Sent = turn {
+        if let LaneTurn::Sent = turn {
             count(&mut self.counters.credits_sent);
         }
         turn
@@ -209,31 +214,33 @@ impl Engine<'_> {
         kind: Kind,
         (key, length): (Key, u64),
         body: &[u8],
-    ) -> Turn {
-        let Some(peer) = self.peers.get_mut(id.index()) else { return Turn::Idle };
+    ) -> LaneTurn {
+        let Some(peer) = self.peers.get_mut(id.index()) else { return LaneTurn::Idle };
         let header = peer.header(self.epoch, kind, key, 0, length);
         match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
                 peer.limits_told();
-                Turn::Sent
+                LaneTurn::Sent
             }
             Post::Again(_) => {
                 count(&mut self.counters.retries);
-                Turn::Stuck
+                LaneTurn::Stuck
             }
             Post::Never(cause) => {
                 self.lose(id, cause);
-                Turn::Stuck
+                LaneTurn::Stuck
             }
         }
     }
 
     /// Tries to inject the send at the head of the order.
-    fn send_next<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> Turn {
-        let Some(peer) = self.peers.get(id.index()) else { return Turn::Idle };
-        let (None, Some(index)) = (peer.holder.offered(), peer.send_queue.front()) else { return Turn::Idle };
-        let Some(handle) = self.requests.handle(index) else { return Turn::Idle };
-        let Some(request) = self.requests.at(index) else { return Turn::Idle };
+    fn send_next<T: Transport>(&mut self, transport: &mut T, id: PeerId) -> LaneTurn {
+        let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
+        let (None, Some(index)) = (peer.holder.offered(), peer.send_queue.front()) else {
+            return LaneTurn::Idle;
+        };
+        let Some(handle) = self.requests.handle(index) else { return LaneTurn::Idle };
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         let (key, buffer, mode) = (request.key, request.buffer, request.mode);
         let injected = match mode {
             Mode::Standard
@@ -252,8 +259,8 @@ impl Engine<'_> {
             }
         };
         match injected {
-            Ok(Injected::NoRoom) => return Turn::Stuck,
-            Ok(Injected::NoCredit | Injected::NeedsRequest) => return Turn::Idle,
+            Ok(Injected::NoRoom) => return LaneTurn::Stuck,
+            Ok(Injected::NoCredit | Injected::NeedsRequest) => return LaneTurn::Idle,
             Ok(Injected::Sent | Injected::Announced) | Err(_) => {}
         }
         if let Some(peer) = self.peers.get_mut(id.index()) {
@@ -264,7 +271,7 @@ impl Engine<'_> {
             Ok(Injected::Announced) => self.announced(index),
             Ok(_) => self.complete(index, None),
         }
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     /// Records that the send in slot `index` is announced, or its offer taken up. One that was
@@ -289,7 +296,7 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         key: Key,
-        buffer: Buffer,
+        buffer: UserBuffer,
         request: Option<Handle>,
     ) -> Result<Injected, Cause> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };
@@ -313,7 +320,7 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         key: Key,
-        buffer: Buffer,
+        buffer: UserBuffer,
         request: Option<Handle>,
     ) -> Result<Injected, Cause> {
         let Some(peer) = self.peers.get(id.index()) else { return Err(Cause::Unreachable) };

@@ -7,7 +7,7 @@ use aldis_protocols::rendezvous::Announcement;
 use crate::counters::count;
 use crate::engine::matching::{Envelope, Payload};
 use crate::engine::state::Engine;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::WILD;
 use crate::tables::comm::{Comm, PLANE};
 use crate::tables::request::{Key, Request, State};
@@ -19,7 +19,7 @@ impl Engine<'_> {
         if self.presence(peer).is_err() {
             return true;
         }
-        let Ok(handle) = self.request(State::Receiving, Key::NONE, peer, 0, Buffer::NONE) else {
+        let Ok(handle) = self.request(State::Receiving, Key::NONE, peer, 0, UserBuffer::NONE) else {
             return false;
         };
         if let Some(request) = self.requests.get(handle) {

@@ -18,16 +18,16 @@ use crate::counters::Counters;
 use crate::datatype::Types;
 use crate::engine::matching::Matcher;
 use crate::engine::rules::Rules;
-use crate::engine::wire::{Injected, Turn, Wire};
+use crate::engine::wire::{Injected, LaneTurn, Wire};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::attribute::Attribute;
 use crate::tables::blocks::Blocks;
 use crate::tables::comm::Comm;
 use crate::tables::comms::{Comms, check_tag};
-use crate::tables::elements::{Fragment, Piece, Plain};
+use crate::tables::elements::{DataPiece, Fragment, Plain};
 use crate::tables::fifo::Fifo;
 use crate::tables::list::{InScope, List, Queue, Ring};
 use crate::tables::peer::{Peer, Presence};
@@ -84,7 +84,7 @@ pub(crate) struct Engine<'s> {
     /// Datatypes for messages, and what moves their data.
     pub(crate) conversion: Option<Conversion<'s>>,
     /// Memory for copies of buffered sends.
-    pub(crate) attached: Option<Buffer>,
+    pub(crate) attached: Option<UserBuffer>,
     /// The attributes that communicators have been given to keep.
     pub(crate) attributes: &'s mut [Attribute],
     /// The rank that has aborted the job, and its code.
@@ -113,7 +113,7 @@ pub(crate) enum ArmedRecv {
     Armed {
         key: Key,
         peer: PeerId,
-        buffer: Buffer,
+        buffer: UserBuffer,
         /// The elements that are to be there, if it is a typed receive.
         elements: Option<Plain>,
     },
@@ -182,7 +182,7 @@ pub(crate) trait Tools: Sync {
         id: PeerId,
         index: u32,
         fragment: Fragment,
-    ) -> Turn;
+    ) -> LaneTurn;
 
     /// Returns the label in the finish of the send in slot `index`.
     fn label(&self, engine: &mut Engine<'_>, index: u32) -> Label;
@@ -201,7 +201,7 @@ pub(crate) trait Tools: Sync {
     fn room(&self, engine: &mut Engine<'_>, index: u32) -> u64;
 
     /// Puts a piece of a message where the types of the receive in slot `index` say.
-    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>);
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &DataPiece<'_>);
 
     /// A receive for elements in one piece, which is to be posted.
     fn request(
@@ -209,12 +209,18 @@ pub(crate) trait Tools: Sync {
         engine: &mut Engine<'_>,
         key: Key,
         peer: PeerId,
-        buffer: Buffer,
+        buffer: UserBuffer,
         elements: Plain,
     ) -> Result<Handle, Cause>;
 
     /// Returns true if the partitioned request in slot `index` uses a part of the user's memory.
-    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool;
+    fn channel_uses(
+        &self,
+        engine: &mut Engine<'_>,
+        index: u32,
+        part: UserBuffer,
+        to_be_written: bool,
+    ) -> bool;
 
     /// The checksum of bytes.
     fn checksum(&self, bytes: &[u8]) -> u32;
@@ -245,7 +251,7 @@ pub(crate) trait Channels: Sync {
     fn take_refusal(&self, engine: &mut Engine<'_>, from: PeerId, sender: Handle, receiver: Handle);
 
     /// See [`Engine::take_part`].
-    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) -> Result<(), Malformed>;
+    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &DataPiece<'_>) -> Result<(), Malformed>;
 
     /// See [`Engine::step_channel`].
     fn step(
@@ -255,7 +261,7 @@ pub(crate) trait Channels: Sync {
         id: PeerId,
         index: u32,
         fragment_max: u32,
-    ) -> Turn;
+    ) -> LaneTurn;
 
     /// Returns true if a channel has something to send.
     fn has_more(&self, request: &Request) -> bool;
@@ -342,7 +348,7 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        buffer: Buffer,
+        buffer: UserBuffer,
     ) -> Result<Handle, Cause> {
         let Some((handle, request)) = self.requests.take() else {
             return self.request_for_detached(state, key, peer, rank, buffer);
@@ -362,7 +368,7 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        buffer: Buffer,
+        buffer: UserBuffer,
     ) -> Result<Handle, Cause> {
         if let Some(reclaim) = self.reclaim {
             reclaim(self);

@@ -7,9 +7,9 @@ use aldis_protocols::header::{Finish, Header, Label};
 use aldis_protocols::reliable::crc32c;
 
 use crate::engine::state::{Engine, Tools};
-use crate::engine::wire::{Injected, Turn, Wire};
-use crate::memory::buffer::Buffer;
-use crate::tables::elements::{Fragment, Piece, Plain};
+use crate::engine::wire::{Injected, LaneTurn, Wire};
+use crate::memory::buffer::UserBuffer;
+use crate::tables::elements::{DataPiece, Fragment, Plain};
 use crate::tables::request::Key;
 #[cfg(doc)]
 use crate::tables::request::Request;
@@ -38,7 +38,7 @@ impl Tools for Convert {
         id: PeerId,
         index: u32,
         fragment: Fragment,
-    ) -> Turn {
+    ) -> LaneTurn {
         engine.send_typed_fragment(wire, id, index, fragment)
     }
 
@@ -61,7 +61,7 @@ impl Tools for Convert {
         engine.room_typed(index)
     }
 
-    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) {
+    fn unpack(&self, engine: &mut Engine<'_>, index: u32, piece: &DataPiece<'_>) {
         engine.unpack_typed(index, piece);
     }
 
@@ -70,13 +70,19 @@ impl Tools for Convert {
         engine: &mut Engine<'_>,
         key: Key,
         peer: PeerId,
-        buffer: Buffer,
+        buffer: UserBuffer,
         elements: Plain,
     ) -> Result<Handle, Cause> {
         engine.request_plain(key, peer, buffer, elements)
     }
 
-    fn channel_uses(&self, engine: &mut Engine<'_>, index: u32, part: Buffer, to_be_written: bool) -> bool {
+    fn channel_uses(
+        &self,
+        engine: &mut Engine<'_>,
+        index: u32,
+        part: UserBuffer,
+        to_be_written: bool,
+    ) -> bool {
         engine.typed_channel_uses(index, part, to_be_written)
     }
 
@@ -100,7 +106,7 @@ impl Engine<'_> {
     /// label.
     #[cold]
     pub(crate) fn take_unpacked(&mut self, index: u32, payload: &[u8]) {
-        self.unpack_piece(index, &Piece::whole(payload, &Label::NONE));
+        self.unpack_piece(index, &DataPiece::whole(payload, &Label::NONE));
         self.received(index, payload.len() as u64, &Label::NONE);
     }
 
@@ -108,13 +114,13 @@ impl Engine<'_> {
     #[cold]
     pub(crate) fn unpack(&mut self, slot: Option<Handle>, payload: &[u8], label: &Label) {
         if let Some(handle) = slot {
-            self.unpack_piece(handle.slot, &Piece::whole(payload, label));
+            self.unpack_piece(handle.slot, &DataPiece::whole(payload, label));
         }
     }
 
     /// See [`Tools::unpack`].
     #[cold]
-    pub(crate) fn unpack_piece(&mut self, index: u32, piece: &Piece<'_>) {
+    pub(crate) fn unpack_piece(&mut self, index: u32, piece: &DataPiece<'_>) {
         if let Some(tools) = self.tools() {
             tools.unpack(self, index, piece);
         }
@@ -130,7 +136,7 @@ impl Engine<'_> {
     }
 
     /// See [`Request::uses`].
-    pub(crate) fn uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn uses(&mut self, index: u32, part: UserBuffer, to_be_written: bool) -> bool {
         let (tools, channels) = (self.tools(), self.channels);
         match (self.requests.at(index), tools) {
             (Some(request), Some(tools)) if request.is_typed_channel() => {

@@ -19,7 +19,7 @@ pub(crate) enum Injected {
 }
 
 /// The outcome of a lane's turn.
-pub(crate) enum Turn {
+pub(crate) enum LaneTurn {
     /// A message was sent.
     Sent,
     /// There is nothing that can be sent: nothing at all, or nothing without a credit from the

@@ -1,7 +1,7 @@
 //! This module holds `unsafe` code: the only place where the engine touches memory of the user that
 //! it retains.
 //!
-//! A [`Buffer`] is an address with bounds. Making one is `unsafe`: the maker promises that the
+//! A [`UserBuffer`] is an address with bounds. Making one is `unsafe`: the maker promises that the
 //! memory stays valid and unaliased until the request that holds it is complete or has let go of
 //! it. The engine runs on one core and copies inside its own calls only, so between two calls
 //! nothing touches the memory.
@@ -20,7 +20,7 @@ const _: () = assert!(INLINE_BYTES == 24);
 
 /// Memory of the user, by address and length.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Buffer {
+pub(crate) struct UserBuffer {
     start: Option<NonNull<u8>>,
     len: usize,
 }
@@ -28,9 +28,9 @@ pub(crate) struct Buffer {
 // SAFETY: only the engine that holds a buffer dereferences it, and an engine moves between threads
 // as a whole; what stands there are bytes, and `new`'s contract holds whichever thread the engine
 // is on.
-unsafe impl Send for Buffer {}
+unsafe impl Send for UserBuffer {}
 
-impl Buffer {
+impl UserBuffer {
     /// No memory: reads give nothing and writes go nowhere.
     pub(crate) const NONE: Self = Self { start: None, len: 0 };
 
@@ -274,7 +274,7 @@ type Brand<'scope> = PhantomData<*mut &'scope ()>;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Loan<'scope> {
-    buffer: Buffer,
+    buffer: UserBuffer,
     scope: Brand<'scope>,
 }
 
@@ -289,7 +289,7 @@ impl<'scope> Loan<'scope> {
         let len = bytes.len();
         // SAFETY: the exclusive borrow lasts for 'scope and is consumed here; the caller promised
         // that nothing uses the buffer for longer, nor twice at a time.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), len) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), len) };
         Self { buffer, scope: PhantomData }
     }
 
@@ -304,7 +304,7 @@ impl<'scope> Loan<'scope> {
     }
 
     /// All of it.
-    pub(crate) const fn whole(&self) -> Buffer {
+    pub(crate) const fn whole(&self) -> UserBuffer {
         self.buffer
     }
 }
@@ -354,7 +354,7 @@ impl<'scope> Loan<'scope> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'scope> {
-    buffer: Buffer,
+    buffer: UserBuffer,
     scope: Brand<'scope>,
 }
 
@@ -368,7 +368,7 @@ impl<'scope> Sample<'scope> {
     pub(crate) unsafe fn new(bytes: &'scope [u8]) -> Self {
         // SAFETY: the borrow lasts for 'scope; the caller promised that nothing uses the buffer for
         // longer, nor writes it.
-        let buffer = unsafe { Buffer::new(NonNull::from(bytes).cast(), bytes.len()) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(bytes).cast(), bytes.len()) };
         Self { buffer, scope: PhantomData }
     }
 
@@ -383,12 +383,12 @@ impl<'scope> Sample<'scope> {
     }
 
     /// All of it. Nothing may be written there.
-    pub(crate) const fn whole(&self) -> Buffer {
+    pub(crate) const fn whole(&self) -> UserBuffer {
         self.buffer
     }
 
     /// A range of it, if it is inside. Nothing may be written there.
-    pub(crate) fn part(&self, range: Range<usize>) -> Option<Buffer> {
+    pub(crate) fn part(&self, range: Range<usize>) -> Option<UserBuffer> {
         self.buffer.part(range)
     }
 }
@@ -405,7 +405,7 @@ impl<'scope> From<Loan<'scope>> for Sample<'scope> {
 /// Both must be parts of memory that was lent to one scope, `into` of a [`Loan`]; no request uses
 /// `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and does
 /// not run meanwhile.
-pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [u8], &'a [u8])> {
+pub(crate) unsafe fn slices<'a>(into: UserBuffer, from: UserBuffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
         return None;
     }
@@ -423,7 +423,7 @@ pub(crate) unsafe fn slices<'a>(into: Buffer, from: Buffer) -> Option<(&'a mut [
 }
 
 /// Returns true if two buffers share a byte.
-pub(crate) fn overlap(one: Buffer, other: Buffer) -> bool {
+pub(crate) fn overlap(one: UserBuffer, other: UserBuffer) -> bool {
     one.len > 0
         && other.len > 0
         && !one.is_scattered()
@@ -459,7 +459,7 @@ mod tests {
             for room in 0..=INLINE_BYTES {
                 let mut memory = [0u8; INLINE_BYTES + 1];
                 // SAFETY: `memory` outlives the buffer and is only looked at after its call.
-                let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), room) };
+                let buffer = unsafe { UserBuffer::new(NonNull::from(&mut memory).cast(), room) };
                 let fits = len <= room && len <= INLINE_BYTES;
                 assert_eq!(buffer.write_inline(&payload[..len]), fits);
                 let written = if fits { len } else { 0 };
@@ -467,7 +467,7 @@ mod tests {
                 assert!(memory[written..].iter().all(|&byte| byte == 0), "{len} bytes into {room}");
             }
         }
-        assert!(!Buffer::NONE.write_inline(b""));
+        assert!(!UserBuffer::NONE.write_inline(b""));
     }
 
     #[test]
@@ -477,29 +477,29 @@ mod tests {
             for room in [0, 1, 24, 25, 99, 100] {
                 let mut memory = [0u8; 100];
                 // SAFETY: `memory` outlives the buffer and is only looked at after its call.
-                let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), room) };
+                let buffer = unsafe { UserBuffer::new(NonNull::from(&mut memory).cast(), room) };
                 assert_eq!(buffer.write_all(&payload[..len]), len <= room);
                 let written = if len <= room { len } else { 0 };
                 assert_eq!(memory[..written], payload[..written]);
                 assert!(memory[written..].iter().all(|&byte| byte == 0), "{len} bytes into {room}");
             }
         }
-        assert!(!Buffer::scattered(100).write_all(&payload));
+        assert!(!UserBuffer::scattered(100).write_all(&payload));
     }
 
     #[test]
     fn writes_and_reads_stay_inside() {
         let mut memory = [0u8; 4];
         // SAFETY: `memory` outlives the buffer and is only looked at between its calls.
-        let buffer = unsafe { Buffer::new(NonNull::from(&mut memory).cast(), 4) };
+        let buffer = unsafe { UserBuffer::new(NonNull::from(&mut memory).cast(), 4) };
         buffer.write(2, b"abcdef");
         buffer.write(9, b"x");
         buffer.write(u64::MAX, b"x");
         assert_eq!(buffer.read(0, 99), b"\0\0ab");
         assert_eq!(buffer.read(3, 1), b"b");
         assert_eq!(buffer.read(4, 1), b"");
-        assert!(!Buffer::NONE.write(0, b"gone"));
-        assert_eq!(Buffer::NONE.read(0, 5), b"");
+        assert!(!UserBuffer::NONE.write(0, b"gone"));
+        assert_eq!(UserBuffer::NONE.read(0, 5), b"");
     }
 
     #[test]

@@ -53,10 +53,10 @@ use aldis_protocols::card::Room;
 use crate::engine::matching::{Bin, Envelope, EnvelopeEntry};
 use crate::memory::sizing::Sizing;
 use crate::tables::comms::Row;
-use crate::tables::group::Piece;
-use crate::tables::list::Link;
+use crate::tables::group::GroupPiece;
+use crate::tables::list::OptionalIndex;
 use crate::tables::peer::Peer;
-use crate::tables::pool::Entry;
+use crate::tables::pool::PoolEntry;
 use crate::tables::request::{Request, RequestEntry};
 
 /// Bytes that one request costs.
@@ -64,7 +64,7 @@ pub const BYTES_PER_REQUEST: usize = size_of::<RequestEntry>();
 /// Bytes that one communicator costs.
 pub const BYTES_PER_COMMUNICATOR: usize = size_of::<Row>();
 /// Bytes that a piece of a group costs which is no single stride: a stride of it, or 32 processes.
-pub const BYTES_PER_PIECE: usize = size_of::<Piece>();
+pub const BYTES_PER_PIECE: usize = size_of::<GroupPiece>();
 /// Bytes that one matching bin costs.
 pub const BYTES_PER_BIN: usize = size_of::<Bin>();
 
@@ -76,7 +76,7 @@ pub const fn bytes_per_peer(envelopes: usize, blocks: usize, block_bytes: usize)
 
 /// Bytes that one eager or pooled block costs.
 pub const fn bytes_per_block(block_bytes: usize) -> usize {
-    block_bytes + size_of::<Link>() + size_of::<AtomicBool>()
+    block_bytes + size_of::<OptionalIndex>() + size_of::<AtomicBool>()
 }
 
 /// Payload bytes, aligned for any element type and for copies of whole cache lines.
@@ -97,10 +97,10 @@ struct Tables<
     scheduled: [u32; PEERS],
     requests: [RequestEntry; REQUESTS],
     comms: [Row; COMMS],
-    pieces: [Piece; PIECES],
+    pieces: [GroupPiece; PIECES],
     envelopes: [EnvelopeEntry; ENVELOPES],
     bins: [Bin; BINS],
-    next_block: [Link; BLOCKS],
+    next_block: [OptionalIndex; BLOCKS],
     returned: [AtomicBool; BLOCKS],
     bytes: Aligned<BYTES>,
 }
@@ -176,12 +176,12 @@ impl<
             tables: UnsafeCell::new(Tables {
                 peers: [const { Peer::EMPTY }; PEERS],
                 scheduled: [0; PEERS],
-                requests: [const { Entry::new(Request::EMPTY) }; REQUESTS],
+                requests: [const { PoolEntry::new(Request::EMPTY) }; REQUESTS],
                 comms: [const { Row::EMPTY }; COMMS],
-                pieces: [Piece::NONE; PIECES],
-                envelopes: [const { Entry::new(Envelope::EMPTY) }; ENVELOPES],
+                pieces: [GroupPiece::NONE; PIECES],
+                envelopes: [const { PoolEntry::new(Envelope::EMPTY) }; ENVELOPES],
                 bins: [const { Bin::EMPTY }; BINS],
-                next_block: [Link::NONE; BLOCKS],
+                next_block: [OptionalIndex::NONE; BLOCKS],
                 returned: [const { AtomicBool::new(false) }; BLOCKS],
                 bytes: Aligned([0; BYTES]),
             }),
@@ -206,9 +206,9 @@ impl<
         // Entry by entry: a storage can be larger than a stack. Payload bytes and links are written
         // before use.
         tables.peers.iter_mut().for_each(|peer| *peer = Peer::EMPTY);
-        tables.requests.iter_mut().for_each(|request| *request = Entry::new(Request::EMPTY));
+        tables.requests.iter_mut().for_each(|request| *request = PoolEntry::new(Request::EMPTY));
         tables.comms.iter_mut().for_each(|row| *row = Row::EMPTY);
-        tables.envelopes.iter_mut().for_each(|envelope| *envelope = Entry::new(Envelope::EMPTY));
+        tables.envelopes.iter_mut().for_each(|envelope| *envelope = PoolEntry::new(Envelope::EMPTY));
         tables.bins.iter_mut().for_each(|bin| *bin = Bin::EMPTY);
         tables.returned.iter_mut().for_each(|returned| *returned.get_mut() = false);
         Self::view(tables)
@@ -240,10 +240,10 @@ pub struct Memory<'s> {
     pub(crate) scheduled: &'s mut [u32],
     pub(crate) requests: &'s mut [RequestEntry],
     pub(crate) comms: &'s mut [Row],
-    pub(crate) pieces: &'s mut [Piece],
+    pub(crate) pieces: &'s mut [GroupPiece],
     pub(crate) envelopes: &'s mut [EnvelopeEntry],
     pub(crate) bins: &'s mut [Bin],
-    pub(crate) next_block: &'s mut [Link],
+    pub(crate) next_block: &'s mut [OptionalIndex],
     pub(crate) returned: &'s [AtomicBool],
     pub(crate) bytes: &'s mut [u8],
     pub(crate) pooled: u32,

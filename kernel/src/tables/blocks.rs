@@ -13,23 +13,23 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::Status;
-use crate::tables::list::Link;
+use crate::tables::list::OptionalIndex;
 
 /// The index of a block in use. Not `Copy`: it is owned by one envelope, request or message at a
 /// time.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Block(u32);
+pub(crate) struct BlockIndex(u32);
 
 /// The blocks of a storage.
 pub(crate) struct Blocks<'s> {
     memory: NonNull<u8>,
     block_bytes: usize,
-    next_free: &'s mut [Link],
+    next_free: &'s mut [OptionalIndex],
     /// Set by a message's drop: the user is done with the block.
     returned: &'s [AtomicBool],
-    free: Link,
+    free: OptionalIndex,
     fresh: u32,
     pooled: u32,
     pooled_in_use: u32,
@@ -44,7 +44,7 @@ impl<'s> Blocks<'s> {
     /// the user.
     pub(crate) fn new(
         bytes: &'s mut [u8],
-        next_free: &'s mut [Link],
+        next_free: &'s mut [OptionalIndex],
         returned: &'s [AtomicBool],
         pooled: u32,
     ) -> Self {
@@ -55,7 +55,7 @@ impl<'s> Blocks<'s> {
             block_bytes,
             next_free,
             returned,
-            free: Link::NONE,
+            free: OptionalIndex::NONE,
             fresh: 0,
             pooled,
             pooled_in_use: 0,
@@ -68,25 +68,25 @@ impl<'s> Blocks<'s> {
     }
 
     /// Takes a block for a peer that had a credit for it.
-    pub(crate) fn take(&mut self) -> Option<Block> {
+    pub(crate) fn take(&mut self) -> Option<BlockIndex> {
         if let Some(index) = self.free.get() {
             self.free = *self.next_free.get(index as usize)?;
-            return Some(Block(index));
+            return Some(BlockIndex(index));
         }
         let index = self.fresh;
         if index as usize >= self.next_free.len() {
             return None;
         }
         self.fresh += 1;
-        Some(Block(index))
+        Some(BlockIndex(index))
     }
 
     /// Gives a block back.
     #[cfg_attr(feature = "compact", inline(never))]
-    pub(crate) fn give(&mut self, block: Block) {
+    pub(crate) fn give(&mut self, block: BlockIndex) {
         if let Some(next) = self.next_free.get_mut(block.0 as usize) {
             *next = self.free;
-            self.free = Link::to(block.0);
+            self.free = OptionalIndex::to(block.0);
         }
     }
 
@@ -102,7 +102,7 @@ impl<'s> Blocks<'s> {
     }
 
     /// Takes a block for a pooled receive, after collecting what the user has dropped.
-    pub(crate) fn take_pooled(&mut self) -> Option<Block> {
+    pub(crate) fn take_pooled(&mut self) -> Option<BlockIndex> {
         if !self.adopt() {
             return None;
         }
@@ -114,7 +114,7 @@ impl<'s> Blocks<'s> {
     }
 
     /// Gives a pooled block back.
-    pub(crate) fn give_pooled(&mut self, block: Block) {
+    pub(crate) fn give_pooled(&mut self, block: BlockIndex) {
         self.pooled_in_use = self.pooled_in_use.saturating_sub(1);
         self.give(block);
     }
@@ -125,21 +125,21 @@ impl<'s> Blocks<'s> {
             // reuse.
             if returned.load(Ordering::Acquire) {
                 returned.store(false, Ordering::Relaxed);
-                self.give_pooled(Block(index as u32));
+                self.give_pooled(BlockIndex(index as u32));
             }
         }
     }
 
     /// The block's memory.
-    pub(crate) fn buffer(&self, block: &Block) -> Buffer {
+    pub(crate) fn buffer(&self, block: &BlockIndex) -> UserBuffer {
         // SAFETY: the index is below the number of blocks (`take` and `collect` alone make them),
         // so the block lies inside the storage's memory, which this value borrows for 's; `Block`
         // has one owner, so nothing else uses it.
-        unsafe { Buffer::new(self.memory.add(block.0 as usize * self.block_bytes), self.block_bytes) }
+        unsafe { UserBuffer::new(self.memory.add(block.0 as usize * self.block_bytes), self.block_bytes) }
     }
 
     /// Hands a pooled block with a received message to the user.
-    pub(crate) fn message(&self, block: Block, status: Status) -> Message<'s> {
+    pub(crate) fn message(&self, block: BlockIndex, status: Status) -> Message<'s> {
         let len = usize::try_from(status.bytes).unwrap_or(usize::MAX).min(self.block_bytes);
         Message {
             // SAFETY: as in `buffer`: the block lies inside the memory borrowed for 's.
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn blocks_are_conserved_and_pooled_ones_bounded() {
-        let (mut bytes, mut next) = ([0u8; 48], [Link::NONE; 3]);
+        let (mut bytes, mut next) = ([0u8; 48], [OptionalIndex::NONE; 3]);
         let returned = [const { AtomicBool::new(false) }; 3];
         let mut blocks = Blocks::new(&mut bytes, &mut next, &returned, 1);
         let pooled = blocks.take_pooled().unwrap();
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_dropped_message_returns_its_block_and_a_held_one_does_not() {
-        let (mut bytes, mut next) = ([0u8; 32], [Link::NONE; 2]);
+        let (mut bytes, mut next) = ([0u8; 32], [OptionalIndex::NONE; 2]);
         let returned = [const { AtomicBool::new(false) }; 2];
         let mut blocks = Blocks::new(&mut bytes, &mut next, &returned, 1);
         let block = blocks.take_pooled().unwrap();

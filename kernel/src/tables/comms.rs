@@ -9,7 +9,7 @@ pub use self::settings::Tuning;
 use self::turns::ContextTurns;
 use crate::rank::{Rank, Tag};
 use crate::tables::comm::{Comm, ITSELF, Members, PLANE, PREDEFINED, SLOT_BITS, WORLD, context, slot};
-use crate::tables::group::{Form, Group, Piece};
+use crate::tables::group::{Group, GroupForm, GroupPiece};
 use crate::tables::request::Key;
 
 mod numbers;
@@ -86,14 +86,14 @@ impl Row {
         let (size, generation) = (group.size(), (id >> SLOT_BITS) as u16);
         let row = Self { context: id, size, rank, generation, ..Self::EMPTY };
         match *group.form() {
-            Form::Strided { first, stride } => Self { first, stride, strided: size, ..row },
-            Form::Ranges(list) => Self { pieces_at, pieces: list.len() as u32, ..row },
-            Form::Bitmap(list) => Self { pieces_at, pieces: list.len() as u32, is_bitmap: true, ..row },
+            GroupForm::Strided { first, stride } => Self { first, stride, strided: size, ..row },
+            GroupForm::Ranges(list) => Self { pieces_at, pieces: list.len() as u32, ..row },
+            GroupForm::Bitmap(list) => Self { pieces_at, pieces: list.len() as u32, is_bitmap: true, ..row },
         }
     }
 
     #[inline]
-    pub(crate) fn peer(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+    pub(crate) fn peer(&self, rank: u32, pieces: &[GroupPiece]) -> Option<PeerId> {
         if rank < self.strided {
             Some(PeerId(self.first.wrapping_add(rank.wrapping_mul(self.stride))))
         } else {
@@ -102,16 +102,16 @@ impl Row {
     }
 
     #[cold]
-    fn peer_in_pieces(&self, rank: u32, pieces: &[Piece]) -> Option<PeerId> {
+    fn peer_in_pieces(&self, rank: u32, pieces: &[GroupPiece]) -> Option<PeerId> {
         self.group(pieces).process(Rank(rank))
     }
 
-    pub(super) fn group<'m>(&self, pieces: &'m [Piece]) -> Group<'m> {
+    pub(super) fn group<'m>(&self, pieces: &'m [GroupPiece]) -> Group<'m> {
         let at = self.pieces_at as usize;
         let form = match pieces.get(at..at.saturating_add(self.pieces as usize)) {
-            Some(list) if self.is_bitmap => Form::Bitmap(list),
-            Some(list) if !list.is_empty() => Form::Ranges(list),
-            _ => Form::Strided { first: self.first, stride: self.stride },
+            Some(list) if self.is_bitmap => GroupForm::Bitmap(list),
+            Some(list) if !list.is_empty() => GroupForm::Ranges(list),
+            _ => GroupForm::Strided { first: self.first, stride: self.stride },
         };
         Group::new(self.size, form)
     }
@@ -133,7 +133,7 @@ impl Row {
 
 /// The other side of a send, worked out and checked.
 #[derive(Clone, Copy)]
-pub(crate) struct Target {
+pub(crate) struct SendTarget {
     pub(crate) peer: PeerId,
     pub(crate) rank: u32,
     pub(crate) key: Key,
@@ -144,7 +144,7 @@ pub(crate) struct Target {
 pub(crate) struct Comms<'s> {
     rows: &'s mut [Row],
     /// The pieces of all groups, those in use at the front and without gaps.
-    pub(crate) pieces: &'s mut [Piece],
+    pub(crate) pieces: &'s mut [GroupPiece],
     pieces_used: u32,
     me: PeerId,
     pub(crate) turns: ContextTurns,
@@ -155,7 +155,7 @@ impl<'s> Comms<'s> {
     #[inline(never)]
     pub(crate) fn new(
         rows: &'s mut [Row],
-        pieces: &'s mut [Piece],
+        pieces: &'s mut [GroupPiece],
         me: PeerId,
         size: u32,
     ) -> Result<Self, Cause> {
@@ -163,7 +163,7 @@ impl<'s> Comms<'s> {
         let [world, itself, ..] = rows else {
             return Err(Cause::TooSmall { what: Resource::Communicators, need: PREDEFINED as u32, have });
         };
-        let strided = |first, size| Group::new(size, Form::Strided { first, stride: 1 });
+        let strided = |first, size| Group::new(size, GroupForm::Strided { first, stride: 1 });
         *world = Row { name: Some("world"), ..Row::new(WORLD, &strided(0, size), 0, me.0) };
         *itself = Row { name: Some("self"), ..Row::new(ITSELF, &strided(me.0, 1), 0, 0) };
         Ok(Self { rows, pieces, pieces_used: 0, me, turns: ContextTurns::new() })
@@ -195,11 +195,11 @@ impl<'s> Comms<'s> {
 
     /// Checks the arguments of a send.
     #[inline]
-    pub(crate) fn target(&self, comm: &Comm, rank: Rank, tag: Tag) -> Result<Target, Cause> {
+    pub(crate) fn target(&self, comm: &Comm, rank: Rank, tag: Tag) -> Result<SendTarget, Cause> {
         check_tag(tag)?;
         let peer = self.peer(comm, rank)?;
         let key = Key { context: comm.context(), source: comm.rank().0, tag: tag.0 };
-        Ok(Target { peer, rank: rank.0, key })
+        Ok(SendTarget { peer, rank: rank.0, key })
     }
 
     /// Checks that the communicator has not been freed.
@@ -400,7 +400,7 @@ pub(crate) const fn check_tag(tag: Tag) -> Result<(), Cause> {
 /// The processes of those members that are named by a communicator.
 fn listed<'m, I>(
     rows: &[Row],
-    pieces: &'m [Piece],
+    pieces: &'m [GroupPiece],
     members: &Members<I>,
 ) -> Result<impl Iterator<Item = u32> + Clone + use<'m, I>, Cause> {
     let row = |context: u32| {

@@ -8,7 +8,7 @@ use aldis_protocols::header::{Header, Label};
 use aldis_protocols::reliable::Crc32c;
 
 use crate::datatype::{Committed, Form, Held, Types, addresses};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
 
 /// No table of types is attached.
@@ -17,8 +17,8 @@ pub(crate) const NO_TYPES: Cause = Cause::TooSmall { what: Resource::Datatypes, 
 /// The engine's knowledge of typed data. Who takes it answers for the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Elements {
-    pub(crate) memory: Buffer,
-    pub(crate) place: Place,
+    pub(crate) memory: UserBuffer,
+    pub(crate) place: ElementsPlace,
     pub(crate) mode: Mode,
     pub(crate) checked: bool,
 }
@@ -26,20 +26,20 @@ pub(crate) struct Elements {
 /// The engine's knowledge of room for typed data. Who takes it answers for the memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ElementsMut {
-    pub(crate) memory: Buffer,
-    pub(crate) place: Place,
+    pub(crate) memory: UserBuffer,
+    pub(crate) place: ElementsPlace,
 }
 
 /// The elements of a memory that are meant.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct ElementsPlace {
     /// Displacement zero of the first element, from the start of the memory.
     pub(crate) origin: isize,
     pub(crate) count: u64,
     pub(crate) datatype: Committed,
 }
 
-impl Place {
+impl ElementsPlace {
     pub(crate) fn new(count: u64, datatype: impl Into<Committed>) -> Self {
         Self { origin: 0, count, datatype: datatype.into() }
     }
@@ -60,7 +60,7 @@ pub(crate) enum Plain {}
 
 /// A piece of a message's data.
 #[derive(Clone, Copy)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct DataPiece<'a> {
     /// Its place in the message.
     pub(crate) offset: u64,
     pub(crate) payload: &'a [u8],
@@ -70,7 +70,7 @@ pub(crate) struct Piece<'a> {
     pub(crate) checked: bool,
 }
 
-impl<'a> Piece<'a> {
+impl<'a> DataPiece<'a> {
     /// All of a message.
     pub(crate) fn whole(payload: &'a [u8], label: &Label) -> Self {
         let (typed, checked) = (label.signature().is_some(), label.checksum().is_some());
@@ -89,9 +89,9 @@ pub(crate) struct Fragment {
 
 /// The data of a typed request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout {
+pub(crate) struct ElementsLayout {
     /// From the lowest to the highest byte of the data.
-    memory: Buffer,
+    memory: UserBuffer,
     /// Displacement of the lowest byte.
     lowest: i64,
     held: Held,
@@ -104,29 +104,29 @@ pub(crate) struct Layout {
     packed: bool,
 }
 
-impl Layout {
+impl ElementsLayout {
     /// Works out where elements in `memory` lie, and how many bytes they have in this form. Refused
     /// if memory does not reach as far.
     pub(crate) fn new(
         types: &mut Types<'_>,
-        memory: Buffer,
-        place: &Place,
+        memory: UserBuffer,
+        place: &ElementsPlace,
         (form, checked): (Form, bool),
     ) -> Result<(Self, usize), Cause> {
-        let &Place { origin, count, datatype } = place;
+        let &ElementsPlace { origin, count, datatype } = place;
         let (held, len, (lowest, highest)) = types.hold(datatype, count, form)?;
         let outside = |len| Cause::TooBig { len, max: memory.len() as u64 };
         let (start, end) = addresses(origin, (lowest, highest))?;
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let memory = match range.and_then(|(start, end)| memory.part(start..end)) {
-            _ if len == 0 => Buffer::NONE,
+            _ if len == 0 => UserBuffer::NONE,
             part => part.ok_or(outside(end))?,
         };
         let len = usize::try_from(len).map_err(|_| outside(len))?;
         Ok((Self { memory, lowest, held, form, sum: Crc32c::new(), checked, packed: false }, len))
     }
 
-    pub(crate) const fn memory(&self) -> Buffer {
+    pub(crate) const fn memory(&self) -> UserBuffer {
         self.memory
     }
 
@@ -153,7 +153,7 @@ impl Layout {
     }
 
     /// Returns the data packed into `room`.
-    pub(crate) fn packed_into(mut self, types: &Types<'_>, room: Buffer) -> Result<Self, Cause> {
+    pub(crate) fn packed_into(mut self, types: &Types<'_>, room: UserBuffer) -> Result<Self, Cause> {
         room.change(|stream| self.pack(types, 0, stream))?;
         Ok(Self { memory: room, packed: true, ..self })
     }

@@ -3,7 +3,7 @@
 //! | form | when | memory | rank to process | process to rank |
 //! |---|---|---|---|---|
 //! | dense, strided | the processes are `first + i * stride` | none | O(1) | O(1) |
-//! | ranges | fewer strides than bitmap words | a [`Piece`] a stride | O(log n) | O(n) |
+//! | ranges | fewer strides than bitmap words | a [`GroupPiece`] a stride | O(log n) | O(n) |
 //! | bitmap | ascending, fewer words than strides | 32 processes a piece | O(log n) | O(log n) |
 //!
 //! *n* is the number of pieces.
@@ -17,7 +17,7 @@
 //! use aldis_kernel::hal::PeerId;
 //! use aldis_kernel::{Group, Piece, Rank};
 //!
-//! let mut memory = [Piece::NONE; 4];
+//! let mut memory = [GroupPiece::NONE; 4];
 //! let group = Group::of(&[7, 3, 4, 5].map(PeerId), &mut memory)?;
 //! assert_eq!((group.size(), group.rank_of(PeerId(4))), (4, Some(Rank(2))));
 //! # Ok::<(), aldis_kernel::hal::Cause>(())
@@ -27,8 +27,8 @@ mod form;
 mod operations;
 
 use aldis_hal::{Cause, PeerId};
-pub(crate) use form::Form;
-pub use form::Piece;
+pub(crate) use form::GroupForm;
+pub use form::GroupPiece;
 use form::{measure, write};
 pub use operations::{Comparison, RankRange};
 
@@ -41,14 +41,14 @@ const PROCESSES_MAX: u32 = i32::MAX as u32;
 #[derive(Clone, Copy, Debug)]
 pub struct Group<'m> {
     size: u32,
-    form: Form<'m>,
+    form: GroupForm<'m>,
 }
 
 impl<'m> Group<'m> {
     /// The group without processes (MPI_GROUP_EMPTY).
-    pub const EMPTY: Group<'static> = Group { size: 0, form: Form::Strided { first: 0, stride: 1 } };
+    pub const EMPTY: Group<'static> = Group { size: 0, form: GroupForm::Strided { first: 0, stride: 1 } };
 
-    pub(crate) const fn new(size: u32, form: Form<'m>) -> Self {
+    pub(crate) const fn new(size: u32, form: GroupForm<'m>) -> Self {
         Self { size, form }
     }
 
@@ -58,7 +58,7 @@ impl<'m> Group<'m> {
     /// [`Cause::DuplicateRank`] for a process that is named twice (it tells the process),
     /// [`Cause::RankOutOfRange`] for a number above 2^31, [`Cause::TooSmall`] if `memory` has too
     /// few pieces; it tells how many are needed.
-    pub fn of(processes: &[PeerId], memory: &'m mut [Piece]) -> Result<Self, Cause> {
+    pub fn of(processes: &[PeerId], memory: &'m mut [GroupPiece]) -> Result<Self, Cause> {
         if let Some(process) = processes.iter().find(|process| process.0 >= PROCESSES_MAX) {
             return Err(Cause::RankOutOfRange { rank: process.0, size: PROCESSES_MAX });
         }
@@ -72,7 +72,7 @@ impl<'m> Group<'m> {
     /// The group of `members`, which are distinct and in order.
     pub(crate) fn collect(
         members: impl Iterator<Item = u32> + Clone,
-        memory: &'m mut [Piece],
+        memory: &'m mut [GroupPiece],
     ) -> Result<Self, Cause> {
         let plan = measure(members.clone());
         Ok(Self { size: plan.size, form: write(plan, members, memory)? })
@@ -83,7 +83,7 @@ impl<'m> Group<'m> {
         measure(members).pieces
     }
 
-    pub(crate) const fn form(&self) -> &Form<'m> {
+    pub(crate) const fn form(&self) -> &GroupForm<'m> {
         &self.form
     }
 
@@ -96,8 +96,8 @@ impl<'m> Group<'m> {
     /// Pieces of memory that it takes: none if it is a single stride.
     pub const fn pieces(&self) -> usize {
         match self.form {
-            Form::Strided { .. } => 0,
-            Form::Ranges(pieces) | Form::Bitmap(pieces) => pieces.len(),
+            GroupForm::Strided { .. } => 0,
+            GroupForm::Ranges(pieces) | GroupForm::Bitmap(pieces) => pieces.len(),
         }
     }
 

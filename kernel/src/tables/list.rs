@@ -5,9 +5,9 @@ use core::marker::PhantomData;
 
 /// An optional index, stored plus one so that all-zero memory means "none".
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Link(u32);
+pub(crate) struct OptionalIndex(u32);
 
-impl Link {
+impl OptionalIndex {
     pub(crate) const NONE: Self = Self(0);
 
     #[inline]
@@ -24,12 +24,12 @@ impl Link {
 /// A node's place in one list.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Links {
-    next: Link,
-    prev: Link,
+    next: OptionalIndex,
+    prev: OptionalIndex,
 }
 
 impl Links {
-    pub(crate) const NONE: Self = Self { next: Link::NONE, prev: Link::NONE };
+    pub(crate) const NONE: Self = Self { next: OptionalIndex::NONE, prev: OptionalIndex::NONE };
 }
 
 /// A table whose entries carry links for lists of kind `L`.
@@ -40,13 +40,14 @@ pub(crate) trait Nodes<L> {
 /// A doubly linked list through a table's entries; FIFO at the ends, O(1) removal anywhere.
 #[derive(Debug)]
 pub(crate) struct List<L> {
-    head: Link,
-    tail: Link,
+    head: OptionalIndex,
+    tail: OptionalIndex,
     kind: PhantomData<L>,
 }
 
 impl<L> List<L> {
-    pub(crate) const EMPTY: Self = Self { head: Link::NONE, tail: Link::NONE, kind: PhantomData };
+    pub(crate) const EMPTY: Self =
+        Self { head: OptionalIndex::NONE, tail: OptionalIndex::NONE, kind: PhantomData };
 
     #[inline]
     pub(crate) const fn front(&self) -> Option<u32> {
@@ -85,9 +86,9 @@ impl<L> List<L> {
     /// to it.
     #[inline(always)]
     pub(crate) fn join(&mut self, index: u32, links: &mut Links) -> Joined<L> {
-        let (before, own) = (self.tail, Link::to(index));
-        *links = Links { next: Link::NONE, prev: before };
-        if before == Link::NONE {
+        let (before, own) = (self.tail, OptionalIndex::to(index));
+        *links = Links { next: OptionalIndex::NONE, prev: before };
+        if before == OptionalIndex::NONE {
             self.head = own;
         }
         self.tail = own;
@@ -99,8 +100,8 @@ impl<L> List<L> {
     pub(crate) fn pop_front(&mut self, nodes: &mut impl Nodes<L>, Links { next, .. }: Links) {
         self.head = next;
         match next.get().and_then(|next| nodes.links(next)) {
-            Some(links) => links.prev = Link::NONE,
-            None => self.tail = Link::NONE,
+            Some(links) => links.prev = OptionalIndex::NONE,
+            None => self.tail = OptionalIndex::NONE,
         }
     }
 
@@ -128,8 +129,8 @@ impl<L> List<L> {
 /// A node has come to the end of a list, and the one in front of it does not know yet.
 #[must_use = "the node in front is to be told"]
 pub(crate) struct Joined<L> {
-    before: Link,
-    own: Link,
+    before: OptionalIndex,
+    own: OptionalIndex,
     kind: PhantomData<L>,
 }
 
@@ -147,12 +148,12 @@ impl<L> Joined<L> {
 /// there and removal anywhere.
 #[derive(Debug)]
 pub(crate) struct Ring<L> {
-    at: Link,
+    at: OptionalIndex,
     kind: PhantomData<L>,
 }
 
 impl<L> Ring<L> {
-    pub(crate) const EMPTY: Self = Self { at: Link::NONE, kind: PhantomData };
+    pub(crate) const EMPTY: Self = Self { at: OptionalIndex::NONE, kind: PhantomData };
 
     /// The node that it is at; `None` if it is empty.
     pub(crate) const fn at(&self) -> Option<u32> {
@@ -161,7 +162,7 @@ impl<L> Ring<L> {
 
     /// Goes to a node, which must be in this ring, or is empty.
     pub(crate) fn turn_to(&mut self, index: Option<u32>) {
-        self.at = index.map_or(Link::NONE, Link::to);
+        self.at = index.map_or(OptionalIndex::NONE, OptionalIndex::to);
     }
 
     /// The node after `index`, which is itself if it is alone.
@@ -171,8 +172,8 @@ impl<L> Ring<L> {
 
     /// Puts a node after the one that it is at, and goes to it.
     pub(crate) fn insert(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
-        let own = Link::to(index);
-        let prev = if self.at == Link::NONE { own } else { self.at };
+        let own = OptionalIndex::to(index);
+        let prev = if self.at == OptionalIndex::NONE { own } else { self.at };
         let next = match self.at.get().and_then(|at| nodes.links(at)) {
             Some(links) => core::mem::replace(&mut links.next, own),
             None => own,

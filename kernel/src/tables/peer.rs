@@ -3,10 +3,10 @@
 
 use aldis_hal::{Cause, Epoch};
 use aldis_protocols::card::{ByteOrder, Room, WordWidth};
-use aldis_protocols::credit::{CreditWindow, Grant, Limits};
+use aldis_protocols::credit::{CreditLimits, CreditWindow, Grant};
 use aldis_protocols::header::{Header, Kind};
 use aldis_protocols::overflow::{Holder, Seeker};
-use aldis_protocols::select::Direct;
+use aldis_protocols::select::DirectSizes;
 use aldis_protocols::{Card, Thresholds};
 
 use crate::tables::list::{List, Queue};
@@ -71,7 +71,7 @@ impl Peer {
             short_end: 0,
             eager_end: 0,
             fragment_bytes_max: 0,
-            direct: Direct::NONE,
+            direct: DirectSizes::NONE,
         },
         envelopes_out: CreditWindow::NONE,
         blocks_out: CreditWindow::NONE,
@@ -115,8 +115,8 @@ impl Peer {
 
     /// The credits to put into a header to this peer.
     #[inline]
-    pub(crate) const fn limits(&self) -> Limits {
-        Limits { envelopes: self.envelopes_in.limit(), blocks: self.blocks_in.limit() }
+    pub(crate) const fn limits(&self) -> CreditLimits {
+        CreditLimits { envelopes: self.envelopes_in.limit(), blocks: self.blocks_in.limit() }
     }
 
     /// A header from the process of `epoch` to this peer, with the credits that are its due.

@@ -3,20 +3,20 @@
 use aldis_hal::Handle;
 
 use crate::planted::{self, Planted};
-use crate::tables::list::Link;
+use crate::tables::list::OptionalIndex;
 
 /// A slot of a pool. All-zero is a free slot that was never used.
 #[derive(Debug)]
-pub(crate) struct Entry<V> {
+pub(crate) struct PoolEntry<V> {
     /// Odd while in use; so a zero handle is never live and a freed one is stale.
     generation: u32,
-    next_free: Link,
+    next_free: OptionalIndex,
     pub(crate) value: V,
 }
 
-impl<V> Entry<V> {
+impl<V> PoolEntry<V> {
     pub(crate) const fn new(value: V) -> Self {
-        Self { generation: 0, next_free: Link::NONE, value }
+        Self { generation: 0, next_free: OptionalIndex::NONE, value }
     }
 
     /// Returns true if this is still what the handle was made for.
@@ -31,16 +31,16 @@ impl<V> Entry<V> {
 /// order, so that the memory needs no initialisation.
 #[derive(Debug)]
 pub(crate) struct Pool<'s, V> {
-    entries: &'s mut [Entry<V>],
-    free: Link,
+    entries: &'s mut [PoolEntry<V>],
+    free: OptionalIndex,
     /// Slots used at least once.
     fresh: u32,
     in_use: u32,
 }
 
 impl<'s, V> Pool<'s, V> {
-    pub(crate) fn new(entries: &'s mut [Entry<V>]) -> Self {
-        Self { entries, free: Link::NONE, fresh: 0, in_use: 0 }
+    pub(crate) fn new(entries: &'s mut [PoolEntry<V>]) -> Self {
+        Self { entries, free: OptionalIndex::NONE, fresh: 0, in_use: 0 }
     }
 
     /// Takes a slot; its value is what its last user left.
@@ -51,7 +51,7 @@ impl<'s, V> Pool<'s, V> {
             None => self.fresh,
         };
         let entry = self.entries.get_mut(slot as usize)?;
-        if self.free == Link::NONE {
+        if self.free == OptionalIndex::NONE {
             self.fresh = self.fresh.wrapping_add(1);
         } else {
             self.free = entry.next_free;
@@ -70,7 +70,7 @@ impl<'s, V> Pool<'s, V> {
         }
         entry.generation = entry.generation.wrapping_add(1);
         entry.next_free = self.free;
-        self.free = Link::to(slot);
+        self.free = OptionalIndex::to(slot);
         self.in_use = self.in_use.wrapping_sub(1);
     }
 
@@ -84,7 +84,7 @@ impl<'s, V> Pool<'s, V> {
         }
         let result = over(&mut entry.value)?;
         entry.generation = entry.generation.wrapping_add(1);
-        entry.next_free = core::mem::replace(&mut self.free, Link::to(handle.slot));
+        entry.next_free = core::mem::replace(&mut self.free, OptionalIndex::to(handle.slot));
         self.in_use = self.in_use.wrapping_sub(1);
         Some(result)
     }
@@ -148,7 +148,7 @@ mod tests {
         /// find nothing.
         #[test]
         fn slots_are_conserved(moves in proptest::collection::vec(0usize..6, 0..300)) {
-            let mut entries = [const { Entry::new(0u32) }; 4];
+            let mut entries = [const { PoolEntry::new(0u32) }; 4];
             let mut pool = Pool::new(&mut entries);
             let mut held: Vec<(Handle, u32)> = Vec::new();
             let mut stale: Vec<Handle> = Vec::new();
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn an_all_zero_handle_is_never_live() {
-        let mut entries = [const { Entry::new(0u8) }; 1];
+        let mut entries = [const { PoolEntry::new(0u8) }; 1];
         let mut pool = Pool::new(&mut entries);
         assert!(pool.get(Handle::default()).is_none());
         pool.take().unwrap();

@@ -11,12 +11,12 @@ use aldis_protocols::rendezvous::{Announcement, Reader, Receiver, Sender, Writer
 
 use crate::datatype::Held;
 use crate::error::{Error, Failed};
-use crate::memory::buffer::{Buffer, overlap};
+use crate::memory::buffer::{UserBuffer, overlap};
 use crate::rank::{Mode, Rank, Status, Tag, WILD};
-use crate::tables::blocks::Block;
-use crate::tables::elements::Layout;
+use crate::tables::blocks::BlockIndex;
+use crate::tables::elements::ElementsLayout;
 use crate::tables::list::{InScope, Links, Nodes, Queue};
-use crate::tables::pool::{Entry, Pool};
+use crate::tables::pool::{Pool, PoolEntry};
 
 /// The key by which messages and receives are matched. In a receive, source and tag may be
 /// [`WILD`].
@@ -104,9 +104,9 @@ pub(crate) enum Backing {
     /// The user's memory, in one piece.
     Plain = 0,
     /// The block of a pooled receive.
-    Pooled(Block) = 1,
+    Pooled(BlockIndex) = 1,
     /// The user's memory, in the pieces that a datatype tells. The buffer is scattered then.
-    Typed(Layout) = 2,
+    Typed(ElementsLayout) = 2,
 }
 
 /// No memory registered: a handle that is never live.
@@ -141,7 +141,7 @@ pub(crate) struct Request {
     /// Bytes of the message.
     pub(crate) length: u64,
     /// The user's memory.
-    pub(crate) buffer: Buffer,
+    pub(crate) buffer: UserBuffer,
     /// Its place in a matching bin or in one of the peer's lists.
     pub(crate) queue: Links,
     /// Its place among the requests of its scope.
@@ -167,7 +167,7 @@ impl Request {
         peer: PeerId(0),
         rank: 0,
         tag: 0,
-        buffer: Buffer::NONE,
+        buffer: UserBuffer::NONE,
         backing: Backing::Plain,
         length: 0,
         cause: None,
@@ -179,7 +179,7 @@ impl Request {
 
     /// Makes a freshly taken slot this request. Only what a reader looks at is written.
     #[inline]
-    pub(crate) fn start(&mut self, state: State, key: Key, peer: PeerId, rank: u32, buffer: Buffer) {
+    pub(crate) fn start(&mut self, state: State, key: Key, peer: PeerId, rank: u32, buffer: UserBuffer) {
         self.state = state;
         self.operation = match state {
             State::Queued => Operation::Send,
@@ -206,7 +206,7 @@ impl Request {
     }
 
     /// The block of a pooled receive, taken out of it.
-    pub(crate) fn take_block(&mut self) -> Option<Block> {
+    pub(crate) fn take_block(&mut self) -> Option<BlockIndex> {
         match core::mem::replace(&mut self.backing, Backing::Plain) {
             Backing::Pooled(block) => Some(block),
             other => {
@@ -217,7 +217,7 @@ impl Request {
     }
 
     /// The memory that it uses; of a typed one from the first to the last byte of its data.
-    pub(crate) fn memory(&self) -> Buffer {
+    pub(crate) fn memory(&self) -> UserBuffer {
         match &self.backing {
             Backing::Typed(layout) => layout.memory(),
             Backing::Plain | Backing::Pooled(_) => self.buffer,
@@ -245,7 +245,7 @@ impl Request {
     /// the bytes of it that the part has.
     pub(crate) fn uses(
         &self,
-        part: Buffer,
+        part: UserBuffer,
         to_be_written: bool,
         of_channel: impl FnOnce(&Self, Range<u64>) -> bool,
     ) -> bool {
@@ -330,8 +330,8 @@ impl Request {
 
     /// Returns what is known of it so far.
     #[cold]
-    pub(crate) fn progress(&self) -> Progress {
-        Progress {
+    pub(crate) fn progress(&self) -> RequestProgress {
+        RequestProgress {
             operation: self.operation,
             context: self.key.context,
             rank: self.rank,
@@ -344,7 +344,7 @@ impl Request {
 
 /// The progress of an operation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Progress {
+pub(crate) struct RequestProgress {
     operation: Operation,
     context: u32,
     /// The other side's rank, or [`WILD`].
@@ -354,7 +354,7 @@ pub(crate) struct Progress {
     bytes_done: u64,
 }
 
-impl Progress {
+impl RequestProgress {
     /// The operation's failure by `cause`.
     pub(crate) fn error(&self, cause: Cause) -> Error {
         Error::about(self.operation, cause, self.rank, self.context, self.tag).having_moved(self.bytes_done)
@@ -374,7 +374,7 @@ impl Progress {
 
 /// The request table.
 pub(crate) type Requests<'s> = Pool<'s, Request>;
-pub(crate) type RequestEntry = Entry<Request>;
+pub(crate) type RequestEntry = PoolEntry<Request>;
 
 impl Nodes<Queue> for Requests<'_> {
     #[inline]

@@ -1,8 +1,8 @@
 //! Bytes, shapes and sizes that are known without the kernel.
 
 use aldis_kernel::datatype::{
-    Basic, Block, Combiner, Committed, Contents, Convertor, Distribution, Extent, Field, Form, Order, Slice,
-    Span, Spread, TypeTable, Types,
+    Basic, Combiner, Committed, Contents, Convertor, DataSpan, Distribution, Extent, Field, Form,
+    IndexedBlock, Order, Slice, Spread, TypeTable, Types,
 };
 use aldis_kernel::hal::Cause;
 
@@ -57,7 +57,7 @@ fn what_is_one_run_of_bytes_is_known_as_such() {
     let mut types = table.types();
     let row = types.contiguous(4, Basic::F32).unwrap();
     let rows = types.vector(3, 1, 1, row).unwrap();
-    let halves = [Block { length: 1, displacement: 1 }, Block { length: 2, displacement: 2 }];
+    let halves = [IndexedBlock { length: 1, displacement: 1 }, IndexedBlock { length: 2, displacement: 2 }];
     let joined = types.indexed(&halves, rows).unwrap();
     let mixed = types.structure(&[Field::new(0, Basic::U32), Field::new(4, Basic::F32)]).unwrap();
     let gap = types.structure(&[Field::new(0, Basic::U32), Field::new(8, Basic::F32)]).unwrap();
@@ -90,7 +90,7 @@ fn columns_are_seen_to_keep_clear_of_each_other() {
     let next = |types: &mut Types<'_>, bytes| types.resized(column, 0, bytes).unwrap();
     let (column, half) = (next(&mut types, 8), next(&mut types, 4));
     assert_eq!(types.overlaps(column, 5, &mut []), Ok(false));
-    let mut spans = [Span::default(); 6000];
+    let mut spans = [DataSpan::default(); 6000];
     assert_eq!(types.overlaps(column, 6, &mut spans), Ok(true), "the sixth is the first, a row below");
     assert_eq!(types.overlaps(half, 2, &mut spans), Ok(true));
     assert_eq!(types.overlaps(half, 2, &mut spans[..1999]), Err(Cause::TooBig { len: 2000, max: 1999 }));
@@ -100,7 +100,7 @@ fn columns_are_seen_to_keep_clear_of_each_other() {
 fn a_type_tells_what_it_was_made_of() {
     let mut table = TypeTable::<16, 400>::new();
     let mut types = table.types();
-    let blocks = [Block { length: 2, displacement: -3 }, Block { length: 0, displacement: 9 }];
+    let blocks = [IndexedBlock { length: 2, displacement: -3 }, IndexedBlock { length: 0, displacement: 9 }];
     let indexed = types.indexed(&blocks, Basic::U16).unwrap();
     let Contents::Indexed(told) = types.contents(indexed).unwrap() else { panic!("an indexed type") };
     assert!(told.iter().eq(blocks));

@@ -2,8 +2,8 @@
 //! was.
 
 use aldis_kernel::datatype::{
-    Basic, Block, Convertor, DEPTH_MAX, DIMENSIONS_MAX, Datatype, Distribution, Field, Form, Order, Slice,
-    Span, Spread, TypeTable, Types,
+    Basic, Convertor, DEPTH_MAX, DIMENSIONS_MAX, DataSpan, Datatype, Distribution, Field, Form, IndexedBlock,
+    Order, Slice, Spread, TypeTable, Types,
 };
 use aldis_kernel::hal::Cause;
 use proptest::prelude::*;
@@ -20,23 +20,23 @@ fn signed() -> impl Strategy<Value = i64> {
 
 /// A call of a constructor with anything.
 #[derive(Clone, Debug)]
-struct Call {
+struct ConstructorCall {
     kind: u8,
     counts: [u64; 3],
     numbers: [i64; 3],
     of: prop::sample::Index,
 }
 
-fn calls() -> impl Strategy<Value = Vec<Call>> {
+fn calls() -> impl Strategy<Value = Vec<ConstructorCall>> {
     let call =
         (0u8..14, [edge(), edge(), edge()], [signed(), signed(), signed()], any::<prop::sample::Index>())
-            .prop_map(|(kind, counts, numbers, of)| Call { kind, counts, numbers, of });
+            .prop_map(|(kind, counts, numbers, of)| ConstructorCall { kind, counts, numbers, of });
     prop::collection::vec(call, 1..12)
 }
 
-fn make(types: &mut Types<'_>, call: &Call, of: Datatype) -> Result<Datatype, Cause> {
+fn make(types: &mut Types<'_>, call: &ConstructorCall, of: Datatype) -> Result<Datatype, Cause> {
     let ([a, b, c], [x, y, z]) = (call.counts, call.numbers);
-    let blocks = [Block { length: a, displacement: x }, Block { length: b, displacement: y }];
+    let blocks = [IndexedBlock { length: a, displacement: x }, IndexedBlock { length: b, displacement: y }];
     let slices = [Slice { size: a, count: b, start: c }, Slice { size: b, count: c, start: a }];
     let order = if a & 1 == 0 { Order::C } else { Order::Fortran };
     match call.kind {
@@ -77,7 +77,7 @@ fn use_it(types: &Types<'_>, datatype: Datatype, count: u64, position: u64) {
     let _ = types.signature(datatype, count);
     let _ =
         (types.count(datatype, Form::Native, position), types.elements(datatype, Form::External32, position));
-    let _ = types.overlaps(datatype, count, &mut [Span::default(); 8]);
+    let _ = types.overlaps(datatype, count, &mut [DataSpan::default(); 8]);
     assert!(types.type_map(datatype, count).into_iter().flatten().take(50).count() <= 50);
     for form in [Form::Native, Form::External32] {
         let Ok(mut convertor) = Convertor::new(types, committed, count, form) else { continue };

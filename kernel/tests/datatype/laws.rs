@@ -1,7 +1,7 @@
 //! Type maps, bounds, sizes, signatures and overlap are what MPI defines them to be.
 
 use aldis_kernel::datatype::{
-    Basic, Convertor, Distribution, Form, Order, Signature, Span, Spread, TypeTable,
+    Basic, Convertor, DataSpan, Distribution, Form, Order, Signature, Spread, TypeTable,
 };
 use aldis_kit::datatypes::{Recipe, recipes};
 use proptest::prelude::*;
@@ -72,7 +72,7 @@ proptest! {
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
         let datatype = recipe.build(&mut types).unwrap();
-        let mut scratch = vec![Span::default(); 2000];
+        let mut scratch = vec![DataSpan::default(); 2000];
         prop_assert_eq!(types.overlaps(datatype, count, &mut scratch).unwrap(), recipe.map().times(count).overlaps());
     }
 
@@ -172,7 +172,7 @@ fn check_loops(recipe: &Recipe) {
         let expected = recipe.map().times(count);
         let map = types.type_map(datatype, count).unwrap().map(|entry| (entry.displacement, entry.basic));
         assert!(map.eq(expected.entries.iter().copied()), "{count} of {recipe:?}");
-        let overlaps = types.overlaps(datatype, count, &mut [Span::default(); 24]).unwrap();
+        let overlaps = types.overlaps(datatype, count, &mut [DataSpan::default(); 24]).unwrap();
         assert_eq!(overlaps, expected.overlaps(), "{count} of {recipe:?}");
     }
 }

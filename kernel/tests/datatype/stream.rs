@@ -8,12 +8,12 @@ use proptest::prelude::*;
 const FORMS: [Form; 5] = [Form::Native, Form::Swapped, Form::Narrow, Form::NarrowSwapped, Form::External32];
 
 /// Memory that the data just fits into, with its origin.
-struct Memory {
+struct FittingMemory {
     bytes: Vec<u8>,
     origin: isize,
 }
 
-impl Memory {
+impl FittingMemory {
     /// Random bytes, but for wide characters and words: those that every form can tell.
     fn random(map: &TypeMap, seed: u64) -> Self {
         let (low, high) = map.true_bounds();
@@ -126,7 +126,7 @@ proptest! {
         seed in any::<u64>(),
     ) {
         let map = recipe.map().times(count);
-        let memory = Memory::random(&map, seed);
+        let memory = FittingMemory::random(&map, seed);
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
         let datatype = recipe.build(&mut types).unwrap();
@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn memory_that_is_too_short_is_refused(recipe in recipes(), count in 1u64..4) {
         let map = recipe.map().times(count);
-        let memory = Memory::random(&map, 0);
+        let memory = FittingMemory::random(&map, 0);
         let mut table = Box::new(TypeTable::<40, 2000>::new());
         let mut types = table.types();
         let datatype = recipe.build(&mut types).unwrap();

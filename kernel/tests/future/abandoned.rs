@@ -13,7 +13,7 @@ use crate::Ends;
 
 /// The fate of a future after some polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+enum FutureFate {
     /// The future is polled to its end, or for long.
     Completed,
     Dropped,
@@ -24,11 +24,11 @@ enum Fate {
 struct Half {
     len: usize,
     polls: u32,
-    fate: Fate,
+    fate: FutureFate,
 }
 
 fn half() -> impl Strategy<Value = Half> {
-    let fate = prop_oneof![3 => Just(Fate::Completed), 1 => Just(Fate::Dropped), 1 => Just(Fate::Forgotten)];
+    let fate = prop_oneof![3 => Just(FutureFate::Completed), 1 => Just(FutureFate::Dropped), 1 => Just(FutureFate::Forgotten)];
     (prop_oneof![0usize..70, 0usize..600], 1u32..30, fate).prop_map(|(len, polls, fate)| Half {
         len,
         polls,
@@ -44,7 +44,7 @@ fn meet<F: Future<Output = Result<Status, Error>>>(
 ) -> Option<F::Output> {
     let mut future = ManuallyDrop::new(Box::pin(future));
     let mut context = Context::from_waker(Waker::noop());
-    let polls = if half.fate == Fate::Completed { 200 } else { half.polls };
+    let polls = if half.fate == FutureFate::Completed { 200 } else { half.polls };
     for _ in 0..polls {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             drop(ManuallyDrop::into_inner(future));
@@ -53,7 +53,7 @@ fn meet<F: Future<Output = Result<Status, Error>>>(
         ends[0].poll(2);
         ends[1].poll(2);
     }
-    if half.fate != Fate::Forgotten {
+    if half.fate != FutureFate::Forgotten {
         drop(ManuallyDrop::into_inner(future));
     }
     None

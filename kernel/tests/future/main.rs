@@ -58,15 +58,15 @@ fn both<A: Future, B: Future>(one: A, other: B) -> (A::Output, B::Output) {
 
 /// Counts how often it is woken.
 #[derive(Default)]
-struct Count(AtomicU32);
+struct WakeCount(AtomicU32);
 
-impl Wake for Count {
+impl Wake for WakeCount {
     fn wake(self: Arc<Self>) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-impl Count {
+impl WakeCount {
     fn take(&self) -> u32 {
         self.0.swap(0, Ordering::Relaxed)
     }
@@ -77,7 +77,7 @@ type Task<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
 /// Polls tasks when they are woken and at no other time, and both endpoints in between. Returns how
 /// often tasks were polled.
 fn execute(ends: &Ends<'_, '_>, tasks: Vec<Task<'_>>) -> u32 {
-    let counts: Vec<Arc<Count>> = tasks.iter().map(|_| Arc::new(Count(AtomicU32::new(1)))).collect();
+    let counts: Vec<Arc<WakeCount>> = tasks.iter().map(|_| Arc::new(WakeCount(AtomicU32::new(1)))).collect();
     let mut tasks: Vec<Option<Task<'_>>> = tasks.into_iter().map(Some).collect();
     let mut polls = 0;
     for _ in 0..TURNS {
@@ -188,7 +188,7 @@ fn tasks_are_woken_when_they_can_go_on_and_receive_in_the_order_of_posting() {
 #[test]
 fn a_receive_that_waits_is_woken_once_and_only_by_its_message() {
     pair(|[a, b], [here, there]| {
-        let count = Arc::new(Count::default());
+        let count = Arc::new(WakeCount::default());
         let waker = Waker::from(count.clone());
         let mut context = Context::from_waker(&waker);
         let mut buffer = [0_u8; 4];
@@ -252,7 +252,7 @@ fn deadlines_pass_and_take_nothing_with_them() {
 #[test]
 fn a_deadline_wakes_its_task() {
     pair(|[_, b], [_, there]| {
-        let count = Arc::new(Count::default());
+        let count = Arc::new(WakeCount::default());
         let waker = Waker::from(count.clone());
         let mut context = Context::from_waker(&waker);
         let mut buffer = [0_u8; 4];
@@ -371,7 +371,7 @@ fn who_waits_for_a_rank_that_dies_is_woken() {
     let world = ranks[1].world();
     let mut sleepers = [const { Sleeper::EMPTY }; REQUESTS];
     let futures = ranks[1].futures(&mut sleepers).unwrap();
-    let count = Arc::new(Count::default());
+    let count = Arc::new(WakeCount::default());
     let waker = Waker::from(count.clone());
     let mut context = Context::from_waker(&waker);
     let (mut buffer, data) = ([0_u8; 200], [1_u8; 200]);

@@ -13,7 +13,7 @@ type Table = TypeTable<8, 256>;
 /// to what is on the wire.
 fn exchange(
     tables: &mut [Table; 2],
-    run: impl for<'a, 's> FnOnce(&'a mut [rig::Rank<'s>], &rig::Queue) -> Result<Status, Error>,
+    run: impl for<'a, 's> FnOnce(&'a mut [rig::Rank<'s>], &rig::RigQueue) -> Result<Status, Error>,
 ) -> Result<Status, Error> {
     let mut job = Job::new(2, Shape::default());
     let queue = job.queue(0, 1);
@@ -82,7 +82,7 @@ fn a_shorter_message_is_compared_with_as_much_of_the_receive() {
 }
 
 /// Spoils a byte of the last message on the wire, and tells whether there was any.
-fn spoil(queue: &rig::Queue, byte: usize) -> bool {
+fn spoil(queue: &rig::RigQueue, byte: usize) -> bool {
     let mut queue = queue.borrow_mut();
     let Some(message) = queue.back_mut() else { return false };
     let place = message.len() - 1 - byte;

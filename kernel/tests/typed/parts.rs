@@ -13,7 +13,7 @@ const TAG: Tag = Tag(3);
 type Table = TypeTable<8, 256>;
 
 #[derive(Clone, Debug)]
-struct Plan {
+struct PartsPlan {
     own: u32,
     theirs: u32,
     /// Elements in each of `own * theirs` pieces.
@@ -27,12 +27,12 @@ struct Plan {
     orders: Vec<Vec<u32>>,
 }
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = PartsPlan> {
     let basic = prop::sample::select(vec![Basic::U8, Basic::U16, Basic::U64, Basic::Isize, Basic::Usize]);
     (1u32..=8, 1u32..=8, 0u32..5, basic, 1usize..6, any::<[bool; 3]>()).prop_flat_map(
         |(own, theirs, scale, basic, depth, [is_swapped, is_narrow, receiver_first])| {
             let order = Just((0..own).collect::<Vec<_>>()).prop_shuffle();
-            proptest::collection::vec(order, 1..3).prop_map(move |orders| Plan {
+            proptest::collection::vec(order, 1..3).prop_map(move |orders| PartsPlan {
                 own,
                 theirs,
                 scale,
@@ -72,7 +72,7 @@ fn element(basic: Basic, round: usize, index: usize) -> Vec<u8> {
 }
 
 /// Returns the bytes that arrive, if the bytes on the wire are taken for those of the other order.
-fn turned(plan: &Plan, mut bytes: Vec<u8>) -> Vec<u8> {
+fn turned(plan: &PartsPlan, mut bytes: Vec<u8>) -> Vec<u8> {
     if !plan.is_swapped {
         return bytes;
     }
@@ -92,7 +92,7 @@ proptest! {
 
     #[test]
     fn parts_of_a_column_come_as_a_row(plan in plans()) {
-        let Plan { own, theirs, scale, basic, depth, is_swapped, is_narrow, receiver_first, ref orders } = plan;
+        let PartsPlan { own, theirs, scale, basic, depth, is_swapped, is_narrow, receiver_first, ref orders } = plan;
         let (count, size) = ((own * theirs * scale) as usize, basic.size());
         // Every third place of the sender's memory; one after the other at the receiver.
         let (mut out, mut into) = (vec![0u8; 3 * size * count.max(1)], vec![0u8; size * count]);

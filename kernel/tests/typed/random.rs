@@ -16,7 +16,7 @@ const ENTRIES_MAX: usize = 300;
 type Table = TypeTable<48, 8000>;
 
 /// A type, a count, and memory that its data just fits into.
-struct Side {
+struct TypedSide {
     recipe: Recipe,
     count: u64,
     map: TypeMap,
@@ -24,7 +24,7 @@ struct Side {
     memory: Vec<u8>,
 }
 
-impl Side {
+impl TypedSide {
     fn new(recipe: Recipe, count: u64, memory: impl FnOnce(usize) -> Vec<u8>) -> Self {
         let map = recipe.map().times(count);
         let (low, high) = map.true_bounds();
@@ -93,7 +93,7 @@ fn backwards(map: &TypeMap) -> Recipe {
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct TypedWay {
     shape: Shape,
     is_expected: bool,
     is_checked: bool,
@@ -102,22 +102,24 @@ struct Way {
     is_narrow: bool,
 }
 
-fn ways() -> impl Strategy<Value = Way> {
+fn ways() -> impl Strategy<Value = TypedWay> {
     let bytes = prop_oneof![Just(56u32), 49u32..60, 76u32..180];
     (1usize..5, bytes, any::<[bool; 5]>()).prop_map(
-        |(depth, bcopy_bytes_max, [is_expected, is_checked, is_synchronous, is_swapped, is_narrow])| Way {
-            shape: Shape { depth, bcopy_bytes_max },
-            is_expected,
-            is_checked,
-            is_synchronous,
-            is_swapped,
-            is_narrow,
+        |(depth, bcopy_bytes_max, [is_expected, is_checked, is_synchronous, is_swapped, is_narrow])| {
+            TypedWay {
+                shape: Shape { depth, bcopy_bytes_max },
+                is_expected,
+                is_checked,
+                is_synchronous,
+                is_swapped,
+                is_narrow,
+            }
         },
     )
 }
 
 /// Sends, receives; the bytes that arrived.
-fn exchange(way: &Way, from: &Side, to: &mut Side) -> u64 {
+fn exchange(way: &TypedWay, from: &TypedSide, to: &mut TypedSide) -> u64 {
     let (mut job, mut tables) = (Job::new(2, way.shape), [Box::new(Table::new()), Box::new(Table::new())]);
     let mut ranks = job.ranks();
     for (rank, table) in ranks.iter_mut().zip(&mut tables) {
@@ -149,7 +151,7 @@ fn exchange(way: &Way, from: &Side, to: &mut Side) -> u64 {
     if way.is_synchronous {
         data = data.synchronous();
     }
-    let Side { memory, count, origin, .. } = to;
+    let TypedSide { memory, count, origin, .. } = to;
     together(&mut ranks, |one, other| {
         let into = TypedMut::new(memory, *count, received).with_origin(*origin);
         let (receiving, sending);
@@ -190,7 +192,7 @@ proptest! {
     fn what_is_sent_is_received_element_by_element(
         recipe in recipes(), count in 0u64..4, more in 0u64..2, backward in any::<bool>(), way in ways(), seed in any::<u32>(),
     ) {
-        let mut from = Side::new(recipe.clone(), count, |len| pattern(seed, len));
+        let mut from = TypedSide::new(recipe.clone(), count, |len| pattern(seed, len));
         prop_assume!(from.map.entries.len() <= ENTRIES_MAX);
         if way.is_narrow && from.map.overlaps() {
             return Ok(());
@@ -200,9 +202,9 @@ proptest! {
         }
         let blank = |len| vec![GAP; len];
         // The same type, with room for more elements perhaps; or another one of the same signature.
-        let mut to = Side::new(recipe, count + more, blank);
+        let mut to = TypedSide::new(recipe, count + more, blank);
         if backward || to.map.overlaps() {
-            to = Side::new(backwards(&from.map), 1, blank);
+            to = TypedSide::new(backwards(&from.map), 1, blank);
         }
         let bytes = exchange(&way, &from, &mut to);
         prop_assert_eq!(bytes, from.map.size());

@@ -10,7 +10,7 @@ type Table = TypeTable<8, 256>;
 
 /// The elements that are sent: eight bytes an element.
 #[derive(Clone, Copy, Debug)]
-enum Sent {
+enum SentElements {
     Bytes,
     Of(Basic),
     Checked(Basic),
@@ -25,7 +25,12 @@ enum Room {
     Gaps,
 }
 
-const SENT: [Sent; 4] = [Sent::Bytes, Sent::Of(Basic::U64), Sent::Of(Basic::F64), Sent::Checked(Basic::U64)];
+const SENT: [SentElements; 4] = [
+    SentElements::Bytes,
+    SentElements::Of(Basic::U64),
+    SentElements::Of(Basic::F64),
+    SentElements::Checked(Basic::U64),
+];
 const ROOMS: [Room; 3] = [Room::Basic(Basic::U64), Room::Pairs, Room::Gaps];
 /// Inline with a label, just so, and in a block.
 const COUNTS: [u64; 3] = [1, 2, 5];
@@ -35,7 +40,11 @@ type Outcome = (Result<Status, Cause>, Vec<u8>, u64, u64, (u32, u32), u32);
 
 /// Sends one message before another, and receives the later one first; `seen` of them have been
 /// received before that.
-fn outcome(sent: (Sent, u64), room: (Room, u64), (seen, any_source, waits): (u32, bool, bool)) -> Outcome {
+fn outcome(
+    sent: (SentElements, u64),
+    room: (Room, u64),
+    (seen, any_source, waits): (u32, bool, bool),
+) -> Outcome {
     let mut tables = [Table::new(), Table::new()];
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
@@ -63,11 +72,11 @@ fn outcome(sent: (Sent, u64), room: (Room, u64), (seen, any_source, waits): (u32
     one.send(&worlds[0], &[1_u8, 2, 3], Rank(1), Tag(5)).unwrap();
     let result = one.scope(|scope| {
         let sending = match sent.0 {
-            Sent::Bytes => scope.isend(&worlds[0], &data, Rank(1), Tag(6))?,
-            Sent::Of(basic) => {
+            SentElements::Bytes => scope.isend(&worlds[0], &data, Rank(1), Tag(6))?,
+            SentElements::Of(basic) => {
                 scope.isend_typed(&worlds[0], Typed::new(&data, sent.1, basic), Rank(1), Tag(6))?
             }
-            Sent::Checked(basic) => {
+            SentElements::Checked(basic) => {
                 scope.isend_typed(&worlds[0], Typed::new(&data, sent.1, basic).checked(), Rank(1), Tag(6))?
             }
         };

@@ -13,7 +13,7 @@ use aldis_kit::rig::{self, Job, Shape, settle, together};
 type Table = TypeTable<8, 256>;
 
 /// A job of two with their tables, each with a peer of narrow words.
-fn unlike<R>(run: impl for<'a, 's> FnOnce(&'a mut [rig::Rank<'s>], &rig::Queue) -> R) -> R {
+fn unlike<R>(run: impl for<'a, 's> FnOnce(&'a mut [rig::Rank<'s>], &rig::RigQueue) -> R) -> R {
     let (mut job, mut tables) = (Job::new(2, Shape::default()), [Table::new(), Table::new()]);
     let queue = job.queue(0, 1);
     let mut ranks = job.ranks();

@@ -17,7 +17,7 @@ const DOUBLINGS_MAX: u8 = 16;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) enum Phase {
+pub(super) enum ConnectPhase {
     #[default]
     Closed,
     Asking,
@@ -32,7 +32,7 @@ type Reply = (HandshakeKind, u32, u32);
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Connect {
-    pub(super) phase: Phase,
+    pub(super) phase: ConnectPhase,
     /// True if this side has asked for the connection, and gets an event if it cannot be had.
     pub(super) wanted: bool,
     /// A hello or a welcome is to be sent.
@@ -64,7 +64,7 @@ const fn newer(number: u32, other: u32) -> bool {
 impl Connect {
     /// No peer. All bits zero.
     pub const NONE: Self = Self {
-        phase: Phase::Closed,
+        phase: ConnectPhase::Closed,
         wanted: false,
         due: false,
         doublings: 0,
@@ -108,10 +108,10 @@ impl Connect {
         if self.admitted == 0 {
             return false;
         }
-        if !self.wanted && self.phase != Phase::Open {
+        if !self.wanted && self.phase != ConnectPhase::Open {
             self.wanted = true;
             self.deadline.set(now, setup.deadline_ns);
-            if self.phase == Phase::Closed {
+            if self.phase == ConnectPhase::Closed {
                 self.ask();
             }
         }
@@ -128,13 +128,13 @@ impl Connect {
     /// Returns true if the connection is there.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open)
+        matches!(self.phase, ConnectPhase::Open)
     }
 
     /// Returns true if the handshake is under way.
     #[must_use]
     pub const fn is_connecting(&self) -> bool {
-        matches!(self.phase, Phase::Asking | Phase::Answering)
+        matches!(self.phase, ConnectPhase::Asking | ConnectPhase::Answering)
     }
 
     /// This side's number of the connection or attempt: frames with another are stale. Zero: none.
@@ -149,8 +149,8 @@ impl Connect {
     pub fn poll_transmit(&self, setup: &HandshakeSetup) -> Option<Message> {
         let (kind, number, echo) = match (self.reply, self.phase) {
             (Some(reply), _) => reply,
-            (None, Phase::Asking) if self.due => (HandshakeKind::Hello, self.ours, self.theirs),
-            (None, Phase::Answering) if self.due => (HandshakeKind::Welcome, self.ours, self.theirs),
+            (None, ConnectPhase::Asking) if self.due => (HandshakeKind::Hello, self.ours, self.theirs),
+            (None, ConnectPhase::Answering) if self.due => (HandshakeKind::Welcome, self.ours, self.theirs),
             _ => return None,
         };
         let sides = MessageEnds { job: setup.job, rank: setup.rank, epoch: setup.epoch, to: self.peer };
@@ -190,7 +190,7 @@ impl Connect {
     /// a confirmation.
     #[inline]
     pub fn handle_data(&mut self, number: u32) -> Option<HandshakeEvent> {
-        let confirmed = self.phase == Phase::Answering && number == self.ours;
+        let confirmed = self.phase == ConnectPhase::Answering && number == self.ours;
         confirmed.then(|| self.open())
     }
 
@@ -285,13 +285,13 @@ impl Connect {
     fn hello(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
-            Phase::Open => self.after(again, message),
-            Phase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
-            Phase::Answering if again => {
+            ConnectPhase::Open => self.after(again, message),
+            ConnectPhase::Asking if !yields(setup.rank, self.peer) || planted(Defect::BothInsist) => None,
+            ConnectPhase::Answering if again => {
                 self.due = true;
                 None
             }
-            Phase::Asking | Phase::Answering | Phase::Closed => {
+            ConnectPhase::Asking | ConnectPhase::Answering | ConnectPhase::Closed => {
                 // Fresh: what asked with the old number may yet be answered, and open another
                 // connection.
                 if self.ours == 0 || !planted(Defect::KeepsNumbers) {
@@ -303,7 +303,7 @@ impl Connect {
     }
 
     fn answer(&mut self, setup: &HandshakeSetup, message: &Message, now: Instant) -> Option<HandshakeEvent> {
-        (self.phase, self.due, self.doublings) = (Phase::Answering, true, 0);
+        (self.phase, self.due, self.doublings) = (ConnectPhase::Answering, true, 0);
         (self.theirs, self.offer) = (message.number, message.offer);
         if !self.wanted {
             self.deadline.set(now, setup.deadline_ns);
@@ -314,16 +314,18 @@ impl Connect {
     fn welcome(&mut self, message: &Message) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
-            Phase::Asking | Phase::Answering if self.is_echoed(message) || planted(Defect::NoEchoCheck) => {
+            ConnectPhase::Asking | ConnectPhase::Answering
+                if self.is_echoed(message) || planted(Defect::NoEchoCheck) =>
+            {
                 (self.theirs, self.offer) = (message.number, message.offer);
                 self.reply = Some((HandshakeKind::Confirm, self.ours, self.theirs));
                 Some(self.open())
             }
-            Phase::Open if again && self.is_echoed(message) => {
+            ConnectPhase::Open if again && self.is_echoed(message) => {
                 self.reply = Some((HandshakeKind::Confirm, self.ours, self.theirs));
                 None
             }
-            Phase::Open => self.after(again, message),
+            ConnectPhase::Open => self.after(again, message),
             _ => {
                 self.disown(message);
                 None
@@ -334,8 +336,8 @@ impl Connect {
     fn confirm(&mut self, message: &Message) -> Option<HandshakeEvent> {
         let again = message.number == self.theirs;
         match self.phase {
-            Phase::Answering if again && self.is_echoed(message) => Some(self.open()),
-            Phase::Open => self.after(again, message),
+            ConnectPhase::Answering if again && self.is_echoed(message) => Some(self.open()),
+            ConnectPhase::Open => self.after(again, message),
             _ => {
                 self.disown(message);
                 None
@@ -362,8 +364,8 @@ impl Connect {
         }
         let pair = message.number == self.theirs;
         match (why, self.phase) {
-            (HandshakeRefusal::Stale, Phase::Open) if pair => Some(self.end(message.epoch())),
-            (HandshakeRefusal::Stale, Phase::Answering) if pair => {
+            (HandshakeRefusal::Stale, ConnectPhase::Open) if pair => Some(self.end(message.epoch())),
+            (HandshakeRefusal::Stale, ConnectPhase::Answering) if pair => {
                 if self.wanted {
                     self.ask();
                 } else {
@@ -371,14 +373,14 @@ impl Connect {
                 }
                 None
             }
-            (HandshakeRefusal::Unknown, Phase::Asking)
+            (HandshakeRefusal::Unknown, ConnectPhase::Asking)
                 if message.number != 0 && newer(message.number, self.theirs) =>
             {
                 (self.theirs, self.due) = (message.number, true);
                 None
             }
             (HandshakeRefusal::Stale | HandshakeRefusal::Unknown, _) => None,
-            (_, Phase::Asking | Phase::Answering) => {
+            (_, ConnectPhase::Asking | ConnectPhase::Answering) => {
                 self.close();
                 Some(HandshakeEvent::Refused(why))
             }
@@ -392,7 +394,7 @@ impl Connect {
 
     fn open(&mut self) -> HandshakeEvent {
         self.close();
-        self.phase = Phase::Open;
+        self.phase = ConnectPhase::Open;
         HandshakeEvent::Opened(Opened {
             ends: LinkEnds { ours: self.ours, theirs: self.theirs, peer_window: self.offer.window },
             frame_bytes: self.offer.frame_bytes,
@@ -408,7 +410,7 @@ impl Connect {
 
     fn ask(&mut self) {
         self.choose();
-        (self.phase, self.due, self.doublings) = (Phase::Asking, true, 0);
+        (self.phase, self.due, self.doublings) = (ConnectPhase::Asking, true, 0);
     }
 
     fn choose(&mut self) {
@@ -421,7 +423,7 @@ impl Connect {
 
     fn close(&mut self) {
         *self = Self {
-            phase: Phase::Closed,
+            phase: ConnectPhase::Closed,
             wanted: false,
             due: false,
             doublings: 0,

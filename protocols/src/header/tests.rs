@@ -8,7 +8,7 @@ fn header(kind: Kind, length: u64) -> Header {
     let matchable = kind.is_matchable();
     Header {
         kind,
-        limits: Limits { envelopes: 0x0102, blocks: 0x0304 },
+        limits: CreditLimits { envelopes: 0x0102, blocks: 0x0304 },
         epoch: Epoch(0x1111_2222),
         context: 0x3333_4444,
         source: if matchable { 5 } else { 0 },

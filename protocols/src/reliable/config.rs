@@ -13,7 +13,7 @@ pub const FRAMES_PER_ACK: u8 = 2;
 /// In which order arrivals are handed up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Order {
+pub enum DeliveryOrder {
     /// In the order in which they were queued; the caller keeps what comes too early.
     #[default]
     InOrder,
@@ -24,12 +24,12 @@ pub enum Order {
 /// The limits and times of a link; one for all links of a transport. Times in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Config {
+pub struct LinkConfig {
     /// Frames that may be unacknowledged in either direction: a power of two, so that slots of a
     /// ring stay distinct where sequence numbers wrap; at most [`WINDOW_MAX`].
     pub window: u8,
     /// In which order arrivals are handed up.
-    pub order: Order,
+    pub order: DeliveryOrder,
     /// The retransmission time-out before anything has been measured.
     pub rto_first_ns: u64,
     /// The shortest retransmission time-out; more than `ack_delay_ns`.
@@ -46,12 +46,12 @@ pub struct Config {
     pub give_up_ns: u64,
 }
 
-impl Config {
+impl LinkConfig {
     /// For a local network: round trips of microseconds to a few milliseconds, a dead peer missed
     /// within 10 s. (RFC 6298 starts with 1 s and allows no less: that is for the Internet.)
     pub const DEFAULT: Self = Self {
         window: 32,
-        order: Order::InOrder,
+        order: DeliveryOrder::InOrder,
         rto_first_ns: 10_000_000,
         rto_min_ns: 1_000_000,
         rto_max_ns: 500_000_000,
@@ -88,7 +88,7 @@ impl Config {
     }
 }
 
-impl Default for Config {
+impl Default for LinkConfig {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -100,17 +100,17 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        let fine = Config::DEFAULT;
+        let fine = LinkConfig::DEFAULT;
         assert_eq!(fine.checked(), Ok(fine));
-        assert!(matches!(Config { window: 128, ..fine }.checked(), Err(Cause::TooBig { max: 64, .. })));
+        assert!(matches!(LinkConfig { window: 128, ..fine }.checked(), Err(Cause::TooBig { max: 64, .. })));
         for window in [0, 3, 63] {
-            assert_eq!(Config { window, ..fine }.checked(), Err(Cause::Malformed(Malformed::Length)));
+            assert_eq!(LinkConfig { window, ..fine }.checked(), Err(Cause::Malformed(Malformed::Length)));
         }
         for contradiction in [
-            Config { ack_delay_ns: fine.rto_min_ns, ..fine },
-            Config { rto_min_ns: fine.rto_first_ns + 1, ..fine },
-            Config { rto_max_ns: fine.rto_first_ns - 1, ..fine },
-            Config { give_up_ns: fine.rto_max_ns, ..fine },
+            LinkConfig { ack_delay_ns: fine.rto_min_ns, ..fine },
+            LinkConfig { rto_min_ns: fine.rto_first_ns + 1, ..fine },
+            LinkConfig { rto_max_ns: fine.rto_first_ns - 1, ..fine },
+            LinkConfig { give_up_ns: fine.rto_max_ns, ..fine },
         ] {
             assert_eq!(contradiction.checked(), Err(Cause::Malformed(Malformed::Reserved)));
         }
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn neighbours_have_different_slots_where_numbers_wrap() {
         for window in [1u8, 2, 8, 64] {
-            let config = Config { window, ..Config::DEFAULT };
+            let config = LinkConfig { window, ..LinkConfig::DEFAULT };
             let mut slots: std::vec::Vec<_> =
                 (0..u32::from(window)).map(|i| config.slot((u32::MAX - 1).wrapping_add(i))).collect();
             slots.sort_unstable();

@@ -3,9 +3,9 @@
 use aldis_hal::Instant;
 use aldis_hal::cause::Malformed;
 
-use super::config::{FRAMES_PER_ACK, Order};
+use super::config::{DeliveryOrder, FRAMES_PER_ACK};
 use super::outgoing::ahead;
-use super::{Config, FrameFate};
+use super::{FrameFate, LinkConfig};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
@@ -54,7 +54,7 @@ impl IncomingFrames {
 
     /// Takes a checked number in.
     #[inline]
-    pub(super) fn take(&mut self, config: &Config, sequence: u32, now: Instant) -> FrameFate {
+    pub(super) fn take(&mut self, config: &LinkConfig, sequence: u32, now: Instant) -> FrameFate {
         let offset = ahead(sequence, self.expected);
         let bit = u32::try_from(offset).ok().and_then(|offset| 1u64.checked_shl(offset)).unwrap_or(0);
         if bit == 0 || self.arrived & bit != 0 {
@@ -62,14 +62,14 @@ impl IncomingFrames {
             return FrameFate::Duplicate;
         }
         let gap = self.arrived != 0;
-        if config.order == Order::InOrder && offset != 0 {
+        if config.order == DeliveryOrder::InOrder && offset != 0 {
             self.due = true;
             return FrameFate::Store;
         }
         self.arrived |= bit;
         match config.order {
-            Order::InOrder => self.advance(1),
-            Order::Unordered => self.advance(self.arrived.trailing_ones()),
+            DeliveryOrder::InOrder => self.advance(1),
+            DeliveryOrder::Unordered => self.advance(self.arrived.trailing_ones()),
         }
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.due |=
@@ -149,7 +149,7 @@ impl IncomingFrames {
 mod tests {
     use super::*;
 
-    const CONFIG: Config = Config::DEFAULT;
+    const CONFIG: LinkConfig = LinkConfig::DEFAULT;
     const FIRST: u32 = u32::MAX - 1;
     const NOW: Instant = Instant(50);
 
@@ -169,7 +169,7 @@ mod tests {
             incoming.acknowledged();
             assert!(!incoming.due && incoming.delay.at().is_none());
         }
-        let hasty = Config { ack_delay_ns: 0, ..CONFIG };
+        let hasty = LinkConfig { ack_delay_ns: 0, ..CONFIG };
         assert_eq!(incoming.take(&hasty, FIRST.wrapping_add(4), NOW), FrameFate::Deliver);
         assert!(incoming.due);
     }

@@ -6,7 +6,7 @@ use zerocopy::little_endian::{U32, U64};
 
 use super::incoming::IncomingFrames;
 use super::outgoing::OutgoingFrames;
-use super::{Config, Frame, FrameKind};
+use super::{Frame, FrameKind, LinkConfig};
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
 
@@ -126,7 +126,7 @@ impl Link {
     /// connection number on, so that both sides know the first number and a frame of another
     /// connection seldom even looks right.
     #[must_use]
-    pub fn open(config: &Config, ends: LinkEnds, now: Instant) -> Self {
+    pub fn open(config: &LinkConfig, ends: LinkEnds, now: Instant) -> Self {
         let mut link = Self {
             outgoing: OutgoingFrames::new(ends.theirs, ends.peer_window),
             incoming: IncomingFrames::new(ends.ours, config.window),
@@ -152,14 +152,14 @@ impl Link {
     }
 
     /// The number that the next payload will have, if one of the window's slots is free and the
-    /// peer takes one more. Nothing is taken yet: the caller may fill [`Config::slot`] of it and
-    /// [`queue`](Self::queue) it, or let it be.
+    /// peer takes one more. Nothing is taken yet: the caller may fill [`LinkConfig::slot`] of it
+    /// and [`queue`](Self::queue) it, or let it be.
     ///
     /// # Errors
     /// Why none can be queued now: [`Again::NoSlot`] until one is released, [`Again::NoCredit`]
     /// until the peer takes more (it is asked), [`Again::Connecting`] without a connection.
     #[inline]
-    pub fn vacancy(&mut self, config: &Config, now: Instant) -> Result<u32, Again> {
+    pub fn vacancy(&mut self, config: &LinkConfig, now: Instant) -> Result<u32, Again> {
         if !self.open {
             return Err(Again::Connecting);
         }
@@ -172,10 +172,10 @@ impl Link {
     }
 
     /// Takes the number of the next payload, if there is a [`vacancy`](Self::vacancy). The caller
-    /// has filled [`Config::slot`] of it before it next asks what to transmit, and keeps it until
-    /// it is released.
+    /// has filled [`LinkConfig::slot`] of it before it next asks what to transmit, and keeps it
+    /// until it is released.
     #[inline]
-    pub fn queue(&mut self, config: &Config, now: Instant) -> Option<u32> {
+    pub fn queue(&mut self, config: &LinkConfig, now: Instant) -> Option<u32> {
         let sequence = self.vacancy(config, now).ok()?;
         self.outgoing.queue(sequence);
         Some(sequence)
@@ -211,7 +211,7 @@ impl Link {
     /// The device has taken what [`poll_transmit`](Self::poll_transmit) named; nothing else may
     /// have been called in between.
     #[inline]
-    pub fn transmitted(&mut self, config: &Config, transmit: &Transmit, now: Instant) {
+    pub fn transmitted(&mut self, config: &LinkConfig, transmit: &Transmit, now: Instant) {
         self.incoming.acknowledged();
         let counters = &mut self.counters;
         if let Some(sequence) = transmit.payload {
@@ -233,7 +233,7 @@ impl Link {
     /// started count from `now`, and its round trip is not measured. No more than the delay of an
     /// acknowledgement between the two changes nothing.
     #[inline]
-    pub fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
+    pub fn retime(&mut self, config: &LinkConfig, then: Instant, now: Instant) {
         if now.since(then) <= config.ack_delay_ns {
             return;
         }
@@ -247,7 +247,12 @@ impl Link {
     /// # Errors
     /// [`Malformed`] for what no honest peer sends on this connection; nothing has changed then.
     #[inline]
-    pub fn handle_frame(&mut self, config: &Config, frame: &Frame, now: Instant) -> Result<Taken, Malformed> {
+    pub fn handle_frame(
+        &mut self,
+        config: &LinkConfig,
+        frame: &Frame,
+        now: Instant,
+    ) -> Result<Taken, Malformed> {
         if !self.open || frame.connection.get() != self.ours {
             self.counters.stale = self.counters.stale.wrapping_add(1);
             return Ok(Taken { released: 0, fate: FrameFate::Stale });
@@ -294,7 +299,7 @@ impl Link {
 
     /// Frames that the caller can take from now on, at most the window and at first that many. Less
     /// slows the peer down, zero stops it; what was promised before stays promised.
-    pub fn set_room(&mut self, config: &Config, frames: u8) {
+    pub fn set_room(&mut self, config: &LinkConfig, frames: u8) {
         self.incoming.set_room(frames.min(config.window));
     }
 
@@ -309,7 +314,7 @@ impl Link {
     ///
     /// # Errors
     /// [`Cause::PeerDead`], once: the peer has kept silent for too long. The link is closed.
-    pub fn handle_timeout(&mut self, config: &Config, now: Instant) -> Result<(), Cause> {
+    pub fn handle_timeout(&mut self, config: &LinkConfig, now: Instant) -> Result<(), Cause> {
         if self.give_up.fire(now) {
             *self = Self { counters: self.counters, ..Self::CLOSED };
             return Err(Cause::PeerDead);
@@ -342,7 +347,7 @@ impl Link {
 
     /// The peer is alive.
     #[inline]
-    fn heard(&mut self, config: &Config, now: Instant) {
+    fn heard(&mut self, config: &LinkConfig, now: Instant) {
         self.give_up = Timer::OFF;
         self.rest(config, now);
     }
@@ -350,7 +355,7 @@ impl Link {
     /// Sets the probe far ahead, as there is nothing to ask: until the peer has been silent for too
     /// long or, if it takes nothing more, until its permission may have been lost.
     #[inline]
-    fn rest(&mut self, config: &Config, now: Instant) {
+    fn rest(&mut self, config: &LinkConfig, now: Instant) {
         self.probe = Timer::OFF;
         self.probe_due = false;
         if self.outgoing.blocked && !planted(Defect::NoPersistence) {

@@ -7,7 +7,7 @@
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Again, Instant};
 
-use super::Config;
+use super::LinkConfig;
 use super::rtt::Rtt;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
@@ -114,7 +114,7 @@ impl OutgoingFrames {
 
     /// The next number, if there is a slot and the peer takes it.
     #[inline]
-    pub(super) fn vacancy(&mut self, config: &Config) -> Result<u32, Again> {
+    pub(super) fn vacancy(&mut self, config: &LinkConfig) -> Result<u32, Again> {
         if self.held() >= u32::from(config.window) {
             return Err(Again::NoSlot);
         }
@@ -146,7 +146,7 @@ impl OutgoingFrames {
     /// The payload was sent: whether it was before. None, and nothing changed, unless it is what is
     /// [`due`](Self::due).
     #[inline]
-    pub(super) fn sent_now(&mut self, config: &Config, sequence: u32, now: Instant) -> Option<bool> {
+    pub(super) fn sent_now(&mut self, config: &LinkConfig, sequence: u32, now: Instant) -> Option<bool> {
         let (_, again) = self.due().filter(|&(due, _)| due == sequence)?;
         if again {
             let bit = self.lost & self.lost.wrapping_neg();
@@ -169,7 +169,7 @@ impl OutgoingFrames {
     }
 
     /// Corrects the time of what was sent at `then`: it was sent between `then` and `now`.
-    pub(super) fn retime(&mut self, config: &Config, then: Instant, now: Instant) {
+    pub(super) fn retime(&mut self, config: &LinkConfig, then: Instant, now: Instant) {
         let mut sent_then = Timer::OFF;
         sent_then.set(then, 0);
         if self.timed_at == sent_then {
@@ -199,7 +199,13 @@ impl OutgoingFrames {
     }
 
     /// Takes a checked acknowledgement in: how many slots are free again, from the lowest on.
-    pub(super) fn acknowledge(&mut self, config: &Config, cumulative: u32, bitmap: u64, now: Instant) -> u32 {
+    pub(super) fn acknowledge(
+        &mut self,
+        config: &LinkConfig,
+        cumulative: u32,
+        bitmap: u64,
+        now: Instant,
+    ) -> u32 {
         let Ok(advance) = u32::try_from(ahead(cumulative, self.base)) else { return 0 };
         let arrived = low(advance) | bitmap.checked_shl(advance + 1).unwrap_or(0);
         let news = arrived & self.sent() & !self.acked;
@@ -234,7 +240,7 @@ impl OutgoingFrames {
     /// Slow start to the threshold, then one frame for each window (RFC 5681, 3.1); not while
     /// losses are repaired.
     #[inline]
-    fn grow(&mut self, config: &Config, arrivals: u32) {
+    fn grow(&mut self, config: &LinkConfig, arrivals: u32) {
         if ahead(self.base, self.recovery) < 0 && self.congestion >= self.threshold {
             return;
         }

@@ -1,9 +1,9 @@
 //! The retransmission time-out: RFC 6298, with times in nanoseconds and the delay of
 //! acknowledgements in place of the clock's granularity.
 
-use super::Config;
+use super::LinkConfig;
 
-/// The most doublings of the time-out that are counted; [`Config::rto_max_ns`] is usually met
+/// The most doublings of the time-out that are counted; [`LinkConfig::rto_max_ns`] is usually met
 /// before.
 const BACK_OFF_MAX: u8 = 32;
 
@@ -40,13 +40,13 @@ impl Rtt {
 
     /// The time-out now.
     #[inline]
-    pub(super) fn rto(&self, config: &Config) -> u64 {
+    pub(super) fn rto(&self, config: &LinkConfig) -> u64 {
         self.doubled(config, self.doublings)
     }
 
     /// The time-out after so many doublings.
     #[inline]
-    pub(super) fn doubled(&self, config: &Config, doublings: u8) -> u64 {
+    pub(super) fn doubled(&self, config: &LinkConfig, doublings: u8) -> u64 {
         let plain = if self.smoothed == 0 {
             config.rto_first_ns
         } else {
@@ -66,12 +66,12 @@ impl Rtt {
 mod tests {
     use super::*;
 
-    const CONFIG: Config = Config {
+    const CONFIG: LinkConfig = LinkConfig {
         rto_first_ns: 5000,
         rto_min_ns: 1000,
         rto_max_ns: 9000,
         ack_delay_ns: 100,
-        ..Config::DEFAULT
+        ..LinkConfig::DEFAULT
     };
 
     #[test]
@@ -107,7 +107,7 @@ mod tests {
             rtt.sample(ns);
             assert!((1000..=9000).contains(&rtt.rto(&CONFIG)));
         }
-        let never = Config { rto_max_ns: u64::MAX, ..CONFIG };
+        let never = LinkConfig { rto_max_ns: u64::MAX, ..CONFIG };
         (0..200).for_each(|_| rtt.back_off());
         assert!(rtt.rto(&never) > 0);
     }

@@ -6,12 +6,12 @@ mod hostile;
 mod pair;
 mod paths;
 
-use pair::{CALM, CONFIG, Pair, Plan};
+use pair::{CALM, CONFIG, Pair, PairPlan};
 use proptest::prelude::*;
 
-use super::{Config, Order};
+use super::{DeliveryOrder, LinkConfig};
 
-fn plans() -> impl Strategy<Value = Plan> {
+fn plans() -> impl Strategy<Value = PairPlan> {
     let network = (0u64..40, 0u64..30, 0u64..20, 0u64..20, 0u64..50);
     let shape = ([0u32..7, 0u32..7], any::<bool>(), any::<bool>(), 1u64..30_000, 0u64..600_000);
     let numbers = prop_oneof![Just(u32::MAX), Just(0), Just(i32::MAX as u32), any::<u32>()];
@@ -20,10 +20,10 @@ fn plans() -> impl Strategy<Value = Plan> {
         let (lost, repeated, corrupted, foreign, dropped_early) = network;
         let (windows, unordered, cramped, spread, heals_ns) = shape;
         let (one, other, before, seed) = many;
-        let order = if unordered { Order::Unordered } else { Order::InOrder };
-        Plan {
+        let order = if unordered { DeliveryOrder::Unordered } else { DeliveryOrder::InOrder };
+        PairPlan {
             seed,
-            config: Config { order, ..CONFIG },
+            config: LinkConfig { order, ..CONFIG },
             windows: windows.map(|power| 1 << power),
             numbers: numbers.map(|number: u32| number.wrapping_sub(before)),
             messages: [one, other],
@@ -52,8 +52,8 @@ proptest! {
 
 #[test]
 fn a_perfect_network_sees_every_payload_once() {
-    for order in [Order::InOrder, Order::Unordered] {
-        let mut pair = Pair::new(Plan { config: Config { order, ..CONFIG }, ..CALM });
+    for order in [DeliveryOrder::InOrder, DeliveryOrder::Unordered] {
+        let mut pair = Pair::new(PairPlan { config: LinkConfig { order, ..CONFIG }, ..CALM });
         pair.run().unwrap();
         let counters = pair.sides[0].link.counters();
         assert_eq!(

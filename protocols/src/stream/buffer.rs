@@ -2,13 +2,13 @@
 
 /// At most `N` bytes, below 256.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Buffer<const N: usize> {
+pub(super) struct SmallBuffer<const N: usize> {
     bytes: [u8; N],
     len: u8,
     taken: u8,
 }
 
-impl<const N: usize> Buffer<N> {
+impl<const N: usize> SmallBuffer<N> {
     pub(super) const fn new() -> Self {
         const { assert!(N < 256) };
         Self { bytes: [0; N], len: 0, taken: 0 }

@@ -16,7 +16,7 @@ const KEEP_ALIVE: u32 = BYE + 2;
 /// numbers, for what has no bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Frame {
+pub enum StreamFrame {
     /// A message of so many bytes, at least one.
     Data(u32),
     /// The sender has sent all it ever will and wants nothing more.
@@ -27,7 +27,7 @@ pub enum Frame {
     KeepAlive,
 }
 
-impl Frame {
+impl StreamFrame {
     /// The head as it stands on the stream. A message of more than [`FRAME_BYTES_MAX`] bytes has
     /// none.
     #[must_use]
@@ -117,17 +117,17 @@ impl Farewell {
     /// The frame that is due, behind all messages that were queued. This changes nothing: call
     /// [`transmitted`](Self::transmitted) once it is queued, and ask again.
     #[must_use]
-    pub const fn poll_transmit(&self) -> Option<Frame> {
+    pub const fn poll_transmit(&self) -> Option<StreamFrame> {
         if self.leaves && !self.bye_sent && !self.bye_came {
-            return Some(Frame::Bye);
+            return Some(StreamFrame::Bye);
         }
-        if self.bye_came && !self.acknowledgement_sent { Some(Frame::ByeAcknowledged) } else { None }
+        if self.bye_came && !self.acknowledgement_sent { Some(StreamFrame::ByeAcknowledged) } else { None }
     }
 
     /// The frame is queued.
-    pub fn transmitted(&mut self, frame: Frame) {
-        self.bye_sent |= frame == Frame::Bye;
-        self.acknowledgement_sent |= frame == Frame::ByeAcknowledged;
+    pub fn transmitted(&mut self, frame: StreamFrame) {
+        self.bye_sent |= frame == StreamFrame::Bye;
+        self.acknowledgement_sent |= frame == StreamFrame::ByeAcknowledged;
     }
 
     /// Handles the head of a frame.
@@ -135,13 +135,15 @@ impl Farewell {
     /// # Errors
     /// [`Malformed::Control`] for what the peer cannot say any more, or not yet: the connection is
     /// to be ended as dead.
-    pub fn handle(&mut self, frame: Frame) -> Result<(), Malformed> {
+    pub fn handle(&mut self, frame: StreamFrame) -> Result<(), Malformed> {
         let fits = match frame {
-            Frame::Data(_) | Frame::KeepAlive | Frame::Bye => !self.bye_came && !self.bye_acknowledged,
-            Frame::ByeAcknowledged => self.bye_sent && !self.bye_acknowledged,
+            StreamFrame::Data(_) | StreamFrame::KeepAlive | StreamFrame::Bye => {
+                !self.bye_came && !self.bye_acknowledged
+            }
+            StreamFrame::ByeAcknowledged => self.bye_sent && !self.bye_acknowledged,
         };
-        self.bye_came |= fits && frame == Frame::Bye;
-        self.bye_acknowledged |= fits && frame == Frame::ByeAcknowledged;
+        self.bye_came |= fits && frame == StreamFrame::Bye;
+        self.bye_acknowledged |= fits && frame == StreamFrame::ByeAcknowledged;
         if fits { Ok(()) } else { Err(Malformed::Control) }
     }
 
@@ -169,20 +171,20 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(Frame::Data(0x0102).encode(), Some([2, 1, 0, 0]));
-        assert_eq!(Frame::Bye.encode(), Some([0, 0xFF, 0xFF, 0xFF]));
-        assert_eq!(Frame::ByeAcknowledged.encode(), Some([1, 0xFF, 0xFF, 0xFF]));
-        assert_eq!(Frame::KeepAlive.encode(), Some([2, 0xFF, 0xFF, 0xFF]));
-        assert_eq!((Frame::Data(0).encode(), Frame::Data(BYE).encode()), (None, None));
-        assert_eq!(Frame::decode([1, 1, 0, 0], 256), Err(Malformed::Length));
-        assert_eq!(Frame::decode([3, 0xFF, 0xFF, 0xFF], u32::MAX), Err(Malformed::Length));
-        assert_eq!(Frame::decode([0; 4], 256), Err(Malformed::Length));
+        assert_eq!(StreamFrame::Data(0x0102).encode(), Some([2, 1, 0, 0]));
+        assert_eq!(StreamFrame::Bye.encode(), Some([0, 0xFF, 0xFF, 0xFF]));
+        assert_eq!(StreamFrame::ByeAcknowledged.encode(), Some([1, 0xFF, 0xFF, 0xFF]));
+        assert_eq!(StreamFrame::KeepAlive.encode(), Some([2, 0xFF, 0xFF, 0xFF]));
+        assert_eq!((StreamFrame::Data(0).encode(), StreamFrame::Data(BYE).encode()), (None, None));
+        assert_eq!(StreamFrame::decode([1, 1, 0, 0], 256), Err(Malformed::Length));
+        assert_eq!(StreamFrame::decode([3, 0xFF, 0xFF, 0xFF], u32::MAX), Err(Malformed::Length));
+        assert_eq!(StreamFrame::decode([0; 4], 256), Err(Malformed::Length));
     }
 
     proptest! {
         #[test]
         fn what_is_read_is_what_was_written(head: [u8; 4], max: u32) {
-            match Frame::decode(head, max) {
+            match StreamFrame::decode(head, max) {
                 Ok(frame) => prop_assert_eq!(frame.encode(), Some(head)),
                 Err(_) => prop_assert!(u32::from_le_bytes(head) == 0 || u32::from_le_bytes(head) > max.min(BYE)),
             }
@@ -192,7 +194,7 @@ mod tests {
     /// Passes what is due until nothing is; what the end of the connection would mean is asked
     /// before each frame.
     fn part(sides: &mut [Farewell; 2]) {
-        let mut wire: [std::vec::Vec<Frame>; 2] = Default::default();
+        let mut wire: [std::vec::Vec<StreamFrame>; 2] = Default::default();
         loop {
             for from in 0..2 {
                 while let Some(frame) = sides[from].poll_transmit() {
@@ -228,12 +230,14 @@ mod tests {
     fn an_end_without_a_word_is_a_death() {
         let mut leaves = Farewell::NONE;
         leaves.leave();
-        leaves.transmitted(Frame::Bye);
+        leaves.transmitted(StreamFrame::Bye);
         assert_eq!((leaves.ended(), leaves.is_over()), (End::Death, false), "nobody has heard it");
-        assert_eq!(leaves.handle(Frame::Data(5)), Ok(()), "it was on its way");
-        assert_eq!(leaves.handle(Frame::ByeAcknowledged), Ok(()));
+        assert_eq!(leaves.handle(StreamFrame::Data(5)), Ok(()), "it was on its way");
+        assert_eq!(leaves.handle(StreamFrame::ByeAcknowledged), Ok(()));
         assert_eq!((leaves.ended(), leaves.is_over()), (End::Orderly, true));
-        for frame in [Frame::Data(5), Frame::Bye, Frame::ByeAcknowledged, Frame::KeepAlive] {
+        for frame in
+            [StreamFrame::Data(5), StreamFrame::Bye, StreamFrame::ByeAcknowledged, StreamFrame::KeepAlive]
+        {
             assert_eq!(leaves.handle(frame), Err(Malformed::Control), "after the last word");
         }
     }
@@ -241,12 +245,16 @@ mod tests {
     #[test]
     fn nothing_follows_a_bye() {
         let mut stays = Farewell::NONE;
-        assert_eq!(stays.handle(Frame::ByeAcknowledged), Err(Malformed::Control), "nobody has said bye");
-        assert_eq!(stays.handle(Frame::KeepAlive), Ok(()));
-        assert_eq!(stays.handle(Frame::Bye), Ok(()));
+        assert_eq!(
+            stays.handle(StreamFrame::ByeAcknowledged),
+            Err(Malformed::Control),
+            "nobody has said bye"
+        );
+        assert_eq!(stays.handle(StreamFrame::KeepAlive), Ok(()));
+        assert_eq!(stays.handle(StreamFrame::Bye), Ok(()));
         assert!(stays.peer_leaves() && !stays.is_over() && !stays.may_send());
-        assert_eq!(stays.handle(Frame::Data(5)), Err(Malformed::Control));
+        assert_eq!(stays.handle(StreamFrame::Data(5)), Err(Malformed::Control));
         stays.leave();
-        assert_eq!(stays.poll_transmit(), Some(Frame::ByeAcknowledged), "that says all");
+        assert_eq!(stays.poll_transmit(), Some(StreamFrame::ByeAcknowledged), "that says all");
     }
 }

@@ -3,13 +3,13 @@
 use aldis_hal::{Epoch, Instant, PeerId};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::buffer::Buffer;
+use super::buffer::SmallBuffer;
 use super::link::Dialler;
 use super::message::{
     ANSWER_BYTES, EndIdentity, GREETING_BYTES, Greeting, HEAD_BYTES, MAGIC, NONCE_BYTES, PROOF_BYTES, Prover,
     StreamHead, StreamKind, same, tag,
 };
-use super::{Link, Mac, Node, StreamEvent, StreamRefusal, StreamSetup, chooses};
+use super::{Mac, Node, StreamEvent, StreamLink, StreamRefusal, StreamSetup, chooses};
 use crate::VERSION;
 use crate::sabotage::{Defect, planted};
 use crate::timer::Timer;
@@ -50,8 +50,8 @@ pub struct Handshake {
     dialler: Greeting,
     /// Before the answer, only its nonce counts.
     acceptor: Greeting,
-    input: Buffer<ANSWER_BYTES>,
-    output: Buffer<OUTPUT_BYTES>,
+    input: SmallBuffer<ANSWER_BYTES>,
+    output: SmallBuffer<OUTPUT_BYTES>,
     deadline: Timer,
 }
 
@@ -72,7 +72,7 @@ pub struct Dial {
 
 impl Handshake {
     fn new(key: u32, setup: &StreamSetup, now: Instant) -> Self {
-        let (input, output) = (Buffer::new(), Buffer::new());
+        let (input, output) = (SmallBuffer::new(), SmallBuffer::new());
         let (dialler, acceptor) = (Greeting::none(), Greeting::none());
         let mut deadline = Timer::OFF;
         deadline.set(now, setup.handshake_ns);
@@ -260,7 +260,7 @@ impl Handshake {
         if self.missing() != Some(0) {
             return None;
         }
-        self.input = Buffer::new();
+        self.input = SmallBuffer::new();
         match self.take_in(node, input.bytes()) {
             Ok(()) if self.phase == Phase::Open => {
                 self.deadline = Timer::OFF;
@@ -404,6 +404,6 @@ impl Handshake {
 
 /// The link of a greeting that was checked against the setup; only a table that is too short has
 /// none.
-fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut Link, StreamRefusal> {
+fn link<'a>(node: &'a mut Node<'_>, peer: PeerId, number: u8) -> Result<&'a mut StreamLink, StreamRefusal> {
     node.link(peer, number).ok_or(StreamRefusal::Busy)
 }

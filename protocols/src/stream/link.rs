@@ -12,7 +12,7 @@ const DOUBLINGS_MAX: u8 = 16;
 /// The stage that a link has reached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub(super) enum Phase {
+pub(super) enum LinkPhase {
     /// No connection is chosen.
     #[default]
     Idle,
@@ -36,8 +36,8 @@ pub(super) enum Dialler {
 /// [module](super) for how it is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Link {
-    pub(super) phase: Phase,
+pub struct StreamLink {
+    pub(super) phase: LinkPhase,
     pub(super) wanted: bool,
     pub(super) doublings: u8,
     /// The reason why the last attempt failed.
@@ -53,7 +53,7 @@ pub struct Link {
     deadline: Timer,
 }
 
-const _: () = assert!(size_of::<Link>() <= 56, "the state of a link is small and constant");
+const _: () = assert!(size_of::<StreamLink>() <= 56, "the state of a link is small and constant");
 
 /// No connection came about within the deadline. The peer has to be introduced anew.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -63,10 +63,10 @@ pub struct Failed {
     pub last: Option<StreamRefusal>,
 }
 
-impl Link {
+impl StreamLink {
     /// A link to no peer.
     pub const NONE: Self = Self {
-        phase: Phase::Idle,
+        phase: LinkPhase::Idle,
         wanted: false,
         doublings: 0,
         last: None,
@@ -116,19 +116,19 @@ impl Link {
     /// Returns true if both sides have a connection.
     #[must_use]
     pub const fn is_open(&self) -> bool {
-        matches!(self.phase, Phase::Open { .. })
+        matches!(self.phase, LinkPhase::Open { .. })
     }
 
     /// Returns true if this is the connection that both sides have.
     #[must_use]
     pub const fn is_open_on(&self, connection: u32) -> bool {
-        matches!(self.phase, Phase::Open { key } if key == connection)
+        matches!(self.phase, LinkPhase::Open { key } if key == connection)
     }
 
     /// Returns true if a connection is to be made now: [`Handshake::dial`](super::Handshake::dial).
     #[must_use]
     pub fn wants_dial(&self) -> bool {
-        let idle = self.phase == Phase::Idle && self.dialling.is_none();
+        let idle = self.phase == LinkPhase::Idle && self.dialling.is_none();
         self.wanted && idle && self.retry.at().is_none()
     }
 
@@ -152,7 +152,7 @@ impl Link {
 
     /// An attempt begins on this connection; its number, if it may.
     pub(super) fn dial(&mut self, key: u32) -> Option<(Epoch, u32)> {
-        let epoch = self.admitted().filter(|_| self.phase == Phase::Idle && self.dialling.is_none())?;
+        let epoch = self.admitted().filter(|_| self.phase == LinkPhase::Idle && self.dialling.is_none())?;
         self.attempt = self.attempt.checked_add(1)?;
         self.dialling = Some(key);
         Some((epoch, self.attempt))
@@ -179,8 +179,8 @@ impl Link {
             return Err(StreamRefusal::Stale);
         }
         let replaces = match (self.phase, by) {
-            (Phase::Idle, _) => true,
-            (Phase::Selected { by: Dialler::Peer { attempt: old }, .. }, Dialler::Peer { attempt }) => {
+            (LinkPhase::Idle, _) => true,
+            (LinkPhase::Selected { by: Dialler::Peer { attempt: old }, .. }, Dialler::Peer { attempt }) => {
                 old < attempt
             }
             _ => false,
@@ -188,7 +188,7 @@ impl Link {
         if !replaces && !planted(Defect::SelectsTwice) {
             return Err(StreamRefusal::Crossed);
         }
-        self.phase = Phase::Selected { key, by };
+        self.phase = LinkPhase::Selected { key, by };
         Ok(())
     }
 
@@ -213,7 +213,7 @@ impl Link {
     /// Why it is too late.
     pub(super) fn confirm(&mut self, epoch: Epoch, connection: u32) -> Result<(), StreamRefusal> {
         match self.phase {
-            Phase::Selected { key, .. } if key == connection && self.admits(epoch) => {
+            LinkPhase::Selected { key, .. } if key == connection && self.admits(epoch) => {
                 self.open(key);
                 Ok(())
             }
@@ -222,16 +222,16 @@ impl Link {
     }
 
     fn open(&mut self, key: u32) {
-        self.phase = Phase::Open { key };
+        self.phase = LinkPhase::Open { key };
         (self.wanted, self.dialling, self.doublings, self.last) = (false, None, 0, None);
         (self.retry, self.deadline) = (Timer::OFF, Timer::OFF);
     }
 
     /// The connection has ended within its handshake: what it held is free again.
     pub(super) fn release(&mut self, setup: &StreamSetup, connection: u32, why: StreamRefusal, now: Instant) {
-        let selected = matches!(self.phase, Phase::Selected { key, .. } if key == connection);
+        let selected = matches!(self.phase, LinkPhase::Selected { key, .. } if key == connection);
         if selected && !planted(Defect::KeepsSelected) {
-            self.phase = Phase::Idle;
+            self.phase = LinkPhase::Idle;
         }
         if self.dialling == Some(connection) && !planted(Defect::KeepsDialling) {
             (self.dialling, self.last) = (None, Some(why));

@@ -2,7 +2,7 @@
 
 use aldis_hal::{Epoch, PeerId};
 
-use super::Link;
+use super::StreamLink;
 
 /// A tag of a [`Mac`].
 pub type Tag = [u8; 32];
@@ -71,12 +71,12 @@ pub struct Node<'a> {
     pub mac: &'a dyn Mac,
     /// [`links`](StreamSetup::links) of them for each rank, in the order of ranks: [`Node::link`]
     /// finds one.
-    pub links: &'a mut [Link],
+    pub links: &'a mut [StreamLink],
 }
 
 impl Node<'_> {
     /// The link of this number to `peer`; `None` if the table has no such place.
-    pub fn link(&mut self, peer: PeerId, number: u8) -> Option<&mut Link> {
+    pub fn link(&mut self, peer: PeerId, number: u8) -> Option<&mut StreamLink> {
         let links = usize::from(self.setup.links);
         let at = peer.index().checked_mul(links)?.checked_add(usize::from(number))?;
         if usize::from(number) < links { self.links.get_mut(at) } else { None }

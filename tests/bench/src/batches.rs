@@ -29,7 +29,7 @@ pub const TOKEN_BYTES: usize = 8;
 /// buffer that is sent again untouched lies in the receiver's cache already, and its bandwidth
 /// would be that cache's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Workload {
+pub enum TurnWork {
     /// A blocking send and receive there, and back.
     Latency,
     /// A window of freshly written messages from rank 0 to rank 1, and a token back.
@@ -95,7 +95,7 @@ pub enum Workload {
     NeighborAlltoallw,
 }
 
-impl Workload {
+impl TurnWork {
     /// All there are, with their names on the wire.
     pub const ALL: [(Self, &'static str); 29] = [
         (Self::Latency, "latency"),
@@ -130,7 +130,7 @@ impl Workload {
     ];
 }
 
-impl FromStr for Workload {
+impl FromStr for TurnWork {
     type Err = io::Error;
 
     fn from_str(name: &str) -> io::Result<Self> {
@@ -143,7 +143,7 @@ impl FromStr for Workload {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Batch {
     /// The work of each turn.
-    pub workload: Workload,
+    pub workload: TurnWork,
     /// Turns to time.
     pub turns: u32,
     /// Bytes of each message.
@@ -301,7 +301,7 @@ pub const fn mark(number: u32) -> u8 {
     number as u8 | 1
 }
 
-/// The sum of words, modulo 2^64: what the receiver of [`Workload::Consume`] does with a message.
+/// The sum of words, modulo 2^64: what the receiver of [`TurnWork::Consume`] does with a message.
 pub fn sum(words: impl Iterator<Item = u64>) -> u64 {
     words.fold(0, u64::wrapping_add)
 }
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn a_batch_is_read_whole_or_not_at_all() {
-        let batch = Batch { workload: Workload::Both, turns: 200, bytes: 8, each: 64 };
+        let batch = Batch { workload: TurnWork::Both, turns: 200, bytes: 8, each: 64 };
         assert_eq!(Batch::parse("go bibw 200 8 64\n"), Some(batch));
         for bad in
             ["", "go", "go rate 1 2", "go rate 1 2 3 4", "stop rate 1 2 3", "go rate -1 8 1", "go x 1 8 1"]
@@ -339,8 +339,8 @@ mod tests {
 
     #[test]
     fn workloads_have_names_of_their_own() {
-        for (workload, name) in Workload::ALL {
-            assert_eq!(name.parse::<Workload>().unwrap(), workload);
+        for (workload, name) in TurnWork::ALL {
+            assert_eq!(name.parse::<TurnWork>().unwrap(), workload);
         }
     }
 

@@ -3,7 +3,7 @@
 
 use core::ops::{Deref, DerefMut};
 
-use aldis_linux::arena::{Arena, ArenaError, Block};
+use aldis_linux::arena::{Arena, ArenaBlock, ArenaError};
 use aldis_linux::paged::Paged;
 
 /// Bytes on the heap or in the rank's arena.
@@ -12,7 +12,7 @@ pub enum Bytes {
     /// On the heap.
     Heap(Paged),
     /// In the arena.
-    Arena(Block<u8>),
+    Arena(ArenaBlock<u8>),
 }
 
 impl Bytes {

@@ -1,7 +1,7 @@
 //! The data that are exchanged: types, and values that every machine works out alike.
 
 use aldis_kernel::Error;
-use aldis_kernel::datatype::{Basic, Block, Committed, Field, Types};
+use aldis_kernel::datatype::{Basic, Committed, Field, IndexedBlock, Types};
 use aldis_kernel::hal::Cause;
 
 /// A kind of data.
@@ -46,7 +46,7 @@ impl Kind {
                 types.structure(&[Field::array(0, 2, Basic::Isize), Field::new(2 * word, Basic::Usize)])?
             }
             Self::Scattered => types.hindexed(
-                &[Block { length: 2, displacement: 7 }, Block { length: 1, displacement: 1 }],
+                &[IndexedBlock { length: 2, displacement: 7 }, IndexedBlock { length: 1, displacement: 1 }],
                 Basic::I16,
             )?,
             Self::Text => {

@@ -17,7 +17,7 @@ use aldis_hal::{
     Slot, Transport,
 };
 use aldis_kernel::{Comm, Config, Endpoint, Rank, Scope, Source, Storage, Tag, storage_type};
-use aldis_protocols::credit::Limits as Credits;
+use aldis_protocols::credit::CreditLimits as Credits;
 use aldis_protocols::{Card, Control, Header, Kind};
 
 use crate::script::Script;
@@ -47,16 +47,16 @@ fn is_abort(message: &[u8]) -> bool {
     })
 }
 
-struct End {
+struct EngineEnd {
     me: usize,
     caps: Caps,
     wire: Rc<Wire>,
     starved: [bool; 3],
 }
 
-struct Place<'a>(&'a RefCell<VecDeque<Message>>, Message);
+struct EnginePlace<'a>(&'a RefCell<VecDeque<Message>>, Message);
 
-impl Slot for Place<'_> {
+impl Slot for EnginePlace<'_> {
     fn bytes(&mut self) -> &mut [u8] {
         &mut self.1
     }
@@ -65,7 +65,7 @@ impl Slot for Place<'_> {
     }
 }
 
-impl End {
+impl EngineEnd {
     fn room(&mut self, peer: PeerId) -> Result<&RefCell<VecDeque<Message>>, Refusal> {
         let queue = &self.wire.queues[self.me][peer.index()];
         if peer.index() == STRANGER && self.wire.stranger_died.get() {
@@ -79,8 +79,8 @@ impl End {
     }
 }
 
-impl Transport for End {
-    type Slot<'a> = Place<'a>;
+impl Transport for EngineEnd {
+    type Slot<'a> = EnginePlace<'a>;
 
     fn name(&self) -> &'static str {
         "fuzz"
@@ -100,9 +100,9 @@ impl Transport for End {
             Err(refusal) => refusal.into(),
         }
     }
-    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<Place<'_>, Refusal> {
+    fn reserve(&mut self, peer: PeerId, len: usize) -> Result<EnginePlace<'_>, Refusal> {
         assert!(len <= SLOT_BYTES_MAX as usize, "a slot is within the limit");
-        Ok(Place(self.room(peer)?, vec![0xEE; len]))
+        Ok(EnginePlace(self.room(peer)?, vec![0xEE; len]))
     }
     fn quiesce(&mut self, _: Quiesce) -> Result<(), Cause> {
         Ok(())
@@ -130,15 +130,15 @@ impl Transport for End {
     }
 }
 
-impl Extras for End {}
+impl Extras for EngineEnd {}
 
-impl RemoteMemory for End {}
+impl RemoteMemory for EngineEnd {}
 
 /// A clock that moves by a microsecond with each idle poll.
 #[derive(Clone, Default)]
-struct Clock(Rc<Cell<u64>>);
+struct IdleClock(Rc<Cell<u64>>);
 
-impl Platform for Clock {
+impl Platform for IdleClock {
     fn now(&self) -> Instant {
         Instant(self.0.get())
     }
@@ -150,7 +150,7 @@ impl Platform for Clock {
     }
 }
 
-type Node<'s> = Endpoint<'s, End, Clock>;
+type Node<'s> = Endpoint<'s, EngineEnd, IdleClock>;
 /// 3 peers, 24 requests, 3 communicators; a peer has 4 envelopes and 2 blocks of 128 bytes; 2
 /// pooled; 4 bins.
 type Room = storage_type!(3, 24, 3, 4, 2, 128, 2, 4);
@@ -159,13 +159,13 @@ fn epoch(rank: usize) -> Epoch {
     Epoch(100 + rank as u32)
 }
 
-fn node<'s>(room: &'s mut Room, me: usize, wire: &Rc<Wire>, clock: &Clock) -> Node<'s> {
+fn node<'s>(room: &'s mut Room, me: usize, wire: &Rc<Wire>, clock: &IdleClock) -> Node<'s> {
     let caps = Caps {
         features: Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE,
         limits: Limits { short_bytes_max: 56, bcopy_bytes_max: SLOT_BYTES_MAX, ..Limits::default() },
         ..Caps::default()
     };
-    let end = End { me, caps, wire: wire.clone(), starved: [false; 3] };
+    let end = EngineEnd { me, caps, wire: wire.clone(), starved: [false; 3] };
     let config = Config { me: PeerId(me as u32), size: 3, epoch: epoch(me) };
     Endpoint::new(room.memory(), end, clock.clone(), config).expect("the sizes are sound")
 }
@@ -215,7 +215,7 @@ const CANARY: u8 = 0xC5;
 
 /// Plays the script in a scope: what it ends with does not matter.
 fn play<'scope>(
-    scope: &mut Scope<'scope, '_, '_, End, Clock>,
+    scope: &mut Scope<'scope, '_, '_, EngineEnd, IdleClock>,
     world: &Comm,
     memory: &'scope mut [u8],
     data: &'scope [u8],
@@ -272,7 +272,7 @@ fn play<'scope>(
 
 pub(crate) fn engine(bytes: &[u8]) {
     let mut script = Script(bytes);
-    let (wire, clock) = (Rc::new(Wire::default()), Clock::default());
+    let (wire, clock) = (Rc::new(Wire::default()), IdleClock::default());
     let (mut own, mut friends) = (Box::new(Storage::new()), Box::new(Storage::new()));
     let mut victim = node(&mut own, VICTIM, &wire, &clock);
     let mut friend = node(&mut friends, FRIEND, &wire, &clock);

@@ -4,7 +4,7 @@
 use aldis_linux::arena::parse_bytes;
 use aldis_linux::coll_rules::{Question, RuleFile};
 use aldis_linux::job::parse_seconds;
-use aldis_linux::pmi::{Form, Message};
+use aldis_linux::pmi::{Message, MessageForm};
 use aldis_linux::wireup::{FromLauncher, FromRank, bounded};
 
 pub(crate) fn wireup(bytes: &[u8]) {
@@ -19,7 +19,7 @@ pub(crate) fn wireup(bytes: &[u8]) {
 }
 
 pub(crate) fn pmi(bytes: &[u8]) {
-    for form in [Form::Line, Form::Counted] {
+    for form in [MessageForm::Line, MessageForm::Counted] {
         let mut stream = bytes.to_vec();
         while let Ok(Some(message)) = Message::take(form, &mut stream) {
             if let Ok(mut again) = message.encode(form) {

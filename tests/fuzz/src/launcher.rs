@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use aldis_linux::arena::parse_bytes;
 use aldis_linux::job::parse_seconds;
 use aldis_linux::tcp::environment::{bytes, links, ports};
-use aldis_linux::transport::Choice;
+use aldis_linux::transport::TransportChoice;
 use aldis_run::hosts::{self, Listed, quoted, share_out, words};
 use aldis_run::options::Options;
 use aldis_run::programs::{self, ProgramPart};
@@ -31,7 +31,7 @@ pub(crate) fn launcher(given: &[u8]) {
 
 /// The values of variables and options.
 fn values(text: &str) {
-    let _ = (parse_bytes(text), bytes(text), Choice::parse(text));
+    let _ = (parse_bytes(text), bytes(text), TransportChoice::parse(text));
     if let Ok(count) = links(text) {
         assert!(count > 0, "connections without any");
     }

@@ -6,10 +6,10 @@ use aldis_drivers::serial::{SerialNic, SerialStorage, cobs};
 use aldis_hal::nic::{Mac as Address, Nic, RxFrame};
 use aldis_hal::{Epoch, Instant, PeerId};
 use aldis_protocols::reliable::{
-    Config, Frame, FrameFate, FrameKind, Link as Reliable, LinkEnds, open, seal,
+    Frame, FrameFate, FrameKind, Link as Reliable, LinkConfig, LinkEnds, open, seal,
 };
 use aldis_protocols::stream::{
-    GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, StreamEvent, StreamSetup, Tag,
+    GREETING_BYTES, HEAD_BYTES, Handshake, Mac, Node, StreamEvent, StreamLink, StreamSetup, Tag,
 };
 use embedded_io::ErrorKind;
 use zerocopy::little_endian::{U32, U64};
@@ -30,7 +30,7 @@ impl Mac for Weak {
 pub(crate) fn streams(bytes: &[u8]) {
     let mut script = Script(bytes);
     let setup = StreamSetup { ranks: 4, links: 2, rank: PeerId(2), epoch: Epoch(5), ..StreamSetup::DEFAULT };
-    let mut links = vec![Link::NONE; 8];
+    let mut links = vec![StreamLink::NONE; 8];
     for link in &mut links[..4] {
         assert!(link.introduce(Epoch(9)));
     }
@@ -97,7 +97,7 @@ fn frame(script: &mut Script<'_>) -> Frame {
 pub(crate) fn reliable(bytes: &[u8]) {
     let _ = open(bytes);
     let mut script = Script(bytes);
-    let config = Config::DEFAULT.checked().expect("the default is sound");
+    let config = LinkConfig::DEFAULT.checked().expect("the default is sound");
     let mut link = Reliable::open(&config, ENDS, Instant(0));
     let (mut now, mut under_way) = (Instant(0), 0_i64);
     while !script.is_over() && link.is_open() {
@@ -138,13 +138,13 @@ pub(crate) fn reliable(bytes: &[u8]) {
 }
 
 /// A line on which another sender writes.
-struct Line(VecDeque<u8>);
+struct FuzzLine(VecDeque<u8>);
 
-impl embedded_io::ErrorType for Line {
+impl embedded_io::ErrorType for FuzzLine {
     type Error = ErrorKind;
 }
 
-impl embedded_io::Read for Line {
+impl embedded_io::Read for FuzzLine {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ErrorKind> {
         let count = bytes.len().min(self.0.len());
         bytes.iter_mut().zip(self.0.drain(..count)).for_each(|(place, byte)| *place = byte);
@@ -152,13 +152,13 @@ impl embedded_io::Read for Line {
     }
 }
 
-impl embedded_io::ReadReady for Line {
+impl embedded_io::ReadReady for FuzzLine {
     fn read_ready(&mut self) -> Result<bool, ErrorKind> {
         Ok(!self.0.is_empty())
     }
 }
 
-impl embedded_io::Write for Line {
+impl embedded_io::Write for FuzzLine {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, ErrorKind> {
         Ok(bytes.len())
     }
@@ -167,7 +167,7 @@ impl embedded_io::Write for Line {
     }
 }
 
-impl embedded_io::WriteReady for Line {
+impl embedded_io::WriteReady for FuzzLine {
     fn write_ready(&mut self) -> Result<bool, ErrorKind> {
         Ok(true)
     }
@@ -186,7 +186,7 @@ pub(crate) fn serial(bytes: &[u8]) {
     line.extend([0, 0]);
     line.extend(&encoded[..length]);
     line.push_back(0);
-    let mut nic = SerialNic::new(Line(line), storage.memory(), Address([2, 0, 0, 0, 0, 1]));
+    let mut nic = SerialNic::new(FuzzLine(line), storage.memory(), Address([2, 0, 0, 0, 0, 1]));
     let mut last = Vec::new();
     for _ in 0..4 * (bytes.len() + 200) {
         if let Some(frame) = nic.receive() {

@@ -17,7 +17,7 @@ mod calls;
 mod ffi;
 mod pools;
 
-use ffi::{ERRORS_RETURN, Handle, INT, REQUEST_NULL, SELF, SUCCESS, WORLD, pmpi};
+use ffi::{ERRORS_RETURN, INT, ProgramHandle, REQUEST_NULL, SELF, SUCCESS, WORLD, pmpi};
 use pools::Pools;
 
 /// Bytes that data lie in, with others around them that nothing writes.
@@ -110,7 +110,7 @@ impl Player<'_> {
     }
 
     /// Data: an address, a number of elements, and a datatype, all in the arena if they are right.
-    fn data(&mut self, copies: i64) -> (*mut c_void, i64, Handle) {
+    fn data(&mut self, copies: i64) -> (*mut c_void, i64, ProgramHandle) {
         let (count, datatype) = (self.count(), self.pools.datatypes.pick(&mut self.script));
         let place = match self.script.byte() {
             255 => return (core::ptr::null_mut(), count, datatype),
@@ -126,7 +126,7 @@ impl Player<'_> {
     }
 
     /// Returns true if elements that there can be are not in the arena.
-    fn reaches_beyond(&self, place: *mut c_void, count: i64, datatype: Handle, copies: i64) -> bool {
+    fn reaches_beyond(&self, place: *mut c_void, count: i64, datatype: ProgramHandle, copies: i64) -> bool {
         let ([mut low, mut extent, mut true_low, mut true_extent], mut size) = ([0_i64; 4], 0_i64);
         let is_known = pmpi!(PMPI_Type_get_extent_c(datatype, &raw mut low, &raw mut extent)) == SUCCESS
             && pmpi!(PMPI_Type_get_true_extent_c(datatype, &raw mut true_low, &raw mut true_extent))
@@ -145,7 +145,7 @@ impl Player<'_> {
     }
 
     /// Keeps a request that a call has begun.
-    fn keep(&mut self, is_begun: bool, request: Handle) {
+    fn keep(&mut self, is_begun: bool, request: ProgramHandle) {
         if is_begun && request != REQUEST_NULL {
             self.pools.requests.push(request);
         }

@@ -2,7 +2,9 @@
 
 mod random;
 
-use aldis_kernel::datatype::{Basic, Block, Datatype, Distribution, Field, Order, Slice, Spread, Types};
+use aldis_kernel::datatype::{
+    Basic, Datatype, Distribution, Field, IndexedBlock, Order, Slice, Spread, Types,
+};
 use aldis_kernel::hal::Cause;
 
 pub use self::random::{ENTRIES_MAX, recipes};
@@ -225,8 +227,8 @@ fn release(types: &mut Types<'_>, datatype: Datatype) {
     }
 }
 
-fn blocks(list: &[(u64, i64)]) -> Vec<Block> {
-    list.iter().map(|&(length, displacement)| Block { length, displacement }).collect()
+fn blocks(list: &[(u64, i64)]) -> Vec<IndexedBlock> {
+    list.iter().map(|&(length, displacement)| IndexedBlock { length, displacement }).collect()
 }
 
 /// The elements of a whole array that are taken, in the order of memory.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use aldis_hal::Instant;
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 
 /// The fate of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,7 +78,7 @@ struct Station {
     calls: Calls,
 }
 
-struct State {
+struct HubState {
     now: u64,
     seed: u64,
     sent: u64,
@@ -100,12 +100,12 @@ const FRAME_BYTES_MIN: usize = 60;
 
 /// The hub, which all its devices share.
 #[derive(Clone)]
-pub struct Hub(Arc<Mutex<State>>);
+pub struct Hub(Arc<Mutex<HubState>>);
 
 impl Hub {
     /// Creates a hub whose faults are drawn from `seed`.
     pub fn new(seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(HubState {
             now: 0,
             seed: seed.wrapping_mul(2).wrapping_add(1),
             sent: 0,
@@ -115,7 +115,7 @@ impl Hub {
         })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, HubState> {
         self.0.lock().unwrap()
     }
 
@@ -208,7 +208,7 @@ pub fn mac(number: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, number])
 }
 
-impl State {
+impl HubState {
     /// Splitmix64 (Steele, Lea, Flood, OOPSLA 2014).
     fn draw(&mut self) -> u64 {
         self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -348,7 +348,7 @@ impl Nic for HubNic {
         self.mac
     }
 
-    fn link(&self) -> Link {
-        Link::Up
+    fn link(&self) -> LinkState {
+        LinkState::Up
     }
 }

@@ -15,7 +15,7 @@ use aldis_kernel::hal::{
 };
 use aldis_kernel::{Config, Endpoint, Error, Memory, Scope, Storage, storage_type};
 
-use self::direct::Direct;
+use self::direct::DirectEnd;
 pub use self::direct::{Powers, RegionTable};
 
 mod direct;
@@ -36,7 +36,7 @@ impl Default for Shape {
 }
 
 /// Messages from one rank to another.
-pub type Queue = Rc<RefCell<VecDeque<Vec<u8>>>>;
+pub type RigQueue = Rc<RefCell<VecDeque<Vec<u8>>>>;
 
 /// A rank's end of the wire.
 pub struct Wire {
@@ -44,17 +44,17 @@ pub struct Wire {
     shape: Shape,
     caps: Caps,
     /// `queues[from][to]`.
-    queues: Rc<Vec<Vec<Queue>>>,
+    queues: Rc<Vec<Vec<RigQueue>>>,
     waiting: Vec<bool>,
     dead: Rc<Cell<Option<u32>>>,
     next: usize,
-    direct: Direct,
+    direct: DirectEnd,
     told: Instant,
 }
 
 /// A message that is being written.
 pub struct WireSlot<'a> {
-    queue: &'a Queue,
+    queue: &'a RigQueue,
     bytes: Vec<u8>,
 }
 
@@ -73,7 +73,7 @@ impl Wire {
         self.told
     }
 
-    fn take(&mut self, peer: PeerId) -> Result<&Queue, Refusal> {
+    fn take(&mut self, peer: PeerId) -> Result<&RigQueue, Refusal> {
         if self.dead.get() == Some(peer.0) {
             return Err(Refusal::Never(Cause::PeerDead));
         }
@@ -208,11 +208,11 @@ pub struct Clock {
     /// The activities that the ranks have last told the platform.
     pub noted: Rc<RefCell<Vec<Activity>>>,
     /// The event that happens at a certain time.
-    pub event: Rc<RefCell<Option<Event>>>,
+    pub event: Rc<RefCell<Option<RigEvent>>>,
 }
 
 /// A time in ns, and the event of that time.
-pub type Event = (u64, Box<dyn FnOnce()>);
+pub type RigEvent = (u64, Box<dyn FnOnce()>);
 
 impl Platform for Clock {
     fn now(&self) -> Instant {
@@ -264,7 +264,7 @@ impl Room {
 pub struct Job {
     storages: Vec<Room>,
     /// `queues[from][to]`.
-    pub queues: Rc<Vec<Vec<Queue>>>,
+    pub queues: Rc<Vec<Vec<RigQueue>>>,
     /// The rank that has died.
     pub dead: Rc<Cell<Option<u32>>>,
     /// The clock of all ranks.
@@ -295,13 +295,13 @@ impl Job {
 
     fn with(shape: Shape, storages: Vec<Room>) -> Self {
         let ranks = storages.len();
-        let queues = (0..ranks).map(|_| (0..ranks).map(|_| Queue::default()).collect()).collect();
+        let queues = (0..ranks).map(|_| (0..ranks).map(|_| RigQueue::default()).collect()).collect();
         let (dead, clock, table) = (Rc::default(), Clock::default(), Rc::default());
         Self { storages, queues: Rc::new(queues), dead, clock, table, shape, powers: Powers::NONE }
     }
 
     /// Returns the messages on the wire from one rank to another.
-    pub fn queue(&self, from: usize, to: usize) -> Queue {
+    pub fn queue(&self, from: usize, to: usize) -> RigQueue {
         self.queues[from][to].clone()
     }
 
@@ -335,7 +335,7 @@ impl Job {
         for (me, storage) in self.storages.iter_mut().enumerate() {
             let waiting = vec![false; queues.len()];
             let (queues, dead) = (queues.clone(), dead.clone());
-            let direct = Direct::new(me, powers, table.clone());
+            let direct = DirectEnd::new(me, powers, table.clone());
             let wire = Wire { me, shape, caps, queues, waiting, dead, next: 0, direct, told: Instant(0) };
             let config = Config { me: PeerId(me as u32), size, epoch: Epoch(100 + me as u32) };
             ranks.push(Endpoint::new(storage.memory(), wire, clock.clone(), config).unwrap());

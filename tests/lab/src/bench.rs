@@ -30,7 +30,7 @@ mod statistics;
 mod target;
 mod workload;
 
-use workload::Workload;
+use workload::BenchWorkload;
 
 /// Measures, side by side with the peers and with what the hardware alone can do.
 ///
@@ -43,7 +43,7 @@ use workload::Workload;
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct Measurements {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<BenchCommand>,
     #[command(flatten)]
     everything: everything::Everything,
 }
@@ -59,7 +59,7 @@ impl Measurements {
 
 /// The measurements to choose from.
 #[derive(Subcommand)]
-enum Command {
+enum BenchCommand {
     /// Half a round trip of blocking calls between two processes on two cores
     ///
     /// All implementations take turns in short batches. `raw` is what the hardware alone needs, one
@@ -100,15 +100,15 @@ enum Command {
     Reduce(reduce::Reduce),
 }
 
-impl Command {
+impl BenchCommand {
     fn run(self) -> Result<()> {
         match self {
-            Self::Latency(measure) => measure.run(Workload::Latency),
-            Self::Bandwidth(measure) => measure.run(Workload::Bandwidth),
-            Self::Both(measure) => measure.run(Workload::Both),
-            Self::Consume(measure) => measure.run(Workload::Consume),
-            Self::Rate(measure) => measure.run(Workload::Rate),
-            Self::Overlap(measure) => measure.run(Workload::Overlap),
+            Self::Latency(measure) => measure.run(BenchWorkload::Latency),
+            Self::Bandwidth(measure) => measure.run(BenchWorkload::Bandwidth),
+            Self::Both(measure) => measure.run(BenchWorkload::Both),
+            Self::Consume(measure) => measure.run(BenchWorkload::Consume),
+            Self::Rate(measure) => measure.run(BenchWorkload::Rate),
+            Self::Overlap(measure) => measure.run(BenchWorkload::Overlap),
             Self::Collectives(collectives) => collectives.run(),
             Self::Memory(shown) => shown.run(peers::MEMORY, peers::memory),
             Self::Poll(shown) => shown.run(peers::POLL, peers::poll),

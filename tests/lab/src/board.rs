@@ -42,13 +42,13 @@ impl Arch {
 /// Builds the firmware images that run the rank programs on emulated boards, and says where they
 /// are.
 #[derive(Args)]
-pub struct Board {
+pub struct BoardCommand {
     /// For these architectures only
     #[arg(value_enum)]
     archs: Vec<Arch>,
 }
 
-impl Board {
+impl BoardCommand {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
         let archs = if self.archs.is_empty() { Arch::value_variants().to_vec() } else { self.archs };

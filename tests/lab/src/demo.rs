@@ -50,7 +50,7 @@ pub struct Demo {
 type Object = Map<String, Value>;
 
 /// The report of a program; an error if it failed, or verified less than everything.
-type Report = Result<Vec<Object>>;
+type DemoReport = Result<Vec<Object>>;
 
 impl Demo {
     pub(crate) fn run(self) -> Result<()> {
@@ -89,7 +89,7 @@ impl Demo {
         self.judge(&summary, &failed)
     }
 
-    fn play(&self, workspace: &Workspace, program: &str) -> Report {
+    fn play(&self, workspace: &Workspace, program: &str) -> DemoReport {
         let release = workspace.target.join("release");
         let mut run = Command::new(release.join("aldis-run"));
         run.args([
@@ -112,7 +112,7 @@ impl Demo {
         read_report(&text).with_context(|| format!("what {program} reported"))
     }
 
-    fn show(&self, program: &str, report: &Report) -> Result<()> {
+    fn show(&self, program: &str, report: &DemoReport) -> Result<()> {
         match report {
             Ok(objects) if self.json => {
                 for object in objects {
@@ -153,7 +153,7 @@ impl Demo {
 }
 
 /// Reads one JSON object a line, each of which must say that it was verified.
-fn read_report(text: &str) -> Report {
+fn read_report(text: &str) -> DemoReport {
     let mut objects = Vec::new();
     for line in text.lines() {
         let object: Object =

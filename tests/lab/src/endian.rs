@@ -156,8 +156,8 @@ fn job(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
     let mut native = Command::new(workspace.target.join("debug/aldis-endian"));
     let mut foreign = Command::new(machine.emulator);
     foreign.args(["-L", machine.root]).arg(toolchain.artifacts_of("debug").join("aldis-endian"));
-    let foreign = Process::start(foreign.arg("1").arg(&cable.folder))?;
-    let native = Process::start(native.arg("0").arg(&cable.folder))?;
+    let foreign = RankProcess::start(foreign.arg("1").arg(&cable.folder))?;
+    let native = RankProcess::start(native.arg("0").arg(&cable.folder))?;
     let (native, foreign) = (native.finish("native"), foreign.finish(machine.target));
     let (native, foreign) = (native?, foreign?);
     judge(&native, &foreign)
@@ -212,9 +212,9 @@ impl Drop for Cable {
 }
 
 /// A rank under way; ended with this value if it has not ended itself.
-struct Process(Child);
+struct RankProcess(Child);
 
-impl Process {
+impl RankProcess {
     fn start(command: &mut Command) -> Result<Self> {
         let line = shell::spell(command);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
@@ -237,7 +237,7 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for RankProcess {
     fn drop(&mut self) {
         // It has mostly ended long ago.
         let _ = self.0.kill();

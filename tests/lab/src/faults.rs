@@ -16,14 +16,14 @@ use aldis_shell::steps::Outcome;
 use aldis_shell::table::Table;
 use aldis_shell::wild::Wild;
 use aldis_sys::Call;
-use aldis_sys::plan::Plan;
+use aldis_sys::plan::CallPlan;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
-use self::job::{End, Use};
-use self::programs::Programs;
+use self::job::{JobEnd, Use};
+use self::programs::FaultPrograms;
 use self::scenario::{SCENARIOS, Scenario};
 
 /// Jobs of a campaign that is bound by nothing else.
@@ -41,7 +41,7 @@ const TELL_EVERY: u64 = 50;
 /// it can, at each of its first uses; with --each, to one error at each. What is hit depends on how
 /// fast this machine is, so a failing plan is to be repeated some times.
 #[derive(Args)]
-pub struct Faults {
+pub struct FaultsCommand {
     /// Jobs [default: 100, or with --seconds, --all or --each as many as there is time for]
     #[arg(long, value_name = "N")]
     jobs: Option<u64>,
@@ -65,7 +65,7 @@ pub struct Faults {
     call: Option<String>,
     /// Run one job with this plan, as a failure prints it
     #[arg(long, value_name = "PLAN", requires = "job", conflicts_with_all = ["all", "each", "seed", "call", "list"])]
-    plan: Option<Plan>,
+    plan: Option<CallPlan>,
     /// Print which processes of the jobs make which calls, and how often (to 50), and end
     #[arg(long)]
     list: bool,
@@ -95,15 +95,15 @@ struct Tally {
 
 /// Runs of jobs so far.
 struct Campaign<'a> {
-    options: &'a Faults,
-    programs: Programs,
+    options: &'a FaultsCommand,
+    programs: FaultPrograms,
     start: Instant,
     tallies: BTreeMap<&'static str, Tally>,
     jobs: u64,
     failed: u64,
 }
 
-impl Faults {
+impl FaultsCommand {
     pub(crate) fn run(self) -> Result<()> {
         let mut campaign = self.campaign()?;
         if self.list {
@@ -115,13 +115,13 @@ impl Faults {
     }
 
     fn campaign(&self) -> Result<Campaign<'_>> {
-        let programs = Programs::build()?;
+        let programs = FaultPrograms::build()?;
         let (start, tallies) = (Instant::now(), BTreeMap::new());
         Ok(Campaign { options: self, programs, start, tallies, jobs: 0, failed: 0 })
     }
 
     /// The jobs that are asked for and can be run here.
-    fn scenarios(&self, programs: &Programs) -> Vec<&'static Scenario> {
+    fn scenarios(&self, programs: &FaultPrograms) -> Vec<&'static Scenario> {
         let is_asked = |scenario: &&Scenario| self.job.as_deref().is_none_or(|job| job == scenario.name);
         SCENARIOS.iter().filter(is_asked).filter(|scenario| programs.have(scenario)).collect()
     }
@@ -135,7 +135,7 @@ impl Campaign<'_> {
     /// The uses of calls that a job makes as it is, and the lines that it prints. It has to end
     /// well.
     fn learn(&self, scenario: &Scenario) -> Result<Known> {
-        let end = job::run(&self.programs, scenario, &Plan::default(), None)?;
+        let end = job::run(&self.programs, scenario, &CallPlan::default(), None)?;
         if let Some(wrong) = end.wrong {
             bail!("{} without a fault: {wrong}", scenario.name);
         }
@@ -202,7 +202,7 @@ impl Campaign<'_> {
             }
             let Known { uses, lines } = &known[scenario.name];
             // A program that is no job makes none.
-            let plan = if uses.is_empty() { Plan::default() } else { campaign::draw(&mut dice, uses) };
+            let plan = if uses.is_empty() { CallPlan::default() } else { campaign::draw(&mut dice, uses) };
             self.run(scenario, &plan, *lines)?;
         }
         Ok(())
@@ -215,9 +215,9 @@ impl Campaign<'_> {
     }
 
     /// Runs a job and counts it.
-    fn run(&mut self, scenario: &Scenario, plan: &Plan, lines: usize) -> Result<()> {
+    fn run(&mut self, scenario: &Scenario, plan: &CallPlan, lines: usize) -> Result<()> {
         let began = Instant::now();
-        let End { is_hit, is_right, wrong, .. } = job::run(&self.programs, scenario, plan, Some(lines))?;
+        let JobEnd { is_hit, is_right, wrong, .. } = job::run(&self.programs, scenario, plan, Some(lines))?;
         let tally = self.tallies.entry(scenario.name).or_default();
         tally.jobs += 1;
         tally.hit += u64::from(is_hit);
@@ -279,7 +279,7 @@ impl Campaign<'_> {
 pub fn step() -> Result<Outcome> {
     let wild = Wild::of("faults");
     eprintln!("{wild}");
-    let faults = Faults {
+    let faults = FaultsCommand {
         jobs: None,
         seed: wild.from,
         all: false,

@@ -38,21 +38,21 @@ use clap::Subcommand;
 #[allow(missing_docs, reason = "each is the command of its name, whose arguments hold the help text")]
 pub enum Command {
     Bench(bench::Measurements),
-    Board(board::Board),
+    Board(board::BoardCommand),
     Conformance(conformance::Conformance),
     Demo(demo::Demo),
     Endian(endian::Endian),
-    Faults(faults::Faults),
+    Faults(faults::FaultsCommand),
     Fuzz(fuzz::Fuzz),
     #[command(subcommand)]
-    Mpi(mpi::Command),
+    Mpi(mpi::MpiCommand),
     #[command(subcommand)]
-    Qemu(qemu::Command),
+    Qemu(qemu::QemuCommand),
     Schedule(schedule::Schedule),
     Sim(sim::Sim),
     Storm(storm::Storm),
     #[command(subcommand)]
-    Verbs(verbs::Command),
+    Verbs(verbs::VerbsCommand),
 }
 
 impl Command {

@@ -24,7 +24,7 @@ use clap::Subcommand;
 
 /// The C interface of MPI
 #[derive(Subcommand)]
-pub enum Command {
+pub enum MpiCommand {
     /// Write `mpi.h` and the tables of docs/mpi.md
     Generate {
         /// Write nothing; fail if anything is not as it would be written
@@ -38,7 +38,7 @@ pub enum Command {
     Test(test::MpiTest),
 }
 
-impl Command {
+impl MpiCommand {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Generate { check } => {

@@ -17,5 +17,5 @@ mod rank;
 mod report;
 
 pub use check::{images, step};
-pub use cli::Command;
+pub use cli::QemuCommand;
 pub(crate) use machine::{Arch, emulator, mac};

@@ -63,18 +63,18 @@ pub struct Sim {
 
 /// The output of `aldis-sim list --json`.
 #[derive(Deserialize)]
-struct List {
-    workloads: Vec<Workload>,
+struct SimList {
+    workloads: Vec<SimWorkload>,
     faults: Vec<String>,
 }
 
 #[derive(Deserialize)]
-struct Workload {
+struct SimWorkload {
     name: String,
 }
 
 /// A line of a campaign: one workload under one profile.
-struct Line {
+struct ResultLine {
     workload: String,
     faults: String,
     /// Its part of all seeds, in `weight` of the sum of all weights.
@@ -90,11 +90,11 @@ struct SeedsResult {
     frames: u64,
     seconds: f64,
     trace: String,
-    failure: Option<Failure>,
+    failure: Option<SeedFailure>,
 }
 
 #[derive(Deserialize, Serialize)]
-struct Failure {
+struct SeedFailure {
     seed: u64,
     told: String,
     replay: String,
@@ -117,7 +117,7 @@ impl Sim {
     }
 
     /// Runs every line, also after one that failed.
-    fn campaign(&self, workspace: &Workspace) -> Result<Vec<(Line, SeedsResult)>> {
+    fn campaign(&self, workspace: &Workspace) -> Result<Vec<(ResultLine, SeedsResult)>> {
         let lines = self.lines(&list(workspace)?)?;
         let (start, mut weights) = (Instant::now(), lines.iter().map(|line| line.weight).sum::<u64>());
         let seeds = self.seeds.or_else(|| self.minutes.is_none().then_some(SEEDS));
@@ -152,7 +152,7 @@ impl Sim {
     }
 
     /// Returns the lines that are to be run.
-    fn lines(&self, list: &List) -> Result<Vec<Line>> {
+    fn lines(&self, list: &SimList) -> Result<Vec<ResultLine>> {
         let is = |wanted: &Option<String>, name: &str| wanted.as_ref().is_none_or(|wanted| wanted == name);
         let workloads = list.workloads.iter().map(|workload| workload.name.as_str());
         let workloads: Vec<&str> = workloads.filter(|name| is(&self.workload, name)).collect();
@@ -161,7 +161,7 @@ impl Sim {
             bail!("no such workload or fault profile; `aldis-sim list --json` tells which there are");
         }
         let others = (workloads.len() as u64 - 1).max(1);
-        let line = |workload: &str, faults: &String| Line {
+        let line = |workload: &str, faults: &String| ResultLine {
             workload: workload.into(),
             faults: faults.clone(),
             weight: if workload == MIXED { others } else { 1 },
@@ -169,7 +169,7 @@ impl Sim {
         Ok(workloads.iter().flat_map(|name| faults.iter().map(|faults| line(name, faults))).collect())
     }
 
-    fn judge(&self, went: &[(Line, SeedsResult)]) -> Result<()> {
+    fn judge(&self, went: &[(ResultLine, SeedsResult)]) -> Result<()> {
         let failed = went.iter().filter(|(_, went)| went.failure.is_some()).count();
         if self.json {
             for (line, went) in went {
@@ -195,7 +195,7 @@ impl Sim {
     }
 }
 
-impl Failure {
+impl SeedFailure {
     fn tell(&self) -> String {
         let Self { seed, told, replay, shrunk } = self;
         let mut text = format!("seed {seed} FAILED: {told}\nreplay with\n  target/release/{replay}");
@@ -209,7 +209,7 @@ impl Failure {
 }
 
 /// All lines together.
-fn sum(went: &[(Line, SeedsResult)]) -> SeedsResult {
+fn sum(went: &[(ResultLine, SeedsResult)]) -> SeedsResult {
     let zero = SeedsResult {
         seeds: 0,
         events: 0,
@@ -229,7 +229,7 @@ fn sum(went: &[(Line, SeedsResult)]) -> SeedsResult {
     })
 }
 
-fn table(went: &[(Line, SeedsResult)]) -> Table {
+fn table(went: &[(ResultLine, SeedsResult)]) -> Table {
     let mut table =
         Table::new(["workload", "faults", "seeds", "events", "messages", "frames", "seconds", "outcome"]);
     let mut row = |workload: &str, faults: &str, went: &SeedsResult, outcome: String| {
@@ -239,7 +239,7 @@ fn table(went: &[(Line, SeedsResult)]) -> Table {
         table.row([workload.into(), faults.into(), seeds, events, messages, frames, seconds, outcome]);
     };
     for (line, went) in went {
-        let failed = |failure: &Failure| format!("FAILED: seed {}", failure.seed);
+        let failed = |failure: &SeedFailure| format!("FAILED: seed {}", failure.seed);
         row(&line.workload, &line.faults, went, went.failure.as_ref().map_or_else(|| "ok".into(), failed));
     }
     row("all", "", &sum(went), String::new());
@@ -250,7 +250,7 @@ fn aldis_sim(workspace: &Workspace) -> Command {
     Command::new(workspace.target.join("release").join("aldis-sim"))
 }
 
-fn list(workspace: &Workspace) -> Result<List> {
+fn list(workspace: &Workspace) -> Result<SimList> {
     let text = shell::output(aldis_sim(workspace).args(["list", "--json"]))?;
     serde_json::from_str(&text).context("what `aldis-sim list --json` says")
 }
@@ -315,16 +315,16 @@ mod tests {
         }
     }
 
-    fn known() -> List {
-        let workloads = ["ring", "halo", "flood", MIXED].map(|name| Workload { name: name.into() });
-        List { workloads: workloads.into(), faults: vec!["calm".into(), "crash".into()] }
+    fn known() -> SimList {
+        let workloads = ["ring", "halo", "flood", MIXED].map(|name| SimWorkload { name: name.into() });
+        SimList { workloads: workloads.into(), faults: vec!["calm".into(), "crash".into()] }
     }
 
     #[test]
     fn the_mixed_workload_gets_half_of_all_seeds() {
         let lines = sim(None, None).lines(&known()).unwrap();
         assert_eq!(lines.len(), 8);
-        let weight = |of: &dyn Fn(&Line) -> bool| -> u64 {
+        let weight = |of: &dyn Fn(&ResultLine) -> bool| -> u64 {
             lines.iter().filter(|line| of(line)).map(|line| line.weight).sum()
         };
         assert_eq!(weight(&|line| line.workload == MIXED), weight(&|line| line.workload != MIXED));
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_with_both_replay_commands() {
-        let failure: Failure = serde_json::from_str(
+        let failure: SeedFailure = serde_json::from_str(
             r#"{"seed": 7, "told": "lost", "replay": "aldis-sim run --seed 7 x", "rank": null,
                 "shrunk": {"ranks": 2, "faults": ["  3  a pause"], "replay": "aldis-sim run --seed 7 y", "trials": 1}}"#,
         )

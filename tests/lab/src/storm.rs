@@ -17,7 +17,7 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use serde_json::json;
 
-use self::plan::{KINDS, Plan};
+use self::plan::{KINDS, StormPlan};
 
 /// Jobs of a storm that is bound by nothing else.
 const JOBS: u64 = 100;
@@ -83,7 +83,7 @@ impl Storm {
             if self.seconds.is_some_and(|seconds| start.elapsed().as_secs_f64() >= seconds) {
                 break;
             }
-            let plan = Plan::draw(self.seed.wrapping_add(number), self.transport.as_deref());
+            let plan = StormPlan::draw(self.seed.wrapping_add(number), self.transport.as_deref());
             let began = Instant::now();
             let failure = job::run(&workspace.target.join("debug"), &plan)?;
             let tally = &mut tallies[plan.kind];
@@ -112,7 +112,7 @@ impl Storm {
         Ok(tallies)
     }
 
-    fn replay(&self, plan: &Plan) -> String {
+    fn replay(&self, plan: &StormPlan) -> String {
         let transport = self.transport.as_ref().map_or(String::new(), |name| format!(" --transport {name}"));
         format!("cargo xtask storm --jobs 1 --seed {}{transport}", plan.seed)
     }

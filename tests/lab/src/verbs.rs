@@ -19,6 +19,6 @@ mod pingpong;
 mod session;
 mod transport;
 
-pub use cli::Command;
+pub use cli::VerbsCommand;
 pub(crate) use transport::features;
 pub use transport::{FEATURE, can_build, step};

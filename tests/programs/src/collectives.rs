@@ -15,7 +15,7 @@ use aldis_coll::{Options as Choice, allreduce};
 use aldis_kernel::hal::{Operation, Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Rank};
 
-use crate::{DIGEST, Facts, Failure, digest};
+use crate::{DIGEST, Facts, ProgramFailure, digest};
 
 /// Elements of the vectors: none, one, an odd number, and more than an eager message holds.
 const COUNTS: [usize; 4] = [0, 1, 17, COUNT_MAX];
@@ -24,7 +24,7 @@ const COUNT_MAX: usize = 300;
 const SCRATCH: usize = 128;
 
 /// A rank's end of the job with what every call needs.
-struct Part<'e, 's, T, P> {
+struct RankPart<'e, 's, T, P> {
     ep: &'e mut Endpoint<'s, T, P>,
     world: Comm,
     limit: Duration,
@@ -42,9 +42,9 @@ pub fn run<T: Transport, P: Platform>(
     limit: Duration,
     count: u32,
     out: &mut dyn Write,
-) -> Result<Facts, Failure> {
+) -> Result<Facts, ProgramFailure> {
     let world = ep.world();
-    let mut part = Part { ep, world, limit, calls: 0, digest: DIGEST };
+    let mut part = RankPart { ep, world, limit, calls: 0, digest: DIGEST };
     let start = part.ep.platform().now();
     for round in 0..count {
         part.barriers()?;
@@ -60,8 +60,8 @@ pub fn run<T: Transport, P: Platform>(
     Ok(Facts::Digest { steps: calls, digest: part.digest })
 }
 
-impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
-    fn barriers(&mut self) -> Result<(), Failure> {
+impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
+    fn barriers(&mut self) -> Result<(), ProgramFailure> {
         let serves = |known: &&Candidate| known.serves(self.world.size());
         for &algorithm in algorithms(Operation::Barrier).iter().filter(serves) {
             barrier().with(&Choice::using(algorithm)).run(&mut self.ep.within(self.limit), &self.world)?;
@@ -71,7 +71,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
     }
 
     /// From every rank.
-    fn broadcasts(&mut self, round: u32) -> Result<(), Failure> {
+    fn broadcasts(&mut self, round: u32) -> Result<(), ProgramFailure> {
         for root in 0..self.world.size() {
             for (algorithm, count) in each(Operation::Bcast) {
                 let word = |place: usize| (round << 24) ^ (root << 16) ^ place as u32;
@@ -84,7 +84,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
                 bcast(data, Rank(root)).with(&Choice::using(algorithm)).run(within, &self.world)?;
                 for (place, element) in data.iter().enumerate() {
                     let (found, expected) = (u64::from(*element), u64::from(word(place)));
-                    Failure::unless_equal("element of a broadcast", place as u64, found, expected)?;
+                    ProgramFailure::unless_equal("element of a broadcast", place as u64, found, expected)?;
                 }
                 self.took_part(data.iter().map(|element| u64::from(*element)));
             }
@@ -93,7 +93,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
     }
 
     /// Of whole numbers, whose results are known.
-    fn reductions(&mut self, round: u32) -> Result<(), Failure> {
+    fn reductions(&mut self, round: u32) -> Result<(), ProgramFailure> {
         self.reduce::<_, u64>(Sum, round, |left, right| left + right)?;
         self.reduce::<_, u32>(Min, round, u64::min)?;
         self.reduce::<_, u16>(Max, round, u64::max)?;
@@ -105,7 +105,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         op: R,
         round: u32,
         alone: fn(u64, u64) -> u64,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), ProgramFailure> {
         let (me, size) = (self.world.rank().0, self.world.size());
         let share = |rank: u32, place: usize| ((rank * 31 + round + place as u32) % 251) as u8;
         for (algorithm, count) in each(Operation::Allreduce) {
@@ -117,7 +117,12 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
             for (place, element) in data.iter().enumerate() {
                 let shares = (0..size).map(|rank| u64::from(share(rank, place)));
                 let expected = shares.reduce(alone).unwrap_or_default();
-                Failure::unless_equal("element of a reduction", place as u64, (*element).into(), expected)?;
+                ProgramFailure::unless_equal(
+                    "element of a reduction",
+                    place as u64,
+                    (*element).into(),
+                    expected,
+                )?;
             }
             self.took_part(data.iter().map(|element| (*element).into()));
         }
@@ -126,7 +131,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
 
     /// Fractions do not add up the same in every order: their least and greatest bit pattern over
     /// all ranks is one.
-    fn same_bits(&mut self) -> Result<(), Failure> {
+    fn same_bits(&mut self) -> Result<(), ProgramFailure> {
         const FRACTIONS: usize = 33;
         let (me, limit, world) = (self.world.rank().0, self.limit, &self.world);
         let mut sums: [f64; FRACTIONS] =
@@ -137,7 +142,7 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         allreduce(Min, &mut least, &mut scratch).run(&mut self.ep.within(limit), world)?;
         allreduce(Max, &mut greatest, &mut scratch).run(&mut self.ep.within(limit), world)?;
         for (place, (least, greatest)) in (0..).zip(least.iter().zip(&greatest)) {
-            Failure::unless_equal("bits of fraction", place, *least, *greatest)?;
+            ProgramFailure::unless_equal("bits of fraction", place, *least, *greatest)?;
         }
         self.took_part(bits.into_iter());
         Ok(())

@@ -8,7 +8,7 @@ use aldis_coll::barrier;
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Rank, Request, Tag};
 
-use crate::Failure;
+use crate::ProgramFailure;
 
 const COMMON: Tag = Tag(1);
 const LAST: Tag = Tag(2);
@@ -32,10 +32,10 @@ pub fn run<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     limit: Duration,
     count: u32,
-) -> Result<u64, Failure> {
+) -> Result<u64, ProgramFailure> {
     let world = ep.world();
     if world.size() < 2 {
-        return Err(Failure::Ranks { min: 2, max: u32::MAX });
+        return Err(ProgramFailure::Ranks { min: 2, max: u32::MAX });
     }
     let mut messages = 0;
     for burst in 0..count {
@@ -65,7 +65,7 @@ fn send<T: Transport, P: Platform>(
     world: &Comm,
     limit: Duration,
     burst: u32,
-) -> Result<u64, Failure> {
+) -> Result<u64, ProgramFailure> {
     let messages: [Message; BURST + 1] = core::array::from_fn(|number| message(world.rank(), burst, number));
     ep.within(limit).scope(|s| {
         let mut sends = [const { Request::null() }; BURST + 1];
@@ -83,7 +83,7 @@ fn drain<T: Transport, P: Platform>(
     world: &Comm,
     limit: Duration,
     burst: u32,
-) -> Result<u64, Failure> {
+) -> Result<u64, ProgramFailure> {
     let mut messages = 0;
     for sender in 1..world.size() {
         for number in core::iter::once(BURST).chain(0..BURST) {
@@ -91,10 +91,10 @@ fn drain<T: Transport, P: Platform>(
             let tag = if number == BURST { LAST } else { COMMON };
             let status = ep.within(limit).recv(world, &mut found, Rank(sender), tag)?;
             let due = length(number);
-            Failure::unless_equal("bytes of message", number as u64, status.bytes, 8 * due as u64)?;
+            ProgramFailure::unless_equal("bytes of message", number as u64, status.bytes, 8 * due as u64)?;
             let expected = message(Rank(sender), burst, number);
             for (found, expected) in found.iter().zip(&expected).take(due) {
-                Failure::unless_equal("message", number as u64, *found, *expected)?;
+                ProgramFailure::unless_equal("message", number as u64, *found, *expected)?;
             }
             messages += 1;
         }

@@ -11,7 +11,7 @@ use aldis_coll::op::Sum;
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Rank, Request, Tag};
 
-use crate::{DIGEST, Facts, Failure, digest};
+use crate::{DIGEST, Facts, ProgramFailure, digest};
 
 /// Share of the temperature difference that flows in a step; stable below 0.25.
 const CONDUCTIVITY: f64 = 0.2;
@@ -42,9 +42,9 @@ pub fn run<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     limit: Duration,
     steps: u32,
-) -> Result<Facts, Failure> {
+) -> Result<Facts, ProgramFailure> {
     let digest = PLATE.solve(ep, limit, steps, &mut [0.0; CELLS], &mut [0.0; CELLS])?;
-    Failure::unless_equal("digest after step", steps.into(), digest, alone(steps))?;
+    ProgramFailure::unless_equal("digest after step", steps.into(), digest, alone(steps))?;
     Ok(Facts::Digest { steps, digest })
 }
 
@@ -73,11 +73,11 @@ impl Plate {
         steps: u32,
         cells: &mut [f64],
         next: &mut [f64],
-    ) -> Result<u64, Failure> {
+    ) -> Result<u64, ProgramFailure> {
         let world = ep.world();
         let (rank, ranks) = (world.rank().0 as usize, world.size() as usize);
         if ranks > self.height {
-            return Err(Failure::Ranks { min: 1, max: self.height as u32 });
+            return Err(ProgramFailure::Ranks { min: 1, max: self.height as u32 });
         }
         let mut strip = Strip::new(self, rank, ranks, cells, next);
         for _ in 0..steps {

@@ -53,7 +53,7 @@ pub struct Parameters {
 /// The reason why a program ended otherwise than it should.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Failure {
+pub enum ProgramFailure {
     /// A call on the endpoint failed.
     Kernel(Error),
     /// A message or a result is not what it should be.
@@ -78,29 +78,29 @@ pub enum Failure {
     Output,
 }
 
-impl Failure {
+impl ProgramFailure {
     /// Fails unless `found` is `expected`.
     ///
     /// # Errors
-    /// [`Failure::Wrong`].
+    /// [`ProgramFailure::Wrong`].
     pub fn unless_equal(what: &'static str, at: u64, found: u64, expected: u64) -> Result<(), Self> {
         if found == expected { Ok(()) } else { Err(Self::Wrong { what, at, found, expected }) }
     }
 }
 
-impl From<Error> for Failure {
+impl From<Error> for ProgramFailure {
     fn from(error: Error) -> Self {
         Self::Kernel(error)
     }
 }
 
-impl From<fmt::Error> for Failure {
+impl From<fmt::Error> for ProgramFailure {
     fn from(_: fmt::Error) -> Self {
         Self::Output
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for ProgramFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Kernel(error) => error.fmt(f),
@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for ProgramFailure {}
 
 /// Frames in flight between two ranks of a job that exchange frames, and bytes of the longest
 /// message in one: what the ranks of an Ethernet transport must agree on, be they boards or
@@ -139,7 +139,7 @@ pub fn run<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     parameters: &Parameters,
     out: &mut dyn Write,
-) -> Result<(), Failure> {
+) -> Result<(), ProgramFailure> {
     run_telling(program, ep, parameters, out, |_, _| Ok(()))
 }
 
@@ -154,7 +154,7 @@ pub fn run_telling<T: Transport, P: Platform>(
     parameters: &Parameters,
     out: &mut dyn Write,
     tell: impl FnOnce(&T, &mut dyn Write) -> fmt::Result,
-) -> Result<(), Failure> {
+) -> Result<(), ProgramFailure> {
     let played = play(program, ep, parameters, out);
     let ended = played.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?)));
     if ended.is_err() {
@@ -181,7 +181,7 @@ fn play<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     parameters: &Parameters,
     out: &mut dyn Write,
-) -> Result<Facts, Failure> {
+) -> Result<Facts, ProgramFailure> {
     let count = |usual: u32| parameters.count.unwrap_or(usual);
     let limit = parameters.deadline;
     Ok(match program {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Rank, Tag};
 
-use crate::Failure;
+use crate::ProgramFailure;
 
 const PING: Tag = Tag(1);
 const PONG: Tag = Tag(2);
@@ -26,7 +26,7 @@ pub fn run<T: Transport, P: Platform>(
     limit: Duration,
     count: u32,
     out: &mut dyn Write,
-) -> Result<u64, Failure> {
+) -> Result<u64, ProgramFailure> {
     let world = ep.world();
     let me = world.rank();
     let partner = if me.0 ^ 1 < world.size() { Rank(me.0 ^ 1) } else { me };
@@ -55,7 +55,7 @@ fn trip<T: Transport, P: Platform>(
     partner: Rank,
     length: usize,
     round: u64,
-) -> Result<(), Failure> {
+) -> Result<(), ProgramFailure> {
     let (mut ping, mut pong, mut heard) = ([0_u64; LENGTH_MAX], [0; LENGTH_MAX], [0; LENGTH_MAX]);
     let (ping, pong, heard) = (&mut ping[..length], &mut pong[..length], &mut heard[..length]);
     fill(ping, round, PING);
@@ -83,9 +83,9 @@ fn fill(message: &mut [u64], round: u64, tag: Tag) {
     }
 }
 
-fn verify(found: &[u64], expected: &[u64]) -> Result<(), Failure> {
+fn verify(found: &[u64], expected: &[u64]) -> Result<(), ProgramFailure> {
     for (place, (found, expected)) in (0..).zip(found.iter().zip(expected)) {
-        Failure::unless_equal("word", place, *found, *expected)?;
+        ProgramFailure::unless_equal("word", place, *found, *expected)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub fn within<R>(limit: Duration, work: impl FnOnce() -> Result<R>) -> Result<R>
 
 /// Like [`within`], where `own` picks the processes that belong to the work.
 fn within_of<R>(
-    own: impl Fn(&[Process]) -> Vec<Process> + Send,
+    own: impl Fn(&[MachineProcess]) -> Vec<MachineProcess> + Send,
     limit: Duration,
     work: impl FnOnce() -> Result<R>,
 ) -> Result<R> {
@@ -40,7 +40,11 @@ fn within_of<R>(
 }
 
 /// Waits for the end of the work. What ran when that did not come in time, a line each.
-fn watch(own: impl Fn(&[Process]) -> Vec<Process>, limit: Duration, done: &Receiver<()>) -> Vec<String> {
+fn watch(
+    own: impl Fn(&[MachineProcess]) -> Vec<MachineProcess>,
+    limit: Duration,
+    done: &Receiver<()>,
+) -> Vec<String> {
     let (mut wait, mut ran) = (limit, Vec::new());
     while let Err(RecvTimeoutError::Timeout) = done.recv_timeout(wait) {
         let ended = end(&own);
@@ -55,8 +59,8 @@ fn watch(own: impl Fn(&[Process]) -> Vec<Process>, limit: Duration, done: &Recei
 
 /// Ends all processes that `own` picks: each is stopped before any is ended, so that none that
 /// starts another gets away.
-fn end(own: impl Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
-    let mut stopped: Vec<Process> = Vec::new();
+fn end(own: impl Fn(&[MachineProcess]) -> Vec<MachineProcess>) -> Vec<MachineProcess> {
+    let mut stopped: Vec<MachineProcess> = Vec::new();
     loop {
         let mut new = own(&processes());
         new.retain(|process| stopped.iter().all(|other| other.id != process.id));
@@ -71,13 +75,13 @@ fn end(own: impl Fn(&[Process]) -> Vec<Process>) -> Vec<Process> {
 }
 
 /// Sends a signal to a process; one that has ended by itself meanwhile is no failure.
-fn signal(signal: &str, process: &Process) {
+fn signal(signal: &str, process: &MachineProcess) {
     let _ = Command::new("kill").args([signal, &process.id.to_string()]).stderr(Stdio::null()).status();
 }
 
 /// A process of this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
-struct Process {
+struct MachineProcess {
     id: u32,
     parent: u32,
     /// Its command line.
@@ -85,14 +89,14 @@ struct Process {
 }
 
 /// All processes, from proc(5); none where there is no such thing.
-fn processes() -> Vec<Process> {
+fn processes() -> Vec<MachineProcess> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let ids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let process = |id: u32| {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let line = fs::read(format!("/proc/{id}/cmdline")).ok()?;
         let line = String::from_utf8_lossy(&line).replace('\0', " ").trim_end().to_owned();
-        Some(Process { id, parent: parent(&stat)?, line })
+        Some(MachineProcess { id, parent: parent(&stat)?, line })
     };
     ids.filter_map(process).collect()
 }
@@ -104,12 +108,12 @@ fn parent(stat: &str) -> Option<u32> {
 }
 
 /// The children of a process and theirs, parents first.
-fn descendants(all: &[Process], root: u32) -> Vec<Process> {
-    let mut children: HashMap<u32, Vec<&Process>> = HashMap::new();
+fn descendants(all: &[MachineProcess], root: u32) -> Vec<MachineProcess> {
+    let mut children: HashMap<u32, Vec<&MachineProcess>> = HashMap::new();
     for process in all {
         children.entry(process.parent).or_default().push(process);
     }
-    let (mut found, mut next): (Vec<Process>, u32) = (Vec::new(), root);
+    let (mut found, mut next): (Vec<MachineProcess>, u32) = (Vec::new(), root);
     for index in 0.. {
         found.extend(children.remove(&next).into_iter().flatten().cloned());
         match found.get(index) {
@@ -129,7 +133,7 @@ mod tests {
     fn what_takes_too_long_is_ended_and_named() {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 8123 & sleep 8124"]);
-        let own = |all: &[Process]| {
+        let own = |all: &[MachineProcess]| {
             let all = descendants(all, std::process::id());
             let is_there = |line: &str| all.iter().any(|process| process.line == line);
             // Other tests of this process have children too.
@@ -156,7 +160,7 @@ mod tests {
 
     #[test]
     fn families_are_found_parents_first() {
-        let process = |id, parent| Process { id, parent, line: String::new() };
+        let process = |id, parent| MachineProcess { id, parent, line: String::new() };
         let all = [process(5, 3), process(2, 1), process(3, 2), process(4, 9), process(6, 2)];
         let found: Vec<u32> = descendants(&all, 1).iter().map(|process| process.id).collect();
         assert_eq!(found, [2, 3, 6, 5]);

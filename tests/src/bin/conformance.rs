@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use aldis_drivers::Loopback;
-use aldis_tests::conformance::launched::{self, PROGRAMS, Programs};
+use aldis_tests::conformance::launched::{self, LaunchedPrograms, PROGRAMS};
 use aldis_tests::conformance::threads::Host;
 use aldis_tests::conformance::{Case, Medium, cases, media, run};
 use serde_json::json;
@@ -67,7 +67,7 @@ fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium:
     let seeds = |case, one: &Medium| if medium == ALL { one.seeds_of(seeds, is_drawn(case)) } else { seeds };
     // Both programs are where this one is.
     if let Ok(own) = std::env::current_exe() {
-        PROGRAMS.get_or_init(|| Programs { launcher: own.with_file_name("aldis-run"), rank: own });
+        PROGRAMS.get_or_init(|| LaunchedPrograms { launcher: own.with_file_name("aldis-run"), rank: own });
     }
     let (next, failed) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let worker = || {

@@ -6,7 +6,7 @@ use core::time::Duration;
 use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::barrier::Dissemination;
 use aldis_coll::bcast::Binomial;
-use aldis_coll::comm::{Choice, dup, free, split};
+use aldis_coll::comm::{SplitChoice, dup, free, split};
 use aldis_coll::layout::TypedBlock;
 use aldis_coll::op::Sum;
 use aldis_coll::{Options, allreduce, alltoall, alltoallw_typed, barrier, bcast, wait_all};
@@ -108,7 +108,7 @@ fn persistent_collectives_are_started_in_any_order<T: Transport, P: Platform>(
 fn collectives_of_different_communicators_do_not_meet<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 6]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 6]);
     let me = world.rank().0;
     let part = split(ep, &world, Some(me % 2), 0, &mut scratch)?.ok_or("everybody has a colour")?;
     for round in 0..4 {
@@ -169,7 +169,7 @@ fn rows_become_columns_by_datatypes<T: Transport, P: Platform>(ep: &mut Endpoint
 fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 4]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 4]);
     let (me, size) = (world.rank().0, world.size());
     // Every other rank is of one node, where there are nodes: as runs of ranks.
     let key = (me % 2 * size + me).cast_signed();
@@ -193,13 +193,13 @@ fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
 }
 
 /// A call: its operation, its root, and elements.
-type Made = (Operation, u32, usize);
+type MadeCall = (Operation, u32, usize);
 
 /// Makes it, and a barrier, by messages.
 fn make<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     comm: &Comm,
-    (operation, root, count): Made,
+    (operation, root, count): MadeCall,
 ) -> Result<(), Error> {
     let (mut data, mut scratch) = ([1_u64; 3], [0; 3]);
     let (data, scratch) = (&mut data[..count], &mut scratch[..count]);

@@ -1,7 +1,7 @@
 //! Chapter 8: virtual topologies.
 
 use aldis_coll::comm::{
-    Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create, free,
+    Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, SplitChoice, Topology, dims_create, free,
 };
 use aldis_coll::neighbor::{Line, Neighbourhood, neighbor_allgather, neighbor_alltoall};
 use aldis_hal::{Cause, Platform, Transport};
@@ -163,7 +163,7 @@ fn slices_of_a_grid_are_grids<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T
     let (world, dimensions) = (ep.world(), [along(2, false), along(2, true), along(2, false)]);
     let grid = Grid::create(ep, &world, &dimensions)?.ok_or("it has eight places")?;
     let me = world.rank().0;
-    let (mut scratch, mut kept) = ([Choice::NONE; 8], [Dimension::default(); 3]);
+    let (mut scratch, mut kept) = ([SplitChoice::NONE; 8], [Dimension::default(); 3]);
     let plane = grid.sub(ep, &[true, false, true], &mut kept, &mut scratch)?;
     assert_eq!(plane.dimensions(), [along(2, false), along(2, false)]);
     let (deep, low) = (me / 4, me % 2);

@@ -7,8 +7,8 @@ use std::thread;
 
 use aldis_hal::{PeerId, Transport};
 use aldis_kernel::Composite;
-use aldis_linux::cores::Meeting;
-use aldis_linux::tcp::{Config, Family, Identity, Interfaces, JobKey, Tcp};
+use aldis_linux::cores::CoreMeeting;
+use aldis_linux::tcp::{Family, Identity, Interfaces, JobKey, Tcp, TcpConfig};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{REQUESTS, Room, boxed};
@@ -16,12 +16,12 @@ use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, serve};
 
 /// Returns the configuration that a seed draws: either family; sockets that take little, so that
 /// messages are cut; several links.
-fn config(seed: u64) -> Config {
+fn config(seed: u64) -> TcpConfig {
     let family = if seed & 1 == 0 { Family::V4 } else { Family::V6 };
     let interfaces = Interfaces { include: vec!["lo".into()], exclude: Vec::new(), family: Some(family) };
     let little = (seed & 2 != 0).then_some(4096);
     let links = if seed & 4 == 0 { 1 } else { 3 };
-    Config { interfaces, links, send_buffer: little, receive_buffer: little, ..Config::default() }
+    TcpConfig { interfaces, links, send_buffer: little, receive_buffer: little, ..TcpConfig::default() }
 }
 
 /// Runs a case over TCP.
@@ -43,7 +43,7 @@ pub(super) fn run_over<T: Transport>(
     open: impl Fn(u32) -> Result<T, String> + Sync,
     address: impl Fn(&T) -> Vec<u8> + Sync,
 ) -> Result<(), String> {
-    let (watch, meeting) = (Watch::new(size, HANG), Meeting::of(size));
+    let (watch, meeting) = (Watch::new(size, HANG), CoreMeeting::of(size));
     let rank = |me: u32| {
         let (mut storage, mut frames) = (boxed(room), frames());
         let ways = Composite::new(loopback(me, &mut frames), open(me)?);

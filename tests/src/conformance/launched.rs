@@ -28,7 +28,7 @@ const HANG_S: &str = "300";
 
 /// The paths of the two programs.
 #[derive(Debug)]
-pub struct Programs {
+pub struct LaunchedPrograms {
     /// `aldis-run`.
     pub launcher: PathBuf,
     /// A program that calls [`rank`] with its last two arguments.
@@ -36,14 +36,15 @@ pub struct Programs {
 }
 
 /// The programs of this process, set before the first case runs.
-pub static PROGRAMS: OnceLock<Programs> = OnceLock::new();
+pub static PROGRAMS: OnceLock<LaunchedPrograms> = OnceLock::new();
 
 /// Runs a case on processes.
 ///
 /// # Errors
 /// What the job has said.
 pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> {
-    let Programs { launcher, rank } = PROGRAMS.get().ok_or("`PROGRAMS` does not say where aldis-run is")?;
+    let LaunchedPrograms { launcher, rank } =
+        PROGRAMS.get().ok_or("`PROGRAMS` does not say where aldis-run is")?;
     let mut job = Command::new(launcher);
     job.args(["-n", &ranks.to_string(), "--timeout", HANG_S]).arg(rank).args([
         "rank",

@@ -41,7 +41,7 @@ pub struct Medium {
     /// Least and most ranks of a job on it.
     ranks: (u32, u32),
     seeds: Seeds,
-    run: fn(&Plan) -> Result<(), String>,
+    run: fn(&CasePlan) -> Result<(), String>,
 }
 
 /// The media that every case runs over. A transport that comes later is a line here.
@@ -178,7 +178,7 @@ impl fmt::Debug for Medium {
 
 /// A run of one case.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct CasePlan {
     /// The case, by its place in the list.
     pub case: usize,
     /// The seed that the medium draws from, and the case if it does.
@@ -186,7 +186,7 @@ pub struct Plan {
     ranks: u32,
 }
 
-impl Plan {
+impl CasePlan {
     /// The case, and what it draws from.
     fn drawn(&self) -> (usize, u64) {
         (self.case, self.seed)
@@ -204,7 +204,7 @@ fn told(outcome: super::Outcome) -> Result<(), String> {
 
 /// A run that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub struct MediaFailure {
     /// The case, with its section.
     pub case: String,
     /// Its name.
@@ -217,7 +217,7 @@ pub struct Failure {
     pub what: String,
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for MediaFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { case, name, medium, seed, what } = self;
         writeln!(f, "{case} FAILED over {medium} with seed {seed}:\n  {what}")?;
@@ -228,19 +228,19 @@ impl fmt::Display for Failure {
     }
 }
 
-impl core::error::Error for Failure {}
+impl core::error::Error for MediaFailure {}
 
 /// Runs a case over a medium. `None` if the medium has no jobs of its size.
 ///
 /// # Errors
 /// What went wrong, and how to see it again.
-pub fn run(case: usize, medium: &Medium, seed: u64) -> Option<Result<(), Failure>> {
+pub fn run(case: usize, medium: &Medium, seed: u64) -> Option<Result<(), MediaFailure>> {
     // Any kind of endpoint will do to read the list.
     let all = cases::<Loopback<'_>, Host<'_>>();
     let found = all.get(case)?;
     let ranks = found.ranks;
     medium.ranks().contains(&ranks).then(|| {
-        (medium.run)(&Plan { case, seed, ranks }).map_err(|what| Failure {
+        (medium.run)(&CasePlan { case, seed, ranks }).map_err(|what| MediaFailure {
             case: format!("{found:?}"),
             name: found.name,
             medium: medium.name,

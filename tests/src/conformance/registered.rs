@@ -1,7 +1,7 @@
 //! Ranks as threads of this process that are joined by its RDMA device.
 
 use aldis_hal::{Cost, PeerId};
-use aldis_linux::verbs::{Config, Mode, Verbs};
+use aldis_linux::verbs::{Mode, Verbs, VerbsConfig};
 
 use super::connected::run_over;
 use super::storage::Room;
@@ -16,8 +16,8 @@ pub(super) fn is_here() -> bool {
 }
 
 /// Returns the device and the manager that the environment chooses.
-fn chosen() -> Result<Config, String> {
-    Config::from_environment().map_err(|error| error.to_string())
+fn chosen() -> Result<VerbsConfig, String> {
+    VerbsConfig::from_environment().map_err(|error| error.to_string())
 }
 
 /// Runs a case over connections. A seed draws whether every message that is announced is read, or
@@ -26,8 +26,8 @@ pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<()
     let cheap = Some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
     let dear = Some(Cost { overhead_ns: 0, latency_ns: u32::MAX, per_kib_ns: 0 });
     let config = match drawn.1 % 3 {
-        0 => Config { read_cost: cheap, ..chosen()? },
-        1 => Config { read_cost: dear, write_cost: cheap, ..chosen()? },
+        0 => VerbsConfig { read_cost: cheap, ..chosen()? },
+        1 => VerbsConfig { read_cost: dear, write_cost: cheap, ..chosen()? },
         _ => chosen()?,
     };
     run(drawn, size, room, &config)
@@ -35,10 +35,10 @@ pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<()
 
 /// Runs a case in datagrams.
 pub(super) fn datagrams(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    run(drawn, size, room, &Config { mode: Mode::Datagrams, ..chosen()? })
+    run(drawn, size, room, &VerbsConfig { mode: Mode::Datagrams, ..chosen()? })
 }
 
-fn run(drawn: (usize, u64), size: u32, room: Room, config: &Config) -> Result<(), String> {
+fn run(drawn: (usize, u64), size: u32, room: Room, config: &VerbsConfig) -> Result<(), String> {
     let open = |me| Verbs::open(PeerId(me), EPOCH, size, config).map_err(|error| error.to_string());
     run_over(drawn, size, room, open, Verbs::address)
 }

@@ -54,8 +54,8 @@ fn sequence<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -
     let world = ep.world();
     let mut draw = Draw(seed);
     for _ in 0..ROUNDS {
-        let calls: Vec<Call> =
-            (0..=draw.below(CALLS_MAX)).map(|_| Call::draw(&mut draw, world.size())).collect();
+        let calls: Vec<SequenceCall> =
+            (0..=draw.below(CALLS_MAX)).map(|_| SequenceCall::draw(&mut draw, world.size())).collect();
         let messages: Vec<usize> = (0..draw.below(MESSAGES_MAX + 1)).map(|_| draw.length()).collect();
         round(ep, &world, &calls, &messages)?;
     }
@@ -66,7 +66,7 @@ fn sequence<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -
 fn round<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     world: &Comm,
-    calls: &[Call],
+    calls: &[SequenceCall],
     messages: &[usize],
 ) -> Outcome {
     let (me, size) = (world.rank().0, world.size());
@@ -153,7 +153,7 @@ impl Reduce<u64> for ComposeAffine {
 
 /// A call, the same on all ranks.
 #[derive(Debug)]
-struct Call {
+struct SequenceCall {
     operation: Operation,
     options: Options,
     commutes: bool,
@@ -170,7 +170,7 @@ struct Buffers {
     scratch: Vec<u64>,
 }
 
-impl Call {
+impl SequenceCall {
     fn draw(draw: &mut Draw, size: u32) -> Self {
         let operation = OPERATIONS[draw.below(OPERATIONS.len() as u64) as usize];
         let (commutes, root, count) = (draw.below(3) > 0, draw.below(size.into()) as u32, draw.length());

@@ -1,6 +1,6 @@
 //! Cases in the simulator, with faults: one seed is one history.
 
-use aldis_sim::{Config, Profile, Report, Topology, Wire, simulate_nodes};
+use aldis_sim::{Profile, Report, SimConfig, Topology, Wire, simulate_nodes};
 
 use super::rank::play;
 use super::storage::{REQUESTS, Room, boxed};
@@ -16,12 +16,12 @@ const STACK_BYTES: usize = 512 << 10;
 /// What went wrong, and the faults there were.
 pub(super) fn run((case, seed): (usize, u64), ranks: u32, wire: Wire) -> Result<(), String> {
     let topology = Topology::ALL[seed as usize % Topology::ALL.len()];
-    let config = Config {
+    let config = SimConfig {
         topology,
         wire,
         faults: Profile::Swarm,
         stack_bytes: STACK_BYTES,
-        ..Config::new(seed, ranks)
+        ..SimConfig::new(seed, ranks)
     };
     let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
     let report = simulate_nodes(&config, move |node| {

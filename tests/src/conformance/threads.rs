@@ -13,7 +13,7 @@ use aldis_drivers::shm::{CoresSetup, Geometry};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Activity, Cost, Epoch, Instant, PeerId, Platform, Transport};
 use aldis_kernel::{Composite, Config, Endpoint, Memory};
-use aldis_linux::cores::{self, Meeting};
+use aldis_linux::cores::{self, CoreMeeting};
 use nix::time::{ClockId, clock_gettime};
 
 use super::rank::{Watch, verdict, words};
@@ -142,7 +142,7 @@ pub fn run_in<R: Send>(
     body: impl Fn(&mut ThreadEndpoint<'_, '_>) -> Result<R, String> + Sync,
 ) -> Result<Vec<R>, String> {
     let watch = Watch::new(rings.peers, HANG).that_may_leave(may_leave);
-    let meeting = Meeting::of(rings.peers);
+    let meeting = CoreMeeting::of(rings.peers);
     let rank = |me: u32, end: Shm<'_>| {
         let (mut storage, mut frames) = (store(), frames());
         let transport = Composite::new(loopback(me, &mut frames), end);

@@ -8,11 +8,11 @@ use std::sync::{Arc, Condvar, Mutex};
 
 use aldis_drivers::ethernet::{Config, EthernetStorage, MTU_OVERHEAD_BYTES};
 use aldis_drivers::{Ethernet, Loopback, Shm};
-use aldis_hal::nic::{Link, Mac, Nic};
+use aldis_hal::nic::{LinkState, Mac, Nic};
 use aldis_hal::{Activity, Cost, Instant, PeerId, Platform};
 use aldis_kernel::Composite;
 use aldis_kit::hub::{Faults, Hub, HubNic};
-use aldis_linux::cores::{self, Meeting};
+use aldis_linux::cores::{self, CoreMeeting};
 
 use super::rank::{Watch, play, verdict, words};
 use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
@@ -38,19 +38,19 @@ const FAULTS: Faults =
 
 /// The turns that the ranks take.
 struct Turns {
-    state: Mutex<State>,
+    state: Mutex<WiredState>,
     come: Vec<Condvar>,
     hub: Hub,
 }
 
-struct State {
+struct WiredState {
     now: usize,
     over: Vec<bool>,
 }
 
 impl Turns {
     fn new(size: u32, hub: Hub) -> Arc<Self> {
-        let state = Mutex::new(State { now: 0, over: vec![false; size as usize] });
+        let state = Mutex::new(WiredState { now: 0, over: vec![false; size as usize] });
         Arc::new(Self { state, come: (0..size).map(|_| Condvar::new()).collect(), hub })
     }
 
@@ -139,7 +139,7 @@ impl Nic for HubCard<'_> {
         self.nic.mac()
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         self.nic.link()
     }
 }
@@ -185,7 +185,7 @@ fn run(
     hub.set_faults(FAULTS);
     let nic = |me| Mutex::new(Some(hub.nic(me as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES)));
     let nics: Vec<_> = (0..size).map(nic).collect();
-    let (watch, meeting, turns) = (Watch::new(size, HANG), Meeting::of(size), Turns::new(size, hub));
+    let (watch, meeting, turns) = (Watch::new(size, HANG), CoreMeeting::of(size), Turns::new(size, hub));
     let rank = |me: u32, shm: Shm<'_>| {
         let (mut storage, mut link, mut frames) = (boxed(room), storage(), frames());
         let seat = || Seat::new(me, &turns, &watch);

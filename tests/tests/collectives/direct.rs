@@ -6,9 +6,9 @@ use aldis_kernel::hal::Operation;
 /// An algorithm of a program's own: every rank sends to every rank, and reduces all in rank order.
 /// Several messages a round, copies, and more scratch than data.
 #[derive(Debug)]
-pub(crate) struct Direct;
+pub(crate) struct EveryToEvery;
 
-impl Schedule for Direct {
+impl Schedule for EveryToEvery {
     fn operation(&self) -> Operation {
         Operation::Allreduce
     }

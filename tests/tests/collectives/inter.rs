@@ -5,7 +5,7 @@ mod again;
 use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-use aldis_coll::comm::{self, Choice};
+use aldis_coll::comm::{self, SplitChoice};
 use aldis_coll::inter::{self, Crossing, Root, algorithms};
 use aldis_coll::layout::Block;
 use aldis_coll::reduce;
@@ -42,7 +42,7 @@ impl Sides {
     /// Splits the world at `middle`. Ranks of the lower group stand backwards in it, so that its
     /// first process is the highest.
     pub(crate) fn new(endpoint: &mut Endpoint<'_, '_>, middle: u32) -> Self {
-        let (world, mut scratch) = (endpoint.world(), [Choice::NONE; 9]);
+        let (world, mut scratch) = (endpoint.world(), [SplitChoice::NONE; 9]);
         let is_upper = world.rank().0 >= middle;
         let key = world.rank().0.cast_signed() * if is_upper { 1 } else { -1 };
         let half = comm::split(endpoint, &world, Some(is_upper.into()), key, &mut scratch).unwrap().unwrap();

@@ -12,7 +12,7 @@ use aldis_kernel::Rank;
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
 
-use crate::direct::Direct;
+use crate::direct::EveryToEvery;
 use crate::oracle::{Affine, Compose, fold, inputs};
 
 fn segments_of(segment: usize, options: Options) -> Options {
@@ -53,7 +53,7 @@ fn everything(endpoint: &mut Endpoint<'_, '_>) {
         }
         let mut data = inputs::<Affine>(5, rank, count);
         let mut scratch = vec![Affine { a: 0, b: 0 }; 35];
-        let own = segments_of(segment, Options::using(&Direct));
+        let own = segments_of(segment, Options::using(&EveryToEvery));
         allreduce(Compose, &mut data, &mut scratch).with(&own).run(endpoint, &world).unwrap();
         assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));
     }

@@ -31,11 +31,11 @@ use aldis_coll::{Options, allreduce, barrier, bcast, exscan, scan, wait_all, wai
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Rank, Source, Tag, TagMatch};
 use aldis_tests::thread_jobs::{Endpoint, run, run_with_requests};
-use direct::Direct;
-use oracle::{Affine, Call, Compose, Data, fold, inputs, noise};
+use direct::EveryToEvery;
+use oracle::{Affine, Compose, Data, RandomCall, fold, inputs, noise};
 use proptest::prelude::*;
 
-fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
+fn calls(size: u32) -> impl Strategy<Value = Vec<RandomCall>> {
     let counts = prop_oneof![4 => 0..40usize, 1 => 40..2000usize];
     let scratches = prop_oneof![1 => Just(1usize), 2 => 1..50usize, 1 => Just(4000usize)];
     let operation = prop_oneof![
@@ -51,7 +51,7 @@ fn calls(size: u32) -> impl Strategy<Value = Vec<Call>> {
     let call = (operation, 0..16usize, 0..size, 0..7u8, counts, scratches, segments).prop_map(
         |(operation, algorithm, root, kind, count, scratch, segment)| {
             let algorithm = algorithm % (algorithms(operation).len() + 1);
-            Call { operation, algorithm, root, kind, count, scratch, segment }
+            RandomCall { operation, algorithm, root, kind, count, scratch, segment }
         },
     );
     prop::collection::vec(call, 1..6)
@@ -295,7 +295,7 @@ fn a_program_brings_an_algorithm_of_its_own() {
                 let mut data = inputs::<Affine>(5, rank, count);
                 let mut scratch = vec![Affine { a: 0, b: 0 }; scratch];
                 allreduce(Compose, &mut data, &mut scratch)
-                    .with(&Options::using(&Direct))
+                    .with(&Options::using(&EveryToEvery))
                     .run(endpoint, &world)
                     .unwrap();
                 assert_eq!(data, fold::<Affine, _>(Compose, 5, size, count));

@@ -90,7 +90,7 @@ pub(crate) fn inputs<E: Sample>(seed: u64, rank: u32, count: usize) -> Vec<E> {
 
 /// A call of a random job.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Call {
+pub(crate) struct RandomCall {
     pub(crate) operation: Operation,
     /// The number of the algorithm among the operation's; the one that selection takes where there
     /// are not so many, or it cannot.
@@ -123,7 +123,7 @@ pub(crate) fn fold<E: Sample + Element, R: Reduce<E>>(_: R, seed: u64, size: u32
     (0..count).map(|index| all.iter().map(|one| one[index]).reduce(R::reduce).unwrap()).collect()
 }
 
-impl Call {
+impl RandomCall {
     pub(crate) fn data(&self, seed: u64, rank: u32) -> Data {
         fn pair<E: Sample>(seed: u64, rank: u32, count: usize, scratch: usize) -> (Vec<E>, Vec<E>) {
             (inputs(seed, rank, count), vec![E::sample(7); scratch])

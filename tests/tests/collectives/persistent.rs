@@ -25,7 +25,7 @@ const STARTS: u64 = 3;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Made in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data
+    /// MadePersistent in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data
     /// of each start's own.
     #[test]
     fn any_mix_started_in_any_order_agrees_with_the_oracle(
@@ -87,7 +87,7 @@ fn each_start_has_its_own_result() {
     }
 }
 
-type Made<'scope> = Result<Collective<'scope>, Error>;
+type MadePersistent<'scope> = Result<Collective<'scope>, Error>;
 
 /// Makes one of each operation on blocks. Its data are `data`, and blocks of two elements with a
 /// gap between them where they are listed.
@@ -97,7 +97,7 @@ fn of_blocks<'scope>(
     [data, input, scratch]: [&'scope mut Vec<u32>; 3],
     listed: &'scope [Block],
     operation: Operation,
-) -> Made<'scope> {
+) -> MadePersistent<'scope> {
     let (root, at_root, size) = (Rank(0), world.rank() == Rank(0), world.size() as usize);
     let even = 2 * size;
     let rooted = if at_root { even } else { 2 };

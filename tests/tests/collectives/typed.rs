@@ -60,13 +60,13 @@ impl Given {
 
 /// A buffer of blocks with their type maps.
 #[derive(Default)]
-struct Side {
+struct BlockSide {
     blocks: Vec<TypedBlock>,
     maps: Vec<TypeMap>,
     memory: Vec<u8>,
 }
 
-impl Side {
+impl BlockSide {
     /// Blocks behind each other, with gaps between.
     fn new(parts: impl Iterator<Item = (Recipe, u64)>, types: &mut Types<'_>) -> Self {
         let mut side = Self::default();
@@ -123,9 +123,9 @@ proptest! {
             attach(endpoint);
             let (world, rank) = (endpoint.world(), endpoint.world().rank().0 as usize);
             let types = endpoint.types().unwrap();
-            let mut input = Side::new(
+            let mut input = BlockSide::new(
                 (0..size).map(|to| { let [sent, _] = all[rank * size + to].sides(); sent }), types);
-            let mut data = Side::new(
+            let mut data = BlockSide::new(
                 (0..size).map(|from| { let [_, came] = all[from * size + rank].sides(); came }), types);
             let blank = data.memory.clone();
             let mut fill = |seed: u32| {

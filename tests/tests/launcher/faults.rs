@@ -8,7 +8,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{RANK, begin, launch, program};
@@ -38,7 +38,7 @@ fn says(output: &Output, code: i32, texts: &[&str]) {
 #[test]
 fn a_limit_of_files_is_told_with_need_and_have() {
     // In units of 512 bytes or of 1 KiB, by the shell: both are too little for two ranks.
-    let bytes = Plan::of(2).unwrap().segment_bytes;
+    let bytes = NodePlan::of(2).unwrap().segment_bytes;
     let need = format!("no segment of {bytes} bytes for rank 0: not enough memory: {bytes} bytes needed, ");
     says(&shell("ulimit -f 100; exec $RUN -n 2 $RANK greet"), 1, &[&need, "ulimit -f"]);
     let output = shell("ulimit -f 100; exec $RUN -n 2 --host local:a $RANK greet");

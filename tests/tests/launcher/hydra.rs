@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 
 use crate::harness::{Ended, RANK, becomes, is_alive, launch, program};
 use crate::hosts::folder;
-use crate::namespaces::Pair;
+use crate::namespaces::NamespacePair;
 
 /// `mpiexec.hydra` with this line behind it; `None` where there is none.
 fn hydra(line: &str) -> Option<Command> {
@@ -84,7 +84,7 @@ fn a_killed_rank_ends_the_job() {
 
 #[test]
 fn nodes_in_network_namespaces_talk_over_tcp() {
-    let Some(pair) = Pair::new("hydra") else { return };
+    let Some(pair) = NamespacePair::new("hydra") else { return };
     let [one, other] = &pair.names;
     // What Hydra takes for ssh: options, a host, and a command.
     let script = folder("hydra").join("enter");

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use aldis_linux::pmi::{Form, Message};
+use aldis_linux::pmi::{Message, MessageForm};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::Signal;
 
@@ -32,17 +32,17 @@ enum Mischief {
 }
 
 /// The state that all conversations of a job have in common.
-struct Shared {
+struct SharedState {
     ranks: usize,
     mischief: Mischief,
     /// The value that is given for `vallen_max`.
     room: usize,
-    state: Mutex<State>,
+    state: Mutex<ManagerState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct ManagerState {
     /// The values that were put behind the last fence, and before it.
     fresh: HashMap<String, String>,
     values: HashMap<String, String>,
@@ -55,13 +55,13 @@ struct State {
 /// A job under the manager.
 struct Managed {
     ranks: Vec<Job>,
-    shared: Arc<Shared>,
+    shared: Arc<SharedState>,
     talks: Vec<JoinHandle<()>>,
 }
 
 /// Starts so many ranks with these variables, told apart by rank.
 fn manage(ranks: usize, mischief: Mischief, room: usize, behaviour: &str, variables: Variables) -> Managed {
-    let shared = Shared { ranks, mischief, room, state: Mutex::default(), changed: Condvar::new() };
+    let shared = SharedState { ranks, mischief, room, state: Mutex::default(), changed: Condvar::new() };
     let mut job = Managed { ranks: Vec::new(), shared: Arc::new(shared), talks: Vec::new() };
     for rank in 0..ranks {
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -78,7 +78,7 @@ fn manage(ranks: usize, mischief: Mischief, room: usize, behaviour: &str, variab
 
 impl Managed {
     /// Waits for all ranks; once one has asked for the end, the others are ended, as managers do.
-    fn wait(mut self) -> (Vec<Ended>, State) {
+    fn wait(mut self) -> (Vec<Ended>, ManagerState) {
         if self.shared.mischief == Mischief::None {
             while !self.ranks.iter_mut().all(Job::has_ended) {
                 if !self.shared.state.lock().unwrap().aborted.is_empty() {
@@ -96,8 +96,8 @@ impl Managed {
 }
 
 /// Serves one rank until it is gone.
-fn converse(mut socket: UnixStream, rank: usize, shared: &Shared) {
-    let (mut form, mut came, mut room) = (Form::Line, Vec::new(), [0; 512]);
+fn converse(mut socket: UnixStream, rank: usize, shared: &SharedState) {
+    let (mut form, mut came, mut room) = (MessageForm::Line, Vec::new(), [0; 512]);
     while let Ok(length @ 1..) = socket.read(&mut room) {
         came.extend(&room[..length]);
         while let Some(message) = Message::take(form, &mut came).expect("ranks speak well") {
@@ -112,7 +112,7 @@ fn converse(mut socket: UnixStream, rank: usize, shared: &Shared) {
                 }
             };
             if command == "init" && message.field("pmi_version") == Some("2") {
-                form = Form::Counted;
+                form = MessageForm::Counted;
             }
             if socket.write_all(&answer).is_err() {
                 return;
@@ -121,8 +121,8 @@ fn converse(mut socket: UnixStream, rank: usize, shared: &Shared) {
     }
 }
 
-impl Shared {
-    fn answer(&self, form: Form, rank: usize, message: &Message) -> Option<Message> {
+impl SharedState {
+    fn answer(&self, form: MessageForm, rank: usize, message: &Message) -> Option<Message> {
         let field = |name| message.field(name).unwrap_or_default().to_owned();
         let fine = |name: &str| Message::new(name).with("rc", 0);
         let mut state = self.state.lock().unwrap();
@@ -158,7 +158,7 @@ impl Shared {
             }
             "finalize" => {
                 state.finalized += 1;
-                fine(if form == Form::Line { "finalize_ack" } else { "finalize-response" })
+                fine(if form == MessageForm::Line { "finalize_ack" } else { "finalize-response" })
             }
             "abort" => {
                 state.aborted.push(field("exitcode"));

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use crate::harness::{becomes, begin, behave, is_alive};
 
 /// Two namespaces with a cable between them; gone on drop.
-pub(crate) struct Pair {
+pub(crate) struct NamespacePair {
     hosts: String,
     pub(crate) names: [String; 2],
 }
@@ -21,7 +21,7 @@ fn ip(line: &str) -> Result<(), String> {
     if output.status.success() { Ok(()) } else { Err(said()) }
 }
 
-impl Pair {
+impl NamespacePair {
     /// `None` where there can be none, with the reason on standard error.
     pub(crate) fn new(name: &str) -> Option<Self> {
         let names = ["a", "b"].map(|end| format!("aldis-{name}-{}-{end}", std::process::id()));
@@ -49,7 +49,7 @@ impl Pair {
     }
 }
 
-impl Drop for Pair {
+impl Drop for NamespacePair {
     fn drop(&mut self) {
         for name in &self.names {
             // The cable goes with its ends.
@@ -60,7 +60,7 @@ impl Drop for Pair {
 
 #[test]
 fn nodes_with_addresses_of_their_own_talk_by_either_family() {
-    let Some(pair) = Pair::new("talk") else { return };
+    let Some(pair) = NamespacePair::new("talk") else { return };
     for family in
         [&[][..], &["--tcp-family", "6"], &["--tcp-include", "10.77.0.0/16", "--tcp-ports", "4100-4109"]]
     {
@@ -74,7 +74,7 @@ fn nodes_with_addresses_of_their_own_talk_by_either_family() {
 
 #[test]
 fn a_rank_killed_in_another_namespace_is_reported_within_a_second() {
-    let Some(pair) = Pair::new("kill") else { return };
+    let Some(pair) = NamespacePair::new("kill") else { return };
     let mut job = begin(4, &pair.options(&[]), "stream");
     let pids = job.pids(4);
     kill(pids[3], Signal::SIGKILL).unwrap();

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use aldis_linux::board::Label;
 use aldis_linux::segment;
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{Channel, FromLauncher, FromRank, Node, SOCKET_VARIABLE, VERSION, WireError};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 
@@ -51,7 +51,7 @@ impl Rank {
     }
 
     fn welcome(&self, rank: u32, size: u32) {
-        let plan = Plan::of(2).unwrap();
+        let plan = NodePlan::of(2).unwrap();
         let welcome = FromLauncher::Welcome {
             version: VERSION,
             job: JOB,
@@ -94,7 +94,7 @@ fn segment(rank: u32, bytes: usize) -> OwnedFd {
 
 #[test]
 fn a_truncated_segment_names_rank_expected_and_found() {
-    let (rank, bytes) = (Rank::start(), Plan::of(2).unwrap().segment_bytes);
+    let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(0, 2);
     rank.segments(&[segment(0, bytes), segment(1, bytes - 4096)]);
     rank.fails_with(&[
@@ -105,7 +105,7 @@ fn a_truncated_segment_names_rank_expected_and_found() {
 
 #[test]
 fn a_foreign_segment_names_rank_expected_and_found() {
-    let (rank, bytes) = (Rank::start(), Plan::of(2).unwrap().segment_bytes);
+    let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(1, 2);
     let other = segment::create(Label { job: 5, rank: 0, size: 2 }, bytes).unwrap();
     rank.segments(&[other, segment(1, bytes)]);
@@ -141,7 +141,7 @@ fn a_launcher_out_of_line_is_refused() {
 
 #[test]
 fn a_card_of_another_rank_is_refused() {
-    let (rank, bytes) = (Rank::start(), Plan::of(2).unwrap().segment_bytes);
+    let (rank, bytes) = (Rank::start(), NodePlan::of(2).unwrap().segment_bytes);
     rank.welcome(0, 2);
     rank.segments(&[segment(0, bytes), segment(1, bytes)]);
     let received = rank.channel.receive(soon()).unwrap();
@@ -157,7 +157,7 @@ fn a_launcher_that_goes_away_or_says_nothing_is_not_waited_for() {
     drop(rank.channel);
     assert_eq!(rank.child.wait().unwrap().code(), Some(1));
     let (rank, started) = (Rank::start(), Instant::now());
-    let plan = Plan::of(2).unwrap();
+    let plan = NodePlan::of(2).unwrap();
     let welcome = FromLauncher::Welcome {
         version: VERSION,
         job: JOB,
@@ -177,7 +177,7 @@ fn a_launcher_that_goes_away_or_says_nothing_is_not_waited_for() {
 #[test]
 fn another_version_is_told_by_name() {
     let rank = Rank::start();
-    let plan = Plan::of(1).unwrap();
+    let plan = NodePlan::of(1).unwrap();
     let welcome = FromLauncher::Welcome {
         version: VERSION + 1,
         job: JOB,

@@ -9,7 +9,7 @@ use aldis_drivers::discovery::{Discovery, DiscoverySetup, Entry};
 use aldis_drivers::ethernet::header::{DISCOVERY_SUBTYPE, SUBTYPE};
 use aldis_drivers::ethernet::udp::UDP_HEADER_BYTES;
 use aldis_drivers::ethernet::{EthernetCounters, Framing, Udp};
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame};
 use aldis_hal::{Epoch, Platform};
 use aldis_protocols::card::CARD_BYTES_MAX;
 use aldis_protocols::connect::{self, ConnectionNumbers, HandshakeKind, LinkOffer, Message, MessageEnds};
@@ -18,7 +18,7 @@ use aldis_protocols::{Card, discovery};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, IntoBytes};
 
-use crate::rig::{Draw, EPOCHS, JOB, Pair};
+use crate::rig::{Draw, EPOCHS, JOB, LinkedPair};
 use crate::{serial, spi};
 
 /// The longest frame that is thrown: longer than any that a device has room for. Most are shorter.
@@ -76,7 +76,7 @@ impl<N: Nic> Nic for Thrown<N> {
     fn mac(&self) -> Mac {
         self.nic.mac()
     }
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         self.nic.link()
     }
 }
@@ -185,7 +185,7 @@ fn framed(genuine: &[u8], header: usize, subtype: u8, parts: &[&[u8]]) -> Vec<u8
 type Below<N> = Discovery<'static, Thrown<N>>;
 
 /// Two ranks on these devices, that find each other.
-fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<Below<N>> {
+fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> LinkedPair<Below<N>> {
     let mut rank = 0;
     let nics = nics.map(|nic| {
         let entries = Box::leak(Box::new([Entry::EMPTY; 2]));
@@ -201,7 +201,7 @@ fn found<N: Nic>(seed: u64, nics: [N; 2], framing: fn(u32) -> Framing) -> Pair<B
         let nic = Thrown { nic, draw, header: framing.header_bytes(), genuine: VecDeque::new(), count: 0 };
         Discovery::new(nic, setup, entries).unwrap().framed(framing).unwrap()
     });
-    let mut pair = Pair::strangers(nics, framing);
+    let mut pair = LinkedPair::strangers(nics, framing);
     for rank in [0, 1] {
         let mut buffer = [0; CARD_BYTES_MAX];
         let card = pair.card(rank);

@@ -24,15 +24,15 @@ const TURNS_MAX: u32 = 10_000_000;
 
 /// The time of both ranks.
 #[derive(Clone, Default)]
-pub(crate) struct Clock(Rc<Cell<u64>>);
+pub(crate) struct LinkClock(Rc<Cell<u64>>);
 
-impl Clock {
+impl LinkClock {
     pub(crate) fn turn(&self) {
         self.0.set(self.0.get() + TURN_NS);
     }
 }
 
-impl Platform for Clock {
+impl Platform for LinkClock {
     fn now(&self) -> Instant {
         Instant(self.0.get())
     }
@@ -61,19 +61,19 @@ impl Draw {
     }
 }
 
-type End<N> = Endpoint<'static, Ethernet<'static, N>, Clock>;
-type Part<'scope, 'env, N> = Scope<'scope, 'env, 'static, Ethernet<'static, N>, Clock>;
+type LinkEndpoint<N> = Endpoint<'static, Ethernet<'static, N>, LinkClock>;
+type LinkPart<'scope, 'env, N> = Scope<'scope, 'env, 'static, Ethernet<'static, N>, LinkClock>;
 
 /// A job of two ranks.
-pub(crate) struct Pair<N: Nic> {
-    pub(crate) clock: Clock,
-    pub(crate) ends: [End<N>; 2],
+pub(crate) struct LinkedPair<N: Nic> {
+    pub(crate) clock: LinkClock,
+    pub(crate) ends: [LinkEndpoint<N>; 2],
 }
 
-impl<N: Nic> Pair<N> {
+impl<N: Nic> LinkedPair<N> {
     /// Two endpoints that do not know each other, whose frames are of this kind.
     pub(crate) fn strangers(nics: [N; 2], framing: fn(u32) -> Framing) -> Self {
-        let clock = Clock::default();
+        let clock = LinkClock::default();
         let mut rank = 0;
         let ends = nics.map(|nic| {
             rank += 1;
@@ -140,7 +140,7 @@ impl<N: Nic> Pair<N> {
 }
 
 /// A rank's endpoint that knows no peer yet.
-fn end<N: Nic>(clock: &Clock, nic: N, rank: u32, framing: Framing) -> End<N> {
+fn end<N: Nic>(clock: &LinkClock, nic: N, rank: u32, framing: Framing) -> LinkEndpoint<N> {
     type Kernel = aldis_kernel::storage_type!(2, 8, 2, 8, 4, 1024, 0, 16);
     let (me, epoch) = (PeerId(rank), EPOCHS[rank as usize]);
     let cost = Cost { overhead_ns: 1_500, latency_ns: 20_000, per_kib_ns: 80_000 };
@@ -153,9 +153,9 @@ fn end<N: Nic>(clock: &Clock, nic: N, rank: u32, framing: Framing) -> End<N> {
 
 /// Polls both ranks in turn until both requests are over.
 fn finish<'a, 'b, N: Nic>(
-    clock: &Clock,
-    (one, mut sent): (&mut Part<'a, '_, N>, Request<'a>),
-    (other, mut received): (&mut Part<'b, '_, N>, Request<'b>),
+    clock: &LinkClock,
+    (one, mut sent): (&mut LinkPart<'a, '_, N>, Request<'a>),
+    (other, mut received): (&mut LinkPart<'b, '_, N>, Request<'b>),
 ) -> Result<(Status, Status), Error> {
     let (mut first, mut second) = (None, None);
     for _ in 0..TURNS_MAX {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use aldis_drivers::serial::{SerialNic, SerialStorage};
 use aldis_hal::nic::Mac;
 
-use crate::rig::{Draw, FRAME_BYTES, Pair};
+use crate::rig::{Draw, FRAME_BYTES, LinkedPair};
 
 /// Bytes that a pipe holds: the queue of a UART.
 const PIPE_BYTES: usize = 64;
@@ -45,16 +45,16 @@ impl SerialPipe {
 }
 
 /// An end of a line.
-pub(crate) struct Line {
+pub(crate) struct SerialLine {
     into: Rc<RefCell<SerialPipe>>,
     from: Rc<RefCell<SerialPipe>>,
 }
 
-impl embedded_io::ErrorType for Line {
+impl embedded_io::ErrorType for SerialLine {
     type Error = Infallible;
 }
 
-impl embedded_io::Read for Line {
+impl embedded_io::Read for SerialLine {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, Infallible> {
         let mut pipe = self.from.borrow_mut();
         assert!(!pipe.bytes.is_empty(), "this would block");
@@ -64,13 +64,13 @@ impl embedded_io::Read for Line {
     }
 }
 
-impl embedded_io::ReadReady for Line {
+impl embedded_io::ReadReady for SerialLine {
     fn read_ready(&mut self) -> Result<bool, Infallible> {
         Ok(!self.from.borrow().bytes.is_empty())
     }
 }
 
-impl embedded_io::Write for Line {
+impl embedded_io::Write for SerialLine {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, Infallible> {
         let mut pipe = self.into.borrow_mut();
         let len = bytes.len().min(PIPE_BYTES.saturating_sub(pipe.bytes.len()));
@@ -83,26 +83,26 @@ impl embedded_io::Write for Line {
     }
 }
 
-impl embedded_io::WriteReady for Line {
+impl embedded_io::WriteReady for SerialLine {
     fn write_ready(&mut self) -> Result<bool, Infallible> {
         Ok(self.into.borrow().bytes.len() < PIPE_BYTES)
     }
 }
 
 /// Two devices on a line with these faults.
-pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SerialNic<'static, Line>; 2] {
+pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SerialNic<'static, SerialLine>; 2] {
     let pipe = |seed| Rc::new(RefCell::new(SerialPipe { bytes: VecDeque::new(), draw: Draw(seed), every }));
     let (there, back) = (pipe(seed), pipe(!seed));
     let ends = [(&there, &back, 1), (&back, &there, 2)];
     ends.map(|(into, from, number)| {
         let storage = Box::leak(Box::new(SerialStorage::<FRAME_BYTES>::new()));
-        let line = Line { into: into.clone(), from: from.clone() };
+        let line = SerialLine { into: into.clone(), from: from.clone() };
         SerialNic::new(line, storage.memory(), Mac([2, 0, 0, 0, 0, number]))
     })
 }
 
-fn pair(seed: u64, every: Option<u64>) -> Pair<SerialNic<'static, Line>> {
-    Pair::new(devices(seed, every))
+fn pair(seed: u64, every: Option<u64>) -> LinkedPair<SerialNic<'static, SerialLine>> {
+    LinkedPair::new(devices(seed, every))
 }
 
 #[test]

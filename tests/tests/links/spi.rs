@@ -8,7 +8,7 @@ use aldis_drivers::spi::{BlockPort, Controller, NoPin, Peripheral, Side, SpiNic,
 use aldis_hal::nic::Mac;
 use embedded_hal::spi::{ErrorType, Operation, SpiDevice};
 
-use crate::rig::{Draw, FRAME_BYTES, Pair};
+use crate::rig::{Draw, FRAME_BYTES, LinkedPair};
 
 /// A block holds a short message: 48 bytes of headers, 8 of its own.
 const BLOCK_BYTES: usize = 96;
@@ -71,7 +71,7 @@ pub(crate) enum Either {
 }
 
 impl Side for Either {
-    fn step(&mut self, exchange: &mut aldis_drivers::spi::Exchange<'_>, block: &mut [u8]) -> bool {
+    fn step(&mut self, exchange: &mut aldis_drivers::spi::FrameExchange<'_>, block: &mut [u8]) -> bool {
         match self {
             Self::Controller(side) => side.step(exchange, block),
             Self::Peripheral(side) => side.step(exchange, block),
@@ -94,8 +94,8 @@ pub(crate) fn devices(seed: u64, every: Option<u64>) -> [SpiNic<'static, Either>
     })
 }
 
-fn pair(seed: u64, every: Option<u64>) -> Pair<SpiNic<'static, Either>> {
-    Pair::new(devices(seed, every))
+fn pair(seed: u64, every: Option<u64>) -> LinkedPair<SpiNic<'static, Either>> {
+    LinkedPair::new(devices(seed, every))
 }
 
 #[test]

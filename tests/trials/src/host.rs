@@ -7,14 +7,14 @@ use aldis_drivers::Loopback;
 use aldis_hal::{Epoch, PeerId, Transport};
 use aldis_kernel::{Composite, Endpoint};
 use aldis_linux::HostTransport;
-use aldis_linux::arena::{Arena, Block};
+use aldis_linux::arena::{Arena, ArenaBlock};
 use aldis_linux::tcp::{self, Interfaces, JobKey, KEY_BYTES, Tcp};
 use aldis_linux::transport::in_process;
 
-use crate::{Clock, FRAME_BYTES, Home, config};
+use crate::{FRAME_BYTES, Home, TrialClock, config};
 
 /// An endpoint of any transport.
-pub type End<'m, T> = Endpoint<'m, T, Clock>;
+pub type End<'m, T> = Endpoint<'m, T, TrialClock>;
 
 /// The transport of a rank that reaches the other by sockets.
 pub type Sockets<'m> = Composite<Loopback<'m>, Tcp>;
@@ -32,7 +32,7 @@ impl Hosts {
     /// Two endpoints that know each other, over TCP.
     pub fn over_tcp(&mut self) -> [End<'_, Sockets<'_>>; 2] {
         let interfaces = Interfaces { include: vec!["lo".into()], ..Interfaces::default() };
-        let terms = tcp::Config { interfaces, ..tcp::Config::default() };
+        let terms = tcp::TcpConfig { interfaces, ..tcp::TcpConfig::default() };
         let mut ranks = 0..2;
         let [here, there] = self.0.each_mut().map(|home| {
             let me = ranks.next().unwrap();
@@ -42,7 +42,7 @@ impl Hosts {
             let (address, frames) = (tcp.address(), &mut home.frames);
             let own = Loopback::new(PeerId(me), frames, FRAME_BYTES).unwrap();
             let transport = Composite::new(own, tcp);
-            let end = Endpoint::new(home.room.memory(), transport, Clock::new(), config(me, 2));
+            let end = Endpoint::new(home.room.memory(), transport, TrialClock::new(), config(me, 2));
             (end.unwrap(), address)
         });
         introduced([here, there])
@@ -54,7 +54,7 @@ impl Hosts {
         let mut ranks = 0..2;
         introduced(self.0.each_mut().map(|home| {
             let (me, transport) = (ranks.next().unwrap(), transports.next().unwrap());
-            let end = Endpoint::new(home.room.memory(), transport, Clock::new(), config(me, 2));
+            let end = Endpoint::new(home.room.memory(), transport, TrialClock::new(), config(me, 2));
             (end.unwrap(), Vec::new())
         }))
     }
@@ -84,7 +84,7 @@ pub enum ProgramBytes {
     /// Of the heap.
     Heap(Vec<u8>),
     /// Of an arena.
-    Block(Block<u8>),
+    Block(ArenaBlock<u8>),
 }
 
 impl ProgramBytes {

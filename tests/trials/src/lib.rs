@@ -25,19 +25,20 @@ use aldis_kernel::{Composite, Config, Endpoint, Scope, Storage, storage_type};
 type Room = storage_type!(2, 24, 4, 8, 2, 256, 3, 16);
 
 /// The endpoint of a job of one.
-pub type Alone<'m> = Endpoint<'m, Loopback<'m>, Clock>;
+pub type Alone<'m> = Endpoint<'m, Loopback<'m>, TrialClock>;
 
 /// The endpoint of one of two ranks.
-pub type Mate<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, Clock>;
+pub type Mate<'m> = Endpoint<'m, Composite<Loopback<'m>, Shm<'m>>, TrialClock>;
 
 /// A scope of one of two ranks.
-pub type MateScope<'scope, 'env, 's, 'm> = Scope<'scope, 'env, 's, Composite<Loopback<'m>, Shm<'m>>, Clock>;
+pub type MateScope<'scope, 'env, 's, 'm> =
+    Scope<'scope, 'env, 's, Composite<Loopback<'m>, Shm<'m>>, TrialClock>;
 
 /// The machine's clock, and patience that lets other threads run.
 #[derive(Clone, Debug)]
-pub struct Clock(time::Instant);
+pub struct TrialClock(time::Instant);
 
-impl Clock {
+impl TrialClock {
     /// A clock that starts now.
     #[expect(clippy::new_without_default, reason = "a clock starts; it has no default")]
     pub fn new() -> Self {
@@ -45,7 +46,7 @@ impl Clock {
     }
 }
 
-impl Platform for Clock {
+impl Platform for TrialClock {
     fn now(&self) -> Instant {
         Instant(self.0.elapsed().as_nanos() as u64)
     }
@@ -80,7 +81,7 @@ impl Home {
     /// An endpoint on it.
     pub fn endpoint(&mut self) -> Alone<'_> {
         let transport = Loopback::new(PeerId(0), &mut self.frames, FRAME_BYTES).unwrap();
-        Endpoint::new(self.room.memory(), transport, Clock::new(), config(0, 1)).unwrap()
+        Endpoint::new(self.room.memory(), transport, TrialClock::new(), config(0, 1)).unwrap()
     }
 
     /// An endpoint, and by what its transport and its platform are made to panic.
@@ -157,7 +158,7 @@ impl Pair {
             let (me, end) = (ranks.next().unwrap(), cores.next().unwrap().unwrap());
             let own = Loopback::new(PeerId(me), &mut home.frames, FRAME_BYTES).unwrap();
             let transport = Composite::new(own, end);
-            Endpoint::new(home.room.memory(), transport, Clock::new(), config(me, 2)).unwrap()
+            Endpoint::new(home.room.memory(), transport, TrialClock::new(), config(me, 2)).unwrap()
         });
         let [one, two] = &mut made;
         one.connect(&two.card()).unwrap();

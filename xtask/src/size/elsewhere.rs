@@ -17,13 +17,13 @@ const TARGETS: [&str; 4] =
     ["riscv32imac-unknown-none-elf", WIDE, "aarch64-unknown-none", "x86_64-unknown-none"];
 
 /// A target, and what its image takes; `None` where it cannot be built here.
-pub(super) type Row = (&'static str, Option<Outline>);
+pub(super) type TargetRow = (&'static str, Option<Outline>);
 
 /// [`measure`] for each.
 ///
 /// # Errors
 /// What the compiler says, or that panic machinery or a heap is linked, as of [`measure`].
-pub(super) fn measure_all(workspace: &Workspace) -> Result<Vec<Row>> {
+pub(super) fn measure_all(workspace: &Workspace) -> Result<Vec<TargetRow>> {
     TARGETS.into_iter().map(|target| measure(workspace, target)).collect()
 }
 
@@ -31,7 +31,7 @@ pub(super) fn measure_all(workspace: &Workspace) -> Result<Vec<Row>> {
 ///
 /// # Errors
 /// What the compiler says, or that panic machinery or a heap is linked.
-pub(super) fn measure(workspace: &Workspace, target: &'static str) -> Result<Row> {
+pub(super) fn measure(workspace: &Workspace, target: &'static str) -> Result<TargetRow> {
     let file = match build(workspace, target)? {
         Built::Image(file) => file,
         Built::Missing { why, enable } => {
@@ -45,7 +45,7 @@ pub(super) fn measure(workspace: &Workspace, target: &'static str) -> Result<Row
     Ok((target, Some(outline)))
 }
 
-pub(super) fn print_table(rows: &[Row]) {
+pub(super) fn print_table(rows: &[TargetRow]) {
     if rows.is_empty() {
         return;
     }
@@ -61,8 +61,8 @@ pub(super) fn print_table(rows: &[Row]) {
 }
 
 /// The rows that could be built.
-pub(super) fn json(rows: &[Row]) -> serde_json::Value {
-    let of = |(target, outline): &Row| {
+pub(super) fn json(rows: &[TargetRow]) -> serde_json::Value {
+    let of = |(target, outline): &TargetRow| {
         let Outline { flash, ram, initial, shared, .. } = outline.as_ref()?;
         Some(
             serde_json::json!({ "target": target, "flash": flash, "ram": ram, "initial": initial, "shared": shared }),

@@ -11,7 +11,7 @@ const SHARED: &str = ".shared";
 
 /// A function with its code.
 #[derive(Clone, Debug)]
-pub(super) struct Function {
+pub(super) struct ImageFunction {
     pub(super) name: String,
     /// First address after it.
     pub(super) end: u32,
@@ -41,7 +41,7 @@ pub(super) struct Outline {
 pub(super) struct Image {
     pub(super) outline: Outline,
     /// By first address.
-    pub(super) functions: BTreeMap<u32, Function>,
+    pub(super) functions: BTreeMap<u32, ImageFunction>,
     /// The constants that the image states of itself, by symbol.
     facts: BTreeMap<String, u32>,
     /// The address at which it starts.
@@ -106,7 +106,7 @@ impl Image {
 
     /// An image of these functions and nothing else.
     #[cfg(test)]
-    pub(super) fn of<const N: usize>(entry: u32, functions: [(u32, Function); N]) -> Self {
+    pub(super) fn of<const N: usize>(entry: u32, functions: [(u32, ImageFunction); N]) -> Self {
         Self { outline: Outline::default(), functions: functions.into(), facts: BTreeMap::new(), entry }
     }
 
@@ -126,7 +126,7 @@ impl Image {
                 let start = narrow(symbol.address())? & !1;
                 let size = narrow(symbol.size())?;
                 let code = read_code(file, &symbol, start, size, &constants)?;
-                let function = Function { name: plain(name), end: start + size, code, frame: None };
+                let function = ImageFunction { name: plain(name), end: start + size, code, frame: None };
                 self.functions.entry(start).or_insert(function);
             } else if name.starts_with("ALDIS_") {
                 let word = read(file, &symbol, symbol.address(), 4)?;

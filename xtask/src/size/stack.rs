@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context, Result, bail};
 
-use super::image::{Function, Image};
+use super::image::{Image, ImageFunction};
 use super::thumb::{Branch, branches};
 
 /// The deepest chain of calls from the entry point.
@@ -48,7 +48,7 @@ pub(super) fn deepest(image: &Image) -> Result<Depth> {
     Ok(walk.depth())
 }
 
-fn node(image: &Image, start: u32, function: &Function) -> Node {
+fn node(image: &Image, start: u32, function: &ImageFunction) -> Node {
     let mut node = Node { calls: BTreeSet::new(), indirect: false };
     for (address, code) in &function.code {
         branches(*address, code, |branch| match branch {
@@ -82,7 +82,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn function(&self, start: u32) -> Result<&Function> {
+    fn function(&self, start: u32) -> Result<&ImageFunction> {
         self.image.functions.get(&start).with_context(|| format!("no function at {start:#x}"))
     }
 
@@ -148,10 +148,10 @@ mod tests {
     use super::*;
 
     /// A function of one stretch of code at `start`.
-    fn function(name: &str, start: u32, frame: Option<u32>, halves: &[u16]) -> (u32, Function) {
+    fn function(name: &str, start: u32, frame: Option<u32>, halves: &[u16]) -> (u32, ImageFunction) {
         let code: Vec<u8> = halves.iter().flat_map(|half| half.to_le_bytes()).collect();
         let end = start + code.len() as u32;
-        (start, Function { name: name.into(), end, code: vec![(start, code)], frame })
+        (start, ImageFunction { name: name.into(), end, code: vec![(start, code)], frame })
     }
 
     // Encodings after the manual: `bl` 0x100 further, `bl` to itself, `blx r3`, `bx lr`, a loop on

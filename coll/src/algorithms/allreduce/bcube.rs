@@ -26,12 +26,12 @@ pub struct Bcube<const BASE: u32>;
 
 /// A stage: groups of `group` ranks at a distance of `stride`.
 #[derive(Clone, Copy)]
-struct Stage {
+struct BcubeStage {
     group: u32,
     stride: u32,
 }
 
-impl Stage {
+impl BcubeStage {
     /// Parts of the data, one for each of `size` ranks, that a rank has after it.
     fn width(&self, size: u32) -> u32 {
         size.checked_div(self.group.saturating_mul(self.stride)).unwrap_or(1)
@@ -50,12 +50,12 @@ impl Stage {
 }
 
 /// The stages of `size` ranks: groups of `base`, then of what is left.
-fn stages(base: u32, size: u32) -> impl Iterator<Item = Stage> {
+fn stages(base: u32, size: u32) -> impl Iterator<Item = BcubeStage> {
     let (mut left, mut stride) = (size, 1);
     core::iter::from_fn(move || {
         let divides = left.checked_rem(base) == Some(0);
         let group = if divides && base > 1 { base } else { left };
-        let stage = Stage { group, stride };
+        let stage = BcubeStage { group, stride };
         left = left.checked_div(group)?;
         stride = stride.saturating_mul(group);
         (group > 1).then_some(stage)
@@ -68,7 +68,7 @@ fn rounds(base: u32, size: u32) -> u32 {
 }
 
 /// The stage of a round, the first part of what the rank has before it, and the round within it.
-fn stage_at(base: u32, instance: &Instance, mut round: u32) -> Option<(Stage, u32, u32)> {
+fn stage_at(base: u32, instance: &Instance, mut round: u32) -> Option<(BcubeStage, u32, u32)> {
     let mut first = 0;
     stages(base, instance.size()).find_map(|stage| match round.checked_sub(stage.group - 1) {
         None => Some((stage, first, round)),
@@ -164,7 +164,8 @@ impl<const BASE: u32> Priced for Bcube<BASE> {
 
     fn work(&self, size: u32, count: usize) -> Work {
         let parts = Parts::new(count, size);
-        let of = |stage: Stage, reduces| messages(stage.group - 1, parts.len(0, stage.width(size)), reduces);
+        let of =
+            |stage: BcubeStage, reduces| messages(stage.group - 1, parts.len(0, stage.width(size)), reduces);
         stages(BASE, size).fold(Work::default(), |all, stage| sum([all, of(stage, true), of(stage, false)]))
     }
 

@@ -30,13 +30,13 @@ const AT_ONCE: u32 = IN_FLIGHT_MAX as u32;
 
 /// The ranks from `first` on, `2^bits` of them, of a job in which the largest block has `2^most`.
 #[derive(Clone, Copy)]
-struct Block {
+struct RankBlock {
     first: u32,
     bits: u32,
     most: u32,
 }
 
-impl Block {
+impl RankBlock {
     /// Among `size` ranks, that of `2^bits`.
     fn of(size: u32, bits: u32) -> Self {
         let above = bits.saturating_add(1);
@@ -65,13 +65,13 @@ impl Block {
 
 /// Two blocks of which one hands its parts to the other.
 #[derive(Clone, Copy)]
-struct Pair {
-    small: Block,
-    large: Block,
+struct BlockPair {
+    small: RankBlock,
+    large: RankBlock,
     halving: Halving,
 }
 
-impl Pair {
+impl BlockPair {
     fn rounds(&self) -> u32 {
         power(self.large.bits.saturating_sub(self.small.bits)).div_ceil(AT_ONCE)
     }
@@ -105,7 +105,7 @@ impl Pair {
 
     /// A round in which the larger block gets the parts of the smaller.
     fn join(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let block = Block::with(instance.size(), instance.rank()).bits;
+        let block = RankBlock::with(instance.size(), instance.rank()).bits;
         if block == self.small.bits {
             let (to, from) = self.message(instance.rank(), round, index)?;
             return Some(Step::Send { to, from });
@@ -118,7 +118,7 @@ impl Pair {
 
     /// A round in which the smaller block gets them back.
     fn part(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let block = Block::with(instance.size(), instance.rank()).bits;
+        let block = RankBlock::with(instance.size(), instance.rank()).bits;
         if block == self.small.bits {
             let (from, into) = self.message(instance.rank(), round, index)?;
             return Some(Step::Recv { from, into });
@@ -140,15 +140,15 @@ impl Pair {
 }
 
 /// The pairs of neighbouring blocks of `size` ranks, from the smallest on.
-fn pairs(size: u32, count: usize) -> impl Iterator<Item = Pair> {
+fn pairs(size: u32, count: usize) -> impl Iterator<Item = BlockPair> {
     let halving = Halving::new(count, log2_floor(size));
     let above = move |bits: u32| {
         let rest = size.checked_shr(bits)?;
-        (rest > 0).then(|| Block::of(size, bits + rest.trailing_zeros()))
+        (rest > 0).then(|| RankBlock::of(size, bits + rest.trailing_zeros()))
     };
     let mut small = above(0);
     core::iter::from_fn(move || {
-        let pair = Pair { small: small?, large: above(small?.bits + 1)?, halving };
+        let pair = BlockPair { small: small?, large: above(small?.bits + 1)?, halving };
         small = Some(pair.large);
         Some(pair)
     })
@@ -156,7 +156,7 @@ fn pairs(size: u32, count: usize) -> impl Iterator<Item = Pair> {
 
 /// Halving or doubling inside of a block, as far as it goes.
 fn exchange(instance: &Instance, bit: u32, doubles: bool, index: u32) -> Option<Step> {
-    let block = Block::with(instance.size(), instance.rank());
+    let block = RankBlock::with(instance.size(), instance.rank());
     let halving = Halving::new(instance.count(), block.most);
     let position = block.position(instance.rank());
     if bit >= block.bits {
@@ -181,7 +181,7 @@ fn joins(size: u32) -> u32 {
 }
 
 /// The pair whose round `round` is, and the round of its own.
-fn pair_at(instance: &Instance, mut round: u32) -> Option<(Pair, u32)> {
+fn pair_at(instance: &Instance, mut round: u32) -> Option<(BlockPair, u32)> {
     pairs(instance.size(), instance.count()).find_map(|pair| match round.checked_sub(pair.rounds()) {
         None => Some((pair, round)),
         Some(rest) => {

@@ -29,20 +29,20 @@ const fn excess(size: u32) -> u32 {
 
 /// The part of a rank in the rounds between fold and unfold. Like [`Pairs`](crate::phases::Pairs),
 /// but without a root: small firmware holds this algorithm and no other, and 42 bytes less by it.
-enum Role {
+enum DoublingRole {
     /// Sits them out: its data went to the rank after it.
     Folded,
     /// Takes part under this dense number.
     Active(u32),
 }
 
-fn role(rank: u32, excess: u32) -> Role {
+fn role(rank: u32, excess: u32) -> DoublingRole {
     if rank / 2 >= excess {
-        Role::Active(rank - excess)
+        DoublingRole::Active(rank - excess)
     } else if rank.is_multiple_of(2) {
-        Role::Folded
+        DoublingRole::Folded
     } else {
-        Role::Active(rank / 2)
+        DoublingRole::Active(rank / 2)
     }
 }
 
@@ -57,10 +57,12 @@ impl RecursiveDoubling {
         let rank = instance.rank();
         let (data, scratch) = whole(instance);
         match (role(rank, excess(instance.size())), index) {
-            (Role::Folded, 0) => Some(Step::Send { to: rank + 1, from: data }),
-            (Role::Active(number), _) if number >= excess(instance.size()) => None,
-            (Role::Active(_), 0) => Some(Step::Recv { from: rank - 1, into: scratch }),
-            (Role::Active(_), 1) => Some(Step::Reduce { into: data, from: scratch, order: Order::FromFirst }),
+            (DoublingRole::Folded, 0) => Some(Step::Send { to: rank + 1, from: data }),
+            (DoublingRole::Active(number), _) if number >= excess(instance.size()) => None,
+            (DoublingRole::Active(_), 0) => Some(Step::Recv { from: rank - 1, into: scratch }),
+            (DoublingRole::Active(_), 1) => {
+                Some(Step::Reduce { into: data, from: scratch, order: Order::FromFirst })
+            }
             _ => None,
         }
     }
@@ -68,7 +70,7 @@ impl RecursiveDoubling {
     /// Exchange with the partner across bit `bit` and combine.
     fn exchange(instance: &Instance, bit: u32, index: u32) -> Option<Step> {
         let excess = excess(instance.size());
-        let Role::Active(number) = role(instance.rank(), excess) else { return None };
+        let DoublingRole::Active(number) = role(instance.rank(), excess) else { return None };
         let partner = rank_of(number ^ 1u32.checked_shl(bit)?, excess);
         let (data, scratch) = whole(instance);
         let order = if partner < instance.rank() { Order::FromFirst } else { Order::IntoFirst };
@@ -85,8 +87,8 @@ impl RecursiveDoubling {
         let rank = instance.rank();
         let (data, _) = whole(instance);
         match (role(rank, excess(instance.size())), index) {
-            (Role::Folded, 0) => Some(Step::Recv { from: rank + 1, into: data }),
-            (Role::Active(number), 0) if number < excess(instance.size()) => {
+            (DoublingRole::Folded, 0) => Some(Step::Recv { from: rank + 1, into: data }),
+            (DoublingRole::Active(number), 0) if number < excess(instance.size()) => {
                 Some(Step::Send { to: rank - 1, from: data })
             }
             _ => None,

@@ -2,27 +2,27 @@
 
 use core::ops::Range;
 
-use super::{Fault, Job, UNDEFINED, Value};
+use super::{Job, ScheduleFault, UNDEFINED, Value};
 use crate::blocks;
 
 impl Job<'_> {
     /// Checks that every rank has a signal of every other.
-    pub(crate) fn check_barrier(&self) -> Result<(), Fault> {
+    pub(crate) fn check_barrier(&self) -> Result<(), ScheduleFault> {
         for state in &self.ranks {
             let heard = |of: u32| state.heard[of as usize / 64] >> (of % 64) & 1 == 1;
             if let Some(of) = (0..self.size).find(|&of| !heard(of)) {
-                return Err(Fault::Unheard { rank: state.instance.rank(), of });
+                return Err(ScheduleFault::Unheard { rank: state.instance.rank(), of });
             }
         }
         Ok(())
     }
 
     /// Checks that every rank has the root's elements.
-    pub(crate) fn check_bcast(&self) -> Result<(), Fault> {
+    pub(crate) fn check_bcast(&self) -> Result<(), ScheduleFault> {
         let first = self.root as usize * self.count;
         for state in &self.ranks {
             if let Some(element) = (0..self.count).find(|&element| state.data[element] != first + element) {
-                return Err(Fault::Wrong { rank: state.instance.rank(), element });
+                return Err(ScheduleFault::Wrong { rank: state.instance.rank(), element });
             }
         }
         Ok(())
@@ -30,33 +30,33 @@ impl Job<'_> {
 
     /// Checks that every rank has the same expression for each element, in which every rank's
     /// operand stands once.
-    pub(crate) fn check_allreduce(&self) -> Result<(), Fault> {
+    pub(crate) fn check_allreduce(&self) -> Result<(), ScheduleFault> {
         for element in 0..self.count {
             let result = self.ranks[0].data[element];
             if let Some(odd) = self.ranks.iter().find(|rank| rank.data[element] != result) {
-                return Err(Fault::Wrong { rank: odd.instance.rank(), element });
+                return Err(ScheduleFault::Wrong { rank: odd.instance.rank(), element });
             }
         }
         self.check_reduced(0)
     }
 
     /// The root has an expression for each element in which every rank's operand stands once.
-    pub(crate) fn check_reduce(&self) -> Result<(), Fault> {
+    pub(crate) fn check_reduce(&self) -> Result<(), ScheduleFault> {
         self.check_reduced(self.root)
     }
 
     /// Every rank has an expression for each element in which the operand of every rank up to its
     /// own stands once, in order.
-    pub(crate) fn check_scan(&self) -> Result<(), Fault> {
+    pub(crate) fn check_scan(&self) -> Result<(), ScheduleFault> {
         self.check_prefixes(|rank| rank + 1)
     }
 
     /// Every rank has one of the ranks before its own; rank 0 what it began with.
-    pub(crate) fn check_exscan(&self) -> Result<(), Fault> {
+    pub(crate) fn check_exscan(&self) -> Result<(), ScheduleFault> {
         self.check_prefixes(|rank| rank.max(1))
     }
 
-    fn check_prefixes(&self, operands: impl Fn(usize) -> usize) -> Result<(), Fault> {
+    fn check_prefixes(&self, operands: impl Fn(usize) -> usize) -> Result<(), ScheduleFault> {
         // Of many ranks some, for each of which all operands are looked at.
         let apart = 1 + self.size as usize / 256;
         for state in self.ranks.iter().rev().step_by(apart).chain(&self.ranks[..1]) {
@@ -64,7 +64,7 @@ impl Job<'_> {
             for element in 0..self.count {
                 let expected = (0..operands(rank as usize)).map(|rank| rank * self.count + element);
                 if !self.leaves(state.data[element]).into_iter().eq(expected) {
-                    return Err(Fault::Wrong { rank, element });
+                    return Err(ScheduleFault::Wrong { rank, element });
                 }
             }
         }
@@ -93,7 +93,7 @@ impl Job<'_> {
 
     /// Every rank has an expression for each element of its own block in which every rank's operand
     /// stands once; in place, the other blocks are left alone.
-    pub(crate) fn check_reduce_scatter(&self) -> Result<(), Fault> {
+    pub(crate) fn check_reduce_scatter(&self) -> Result<(), ScheduleFault> {
         let all = self.size as usize * self.count;
         for rank in 0..self.size {
             let own = rank as usize * self.count..(rank as usize + 1) * self.count;
@@ -104,26 +104,26 @@ impl Job<'_> {
             let is_left = |element: &usize| data[*element] == rank as usize * all + *element;
             let others = (0..all).filter(|element| self.in_place && !own.contains(element));
             if let Some(element) = others.into_iter().find(|element| !is_left(element)) {
-                return Err(Fault::Wrong { rank, element });
+                return Err(ScheduleFault::Wrong { rank, element });
             }
         }
         Ok(())
     }
 
-    fn check_reduced(&self, at: u32) -> Result<(), Fault> {
+    fn check_reduced(&self, at: u32) -> Result<(), ScheduleFault> {
         (0..self.count).try_for_each(|element| self.check_element((at, element), self.count))
     }
 
     /// This rank has an expression for each element in which the operand of each of these stands
     /// once.
-    pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), Fault> {
+    pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), ScheduleFault> {
         let operands = |element| ranks.clone().map(move |rank| rank as usize * self.count + element);
         (0..self.count).try_for_each(|element| self.check_element_of((at, element), operands(element)))
     }
 
     /// An element of a rank is an expression in which the operand of every rank, of `each`
     /// elements, stands once.
-    fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), Fault> {
+    fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), ScheduleFault> {
         self.check_element_of(at, (0..self.size as usize).map(|rank| rank * each + at.1))
     }
 
@@ -133,17 +133,17 @@ impl Job<'_> {
         &self,
         (rank, element): (u32, usize),
         operands: impl Iterator<Item = Value>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), ScheduleFault> {
         let result = self.ranks[rank as usize].data[element];
         if result == UNDEFINED {
-            return Err(Fault::Wrong { rank, element });
+            return Err(ScheduleFault::Wrong { rank, element });
         }
         let mut leaves = self.leaves(result);
         if self.schedule.keeps_rank_order() && !leaves.is_sorted() {
-            return Err(Fault::RankOrder { element });
+            return Err(ScheduleFault::RankOrder { element });
         }
         leaves.sort_unstable();
-        if leaves.into_iter().eq(operands) { Ok(()) } else { Err(Fault::Wrong { rank, element }) }
+        if leaves.into_iter().eq(operands) { Ok(()) } else { Err(ScheduleFault::Wrong { rank, element }) }
     }
 
     /// The operands of an expression from left to right.

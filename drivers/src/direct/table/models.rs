@@ -11,7 +11,7 @@ use loom::model::Builder;
 use loom::sync::atomic::AtomicU32;
 use loom::thread;
 
-use super::{Chunk, Entry, Offered, fence};
+use super::{Chunk, Offered, ShownRegion, fence};
 use crate::sync::{Ordering, UnsafeCell};
 
 const CHUNKS: u32 = 2;
@@ -40,8 +40,8 @@ enum Without {
 }
 
 /// An entry, and the reader's memory: the cells of a first read, and those of a second one.
-struct Shared {
-    entry: Entry,
+struct SharedModel {
+    entry: ShownRegion,
     cells: Vec<UnsafeCell<u32>>,
     /// Set while the owner is in its call of the system, between having looked at a place and
     /// having written there.
@@ -50,14 +50,14 @@ struct Shared {
 }
 
 // SAFETY: loom finds it out if the cells are used by two threads at a time.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedModel {}
 // SAFETY: as above.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedModel {}
 
-impl Shared {
+impl SharedModel {
     fn new(without: Without) -> Self {
         let cells = (0..2 * CHUNKS).map(|_| UnsafeCell::new(0)).collect();
-        Self { entry: Entry::new(), cells, within: AtomicU32::new(0), without }
+        Self { entry: ShownRegion::new(), cells, within: AtomicU32::new(0), without }
     }
 
     /// Copies chunk `cell % CHUNKS`, of which the read's number is a part of what is copied.
@@ -72,7 +72,7 @@ impl Shared {
     fn write(&self, index: u32, read: u32) -> bool {
         self.within.store(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        let (cell, len) = self.entry.place(index).map(super::Place::load).unwrap_or_default();
+        let (cell, len) = self.entry.place(index).map(super::ChunkPlace::load).unwrap_or_default();
         if len > 0 {
             self.copy(cell as u32 / 4, read);
         }
@@ -209,7 +209,7 @@ impl OwnerRun {
 
 /// Explores an owner and a reader, either of them on the spawned thread; an owner that polls once,
 /// in longer models, there alone.
-fn explore(reader: fn(&Shared), without: Without, owner: OwnerRun) {
+fn explore(reader: fn(&SharedModel), without: Without, owner: OwnerRun) {
     let OwnerRun { times, fails } = owner;
     for spawns_owner in [true, false] {
         if times == 1 && !spawns_owner {
@@ -218,7 +218,7 @@ fn explore(reader: fn(&Shared), without: Without, owner: OwnerRun) {
         let mut builder = Builder::new();
         builder.preemption_bound = Some(2);
         builder.check(move || {
-            let shared = Arc::new(Shared::new(without));
+            let shared = Arc::new(SharedModel::new(without));
             let other = Arc::clone(&shared);
             let thread =
                 thread::spawn(move || if spawns_owner { other.own(times, fails) } else { reader(&other) });
@@ -232,15 +232,15 @@ fn explore(reader: fn(&Shared), without: Without, owner: OwnerRun) {
     }
 }
 
-fn fails(reader: fn(&Shared), without: Without, owner: OwnerRun) -> bool {
+fn fails(reader: fn(&SharedModel), without: Without, owner: OwnerRun) -> bool {
     catch_unwind(AssertUnwindSafe(|| explore(reader, without, owner))).is_err()
 }
 
 #[test]
 fn every_chunk_is_copied_once() {
-    explore(Shared::read, Without::Nothing, OwnerRun::TWICE);
+    explore(SharedModel::read, Without::Nothing, OwnerRun::TWICE);
     assert!(
-        fails(Shared::read, Without::Wait, OwnerRun::TWICE),
+        fails(SharedModel::read, Without::Wait, OwnerRun::TWICE),
         "nothing shows that the reader does not wait"
     );
 }
@@ -248,9 +248,9 @@ fn every_chunk_is_copied_once() {
 #[test]
 fn what_the_owner_could_not_write_is_read() {
     for chunk in 0..CHUNKS {
-        explore(Shared::read, Without::Nothing, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE });
+        explore(SharedModel::read, Without::Nothing, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE });
         assert!(
-            fails(Shared::read, Without::Failure, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE }),
+            fails(SharedModel::read, Without::Failure, OwnerRun { fails: Some(chunk), ..OwnerRun::TWICE }),
             "nothing shows a failure told as success"
         );
     }
@@ -258,26 +258,26 @@ fn what_the_owner_could_not_write_is_read() {
 
 #[test]
 fn memory_that_is_taken_back_is_left_alone() {
-    explore(Shared::take_back, Without::Nothing, OwnerRun::TWICE);
+    explore(SharedModel::take_back, Without::Nothing, OwnerRun::TWICE);
     for without in [Without::Engagement, Without::Emptying] {
-        assert!(fails(Shared::take_back, without, OwnerRun::TWICE), "nothing shows the step left out");
+        assert!(fails(SharedModel::take_back, without, OwnerRun::TWICE), "nothing shows the step left out");
     }
 }
 
 #[test]
 fn a_stopped_owner_writes_no_old_chunk_to_a_later_read() {
-    explore(Shared::read_twice, Without::Nothing, OwnerRun::ONCE);
+    explore(SharedModel::read_twice, Without::Nothing, OwnerRun::ONCE);
     assert!(
-        fails(Shared::read_twice, Without::Quarantine, OwnerRun::ONCE),
+        fails(SharedModel::read_twice, Without::Quarantine, OwnerRun::ONCE),
         "nothing shows an offer too early"
     );
 }
 
 #[test]
 fn an_offer_of_a_region_that_is_gone_is_not_helped() {
-    explore(Shared::read_stale, Without::Nothing, OwnerRun::ONCE);
+    explore(SharedModel::read_stale, Without::Nothing, OwnerRun::ONCE);
     assert!(
-        fails(Shared::read_stale, Without::Generation, OwnerRun::ONCE),
+        fails(SharedModel::read_stale, Without::Generation, OwnerRun::ONCE),
         "nothing shows a write for another region"
     );
 }

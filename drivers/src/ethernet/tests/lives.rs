@@ -25,7 +25,7 @@ fn a_peer_that_vanishes_is_lost_once() {
     net.until("the loss", |net| !net.nodes[0].log.lost.is_empty());
     assert_eq!(net.nodes[0].take().lost, [(1, Cause::PeerDead)]);
     let took = net.hub.now().since(start);
-    let give_up = aldis_protocols::reliable::Config::DEFAULT.give_up_ns;
+    let give_up = aldis_protocols::reliable::LinkConfig::DEFAULT.give_up_ns;
     assert!((give_up..give_up + 2_000_000_000).contains(&took), "{took} ns");
     assert_eq!(net.nodes[0].short(1, b"x"), Post::Never(Cause::PeerDead));
     assert!(net.nodes[0].ethernet.is_idle(), "what was posted is gone with it");

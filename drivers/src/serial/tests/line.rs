@@ -15,7 +15,7 @@ use super::super::{SerialCounters, SerialNic, SerialStorage, cobs};
 
 /// Bytes on their way in one direction.
 #[derive(Default)]
-struct Queue {
+struct ByteQueue {
     bytes: VecDeque<u8>,
     /// The number of bytes that it holds.
     room: usize,
@@ -24,16 +24,16 @@ struct Queue {
 }
 
 /// An end of a line.
-struct End {
-    into: Rc<RefCell<Queue>>,
-    from: Rc<RefCell<Queue>>,
+struct LineEnd {
+    into: Rc<RefCell<ByteQueue>>,
+    from: Rc<RefCell<ByteQueue>>,
 }
 
-impl embedded_io::ErrorType for End {
+impl embedded_io::ErrorType for LineEnd {
     type Error = ErrorKind;
 }
 
-impl embedded_io::Read for End {
+impl embedded_io::Read for LineEnd {
     fn read(&mut self, bytes: &mut [u8]) -> Result<usize, ErrorKind> {
         let mut queue = self.from.borrow_mut();
         assert!(!queue.bytes.is_empty(), "this would block");
@@ -43,14 +43,14 @@ impl embedded_io::Read for End {
     }
 }
 
-impl embedded_io::ReadReady for End {
+impl embedded_io::ReadReady for LineEnd {
     fn read_ready(&mut self) -> Result<bool, ErrorKind> {
         let mut queue = self.from.borrow_mut();
         queue.error.take().map_or(Ok(!queue.bytes.is_empty()), Err)
     }
 }
 
-impl embedded_io::Write for End {
+impl embedded_io::Write for LineEnd {
     fn write(&mut self, bytes: &[u8]) -> Result<usize, ErrorKind> {
         let mut queue = self.into.borrow_mut();
         let len = bytes.len().min(queue.room - queue.bytes.len());
@@ -63,7 +63,7 @@ impl embedded_io::Write for End {
     }
 }
 
-impl embedded_io::WriteReady for End {
+impl embedded_io::WriteReady for LineEnd {
     fn write_ready(&mut self) -> Result<bool, ErrorKind> {
         let mut queue = self.into.borrow_mut();
         queue.error.take().map_or(Ok(queue.bytes.len() < queue.room), Err)
@@ -72,16 +72,16 @@ impl embedded_io::WriteReady for End {
 
 const FRAME_BYTES: usize = 300;
 
-type SerialEnd = SerialNic<'static, End>;
+type SerialEnd = SerialNic<'static, LineEnd>;
 
 /// Two devices on a line that holds `room` bytes each way, and the direction from the first to the
 /// second.
-fn pair(room: usize) -> (SerialEnd, SerialEnd, Rc<RefCell<Queue>>) {
-    let queue = || Rc::new(RefCell::new(Queue { room, ..Queue::default() }));
+fn pair(room: usize) -> (SerialEnd, SerialEnd, Rc<RefCell<ByteQueue>>) {
+    let queue = || Rc::new(RefCell::new(ByteQueue { room, ..ByteQueue::default() }));
     let (there, back) = (queue(), queue());
-    let device = |into: &Rc<RefCell<Queue>>, from: &Rc<RefCell<Queue>>, number| {
+    let device = |into: &Rc<RefCell<ByteQueue>>, from: &Rc<RefCell<ByteQueue>>, number| {
         let storage = Box::leak(Box::new(SerialStorage::<FRAME_BYTES>::new()));
-        let end = End { into: into.clone(), from: from.clone() };
+        let end = LineEnd { into: into.clone(), from: from.clone() };
         SerialNic::new(end, storage.memory(), Mac([2, 0, 0, 0, 0, number]))
     };
     (device(&there, &back, 1), device(&back, &there, 2), there)

@@ -71,13 +71,13 @@ fn start() -> impl Strategy<Value = u32> {
 
 /// The contents of every lane, and the senders that were promised a notice of room.
 #[derive(Default)]
-struct Model {
+struct LaneModel {
     lanes: BTreeMap<(u32, u32), VecDeque<Vec<u8>>>,
     promised: BTreeMap<(u32, u32), ()>,
     sent: usize,
 }
 
-impl Model {
+impl LaneModel {
     fn post(&mut self, from: u32, to: u32, message: Vec<u8>, post: Post) -> Result<(), TestCaseError> {
         match post {
             Post::Done => self.lanes.entry((from, to)).or_default().push_back(message),
@@ -120,7 +120,7 @@ proptest! {
         start in start(),
     ) {
         let mut world = World::new(geometry, start);
-        let mut model = Model::default();
+        let mut model = LaneModel::default();
         for step in steps {
             match step {
                 Step::Short { from, to, len } => {

@@ -15,7 +15,7 @@ use proptest::prelude::{ProptestConfig, any, prop_assert, prop_assert_eq, prop_o
 use proptest::strategy::{Just, Strategy};
 
 use super::{
-    BlockHeader, BlockPort, Controller, HEADER_BYTES, Memory, NoPin, Peripheral, SpiCounters, SpiNic,
+    BlockHeader, BlockPort, Controller, HEADER_BYTES, NoPin, Peripheral, SpiCounters, SpiMemory, SpiNic,
     SpiStorage,
 };
 
@@ -140,18 +140,18 @@ impl OutputPin for Bus {
 const FRAME_BYTES: usize = 200;
 const BLOCK_BYTES: usize = 32;
 
-fn memory() -> Memory<'static> {
+fn memory() -> SpiMemory<'static> {
     Box::leak(Box::new(SpiStorage::<FRAME_BYTES, BLOCK_BYTES>::new())).memory()
 }
 
 /// Both sides, with a pin between them.
-struct Both {
+struct SpiPair {
     controller: SpiNic<'static, Controller<Bus, Bus>>,
     peripheral: SpiNic<'static, Peripheral<Bus, Bus>>,
     bus: Bus,
 }
 
-impl Both {
+impl SpiPair {
     fn new() -> Self {
         let bus = Bus(Rc::default());
         let mac = |number| Mac([2, 0, 0, 0, 0, number]);
@@ -236,7 +236,7 @@ fn no_block_is_one() {
 fn blocks_without_room_for_a_piece_are_refused() {
     let new = |block: usize| {
         let block = Box::leak(vec![0; block].into_boxed_slice());
-        let memory = Memory { incoming: &mut [], outgoing: &mut [], block };
+        let memory = SpiMemory { incoming: &mut [], outgoing: &mut [], block };
         SpiNic::new(Controller::new(Bus(Rc::default()), NoPin), memory, Mac([2; 6])).map(|_| ())
     };
     assert_eq!(new(2 * HEADER_BYTES - 1), Err(Cause::Incompatible));
@@ -246,7 +246,7 @@ fn blocks_without_room_for_a_piece_are_refused() {
 
 #[test]
 fn an_idle_bus_rests() {
-    let mut both = Both::new();
+    let mut both = SpiPair::new();
     for _ in 0..100 {
         assert_eq!((receive(&mut both.peripheral), receive(&mut both.controller)), (None, None));
     }
@@ -263,7 +263,7 @@ fn an_idle_bus_rests() {
 
 #[test]
 fn sizes_are_the_memorys() {
-    let mut both = Both::new();
+    let mut both = SpiPair::new();
     assert_eq!((both.controller.mtu(), both.peripheral.mac()), (FRAME_BYTES - 14, Mac([2, 0, 0, 0, 0, 2])));
     assert!(both.controller.transmit(FRAME_BYTES + 1).is_none());
     assert!(both.controller.transmit(FRAME_BYTES).is_some(), "and a token that is dropped is free again");
@@ -272,7 +272,7 @@ fn sizes_are_the_memorys() {
 
 #[test]
 fn a_frame_that_nobody_takes_holds_up_the_next_and_loses_none() {
-    let mut both = Both::new();
+    let mut both = SpiPair::new();
     assert!(send(&mut both.controller, &[1; 100]));
     let mut second = false;
     for _ in 0..50 {
@@ -290,7 +290,7 @@ fn a_frame_that_nobody_takes_holds_up_the_next_and_loses_none() {
 
 #[test]
 fn a_peripheral_that_stalls_costs_time_and_no_frame() {
-    let mut both = Both::new();
+    let mut both = SpiPair::new();
     let frames: Vec<Vec<u8>> = (0..20).map(|number| vec![number; 150]).collect();
     let stalls: Vec<bool> = (0..400).map(|turn| turn % 7 < 3).collect();
     let (came, went) = both.run(&frames, &frames, &stalls);
@@ -318,7 +318,7 @@ proptest! {
 
     #[test]
     fn a_good_bus_loses_nothing(there in frames(), back in frames()) {
-        let mut both = Both::new();
+        let mut both = SpiPair::new();
         let (came, went) = both.run(&there, &back, &[]);
         prop_assert_eq!((came, went), (there, back));
         for counters in [both.controller.counters(), both.peripheral.counters()] {
@@ -334,7 +334,7 @@ proptest! {
         fates in fates(),
         stalls in proptest::collection::vec(proptest::bool::weighted(0.2), 0..200),
     ) {
-        let mut both = Both::new();
+        let mut both = SpiPair::new();
         let ills = fates.iter().filter(|fate| **fate != BlockFate::Whole).count();
         both.bus.0.borrow_mut().fates = fates;
         let (came, went) = both.run(&there, &back, &stalls);
@@ -354,7 +354,7 @@ proptest! {
     fn whatever_the_controller_clocks_is_survived(blocks in proptest::collection::vec(
         (any::<u8>(), any::<u8>(), proptest::collection::vec(any::<u8>(), 0..60)), 1..60,
     )) {
-        let mut both = Both::new();
+        let mut both = SpiPair::new();
         let mut block = [0; BLOCK_BYTES];
         for (flags, sequence, piece) in blocks {
             // A checksum that fits, and any flags, numbers and lengths.

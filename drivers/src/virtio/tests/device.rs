@@ -19,10 +19,10 @@ pub(super) fn lend_memory() {
 }
 
 /// Address, length, and whether the device is to write.
-type Buffer = (u64, u32, bool);
+type DescribedBuffer = (u64, u32, bool);
 
 #[derive(Clone, Copy, Default)]
-struct Queue {
+struct DeviceQueue {
     size: usize,
     descriptors: u64,
     available: u64,
@@ -32,7 +32,7 @@ struct Queue {
     returned: u16,
 }
 
-struct State {
+struct DeviceState {
     kind: DeviceType,
     features: u64,
     accepted: u64,
@@ -40,13 +40,13 @@ struct State {
     status: DeviceStatus,
     config: [u8; 12],
     queue_max: u32,
-    queues: [Queue; 2],
+    queues: [DeviceQueue; 2],
     hold: bool,
     sent: Vec<Vec<u8>>,
 }
 
 #[derive(Clone)]
-pub(super) struct FakeDevice(Arc<Mutex<State>>);
+pub(super) struct FakeDevice(Arc<Mutex<DeviceState>>);
 
 const MTU: u64 = 1 << 3;
 const MAC: u64 = 1 << 5;
@@ -61,7 +61,7 @@ const TRANSMIT: usize = 1;
 
 impl FakeDevice {
     fn new(features: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(DeviceState {
             kind: DeviceType::Network,
             features,
             accepted: 0,
@@ -69,7 +69,7 @@ impl FakeDevice {
             status: DeviceStatus::empty(),
             config: [2, 0, 0, 0, 0, 9, 1, 0, 1, 0, 0, 0],
             queue_max: 256,
-            queues: [Queue::default(); 2],
+            queues: [DeviceQueue::default(); 2],
             hold: false,
             sent: Vec::new(),
         })))
@@ -87,7 +87,7 @@ impl FakeDevice {
         Registers(self.clone())
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeviceState> {
         self.0.lock().unwrap()
     }
 
@@ -168,14 +168,14 @@ impl FakeDevice {
     }
 }
 
-impl State {
+impl DeviceState {
     fn header_bytes(&self) -> usize {
         if self.accepted & VERSION_1 == 0 { 10 } else { 12 }
     }
 
     /// The next chain of a queue: its head, and the address, length and direction of each
     /// descriptor.
-    fn next(&mut self, index: usize) -> Option<(u16, Vec<Buffer>)> {
+    fn next(&mut self, index: usize) -> Option<(u16, Vec<DescribedBuffer>)> {
         let queue = &mut self.queues[index];
         if queue.size == 0 {
             return None;
@@ -275,7 +275,7 @@ impl Transport for Registers {
     fn set_status(&mut self, status: DeviceStatus) {
         let mut state = self.0.state();
         if status == DeviceStatus::empty() {
-            state.queues = [Queue::default(); 2];
+            state.queues = [DeviceQueue::default(); 2];
         }
         state.status = status;
         if !state.accepts {
@@ -299,11 +299,11 @@ impl Transport for Registers {
     ) {
         let size = size as usize;
         self.0.state().queues[usize::from(queue)] =
-            Queue { size, descriptors, available, used, ..Queue::default() };
+            DeviceQueue { size, descriptors, available, used, ..DeviceQueue::default() };
     }
 
     fn queue_unset(&mut self, queue: u16) {
-        self.0.state().queues[usize::from(queue)] = Queue::default();
+        self.0.state().queues[usize::from(queue)] = DeviceQueue::default();
     }
 
     fn queue_used(&mut self, queue: u16) -> bool {

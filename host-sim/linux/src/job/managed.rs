@@ -32,17 +32,17 @@ use super::{
     assemble, inherited_rules, parse_seconds,
 };
 use crate::arena;
-use crate::board::{Board, Label, Phase};
+use crate::board::{BoardCommand, Label, LifePhase};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
 use crate::platform::allowed_cores;
-use crate::pmi::{Client, Fault, ManagedRank, PmiError, VALUE_BYTES_MAX};
+use crate::pmi::{AnswerFault, Client, ManagedRank, PmiError, VALUE_BYTES_MAX};
 use crate::segment::{self, Segment};
-use crate::shape::Plan;
+use crate::shape::NodePlan;
 use crate::storage::MAX_RANKS;
 use crate::tcp::{self, JobKey, KEY_BYTES};
-use crate::transport::{self, Choice, HostEndpoint, Segments};
+use crate::transport::{self, HostEndpoint, Segments, TransportChoice};
 use crate::wireup::{FromRank, Node, TcpTerms, VERSION, bounded};
 
 /// The longest that a manager may take to end a rank that asks for it.
@@ -70,7 +70,7 @@ struct Who {
 /// The requests of the environment, which have to be the same on all ranks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Asks {
-    transport: Choice,
+    transport: TransportChoice,
     arena_bytes: u64,
     links: u8,
     encrypts: bool,
@@ -80,15 +80,15 @@ struct Asks {
 
 /// The place of a rank's segment.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Held {
+struct SegmentPlace {
     process: u32,
     descriptor: RawFd,
 }
 
 /// The settings in this process's environment.
-struct Settings {
+struct JobSettings {
     asks: Asks,
-    tcp: tcp::Config,
+    tcp: tcp::TcpConfig,
     rules: Option<RuleFile>,
 }
 
@@ -115,7 +115,7 @@ pub(super) fn join(
 /// first.
 fn give_up(client: &mut Client, error: &JoinError) {
     let speaks = match error {
-        JoinError::Manager(PmiError::Command { fault: Fault::Closed, .. }) => return,
+        JoinError::Manager(PmiError::Command { fault: AnswerFault::Closed, .. }) => return,
         // The ranks that it concerns say it.
         JoinError::Unlike { .. } => client.rank() == 0,
         JoinError::Elsewhere { .. } => false,
@@ -164,7 +164,7 @@ fn take_part(
     client: &mut Client,
     memory: Memory<'static>,
     deadline: Instant,
-) -> Result<(&'static Board, HostEndpoint), JoinError> {
+) -> Result<(&'static BoardCommand, HostEndpoint), JoinError> {
     let rank = client.rank();
     let key = (rank == 0).then(new_key).transpose();
     let (settings, key) = match settings().and_then(|settings| Ok((settings, key?))) {
@@ -181,7 +181,7 @@ fn take_part(
     let (terms, plan) = asks.terms(rank, &all, settings.tcp, deadline)?;
     let file = segment::create(terms.label, plan.segment_bytes)
         .map_err(|error| JoinError::Segment { rank, error })?;
-    let held = Held { process: std::process::id(), descriptor: file.as_raw_fd() };
+    let held = SegmentPlace { process: std::process::id(), descriptor: file.as_raw_fd() };
     put(client, "memory", &held, deadline)?;
     client.fence(deadline)?;
     let (first, count) = terms.node.mates_of(rank);
@@ -196,7 +196,7 @@ fn take_part(
     if let Some(rules) = settings.rules {
         rules::set(&mut endpoint, Some(rules.leak()));
     }
-    board.enter(Phase::Running);
+    board.enter(LifePhase::Running);
     Ok((board, endpoint))
 }
 
@@ -207,9 +207,9 @@ fn limit() -> Result<Duration, JoinError> {
     parse_seconds(&value).ok_or(JoinError::Setting { name: TIMEOUT_VARIABLE, value, why })
 }
 
-fn settings() -> Result<Settings, JoinError> {
+fn settings() -> Result<JobSettings, JoinError> {
     let unsound = |tcp::environment::Unsound { name, value, why }| JoinError::Setting { name, value, why };
-    let tcp = tcp::Config::from_environment().map_err(unsound)?;
+    let tcp = tcp::TcpConfig::from_environment().map_err(unsound)?;
     let rules = match std::env::var(coll_rules::VARIABLE) {
         Ok(path) => {
             let read = RuleFile::read(&path);
@@ -218,13 +218,13 @@ fn settings() -> Result<Settings, JoinError> {
         Err(_) => inherited_rules()?,
     };
     let asks = Asks {
-        transport: Choice::from_environment()?,
+        transport: TransportChoice::from_environment()?,
         arena_bytes: arena_bytes()? as u64,
         links: tcp.links,
         encrypts: tcp.tls.is_some(),
         rules: rules.as_ref().map_or(0, |rules| hash(&rules.carried())),
     };
-    Ok(Settings { asks, tcp, rules })
+    Ok(JobSettings { asks, tcp, rules })
 }
 
 /// The first 64 bits of SHA-256.
@@ -302,9 +302,9 @@ impl Asks {
         self,
         rank: u32,
         all: &[Who],
-        config: tcp::Config,
+        config: tcp::TcpConfig,
         deadline: Instant,
-    ) -> Result<(Terms, Plan), JoinError> {
+    ) -> Result<(Terms, NodePlan), JoinError> {
         let size = all.len() as u32;
         let Some((job, key)) = all.first().and_then(|who| who.job.as_ref()) else {
             return Err(JoinError::Told { rank: 0 });
@@ -314,17 +314,19 @@ impl Asks {
         let (first, mates) = node.mates_of(rank);
         let stranger = (0..size).find(|rank| !(first..first + mates).contains(rank));
         let tcp = match (self.transport, stranger) {
-            (Choice::Shm, Some(rank)) => {
+            (TransportChoice::Shm, Some(rank)) => {
                 let text = "it is on another host, or ranks of another stand between; ALDIS_TRANSPORT=auto reaches it over TCP";
                 return Err(JoinError::Apart { rank, text: text.into() });
             }
-            (Choice::Tcp, _) | (Choice::Auto, Some(_)) => Some(Box::new(TcpTerms { key: *key, config })),
+            (TransportChoice::Tcp, _) | (TransportChoice::Auto, Some(_)) => {
+                Some(Box::new(TcpTerms { key: *key, config }))
+            }
             _ => None,
         };
         let ranks = if shares_memory { mates } else { 1 };
         let impossible = JoinError::Size { expected: ranks, found: MAX_RANKS };
         let arena_bytes = usize::try_from(self.arena_bytes).unwrap_or(usize::MAX);
-        let plan = Plan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
+        let plan = NodePlan::of(ranks).ok_or(impossible)?.with_arena(arena_bytes);
         let label = Label { job: *job, rank, size };
         let (shape, segment_bytes) = (plan.shape, plan.segment_bytes);
         Ok((Terms { label, node, shape, segment_bytes, deadline, tcp }, plan))
@@ -349,7 +351,7 @@ fn node(rank: u32, all: &[Who], shares_memory: bool) -> Node {
 }
 
 /// Opens and checks the segment of a rank of this node.
-fn open(rank: u32, held: Held, terms: &Terms) -> Result<&'static Segment, JoinError> {
+fn open(rank: u32, held: SegmentPlace, terms: &Terms) -> Result<&'static Segment, JoinError> {
     let path = format!("/proc/{}/fd/{}", held.process, held.descriptor);
     let mut options = OpenOptions::new();
     options.read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits());
@@ -413,7 +415,8 @@ mod tests {
     use super::*;
 
     fn who(place: &str, cores: u64) -> Who {
-        let asks = Asks { transport: Choice::Auto, arena_bytes: 0, links: 1, encrypts: false, rules: 0 };
+        let asks =
+            Asks { transport: TransportChoice::Auto, arena_bytes: 0, links: 1, encrypts: false, rules: 0 };
         Who { version: VERSION, place: place.into(), cores: vec![cores], asks: Ok(asks), job: None }
     }
 
@@ -426,7 +429,7 @@ mod tests {
     }
 
     fn terms_of(rank: u32, all: &[Who]) -> Result<Terms, JoinError> {
-        agreed(all)?.terms(rank, all, tcp::Config::default(), Instant::now()).map(|(terms, _)| terms)
+        agreed(all)?.terms(rank, all, tcp::TcpConfig::default(), Instant::now()).map(|(terms, _)| terms)
     }
 
     #[test]
@@ -456,14 +459,14 @@ mod tests {
                 all.iter_mut().for_each(|who| who.asks.as_mut().unwrap().transport = transport)
             })
         };
-        let terms = terms_of(1, &asking("aa", Choice::Tcp)).unwrap();
+        let terms = terms_of(1, &asking("aa", TransportChoice::Tcp)).unwrap();
         assert!(terms.tcp.is_some() && !terms.node.shares_memory);
-        let terms = terms_of(1, &asking("ab", Choice::Verbs)).unwrap();
+        let terms = terms_of(1, &asking("ab", TransportChoice::Verbs)).unwrap();
         assert!(terms.tcp.is_none() && !terms.node.shares_memory);
-        let terms = terms_of(1, &asking("ab", Choice::ShmVerbs)).unwrap();
+        let terms = terms_of(1, &asking("ab", TransportChoice::ShmVerbs)).unwrap();
         assert!(terms.tcp.is_none() && terms.node.shares_memory);
-        assert!(terms_of(1, &asking("aa", Choice::Shm)).unwrap().tcp.is_none());
-        let error = terms_of(1, &asking("aba", Choice::Shm)).unwrap_err();
+        assert!(terms_of(1, &asking("aa", TransportChoice::Shm)).unwrap().tcp.is_none());
+        let error = terms_of(1, &asking("aba", TransportChoice::Shm)).unwrap_err();
         assert!(matches!(error, JoinError::Apart { rank: 0, .. }), "{error}");
     }
 
@@ -471,7 +474,7 @@ mod tests {
     fn ranks_that_were_told_different_things_are_named() {
         type Change = fn(&mut Asks);
         let changes: [(Change, &str); 5] = [
-            (|asks| asks.transport = Choice::Tcp, "ALDIS_TRANSPORT"),
+            (|asks| asks.transport = TransportChoice::Tcp, "ALDIS_TRANSPORT"),
             (|asks| asks.arena_bytes = 9, "ALDIS_ARENA"),
             (|asks| asks.links = 2, "ALDIS_TCP_LINKS"),
             (|asks| asks.encrypts = true, "ALDIS_TLS_CERT"),
@@ -496,13 +499,13 @@ mod tests {
         let terms = terms_of(0, &ranks("a", |_| {})).unwrap();
         let file = segment::create(terms.label, terms.segment_bytes).unwrap();
         let process = std::process::id();
-        open(0, Held { process, descriptor: file.as_raw_fd() }, &terms).unwrap();
-        let other = open(1, Held { process, descriptor: file.as_raw_fd() }, &terms).unwrap_err();
+        open(0, SegmentPlace { process, descriptor: file.as_raw_fd() }, &terms).unwrap();
+        let other = open(1, SegmentPlace { process, descriptor: file.as_raw_fd() }, &terms).unwrap_err();
         assert!(other.to_string().contains("segment of rank 1: a segment of rank 0"), "{other}");
         let null = std::fs::File::open("/dev/null").unwrap();
-        let error = open(0, Held { process, descriptor: null.as_raw_fd() }, &terms).unwrap_err();
+        let error = open(0, SegmentPlace { process, descriptor: null.as_raw_fd() }, &terms).unwrap_err();
         assert!(matches!(error, JoinError::Segment { .. }), "{error}");
-        let gone = open(0, Held { process: u32::MAX, descriptor: 3 }, &terms).unwrap_err();
+        let gone = open(0, SegmentPlace { process: u32::MAX, descriptor: 3 }, &terms).unwrap_err();
         assert!(gone.to_string().contains("ALDIS_TRANSPORT=tcp"), "{gone}");
     }
 

@@ -27,14 +27,14 @@ pub enum PmiError {
         /// The command.
         command: &'static str,
         /// The fault of the answer.
-        fault: Fault,
+        fault: AnswerFault,
     },
 }
 
 /// The fault of the answer to a command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Fault {
+pub enum AnswerFault {
     /// The manager has closed the socket.
     Closed,
     /// There was no answer before the deadline.
@@ -90,7 +90,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl AnswerFault {
     /// The fault in a command.
     pub(super) const fn of(self, command: &'static str) -> PmiError {
         PmiError::Command { command, fault: self }
@@ -124,7 +124,7 @@ impl fmt::Display for PmiError {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for AnswerFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Closed => f.write_str(

@@ -3,10 +3,10 @@
 
 use std::os::fd::OwnedFd;
 
-use aldis_sys::Failure;
+use aldis_sys::CallFailure;
 use aldis_sys::socket::SockType;
 
-use super::{Fault, PmiError, Version};
+use super::{AnswerFault, PmiError, Version};
 use crate::wireup::inherited;
 
 /// The variable with the number of the inherited socket.
@@ -69,8 +69,8 @@ impl ManagedRank {
         // SAFETY: by the convention of managers the number is of a descriptor that is this
         // process's own.
         let socket = unsafe { inherited(socket, SockType::Stream) };
-        let failed = |Failure { call, errno }| {
-            Fault::System { call: call.name(), errno }.of("the taking over of its socket")
+        let failed = |CallFailure { call, errno }| {
+            AnswerFault::System { call: call.name(), errno }.of("the taking over of its socket")
         };
         let socket = socket.map_err(failed)?.ok_or_else(unsound)?;
         Ok(Some(Self { socket, rank, size, version, job }))

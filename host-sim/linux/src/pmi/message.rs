@@ -13,7 +13,7 @@ const COUNT_BYTES: usize = 6;
 
 /// The form by which messages are told apart on the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum MessageForm {
     /// `cmd=put key=a value=b`, ended by a newline: version 1, and the greeting of both.
     Line,
     /// ` 25cmd=kvs-put;key=a;value=b;` behind six digits: version 2. A semicolon in a value is
@@ -71,17 +71,17 @@ impl Message {
     ///
     /// # Errors
     /// [`MessageError::Unspeakable`], [`MessageError::TooLong`].
-    pub fn encode(&self, form: Form) -> Result<Vec<u8>, MessageError> {
+    pub fn encode(&self, form: MessageForm) -> Result<Vec<u8>, MessageError> {
         if let Some((name, value)) = self.fields.iter().find(|field| !is_speakable(field, form)) {
             return Err(MessageError::Unspeakable { text: shown(format!("{name}={value}").as_bytes()) });
         }
         let fields = self.fields.iter();
         let text = match form {
-            Form::Line => {
+            MessageForm::Line => {
                 let words: Vec<_> = fields.map(|(name, value)| format!("{name}={value}")).collect();
                 format!("{}\n", words.join(" "))
             }
-            Form::Counted => {
+            MessageForm::Counted => {
                 let doubled = fields.map(|(name, value)| format!("{name}={};", value.replace(';', ";;")));
                 let body: String = doubled.collect();
                 format!("{:COUNT_BYTES$}{body}", body.len())
@@ -95,14 +95,14 @@ impl Message {
     ///
     /// # Errors
     /// [`MessageError::Malformed`], [`MessageError::TooLong`]: the stream is of no more use then.
-    pub fn take(form: Form, bytes: &mut Vec<u8>) -> Result<Option<Self>, MessageError> {
+    pub fn take(form: MessageForm, bytes: &mut Vec<u8>) -> Result<Option<Self>, MessageError> {
         let (start, end) = match form {
-            Form::Line => match bytes.iter().position(|byte| *byte == b'\n') {
+            MessageForm::Line => match bytes.iter().position(|byte| *byte == b'\n') {
                 Some(end) => (0, end + 1),
                 None if bytes.len() >= MESSAGE_BYTES_MAX => return Err(MessageError::TooLong),
                 None => return Ok(None),
             },
-            Form::Counted => match bytes.get(..COUNT_BYTES) {
+            MessageForm::Counted => match bytes.get(..COUNT_BYTES) {
                 Some(digits) => (COUNT_BYTES, COUNT_BYTES + count(digits)?),
                 None => return Ok(None),
             },
@@ -128,9 +128,9 @@ impl fmt::Display for Message {
 }
 
 /// Returns true if a field comes back as it is.
-fn is_speakable((name, value): &(String, String), form: Form) -> bool {
+fn is_speakable((name, value): &(String, String), form: MessageForm) -> bool {
     let is_name = |byte: u8| byte.is_ascii_graphic() && byte != b'=' && byte != b';';
-    let is_value = |byte: u8| byte.is_ascii_graphic() || (byte == b' ' && form == Form::Counted);
+    let is_value = |byte: u8| byte.is_ascii_graphic() || (byte == b' ' && form == MessageForm::Counted);
     !name.is_empty() && name.bytes().all(is_name) && value.bytes().all(is_value)
 }
 
@@ -144,18 +144,18 @@ fn count(digits: &[u8]) -> Result<usize, MessageError> {
 }
 
 /// The fields of a message; `None` if it has none, or another than `cmd` first.
-fn parse(form: Form, body: &[u8]) -> Option<Message> {
+fn parse(form: MessageForm, body: &[u8]) -> Option<Message> {
     let text = core::str::from_utf8(body).ok()?;
     let words: Vec<String> = match form {
-        Form::Line => text.split_ascii_whitespace().map(str::to_owned).collect(),
-        Form::Counted => split_undoubled(text),
+        MessageForm::Line => text.split_ascii_whitespace().map(str::to_owned).collect(),
+        MessageForm::Counted => split_undoubled(text),
     };
     let mut fields: Vec<(String, String)> = Vec::new();
     for word in words {
         match (word.split_once('='), fields.last_mut()) {
             (Some((name, value)), _) if !name.is_empty() => fields.push((name.into(), value.into())),
             // Explanations have blanks in them.
-            (None, Some((_, value))) if form == Form::Line => *value = format!("{value} {word}"),
+            (None, Some((_, value))) if form == MessageForm::Line => *value = format!("{value} {word}"),
             _ => return None,
         }
     }
@@ -185,48 +185,51 @@ mod tests {
 
     use super::*;
 
-    fn taken(form: Form, bytes: &[u8]) -> Result<Option<Message>, MessageError> {
+    fn taken(form: MessageForm, bytes: &[u8]) -> Result<Option<Message>, MessageError> {
         Message::take(form, &mut bytes.to_vec())
     }
 
     #[test]
     fn golden_bytes() {
         let put = Message::new("put").with("kvsname", "kvs_7").with("key", "a").with("value", "b");
-        assert_eq!(put.encode(Form::Line).unwrap(), b"cmd=put kvsname=kvs_7 key=a value=b\n");
+        assert_eq!(put.encode(MessageForm::Line).unwrap(), b"cmd=put kvsname=kvs_7 key=a value=b\n");
         let put = Message::new("kvs-put").with("key", "a").with("value", "b;c");
-        assert_eq!(put.encode(Form::Counted).unwrap(), b"    29cmd=kvs-put;key=a;value=b;;c;");
-        assert_eq!(taken(Form::Counted, b"    29cmd=kvs-put;key=a;value=b;;c;"), Ok(Some(put)));
+        assert_eq!(put.encode(MessageForm::Counted).unwrap(), b"    29cmd=kvs-put;key=a;value=b;;c;");
+        assert_eq!(taken(MessageForm::Counted, b"    29cmd=kvs-put;key=a;value=b;;c;"), Ok(Some(put)));
     }
 
     #[test]
     fn what_hydra_and_slurm_say_is_read() {
         let said = b"cmd=get_result rc=-1 msg=key_nothing_not_found value=unknown\n";
-        let message = taken(Form::Line, said).unwrap().unwrap();
+        let message = taken(MessageForm::Line, said).unwrap().unwrap();
         assert_eq!((message.command(), message.field("rc")), ("get_result", Some("-1")));
         let said = b"cmd=get_result rc=0 msg=success value=(vector,(0,1,1))\n";
-        assert_eq!(taken(Form::Line, said).unwrap().unwrap().field("value"), Some("(vector,(0,1,1))"));
+        assert_eq!(taken(MessageForm::Line, said).unwrap().unwrap().field("value"), Some("(vector,(0,1,1))"));
         let said = b"    68cmd=info-getjobattr-response;found=TRUE;value=(vector,(0,1,1));rc=0;";
-        assert_eq!(taken(Form::Counted, said).unwrap().unwrap().field("value"), Some("(vector,(0,1,1))"));
+        assert_eq!(
+            taken(MessageForm::Counted, said).unwrap().unwrap().field("value"),
+            Some("(vector,(0,1,1))")
+        );
         let said = b"26    cmd=kvs-put-response;rc=0;";
-        assert_eq!(taken(Form::Counted, said).unwrap().unwrap().command(), "kvs-put-response");
+        assert_eq!(taken(MessageForm::Counted, said).unwrap().unwrap().command(), "kvs-put-response");
         let said = b"cmd=put_result rc=1 msg=no more room\n";
-        assert_eq!(taken(Form::Line, said).unwrap().unwrap().field("msg"), Some("no more room"));
+        assert_eq!(taken(MessageForm::Line, said).unwrap().unwrap().field("msg"), Some("no more room"));
     }
 
     #[test]
     fn what_is_no_message_is_refused() {
         for (form, bytes) in [
-            (Form::Line, &b"\n"[..]),
-            (Form::Line, b"HTTP/1.1 400 Bad Request\n"),
-            (Form::Line, b"rc=0 cmd=put_result\n"),
-            (Form::Line, b"cmd=x =y\n"),
-            (Form::Line, b"cmd=\xFF\n"),
-            (Form::Counted, b"cmd=put_result rc=0\n"),
-            (Form::Counted, b"     0"),
-            (Form::Counted, b"    +5cmd=a"),
-            (Form::Counted, b"      cmd=a;"),
-            (Form::Counted, b"     5rc=0;"),
-            (Form::Counted, b"    11cmd=a;word;"),
+            (MessageForm::Line, &b"\n"[..]),
+            (MessageForm::Line, b"HTTP/1.1 400 Bad Request\n"),
+            (MessageForm::Line, b"rc=0 cmd=put_result\n"),
+            (MessageForm::Line, b"cmd=x =y\n"),
+            (MessageForm::Line, b"cmd=\xFF\n"),
+            (MessageForm::Counted, b"cmd=put_result rc=0\n"),
+            (MessageForm::Counted, b"     0"),
+            (MessageForm::Counted, b"    +5cmd=a"),
+            (MessageForm::Counted, b"      cmd=a;"),
+            (MessageForm::Counted, b"     5rc=0;"),
+            (MessageForm::Counted, b"    11cmd=a;word;"),
         ] {
             let text = String::from_utf8_lossy(bytes);
             assert!(matches!(taken(form, bytes), Err(MessageError::Malformed { .. })), "{text}");
@@ -235,17 +238,17 @@ mod tests {
 
     #[test]
     fn lengths_are_bounded() {
-        assert_eq!(taken(Form::Line, &[b'a'; MESSAGE_BYTES_MAX]), Err(MessageError::TooLong));
-        assert_eq!(taken(Form::Counted, b"999999cmd"), Err(MessageError::TooLong));
+        assert_eq!(taken(MessageForm::Line, &[b'a'; MESSAGE_BYTES_MAX]), Err(MessageError::TooLong));
+        assert_eq!(taken(MessageForm::Counted, b"999999cmd"), Err(MessageError::TooLong));
         let long = Message::new("put").with("value", "x".repeat(MESSAGE_BYTES_MAX));
-        assert_eq!(long.encode(Form::Line), Err(MessageError::TooLong));
+        assert_eq!(long.encode(MessageForm::Line), Err(MessageError::TooLong));
         for (name, value) in [("a b", ""), ("a=", ""), ("", "x"), ("a", "x\ny"), ("a", "\u{e4}")] {
             let message = Message::new("put").with(name, value);
-            for form in [Form::Line, Form::Counted] {
+            for form in [MessageForm::Line, MessageForm::Counted] {
                 assert!(matches!(message.encode(form), Err(MessageError::Unspeakable { .. })), "{message}");
             }
         }
-        assert!(Message::new("put").with("value", "x y").encode(Form::Line).is_err(), "two words");
+        assert!(Message::new("put").with("value", "x y").encode(MessageForm::Line).is_err(), "two words");
     }
 
     proptest! {
@@ -253,7 +256,7 @@ mod tests {
         fn messages_come_back_one_by_one_however_they_are_cut(
             names in prop::collection::vec("[a-z_-]{1,9}", 1..4), value in "[!-:<-~;]{0,40}", cut in 0_usize..99
         ) {
-            for form in [Form::Line, Form::Counted] {
+            for form in [MessageForm::Line, MessageForm::Counted] {
                 let message = names.iter().fold(Message::new("put"), |message, name| message.with(name, &value));
                 let bytes = message.encode(form).unwrap();
                 let mut stream = [&bytes[..], &bytes[..]].concat();
@@ -271,7 +274,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_read_without_harm(mut bytes in prop::collection::vec(any::<u8>(), 0..200), counted: bool) {
-            let form = if counted { Form::Counted } else { Form::Line };
+            let form = if counted { MessageForm::Counted } else { MessageForm::Line };
             let before = bytes.clone();
             match Message::take(form, &mut bytes) {
                 Ok(None) => prop_assert_eq!(bytes, before),

@@ -1,7 +1,7 @@
 //! The requests to a manager, and the meaning of its answers, in either version.
 
-use super::error::{Fault, PmiError};
-use super::message::{Form, Message};
+use super::error::{AnswerFault, PmiError};
+use super::message::{Message, MessageForm};
 
 /// A version of PMI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,10 +14,10 @@ pub enum Version {
 
 impl Version {
     /// The form of its messages behind the greeting, which is a line in both.
-    pub const fn form(self) -> Form {
+    pub const fn form(self) -> MessageForm {
         match self {
-            Self::One => Form::Line,
-            Self::Two => Form::Counted,
+            Self::One => MessageForm::Line,
+            Self::Two => MessageForm::Counted,
         }
     }
 
@@ -32,7 +32,7 @@ impl Version {
 
 /// A command, told without the words of a version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Request<'a> {
+pub enum PmiRequest<'a> {
     /// The question which version is spoken.
     Greet,
     /// Introduces this process: version 2 alone.
@@ -73,7 +73,7 @@ pub enum Request<'a> {
     },
 }
 
-impl Request<'_> {
+impl PmiRequest<'_> {
     /// The command's name, which is also shown in errors.
     pub const fn command(&self, version: Version) -> &'static str {
         match (version, self) {
@@ -114,8 +114,8 @@ impl Request<'_> {
     }
 
     /// The form that both the command and its answer have.
-    pub fn form(&self, version: Version) -> Form {
-        if *self == Self::Greet { Form::Line } else { version.form() }
+    pub fn form(&self, version: Version) -> MessageForm {
+        if *self == Self::Greet { MessageForm::Line } else { version.form() }
     }
 
     /// The command as a message.
@@ -146,22 +146,22 @@ impl Request<'_> {
     /// Judges an answer: whether it is the one that is due, and reports success.
     ///
     /// # Errors
-    /// [`Fault::Unexpected`], [`Fault::Refused`], [`Fault::Absent`].
+    /// [`AnswerFault::Unexpected`], [`AnswerFault::Refused`], [`AnswerFault::Absent`].
     pub fn judge(&self, version: Version, answer: &Message) -> Result<(), PmiError> {
         let command = self.command(version);
         let found = || answer.to_string();
         if let Some(expected) = self.answer(version).filter(|expected| *expected != answer.command()) {
-            return Err(Fault::Unexpected { expected, found: found() }.of(command));
+            return Err(AnswerFault::Unexpected { expected, found: found() }.of(command));
         }
         let is_fine = answer.field("rc").is_none_or(|code| code == "0");
         let is_found = |name| answer.field(name).is_none_or(|value| value.eq_ignore_ascii_case("true"));
         match *self {
             Self::Get { key, .. } if !is_fine || !is_found("found") || !is_found("flag") => {
-                Err(Fault::Absent { key: key.into() }.of(command))
+                Err(AnswerFault::Absent { key: key.into() }.of(command))
             }
-            _ if !is_fine => Err(Fault::Refused { found: found() }.of(command)),
+            _ if !is_fine => Err(AnswerFault::Refused { found: found() }.of(command)),
             Self::Greet if answer.field("pmi_version") != Some(&version.numbers().0.to_string()) => {
-                Err(Fault::Refused { found: found() }.of(command))
+                Err(AnswerFault::Refused { found: found() }.of(command))
             }
             _ => Ok(()),
         }
@@ -172,7 +172,7 @@ impl Request<'_> {
 mod tests {
     use super::*;
 
-    fn bytes(request: &Request<'_>, version: Version) -> String {
+    fn bytes(request: &PmiRequest<'_>, version: Version) -> String {
         let bytes = request.message(version).encode(request.form(version)).unwrap();
         String::from_utf8(bytes).unwrap()
     }
@@ -182,25 +182,25 @@ mod tests {
         let (store, key, value) = ("kvs_1", "a", "b");
         for (request, one, two) in [
             (
-                Request::Greet,
+                PmiRequest::Greet,
                 "cmd=init pmi_version=1 pmi_subversion=1\n",
                 "cmd=init pmi_version=2 pmi_subversion=0\n",
             ),
-            (Request::Store, "cmd=get_my_kvsname\n", "    14cmd=job-getid;"),
+            (PmiRequest::Store, "cmd=get_my_kvsname\n", "    14cmd=job-getid;"),
             (
-                Request::Put { store, key, value },
+                PmiRequest::Put { store, key, value },
                 "cmd=put kvsname=kvs_1 key=a value=b\n",
                 "    26cmd=kvs-put;key=a;value=b;",
             ),
             (
-                Request::Get { store, key },
+                PmiRequest::Get { store, key },
                 "cmd=get kvsname=kvs_1 key=a\n",
                 "    39cmd=kvs-get;jobid=kvs_1;srcid=-1;key=a;",
             ),
-            (Request::Fence, "cmd=barrier_in\n", "    14cmd=kvs-fence;"),
-            (Request::Finalize, "cmd=finalize\n", "    13cmd=finalize;"),
+            (PmiRequest::Fence, "cmd=barrier_in\n", "    14cmd=kvs-fence;"),
+            (PmiRequest::Finalize, "cmd=finalize\n", "    13cmd=finalize;"),
             (
-                Request::Abort { code: 3 },
+                PmiRequest::Abort { code: 3 },
                 "cmd=abort exitcode=3\n",
                 "    34cmd=abort;isworld=TRUE;exitcode=3;",
             ),
@@ -210,35 +210,40 @@ mod tests {
                 (one, two)
             );
         }
-        assert_eq!(bytes(&Request::Limits, Version::One), "cmd=get_maxes\n");
-        let introduce = Request::Introduce { job: "0", rank: 1 };
+        assert_eq!(bytes(&PmiRequest::Limits, Version::One), "cmd=get_maxes\n");
+        let introduce = PmiRequest::Introduce { job: "0", rank: 1 };
         assert_eq!(
             bytes(&introduce, Version::Two),
             "    49cmd=fullinit;pmijobid=0;pmirank=1;threaded=FALSE;"
         );
     }
 
-    fn verdict(request: &Request<'_>, version: Version, said: &str) -> String {
+    fn verdict(request: &PmiRequest<'_>, version: Version, said: &str) -> String {
         let answer = Message::take(request.form(version), &mut said.as_bytes().to_vec()).unwrap().unwrap();
         request.judge(version, &answer).map_or_else(|error| error.to_string(), |()| "fine".into())
     }
 
     #[test]
     fn answers_are_judged() {
-        let get = Request::Get { store: "s", key: "k" };
+        let get = PmiRequest::Get { store: "s", key: "k" };
         for (request, version, said, expected) in [
             (
-                Request::Greet,
+                PmiRequest::Greet,
                 Version::One,
                 "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0\n",
                 "fine",
             ),
-            (Request::Greet, Version::Two, "cmd=response_to_init rc=0 pmi_version=1\n", "`init`: refused"),
-            (Request::Greet, Version::One, "cmd=response_to_init rc=14 pmi_version=2\n", "`init`: refused"),
-            (Request::Fence, Version::One, "cmd=barrier_out\n", "fine"),
-            (Request::Fence, Version::One, "cmd=put_result rc=0\n", "where `barrier_out` was due"),
+            (PmiRequest::Greet, Version::Two, "cmd=response_to_init rc=0 pmi_version=1\n", "`init`: refused"),
             (
-                Request::Fence,
+                PmiRequest::Greet,
+                Version::One,
+                "cmd=response_to_init rc=14 pmi_version=2\n",
+                "`init`: refused",
+            ),
+            (PmiRequest::Fence, Version::One, "cmd=barrier_out\n", "fine"),
+            (PmiRequest::Fence, Version::One, "cmd=put_result rc=0\n", "where `barrier_out` was due"),
+            (
+                PmiRequest::Fence,
                 Version::Two,
                 "    32cmd=kvs-fence-response;rc=14;x=;",
                 "refused: cmd=kvs-fence-response",

@@ -3,7 +3,7 @@
 //! The pieces of `KEY` stand under `KEY-0`, `KEY-1` and so on; the first begins with the number of
 //! pieces and a colon.
 
-use super::error::Fault;
+use super::error::AnswerFault;
 
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 4096;
@@ -60,8 +60,8 @@ pub(super) fn value(all: &str) -> Option<Vec<u8>> {
 }
 
 /// Returns the fault of a key whose value is wrong.
-pub(super) fn unsound(key: &str) -> Fault {
-    Fault::Value { key: key.to_owned() }
+pub(super) fn unsound(key: &str) -> AnswerFault {
+    AnswerFault::Value { key: key.to_owned() }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::*;
-use crate::board::{MAGIC, Phase};
+use crate::board::{LifePhase, MAGIC};
 
 const LABEL: Label = Label { job: 0xA1D15, rank: 1, size: 4 };
 const BYTES: usize = BOARD_BYTES + 8192 + STAND_BYTES;
@@ -23,9 +23,9 @@ fn two_mappings_of_a_segment_share_board_and_inbox() {
         (Segment::open(&file, LABEL, BYTES).unwrap(), Segment::open(&file, LABEL, BYTES).unwrap());
     let view = BoardView::map(file.as_fd()).unwrap();
     drop(file);
-    owner.board().enter(Phase::Running);
-    assert_eq!(peer.board().read(0).phase, Some(Phase::Running));
-    assert_eq!(view.board().read(0).phase, Some(Phase::Running));
+    owner.board().enter(LifePhase::Running);
+    assert_eq!(peer.board().read(0).phase, Some(LifePhase::Running));
+    assert_eq!(view.board().read(0).phase, Some(LifePhase::Running));
     let [(ours, len), (theirs, _)] = [&owner, &peer].map(|segment| segment.parts(8192).unwrap().inbox);
     assert_eq!(len, 8192);
     // SAFETY: both mappings are alive, in bounds, and this thread is the only one that touches

@@ -14,7 +14,7 @@ pub const LINKS_MAX: u8 = 16;
 /// The way a rank listens and connects. The same on all ranks of a job, as far as
 /// [`links`](Self::links) is concerned.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Config {
+pub struct TcpConfig {
     /// The machine's addresses that are used.
     pub interfaces: Interfaces,
     /// The ports to listen on, the first that is free; `0..=0` leaves it to the system.
@@ -36,7 +36,7 @@ pub struct Config {
     pub tls: Option<Files>,
 }
 
-impl Default for Config {
+impl Default for TcpConfig {
     fn default() -> Self {
         Self {
             interfaces: Interfaces::default(),

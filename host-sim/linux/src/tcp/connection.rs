@@ -2,11 +2,11 @@
 
 use aldis_hal::{Instant, PeerId};
 use aldis_protocols::stream::{Farewell, Handshake};
-use aldis_sys::Failure;
+use aldis_sys::CallFailure;
 
 use super::incoming::{Incoming, READ_BYTES};
 use super::landing::Landing;
-use super::outgoing::Outgoing;
+use super::outgoing::StreamWriter;
 use super::wire::{Moved, Wire};
 
 /// A connection.
@@ -15,7 +15,7 @@ pub(super) struct Connection {
     pub(super) wire: Wire,
     /// Its name, which no other of this transport has; its place in the table may have had others.
     pub(super) key: u32,
-    pub(super) stage: Stage,
+    pub(super) stage: ConnectionStage,
     /// The system has said that there is something to read, or has not been asked since there was.
     pub(super) may_read: bool,
     /// True if it was concluded that there is nothing more to read from a read of less than there
@@ -27,7 +27,7 @@ pub(super) struct Connection {
     /// Set while it stands in the line of those to be read.
     pub(super) queued: bool,
     /// The last call of it that failed.
-    pub(super) failed: Option<Failure>,
+    pub(super) failed: Option<CallFailure>,
     pub(super) denial: Denial,
 }
 
@@ -53,19 +53,19 @@ impl Denial {
 
 /// The progress of a connection.
 #[derive(Debug)]
-pub(super) enum Stage {
+pub(super) enum ConnectionStage {
     /// The peer is not settled yet.
     Greeting(Box<Handshake>),
     /// The connection carries messages.
-    Open(Link),
+    Open(TcpLink),
 }
 
 /// A connection that carries messages.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct TcpLink {
     pub(super) peer: PeerId,
     pub(super) incoming: Incoming,
-    pub(super) outgoing: Outgoing,
+    pub(super) outgoing: StreamWriter,
     pub(super) farewell: Farewell,
     /// The long message that is being read to where it belongs.
     pub(super) landing: Option<Landing>,
@@ -83,12 +83,12 @@ pub(super) struct Link {
     pub(super) broken: bool,
 }
 
-impl Link {
+impl TcpLink {
     pub(super) fn new(peer: PeerId, outgoing_bytes: usize, message_bytes_max: usize) -> Self {
         Self {
             peer,
             incoming: Incoming::new(message_bytes_max),
-            outgoing: Outgoing::new(outgoing_bytes),
+            outgoing: StreamWriter::new(outgoing_bytes),
             farewell: Farewell::NONE,
             landing: None,
             refused: None,
@@ -104,7 +104,7 @@ impl Link {
 impl Connection {
     /// Notes that a call has failed for now.
     #[cold]
-    pub(super) fn deny(&mut self, failure: Failure) {
+    pub(super) fn deny(&mut self, failure: CallFailure) {
         self.failed = Some(failure);
         self.denial.is_new = true;
         // The system will not say when it no longer refuses.
@@ -113,10 +113,10 @@ impl Connection {
 
     /// The link, once it carries messages.
     #[inline]
-    pub(super) const fn link(&mut self) -> Option<&mut Link> {
+    pub(super) const fn link(&mut self) -> Option<&mut TcpLink> {
         match &mut self.stage {
-            Stage::Open(link) => Some(link),
-            Stage::Greeting(_) => None,
+            ConnectionStage::Open(link) => Some(link),
+            ConnectionStage::Greeting(_) => None,
         }
     }
 
@@ -124,7 +124,7 @@ impl Connection {
     /// now.
     #[inline]
     pub(super) fn receive(&mut self) -> Moved {
-        let Stage::Open(link) = &mut self.stage else { return Moved::Blocked };
+        let ConnectionStage::Open(link) = &mut self.stage else { return Moved::Blocked };
         let room = link.incoming.room(link.read_bytes);
         let asked = room.len();
         let moved = self.wire.receive(room);

@@ -8,17 +8,17 @@ use aldis_protocols::header::DATA_HEADER_BYTES;
 use aldis_protocols::stream::{self, Node, StreamSetup, job_name};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use aldis_sys::socket::TcpListener;
-use aldis_sys::{Call, Errno, Failure, errno_of};
+use aldis_sys::{Call, CallFailure, Errno, errno_of};
 
 use super::attention::Attention;
-use super::config::{Config, LINKS_MAX};
-use super::connection::{Connection, Connections, Stage};
+use super::config::{LINKS_MAX, TcpConfig};
+use super::connection::{Connection, ConnectionStage, Connections};
 use super::counters::Counters;
 use super::error::TcpError;
-use super::interfaces::{self, Network};
+use super::interfaces::{self, InterfaceNetwork};
 use super::key::{JobKey, Nonces};
 use super::lent::Regions;
-use super::peer::{NONE, Peer, Presence};
+use super::peer::{NONE, Presence, TcpPeer};
 use super::socket::{self, Options};
 use super::tls::Tls;
 use super::wire::Moved;
@@ -39,7 +39,7 @@ const LISTENER: u64 = u64::MAX;
 
 /// Everything there is of a transport that is not vacant.
 #[derive(Debug)]
-pub(super) struct Engine {
+pub(super) struct TcpEngine {
     pub(super) setup: StreamSetup,
     pub(super) key: JobKey,
     pub(super) caps: Caps,
@@ -50,12 +50,12 @@ pub(super) struct Engine {
     /// The addresses at which they listen.
     pub(super) addresses: Vec<SocketAddr>,
     /// The networks that this side is in.
-    networks: Vec<Network>,
+    networks: Vec<InterfaceNetwork>,
     /// The settings by which connections are encrypted, if they are.
     pub(super) tls: Option<Tls>,
-    pub(super) peers: Vec<Peer>,
+    pub(super) peers: Vec<TcpPeer>,
     /// The handshake's view of the links, for each rank as many as there are.
-    pub(super) ways: Vec<stream::Link>,
+    pub(super) ways: Vec<stream::StreamLink>,
     pub(super) connections: Connections,
     /// The key of the next one.
     pub(super) next_key: u32,
@@ -87,11 +87,11 @@ pub(super) struct Engine {
     pub(super) alone: Option<u32>,
     pub(super) counters: Counters,
     /// The last call that failed here for a peer that is not known, or for all.
-    pub(super) failed: Option<Failure>,
+    pub(super) failed: Option<CallFailure>,
 }
 
-impl Engine {
-    pub(super) fn listen(identity: Identity, config: &Config) -> Result<Self, TcpError> {
+impl TcpEngine {
+    pub(super) fn listen(identity: Identity, config: &TcpConfig) -> Result<Self, TcpError> {
         let Identity { me, epoch, ranks, key } = identity;
         let links = config.links;
         if links == 0 || links > LINKS_MAX {
@@ -141,8 +141,8 @@ impl Engine {
             addresses,
             networks,
             tls: config.tls.as_ref().map(Tls::load).transpose().map_err(TcpError::Tls)?,
-            peers: vec![Peer::new(links); ranks as usize],
-            ways: vec![stream::Link::NONE; ranks as usize * usize::from(links)],
+            peers: vec![TcpPeer::new(links); ranks as usize],
+            ways: vec![stream::StreamLink::NONE; ranks as usize * usize::from(links)],
             connections: Connections::default(),
             next_key: 0,
             nonces: Nonces::new().map_err(TcpError::Entropy)?,
@@ -335,7 +335,7 @@ impl Engine {
         self.counters.looks += 1;
         let answer = self.epoll.wait(&mut self.events[..], EpollTimeout::ZERO);
         if let Err(errno) = answer {
-            self.failed = Some(Failure { call: Call::EpollWait, errno });
+            self.failed = Some(CallFailure { call: Call::EpollWait, errno });
         }
         if answer.is_err() || now.since(self.doubted) >= DOUBT_NS {
             self.doubted = now;
@@ -366,7 +366,7 @@ impl Engine {
                 self.give_up(slot);
                 continue;
             }
-            let is_greeting = matches!(connection.stage, Stage::Greeting(_));
+            let is_greeting = matches!(connection.stage, ConnectionStage::Greeting(_));
             if core::mem::take(&mut connection.is_assumed) || is_greeting || is_blind {
                 connection.may_read = true;
                 self.enqueue(slot);
@@ -386,7 +386,7 @@ impl Engine {
         let Some(connection) = self.connections.get(slot).filter(|connection| connection.key == key) else {
             return;
         };
-        let is_open = matches!(connection.stage, Stage::Open(_));
+        let is_open = matches!(connection.stage, ConnectionStage::Open(_));
         if !is_open || events.intersects(!EpollFlags::EPOLLOUT) {
             connection.may_read = true;
             let last = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
@@ -403,7 +403,7 @@ impl Engine {
     pub(super) fn admit(&mut self, connection: Connection) -> Option<u32> {
         let slot = self.connections.next_slot();
         if let Err(errno) = watch(&self.epoll, slot, &connection) {
-            self.failed = Some(Failure { call: Call::EpollCtl, errno });
+            self.failed = Some(CallFailure { call: Call::EpollCtl, errno });
             return None;
         }
         self.attention.forget(slot);
@@ -417,10 +417,10 @@ impl Engine {
 }
 
 /// Sends a bye: what ends without it is a death.
-impl Drop for Engine {
+impl Drop for TcpEngine {
     fn drop(&mut self) {
         for row in &self.peers {
-            let bye = super::frame::Frame { kind: stream::Frame::Bye, number: row.sent };
+            let bye = super::frame::TcpFrame { kind: stream::StreamFrame::Bye, number: row.sent };
             for (number, slot) in row.links.iter().enumerate().filter(|(_, slot)| **slot != NONE) {
                 let Some(connection) = self.connections.get(*slot) else { continue };
                 let Some(link) = connection.link() else { continue };

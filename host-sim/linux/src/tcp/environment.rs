@@ -2,7 +2,7 @@
 
 use core::ops::RangeInclusive;
 
-use super::config::{Config, LINKS_MAX};
+use super::config::{LINKS_MAX, TcpConfig};
 use super::interfaces::{Family, Interfaces};
 use super::tls::Files;
 
@@ -17,7 +17,7 @@ pub struct Unsound {
     pub why: String,
 }
 
-impl Config {
+impl TcpConfig {
     /// Reads the variables that stand for options of `aldis-run`: docs/environment.md.
     ///
     /// # Errors
@@ -123,16 +123,16 @@ pub fn bytes(text: &str) -> Result<usize, String> {
 mod tests {
     use super::*;
 
-    fn read(words: &str) -> Result<Config, Unsound> {
+    fn read(words: &str) -> Result<TcpConfig, Unsound> {
         let pairs: Vec<_> = words.split_whitespace().filter_map(|word| word.split_once('=')).collect();
-        Config::from_variables(|name| {
+        TcpConfig::from_variables(|name| {
             pairs.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
         })
     }
 
     #[test]
     fn variables_become_a_configuration() {
-        assert_eq!(read(""), Ok(Config::default()));
+        assert_eq!(read(""), Ok(TcpConfig::default()));
         let words = "ALDIS_TCP_INCLUDE=eth0,10.1.0.0/16 ALDIS_TCP_EXCLUDE=lo ALDIS_TCP_FAMILY=6 ALDIS_TCP_PORTS=4000-4009 \
                      ALDIS_TCP_LINKS=4 ALDIS_TCP_BUFFERS=2M ALDIS_TLS_CERT=c ALDIS_TLS_KEY=k ALDIS_TLS_CA=a ALDIS_TLS_NAME=job";
         let config = read(words).unwrap();

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::IpAddr;
 
-use aldis_sys::{Errno, Failure};
+use aldis_sys::{CallFailure, Errno};
 
 use super::interfaces::Rejected;
 use super::tls::TlsError;
@@ -67,8 +67,8 @@ impl TcpError {
     }
 }
 
-impl From<Failure> for TcpError {
-    fn from(Failure { call, errno }: Failure) -> Self {
+impl From<CallFailure> for TcpError {
+    fn from(CallFailure { call, errno }: CallFailure) -> Self {
         Self::system(call.name())(errno)
     }
 }

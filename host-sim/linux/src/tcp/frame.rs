@@ -1,5 +1,5 @@
 //! The frames in which messages follow each other in a stream: a head of eight bytes, then the
-//! message. The first four are those of [`stream::Frame`]; the others, little-endian, are the
+//! message. The first four are those of [`stream::TcpFrame`]; the others, little-endian, are the
 //! number of the message among all to this peer, over all links. It wraps.
 //!
 //! The number of a bye is that of the message that would come next: it is the last word once all
@@ -13,24 +13,24 @@ pub(super) const HEAD_BYTES: usize = FRAME_HEAD_BYTES + size_of::<u32>();
 
 /// The head of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Frame {
-    pub(super) kind: stream::Frame,
+pub(super) struct TcpFrame {
+    pub(super) kind: stream::StreamFrame,
     /// The message's number, or the next one's.
     pub(super) number: u32,
 }
 
-impl Frame {
+impl TcpFrame {
     /// The head of a message of at least one byte.
     #[inline]
     pub(super) const fn data(length: usize, number: u32) -> Self {
-        Self { kind: stream::Frame::Data(length as u32), number }
+        Self { kind: stream::StreamFrame::Data(length as u32), number }
     }
 
     /// Bytes of its message.
     #[inline]
     pub(super) const fn length(&self) -> usize {
         match self.kind {
-            stream::Frame::Data(bytes) => bytes as usize,
+            stream::StreamFrame::Data(bytes) => bytes as usize,
             _ => 0,
         }
     }
@@ -49,7 +49,7 @@ impl Frame {
     #[inline]
     pub(super) fn parse(head: [u8; HEAD_BYTES], length_max: usize) -> Result<Self, Malformed> {
         let word = u64::from_le_bytes(head);
-        let kind = stream::Frame::decode((word as u32).to_le_bytes(), length_max as u32)?;
+        let kind = stream::StreamFrame::decode((word as u32).to_le_bytes(), length_max as u32)?;
         Ok(Self { kind, number: (word >> 32) as u32 })
     }
 }
@@ -62,22 +62,22 @@ mod tests {
 
     #[test]
     fn golden_bytes() {
-        assert_eq!(Frame::data(0x1234, 7).emit(), [0x34, 0x12, 0, 0, 7, 0, 0, 0]);
-        let bye = Frame { kind: stream::Frame::Bye, number: 0x0201 };
+        assert_eq!(TcpFrame::data(0x1234, 7).emit(), [0x34, 0x12, 0, 0, 7, 0, 0, 0]);
+        let bye = TcpFrame { kind: stream::StreamFrame::Bye, number: 0x0201 };
         assert_eq!(bye.emit(), [0, 0xFF, 0xFF, 0xFF, 1, 2, 0, 0]);
     }
 
     #[test]
     fn what_is_no_head_is_refused() {
-        for head in [Frame::data(101, 0).emit(), [0; HEAD_BYTES], [0xFF; HEAD_BYTES], *b"GET / HT"] {
-            assert_eq!(Frame::parse(head, 100), Err(Malformed::Length));
+        for head in [TcpFrame::data(101, 0).emit(), [0; HEAD_BYTES], [0xFF; HEAD_BYTES], *b"GET / HT"] {
+            assert_eq!(TcpFrame::parse(head, 100), Err(Malformed::Length));
         }
     }
 
     proptest! {
         #[test]
         fn any_bytes_are_a_head_that_would_be_sent_so_or_refused(head: [u8; HEAD_BYTES], max in 0..1_usize << 28) {
-            if let Ok(frame) = Frame::parse(head, max) {
+            if let Ok(frame) = TcpFrame::parse(head, max) {
                 prop_assert!(frame.length() <= max);
                 prop_assert_eq!(frame.emit(), head);
             }

@@ -6,10 +6,10 @@ use std::io::ErrorKind;
 use aldis_hal::{Cause, Instant, PeerId, Resource};
 use aldis_protocols::stream::{Dial, Handshake, Node, StreamEvent, StreamRefusal, chooses};
 use aldis_sys::socket::TcpStream;
-use aldis_sys::{Call, Errno, Failure, errno_of};
+use aldis_sys::{Call, CallFailure, Errno, errno_of};
 
-use super::connection::{Connection, Denial, Link, Stage};
-use super::engine::{Engine, MESSAGE_BYTES_MAX};
+use super::connection::{Connection, ConnectionStage, Denial, TcpLink};
+use super::engine::{MESSAGE_BYTES_MAX, TcpEngine};
 use super::peer::{NONE, Presence};
 use super::socket;
 use super::wire::{Moved, Wire};
@@ -32,7 +32,7 @@ fn now() -> Instant {
 }
 
 /// Connections that are wanted.
-impl Engine {
+impl TcpEngine {
     /// Asks for a connection: this rank waits for a peer, or wants to send to it.
     #[cold]
     pub(super) fn want(&mut self, peer: PeerId) {
@@ -66,7 +66,7 @@ impl Engine {
                     self.begin(stream, handshake);
                 }
             }
-            Err(failure @ Failure { errno: Errno::EMFILE | Errno::ENFILE, .. }) => {
+            Err(failure @ CallFailure { errno: Errno::EMFILE | Errno::ENFILE, .. }) => {
                 self.counters.crowded += 1;
                 self.blame(peer, Some(failure));
                 self.lose(peer, Cause::Full(Resource::Descriptors));
@@ -112,7 +112,7 @@ impl Engine {
         let connection = Connection {
             wire,
             key: handshake.key(),
-            stage: Stage::Greeting(Box::new(handshake)),
+            stage: ConnectionStage::Greeting(Box::new(handshake)),
             may_read: false,
             is_assumed: false,
             at_end: false,
@@ -128,7 +128,7 @@ impl Engine {
 }
 
 /// Connections that come.
-impl Engine {
+impl TcpEngine {
     /// Takes the connections that wait at the listeners.
     #[cold]
     pub(super) fn accept(&mut self) {
@@ -140,7 +140,7 @@ impl Engine {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     Err(error) => {
                         self.counters.crowded += 1;
-                        self.failed = Some(Failure { call: Call::Accept, errno: errno_of(error) });
+                        self.failed = Some(CallFailure { call: Call::Accept, errno: errno_of(error) });
                         break;
                     }
                 }
@@ -150,7 +150,7 @@ impl Engine {
 
     fn accepted(&mut self, stream: TcpStream) {
         self.counters.accepted += 1;
-        let failed = |error| Failure { call: Call::Ioctl, errno: errno_of(error) };
+        let failed = |error| CallFailure { call: Call::Ioctl, errno: errno_of(error) };
         let set = stream.set_nonblocking(true).map_err(failed);
         if let Err(failure) = set.and_then(|()| socket::prepare(&stream, &self.options)) {
             self.counters.crowded += 1;
@@ -180,11 +180,11 @@ impl Engine {
 }
 
 /// Handshakes, and what becomes of connections.
-impl Engine {
+impl TcpEngine {
     fn handshake(&self, slot: u32) -> Option<&Handshake> {
         match &self.connections.peek(slot)?.stage {
-            Stage::Greeting(handshake) => Some(handshake),
-            Stage::Open(_) => None,
+            ConnectionStage::Greeting(handshake) => Some(handshake),
+            ConnectionStage::Open(_) => None,
         }
     }
 
@@ -193,7 +193,7 @@ impl Engine {
     pub(super) fn greet(&mut self, slot: u32) -> u32 {
         let Self { connections, setup, key, ways, .. } = self;
         let mut node = Node { setup, mac: key, links: ways };
-        let Some(Connection { wire, stage: Stage::Greeting(handshake), may_read, failed, .. }) =
+        let Some(Connection { wire, stage: ConnectionStage::Greeting(handshake), may_read, failed, .. }) =
             connections.get(slot)
         else {
             return 0;
@@ -246,7 +246,8 @@ impl Engine {
     fn refuse(&mut self, slot: u32, why: StreamRefusal) {
         let Self { connections, setup, key, ways, .. } = self;
         let mut node = Node { setup, mac: key, links: ways };
-        if let Some(Connection { wire, stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
+        if let Some(Connection { wire, stage: ConnectionStage::Greeting(handshake), .. }) =
+            connections.get(slot)
             && handshake.refuse(&mut node, why, now()).is_some()
         {
             speak(wire, handshake);
@@ -274,15 +275,15 @@ impl Engine {
     /// Both sides keep a connection for a link. `rest` has come after the handshake.
     fn opened(&mut self, slot: u32, peer: PeerId, number: u8, rest: &[u8]) {
         let Some(connection) = self.connections.get(slot) else { return };
-        let mut link = Link::new(peer, OUTGOING_BYTES, MESSAGE_BYTES_MAX);
+        let mut link = TcpLink::new(peer, OUTGOING_BYTES, MESSAGE_BYTES_MAX);
         if let Some(room) = link.incoming.room(rest.len()).get_mut(..rest.len()) {
             room.copy_from_slice(rest);
             link.incoming.read(rest.len());
         }
-        if let Stage::Greeting(handshake) = &connection.stage {
+        if let ConnectionStage::Greeting(handshake) = &connection.stage {
             link.outgoing.keep([handshake.output(), &[]], 0);
         }
-        connection.stage = Stage::Open(link);
+        connection.stage = ConnectionStage::Open(link);
         self.flush(slot);
         self.greetings.retain(|other| *other != slot);
         self.wanted.retain(|other| *other != (peer, number));
@@ -317,7 +318,8 @@ impl Engine {
             let Some(&slot) = self.greetings.get(at) else { continue };
             let Self { connections, setup, key, ways, .. } = self;
             let mut node = Node { setup, mac: key, links: ways };
-            if let Some(Connection { stage: Stage::Greeting(handshake), .. }) = connections.get(slot)
+            if let Some(Connection { stage: ConnectionStage::Greeting(handshake), .. }) =
+                connections.get(slot)
                 && let Some(StreamEvent::Ended { why, .. }) = handshake.handle_timeout(&mut node, now)
             {
                 self.ended(slot, why);
@@ -379,7 +381,7 @@ impl Engine {
     fn close(&mut self, slot: u32) {
         self.attention.forget(slot);
         self.greetings.retain(|other| *other != slot);
-        if let Some(Connection { stage: Stage::Open(link), .. }) = self.connections.remove(slot)
+        if let Some(Connection { stage: ConnectionStage::Open(link), .. }) = self.connections.remove(slot)
             && link.blocked
         {
             self.blocked -= 1;

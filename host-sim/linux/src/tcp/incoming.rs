@@ -2,7 +2,7 @@
 
 use aldis_hal::cause::Malformed;
 
-use super::frame::{Frame, HEAD_BYTES};
+use super::frame::{HEAD_BYTES, TcpFrame};
 use crate::paged::Paged;
 
 /// Bytes that a read asks for when it is not known what comes.
@@ -34,7 +34,7 @@ impl Incoming {
     /// # Errors
     /// What comes next is no frame.
     #[inline]
-    pub(super) fn next(&self) -> Result<Option<(Frame, &[u8])>, Malformed> {
+    pub(super) fn next(&self) -> Result<Option<(TcpFrame, &[u8])>, Malformed> {
         let Some(frame) = self.head()? else { return Ok(None) };
         let start = self.start + HEAD_BYTES;
         let whole = start + frame.length() <= self.end;
@@ -48,7 +48,7 @@ impl Incoming {
     /// The next frame, if its head has come, and what has come of its message: all that has been
     /// read, if it is not whole.
     #[inline]
-    pub(super) fn begun(&self) -> Option<(Frame, &[u8])> {
+    pub(super) fn begun(&self) -> Option<(TcpFrame, &[u8])> {
         let frame = self.head().ok()??;
         self.memory.get(self.start + HEAD_BYTES..self.end).map(|there| (frame, there))
     }
@@ -60,7 +60,7 @@ impl Incoming {
 
     /// The next frame is done with.
     #[inline]
-    pub(super) const fn pass(&mut self, frame: Frame) {
+    pub(super) const fn pass(&mut self, frame: TcpFrame) {
         self.start += HEAD_BYTES + frame.length();
         if self.start >= self.end {
             (self.start, self.end) = (0, 0);
@@ -98,10 +98,10 @@ impl Incoming {
 
     /// The head of the next frame, if it has come.
     #[inline]
-    fn head(&self) -> Result<Option<Frame>, Malformed> {
+    fn head(&self) -> Result<Option<TcpFrame>, Malformed> {
         let there = self.memory.get(self.start..self.end).unwrap_or_default();
         match there.first_chunk() {
-            Some(head) => Frame::parse(*head, self.message_bytes_max).map(Some),
+            Some(head) => TcpFrame::parse(*head, self.message_bytes_max).map(Some),
             None => Ok(None),
         }
     }
@@ -142,7 +142,7 @@ mod tests {
 
     fn stream(messages: &[Vec<u8>]) -> Vec<u8> {
         let frame = |(number, message): (usize, &Vec<u8>)| {
-            [&Frame::data(message.len(), number as u32).emit()[..], message].concat()
+            [&TcpFrame::data(message.len(), number as u32).emit()[..], message].concat()
         };
         messages.iter().enumerate().flat_map(frame).collect()
     }
@@ -157,14 +157,15 @@ mod tests {
 
     #[test]
     fn a_giant_length_is_refused_before_anything_is_read_for_it() {
-        let stream = [Frame::data(3, 0).emit().as_slice(), b"abc", &Frame::data(1 << 27, 1).emit()].concat();
+        let stream =
+            [TcpFrame::data(3, 0).emit().as_slice(), b"abc", &TcpFrame::data(1 << 27, 1).emit()].concat();
         assert_eq!(cut(&stream, core::iter::repeat(5), 1 << 20), Err(Malformed::Length));
     }
 
     #[test]
     fn the_rest_of_a_long_frame_is_read_alone() {
         let mut incoming = Incoming::new(1 << 20);
-        incoming.room(READ_BYTES)[..HEAD_BYTES].copy_from_slice(&Frame::data(1 << 20, 0).emit());
+        incoming.room(READ_BYTES)[..HEAD_BYTES].copy_from_slice(&TcpFrame::data(1 << 20, 0).emit());
         incoming.read(HEAD_BYTES + 10);
         assert_eq!(incoming.room(READ_BYTES).len(), (1 << 20) - 10);
     }

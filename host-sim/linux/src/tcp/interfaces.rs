@@ -45,7 +45,7 @@ pub struct Interfaces {
 
 /// An address and how much of it names the network.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Network {
+pub(super) struct InterfaceNetwork {
     pub(super) ip: IpAddr,
     prefix: u8,
 }
@@ -58,7 +58,7 @@ fn bits(ip: IpAddr) -> (u128, u8) {
     }
 }
 
-impl Network {
+impl InterfaceNetwork {
     /// Reads `10.1.0.0/16`, or an address alone. `None` for anything else.
     fn parse(text: &str) -> Option<Self> {
         let (ip, prefix) = match text.split_once('/') {
@@ -82,7 +82,7 @@ impl Network {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Found {
     name: String,
-    network: Network,
+    network: InterfaceNetwork,
     is_up: bool,
     has_carrier: bool,
     is_point_to_point: bool,
@@ -134,12 +134,12 @@ impl fmt::Display for Rejected {
 }
 
 /// An entry of a list: a network, or the name of an interface.
-enum Entry<'a> {
-    Network(Network),
+enum NetworkEntry<'a> {
+    Network(InterfaceNetwork),
     Name(&'a str),
 }
 
-impl Entry<'_> {
+impl NetworkEntry<'_> {
     fn matches(&self, found: &Found) -> bool {
         match self {
             Self::Network(network) => network.contains(found.network.ip),
@@ -149,11 +149,11 @@ impl Entry<'_> {
 }
 
 /// Reads a list. A name has no slash and no colon.
-fn entries(list: &[String]) -> Result<Vec<Entry<'_>>, TcpError> {
-    let entry = |text| match Network::parse(text) {
-        Some(network) => Ok(Entry::Network(network)),
+fn entries(list: &[String]) -> Result<Vec<NetworkEntry<'_>>, TcpError> {
+    let entry = |text| match InterfaceNetwork::parse(text) {
+        Some(network) => Ok(NetworkEntry::Network(network)),
         None if text.is_empty() || text.contains(['/', ':']) => Err(TcpError::Network { text: text.into() }),
-        None => Ok(Entry::Name(text)),
+        None => Ok(NetworkEntry::Name(text)),
     };
     list.iter().map(|text| entry(text.as_str())).collect()
 }
@@ -176,7 +176,7 @@ enum Likely {
 }
 
 /// Chooses among what was found: those that others can most likely reach first.
-fn choose(interfaces: &Interfaces, found: &[Found]) -> Result<Vec<Network>, TcpError> {
+fn choose(interfaces: &Interfaces, found: &[Found]) -> Result<Vec<InterfaceNetwork>, TcpError> {
     let (include, exclude) = (entries(&interfaces.include)?, entries(&interfaces.exclude)?);
     let (mut chosen, mut rejected) = (Vec::new(), Vec::new());
     for one in found {
@@ -220,7 +220,7 @@ impl Found {
         let prefix = mask.map_or(bits(address).1, |mask| bits(mask).0.leading_ones() as u8);
         Some(Self {
             name: interface.interface_name,
-            network: Network { ip: address, prefix },
+            network: InterfaceNetwork { ip: address, prefix },
             is_up: interface.flags.contains(InterfaceFlags::IFF_UP),
             has_carrier: interface.flags.contains(InterfaceFlags::IFF_RUNNING),
             is_point_to_point: interface.flags.contains(InterfaceFlags::IFF_POINTOPOINT),
@@ -232,7 +232,7 @@ impl Found {
 ///
 /// # Errors
 /// There is none, a list has what is neither a name nor a network, or the system does not tell.
-pub(super) fn select(interfaces: &Interfaces) -> Result<Vec<Network>, TcpError> {
+pub(super) fn select(interfaces: &Interfaces) -> Result<Vec<InterfaceNetwork>, TcpError> {
     let all = getifaddrs().map_err(|errno| TcpError::System { call: "getifaddrs", errno })?;
     let found: Vec<_> = all.filter_map(Found::read).collect();
     choose(interfaces, &found)
@@ -242,7 +242,7 @@ pub(super) fn select(interfaces: &Interfaces) -> Result<Vec<Network>, TcpError> 
 /// narrowest first), of a family that this side has, others; the loopback last, unless this side
 /// has nothing else. Which of them leads to the peer is known when a handshake over it succeeds:
 /// others may have the same address.
-pub(super) fn order(own: &[Network], addresses: &mut [SocketAddr]) {
+pub(super) fn order(own: &[InterfaceNetwork], addresses: &mut [SocketAddr]) {
     let all_loopback = own.iter().all(|network| network.ip.is_loopback());
     addresses.sort_by_key(|address| {
         let ip = match address.ip() {
@@ -268,7 +268,7 @@ mod tests {
     fn found(name: &str, network: &str, flags: &str) -> Found {
         Found {
             name: name.into(),
-            network: Network::parse(network).unwrap(),
+            network: InterfaceNetwork::parse(network).unwrap(),
             is_up: !flags.contains("down"),
             has_carrier: !flags.contains("cut"),
             is_point_to_point: flags.contains("tunnel"),
@@ -354,14 +354,14 @@ mod tests {
             assert_eq!(chosen(&[text], &[], None), Err(TcpError::Network { text: text.into() }));
             assert_eq!(chosen(&[], &[text], None), Err(TcpError::Network { text: text.into() }));
         }
-        assert!(Network::parse("0.0.0.0/0").unwrap().contains([1, 2, 3, 4].into()));
-        assert!(!Network::parse("0.0.0.0/0").unwrap().contains("::1".parse().unwrap()));
+        assert!(InterfaceNetwork::parse("0.0.0.0/0").unwrap().contains([1, 2, 3, 4].into()));
+        assert!(!InterfaceNetwork::parse("0.0.0.0/0").unwrap().contains("::1".parse().unwrap()));
     }
 
     #[test]
     fn neighbours_are_tried_first_and_the_loopback_last() {
-        let own = ["192.168.5.7/24", "10.0.0.9/8"].map(|text| Network::parse(text).unwrap());
-        let sorted = |own: &[Network], all: &[&str]| {
+        let own = ["192.168.5.7/24", "10.0.0.9/8"].map(|text| InterfaceNetwork::parse(text).unwrap());
+        let sorted = |own: &[InterfaceNetwork], all: &[&str]| {
             let mut addresses: Vec<SocketAddr> = all.iter().map(|text| text.parse().unwrap()).collect();
             order(own, &mut addresses);
             addresses.iter().map(SocketAddr::to_string).collect::<Vec<_>>()
@@ -369,7 +369,7 @@ mod tests {
         let all = ["127.0.0.1:1", "[2001:db8::1]:1", "8.8.8.8:1", "10.1.1.1:1", "192.168.5.8:1"];
         let best = ["192.168.5.8:1", "10.1.1.1:1", "8.8.8.8:1", "[2001:db8::1]:1", "127.0.0.1:1"];
         assert_eq!(sorted(&own, &all), best);
-        let alone = [Network::parse("127.0.0.1/8").unwrap()];
+        let alone = [InterfaceNetwork::parse("127.0.0.1/8").unwrap()];
         assert_eq!(sorted(&alone, &all)[0], "127.0.0.1:1");
     }
 

@@ -3,7 +3,7 @@
 use aldis_hal::{Partial, PeerId, Sink};
 use aldis_protocols::header::DATA_HEADER_BYTES;
 
-use super::connection::{Connection, Stage};
+use super::connection::{Connection, ConnectionStage};
 use super::wire::Moved;
 
 /// Messages of at least so many bytes are not received whole before they are delivered, if the sink
@@ -38,7 +38,7 @@ impl Connection {
     /// Begins to land the next message, if it is long, has begun to come, is the `expected` one and
     /// the sink says where to.
     pub(super) fn begin_landing<S: Sink>(&mut self, expected: u32, sink: &mut S) {
-        let Stage::Open(link) = &mut self.stage else { return };
+        let ConnectionStage::Open(link) = &mut self.stage else { return };
         let Some((frame, there)) = link.incoming.begun() else { return };
         let Some((head, there)) = there.split_first_chunk::<DATA_HEADER_BYTES>() else { return };
         if frame.length() < LANDING_BYTES_MIN || frame.number != expected || link.refused == Some(expected) {
@@ -60,7 +60,7 @@ impl Connection {
 
     /// Reads more of the message that is landing. `None` if there is none.
     pub(super) fn land<S: Sink>(&mut self, sink: &mut S) -> Option<Moved> {
-        let Self { wire, stage: Stage::Open(link), may_read, is_assumed, at_end, .. } = self else {
+        let Self { wire, stage: ConnectionStage::Open(link), may_read, is_assumed, at_end, .. } = self else {
             return None;
         };
         let landing = link.landing.as_mut()?;
@@ -98,7 +98,7 @@ impl Connection {
 
     /// Tells the sink that the message has landed, if all of it has.
     pub(super) fn end_landing<S: Sink>(&mut self, peer: PeerId, sink: &mut S) -> bool {
-        let Stage::Open(link) = &mut self.stage else { return false };
+        let ConnectionStage::Open(link) = &mut self.stage else { return false };
         let Some(landing) = link.landing.take_if(|landing| landing.is_whole()) else { return false };
         sink.landed(peer, &landing.head);
         link.read_bytes = PEEK_BYTES;

@@ -17,7 +17,7 @@ static NOTHING: [u8; 64 << 10] = [0; 64 << 10];
 
 /// The table's row of a region.
 #[derive(Debug)]
-struct Region {
+struct RegionRow {
     generation: u32,
     peer: PeerId,
     memory: Option<Memory>,
@@ -26,7 +26,7 @@ struct Region {
 /// The regions that there are.
 #[derive(Debug, Default)]
 pub(super) struct Regions {
-    places: Vec<Region>,
+    places: Vec<RegionRow>,
     free: Vec<u32>,
 }
 
@@ -42,7 +42,7 @@ pub(super) struct Lent {
 
 // SAFETY: the addresses are dereferenced by the transport that holds them alone, which moves
 // between threads as a whole.
-unsafe impl Send for Region {}
+unsafe impl Send for RegionRow {}
 // SAFETY: as above.
 unsafe impl Send for Lent {}
 
@@ -58,7 +58,7 @@ impl Regions {
     pub(super) unsafe fn register(&mut self, peer: PeerId, memory: Memory) -> Result<RegionId, Cause> {
         if self.free.is_empty() && self.places.len() < REGIONS_MAX {
             self.free.push(self.places.len() as u32);
-            self.places.push(Region { generation: 0, peer, memory: None });
+            self.places.push(RegionRow { generation: 0, peer, memory: None });
         }
         let slot = self.free.pop().ok_or(Cause::Full(Resource::Regions))?;
         let place = self.places.get_mut(slot as usize).ok_or(Cause::BadRegion)?;

@@ -64,11 +64,11 @@ mod wire;
 use core::net::SocketAddr;
 
 use aldis_hal::{Cost, Epoch, PeerId};
-use aldis_sys::Failure;
+use aldis_sys::CallFailure;
 
-use self::engine::Engine;
+use self::engine::TcpEngine;
 
-pub use self::config::{Config, LINKS_MAX};
+pub use self::config::{LINKS_MAX, TcpConfig};
 pub use self::counters::Counters;
 pub use self::error::TcpError;
 pub use self::interfaces::{Family, Interfaces, Rejected, Rejection};
@@ -96,7 +96,7 @@ pub struct Identity {
 #[derive(Debug)]
 pub struct Tcp {
     me: PeerId,
-    engine: Option<Box<Engine>>,
+    engine: Option<Box<TcpEngine>>,
 }
 
 impl Tcp {
@@ -111,9 +111,9 @@ impl Tcp {
     ///
     /// # Errors
     /// What [`TcpError`] names.
-    pub fn listen(identity: Identity, config: &Config) -> Result<Self, TcpError> {
+    pub fn listen(identity: Identity, config: &TcpConfig) -> Result<Self, TcpError> {
         let me = identity.me;
-        Engine::listen(identity, config).map(|engine| Self { me, engine: Some(Box::new(engine)) })
+        TcpEngine::listen(identity, config).map(|engine| Self { me, engine: Some(Box::new(engine)) })
     }
 
     /// Returns the addresses at which it listens, as its card tells
@@ -134,7 +134,7 @@ impl Tcp {
 
     /// The peers for which a call of the system has failed here, each with the last one: what may
     /// be behind their loss.
-    pub fn failures(&self) -> impl Iterator<Item = (PeerId, Failure)> {
+    pub fn failures(&self) -> impl Iterator<Item = (PeerId, CallFailure)> {
         self.engine.iter().flat_map(|engine| {
             (0..).zip(&engine.peers).filter_map(|(rank, row)| {
                 // A connection that has just broken, whose end has not been read yet.

@@ -20,7 +20,7 @@ pub(super) const SLICES: usize = 2 * LENT_MAX + 1;
 /// memory that was lent. Frames stand in it as they are sent, so that a message can be packed where
 /// it is sent from.
 #[derive(Debug)]
-pub(super) struct Outgoing {
+pub(super) struct StreamWriter {
     memory: Paged,
     /// The start of the bytes that wait.
     start: usize,
@@ -30,7 +30,7 @@ pub(super) struct Outgoing {
     lent: VecDeque<(usize, Lent)>,
 }
 
-impl Outgoing {
+impl StreamWriter {
     /// Memory of so many bytes, which is taken from the system as it is first used.
     pub(super) fn new(bytes: usize) -> Self {
         Self { memory: Paged::new(bytes), start: 0, end: 0, lent: VecDeque::new() }
@@ -164,20 +164,20 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::tcp::frame::Frame;
+    use crate::tcp::frame::TcpFrame;
 
     fn frame(message: &[u8], number: u32) -> Vec<u8> {
-        [&Frame::data(message.len(), number).emit()[..], message].concat()
+        [&TcpFrame::data(message.len(), number).emit()[..], message].concat()
     }
 
     #[test]
     fn a_message_that_has_no_room_changes_nothing() {
-        let mut outgoing = Outgoing::new(HEAD_BYTES + 3);
+        let mut outgoing = StreamWriter::new(HEAD_BYTES + 3);
         assert!(outgoing.has_room(3) && !outgoing.has_room(4));
         assert!(outgoing.room(4).is_empty());
         outgoing.room(3).copy_from_slice(b"abc");
         assert!(outgoing.is_empty(), "not before it is committed");
-        outgoing.commit(Frame::data(3, 0).emit(), 3);
+        outgoing.commit(TcpFrame::data(3, 0).emit(), 3);
         assert_eq!(outgoing.plain().unwrap(), frame(b"abc", 0));
         assert!(!outgoing.has_room(0));
         outgoing.taken(HEAD_BYTES + 3, &mut VecDeque::new());
@@ -190,9 +190,9 @@ mod tests {
             messages in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..20),
             takes in prop::collection::vec(1_usize..60, 1..40),
         ) {
-            let (mut outgoing, mut sent, mut expected) = (Outgoing::new(100), Vec::new(), Vec::new());
+            let (mut outgoing, mut sent, mut expected) = (StreamWriter::new(100), Vec::new(), Vec::new());
             let mut takes = takes.into_iter().cycle();
-            let mut drain = |outgoing: &mut Outgoing, sent: &mut Vec<u8>| {
+            let mut drain = |outgoing: &mut StreamWriter, sent: &mut Vec<u8>| {
                 let count = takes.next().unwrap().min(outgoing.plain().unwrap().len());
                 sent.extend_from_slice(&outgoing.plain().unwrap()[..count]);
                 outgoing.taken(count, &mut VecDeque::new());
@@ -211,7 +211,7 @@ mod tests {
                     outgoing.keep([head, body], taken);
                 } else {
                     outgoing.room(message.len()).copy_from_slice(message);
-                    outgoing.commit(Frame::data(message.len(), number as u32).emit(), message.len());
+                    outgoing.commit(TcpFrame::data(message.len(), number as u32).emit(), message.len());
                 }
             }
             while !outgoing.is_empty() {

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 
 use aldis_hal::{Cause, Epoch};
-use aldis_sys::Failure;
+use aldis_sys::CallFailure;
 
 /// The presence of a peer: whether it can be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,7 +21,7 @@ pub(super) const NONE: u32 = u32::MAX;
 
 /// A peer's row.
 #[derive(Clone, Debug)]
-pub(super) struct Peer {
+pub(super) struct TcpPeer {
     pub(super) presence: Presence,
     pub(super) epoch: Epoch,
     /// The addresses at which it listens.
@@ -29,7 +29,7 @@ pub(super) struct Peer {
     /// The number of the one that is tried next.
     pub(super) next: usize,
     /// The last call for it that failed here.
-    pub(super) failed: Option<Failure>,
+    pub(super) failed: Option<CallFailure>,
     /// The number of attempts in a row that were told that it is not there.
     pub(super) denied: usize,
     /// The connection of each link that is open, or [`NONE`].
@@ -50,7 +50,7 @@ pub(super) struct Peer {
     pub(super) in_line: bool,
 }
 
-impl Peer {
+impl TcpPeer {
     pub(super) fn new(links: u8) -> Self {
         Self {
             presence: Presence::Unknown,

@@ -2,11 +2,11 @@
 
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, PeerId, Sink};
-use aldis_protocols::stream::{End, Frame as Kind};
-use aldis_sys::Failure;
+use aldis_protocols::stream::{End, StreamFrame as Kind};
+use aldis_sys::CallFailure;
 
-use super::connection::{Connection, Stage};
-use super::engine::Engine;
+use super::connection::{Connection, ConnectionStage};
+use super::engine::TcpEngine;
 use super::peer::NONE;
 use super::wire::Moved;
 
@@ -40,13 +40,13 @@ fn in_turn(number: u32, next: u32, links: u8) -> Result<(), TurnEnd> {
     }
 }
 
-impl Engine {
+impl TcpEngine {
     /// Gives a connection its turn: delivers at most `budget` messages of it, or takes its
     /// handshake further.
     #[inline]
     pub(super) fn serve<S: Sink>(&mut self, slot: u32, budget: u32, sink: &mut S) -> u32 {
         let Some(connection) = self.connections.get(slot) else { return 0 };
-        let Stage::Open(link) = &connection.stage else { return self.greet(slot) };
+        let ConnectionStage::Open(link) = &connection.stage else { return self.greet(slot) };
         let peer = link.peer;
         let mut left = budget;
         let turn = self.deliver(slot, peer, &mut left, sink);
@@ -75,7 +75,7 @@ impl Engine {
         };
         let mut reads = READS;
         loop {
-            let Stage::Open(link) = &mut connection.stage else { return TurnEnd::Idle };
+            let ConnectionStage::Open(link) = &mut connection.stage else { return TurnEnd::Idle };
             match link.incoming.next() {
                 Err(what) => return TurnEnd::Malformed(what),
                 Ok(Some((frame, message))) => {
@@ -154,7 +154,7 @@ impl Engine {
 
     /// Keeps for a peer the call for it that has failed, if any has.
     #[cold]
-    pub(super) fn blame(&mut self, peer: PeerId, failure: Option<Failure>) {
+    pub(super) fn blame(&mut self, peer: PeerId, failure: Option<CallFailure>) {
         if let Some(row) = self.peers.get_mut(peer.index()) {
             row.failed = failure.or(row.failed);
         }

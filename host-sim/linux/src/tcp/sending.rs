@@ -5,13 +5,13 @@ use std::io::IoSlice;
 
 use aldis_hal::memory::Gather;
 use aldis_hal::{Again, Cause, PeerId, Post, Refusal, RegionId, Token};
-use aldis_sys::Failure;
+use aldis_sys::CallFailure;
 
-use super::connection::{Connection, Link, Stage};
+use super::connection::{Connection, ConnectionStage, TcpLink};
 use super::counters::Counters;
-use super::engine::{Engine, MESSAGE_BYTES_MAX};
-use super::frame::{Frame, HEAD_BYTES};
-use super::outgoing::{Outgoing, SLICES};
+use super::engine::{MESSAGE_BYTES_MAX, TcpEngine};
+use super::frame::{HEAD_BYTES, TcpFrame};
+use super::outgoing::{SLICES, StreamWriter};
 use super::peer::NONE;
 use super::wire::Moved;
 
@@ -25,7 +25,7 @@ const STRIPE_BYTES_MIN: usize = 16 << 10;
 /// Room for a head and a header before a payload that is sent from where it is.
 const PREFIX_BYTES: usize = HEAD_BYTES + 64;
 
-impl Engine {
+impl TcpEngine {
     /// See [`Transport::short`](aldis_hal::Transport::short).
     #[inline]
     pub(super) fn short(&mut self, peer: PeerId, header: &[u8], payload: &[u8]) -> Post {
@@ -36,7 +36,7 @@ impl Engine {
         };
         let head = self.head(peer, length);
         let Some(connection) = self.connections.get(slot) else { return Post::Never(Cause::PeerDead) };
-        let Stage::Open(link) = &mut connection.stage else { return Post::Never(Cause::PeerDead) };
+        let ConnectionStage::Open(link) = &mut connection.stage else { return Post::Never(Cause::PeerDead) };
         let (first, blocked) = (link.outgoing.is_empty(), link.blocked);
         if first && length >= GATHER_BYTES_MIN && header.len() <= PREFIX_BYTES - HEAD_BYTES {
             let mut prefix = [0; PREFIX_BYTES];
@@ -152,10 +152,10 @@ impl Engine {
     #[inline]
     fn head(&mut self, peer: PeerId, length: usize) -> [u8; HEAD_BYTES] {
         self.counters.messages_sent += 1;
-        let Some(row) = self.peers.get_mut(peer.index()) else { return Frame::data(length, 0).emit() };
+        let Some(row) = self.peers.get_mut(peer.index()) else { return TcpFrame::data(length, 0).emit() };
         let number = row.sent;
         row.sent = number.wrapping_add(1);
-        Frame::data(length, number).emit()
+        TcpFrame::data(length, number).emit()
     }
 
     /// The connection that takes a message of `length` bytes to `peer`, if it `has_room`.
@@ -167,7 +167,7 @@ impl Engine {
         &mut self,
         peer: PeerId,
         length: usize,
-        has_room: impl Fn(&Outgoing) -> bool,
+        has_room: impl Fn(&StreamWriter) -> bool,
     ) -> Result<u32, Refusal> {
         let row = self.peers.get(peer.index()).ok_or(Refusal::Never(Cause::Unreachable))?;
         row.check().map_err(Refusal::Never)?;
@@ -202,7 +202,7 @@ impl Engine {
     }
 
     /// The next link in turn that nothing waits for, or else the next that has room.
-    fn stripe(&mut self, peer: PeerId, has_room: &impl Fn(&Outgoing) -> bool) -> Option<u32> {
+    fn stripe(&mut self, peer: PeerId, has_room: &impl Fn(&StreamWriter) -> bool) -> Option<u32> {
         let row = self.peers.get_mut(peer.index())?;
         let count = row.links.len();
         let mut best = None;
@@ -227,7 +227,7 @@ impl Engine {
     #[inline]
     pub(super) fn flush(&mut self, slot: u32) {
         let Some(connection) = self.connections.get(slot) else { return };
-        let Stage::Open(Link { peer, blocked: was, .. }) = connection.stage else { return };
+        let ConnectionStage::Open(TcpLink { peer, blocked: was, .. }) = connection.stage else { return };
         let is = connection.send_waiting(&mut self.counters, &mut self.done);
         self.blocked = self.blocked + u32::from(is) - u32::from(was);
         if !is && self.peers.get(peer.index()).is_some_and(|row| row.waiting) {
@@ -240,7 +240,7 @@ impl Connection {
     /// Sends what waits, as far as the socket takes it; whether anything still waits.
     #[inline]
     pub(super) fn send_waiting(&mut self, counters: &mut Counters, done: &mut VecDeque<Token>) -> bool {
-        let Self { wire, stage: Stage::Open(link), .. } = self else { return false };
+        let Self { wire, stage: ConnectionStage::Open(link), .. } = self else { return false };
         link.blocked = false;
         while !link.outgoing.is_empty() {
             let (moved, all) = match link.outgoing.plain() {
@@ -278,7 +278,7 @@ impl Connection {
     /// Sends a frame from where it lies, and keeps what the socket does not take; whether there is
     /// any.
     fn send_parts(&mut self, parts: [&[u8]; 2], counters: &mut Counters) -> bool {
-        let Stage::Open(link) = &mut self.stage else { return false };
+        let ConnectionStage::Open(link) = &mut self.stage else { return false };
         let all = parts[0].len() + parts[1].len();
         let moved = self.wire.send_both(parts[0], parts[1]);
         let sent = match moved {
@@ -301,16 +301,16 @@ impl Connection {
     /// The socket takes nothing any more. What came before its end is still to be read, and then
     /// tells why.
     #[cold]
-    fn break_off(&mut self, failure: Option<Failure>) {
+    fn break_off(&mut self, failure: Option<CallFailure>) {
         // What fails after the first call came of it.
-        if !matches!(&self.stage, Stage::Open(link) if link.broken) {
+        if !matches!(&self.stage, ConnectionStage::Open(link) if link.broken) {
             self.failed = failure.or(self.failed);
         }
         // Not every failure is the connection's end: without this, the read that is to tell why may
         // find nothing for ever.
         self.wire.cut();
         self.may_read = true;
-        if let Stage::Open(link) = &mut self.stage {
+        if let ConnectionStage::Open(link) = &mut self.stage {
             (link.broken, link.blocked) = (true, false);
             link.outgoing.clear();
         }

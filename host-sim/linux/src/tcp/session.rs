@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 
 use aldis_protocols::stream::StreamRefusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
-use aldis_sys::{Call, Failure, errno_of, uninterrupted};
+use aldis_sys::{Call, CallFailure, errno_of, uninterrupted};
 use rustls::{Connection, Error};
 
 use super::wire::{Moved, is_momentary};
@@ -110,7 +110,7 @@ impl Session {
 
     /// Reads what has come over the socket; false if there was nothing. Fails with the call that
     /// failed, if any did.
-    fn decrypt(&mut self) -> Result<bool, Option<Failure>> {
+    fn decrypt(&mut self) -> Result<bool, Option<CallFailure>> {
         if self.refusal.is_some() {
             return Err(None);
         }
@@ -140,8 +140,8 @@ impl Session {
 }
 
 /// The failure of this call, if the system has refused.
-fn failure(call: Call, error: io::Error) -> Option<Failure> {
-    error.raw_os_error().map(|_| Failure { call, errno: errno_of(error) })
+fn failure(call: Call, error: io::Error) -> Option<CallFailure> {
+    error.raw_os_error().map(|_| CallFailure { call, errno: errno_of(error) })
 }
 
 /// Returns the reason of an error: the other side is not trusted or trusts not, or does not speak

@@ -9,7 +9,7 @@ use aldis_sys::socket::{
     AddressFamily, Backlog, SetSockOpt, SockFlag, SockType, SockaddrStorage, TcpListener, TcpStream, bind,
     connect, listen, setsockopt, socket, sockopt,
 };
-use aldis_sys::{Call, Errno, Failure};
+use aldis_sys::{Call, CallFailure, Errno};
 
 use super::error::TcpError;
 
@@ -31,16 +31,16 @@ pub(super) struct Options {
 }
 
 /// Sets an option.
-fn set<O: SetSockOpt>(socket: &impl AsFd, option: O, value: &O::Val) -> Result<(), Failure> {
-    setsockopt(socket, option, value).map_err(Failure::of(Call::Setsockopt))
+fn set<O: SetSockOpt>(socket: &impl AsFd, option: O, value: &O::Val) -> Result<(), CallFailure> {
+    setsockopt(socket, option, value).map_err(CallFailure::of(Call::Setsockopt))
 }
 
 /// A socket of the family of `ip`, which does not block, with the sizes that must be known before
 /// it is connected.
-fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, Failure> {
+fn open(ip: IpAddr, options: &Options) -> Result<OwnedFd, CallFailure> {
     let family = if ip.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
-    let file = socket(family, SockType::Stream, flags, None).map_err(Failure::of(Call::Socket))?;
+    let file = socket(family, SockType::Stream, flags, None).map_err(CallFailure::of(Call::Socket))?;
     if let Some(bytes) = options.send_buffer {
         set(&file, sockopt::SndBuf, &bytes)?;
     }
@@ -84,11 +84,11 @@ pub(super) fn listen_at(
 ///
 /// # Errors
 /// The system's.
-pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Failure> {
+pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, CallFailure> {
     let file = open(to.ip(), options)?;
     match connect(file.as_raw_fd(), &SockaddrStorage::from(to)) {
         Ok(()) | Err(Errno::EINPROGRESS) => {}
-        Err(errno) => return Err(Failure { call: Call::Connect, errno }),
+        Err(errno) => return Err(CallFailure { call: Call::Connect, errno }),
     }
     let stream = TcpStream::from(file);
     prepare(&stream, options)?;
@@ -100,7 +100,7 @@ pub(super) fn begin(to: SocketAddr, options: &Options) -> Result<TcpStream, Fail
 ///
 /// # Errors
 /// The system's.
-pub(super) fn prepare(stream: &TcpStream, options: &Options) -> Result<(), Failure> {
+pub(super) fn prepare(stream: &TcpStream, options: &Options) -> Result<(), CallFailure> {
     set(stream, sockopt::TcpNoDelay, &true)?;
     let Some(idle) = options.keep_alive else { return Ok(()) };
     let idle_seconds = u32::try_from(idle.as_secs()).unwrap_or(u32::MAX).clamp(1, 32_767);

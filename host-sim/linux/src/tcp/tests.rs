@@ -13,7 +13,7 @@ use std::time::Instant as Clock;
 
 use aldis_hal::{Cause, Epoch, Extras, Instant, Partial, PeerId, Post, RemoteMemory, Sink, Token, Transport};
 
-use super::{Config, Family, Identity, Interfaces, JobKey, Tcp};
+use super::{Family, Identity, Interfaces, JobKey, Tcp, TcpConfig};
 
 /// The record of what a transport has delivered.
 #[derive(Debug, Default)]
@@ -83,13 +83,13 @@ fn epoch(rank: u32) -> Epoch {
 const KEY: [u8; 32] = [7; 32];
 
 /// On the loopback interface alone.
-fn config(family: Family) -> Config {
+fn config(family: Family) -> TcpConfig {
     let interfaces = Interfaces { include: vec!["lo".into()], exclude: Vec::new(), family: Some(family) };
-    Config { interfaces, ..Config::default() }
+    TcpConfig { interfaces, ..TcpConfig::default() }
 }
 
 impl Rank {
-    fn listen(me: u32, ranks: u32, config: &Config) -> Self {
+    fn listen(me: u32, ranks: u32, config: &TcpConfig) -> Self {
         let tcp = Tcp::listen(identity(me, ranks), config).unwrap();
         Self { tcp, log: Log::default() }
     }
@@ -115,7 +115,7 @@ fn identity(me: u32, ranks: u32) -> Identity {
 }
 
 /// A job, all of whose ranks have been introduced to each other.
-fn job(ranks: u32, config: &Config) -> Vec<Rank> {
+fn job(ranks: u32, config: &TcpConfig) -> Vec<Rank> {
     let mut all: Vec<_> = (0..ranks).map(|me| Rank::listen(me, ranks, config)).collect();
     introduce(&mut all);
     all

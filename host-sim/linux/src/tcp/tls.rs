@@ -189,7 +189,7 @@ impl Tls {
         let servers = builder.map_err(|error| untrusting(&files.authority, &error))?;
         let builder = WebPkiClientVerifier::builder_with_provider(roots, provider.clone()).build();
         let inner = builder.map_err(|error| untrusting(&files.authority, &error))?;
-        let clients = Arc::new(Named { inner, name: name.clone() });
+        let clients = Arc::new(NamedVerifier { inner, name: name.clone() });
         if let Some((own, between)) = chain.split_first() {
             let refused = |error: Error| refused(&files.certificate, &error);
             servers.verify_server_cert(own, between, &name, &[], UnixTime::now()).map_err(refused)?;
@@ -241,12 +241,12 @@ fn refused(path: &Path, error: &Error) -> TlsError {
 /// A verifier by which the side that dials has to show a certificate for the name too, which the
 /// library checks of the accepting side alone.
 #[derive(Debug)]
-struct Named {
+struct NamedVerifier {
     inner: Arc<dyn ClientCertVerifier>,
     name: ServerName<'static>,
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for NamedVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.inner.root_hint_subjects()
     }

@@ -9,13 +9,13 @@ use aldis_hal::{
 };
 
 use super::Tcp;
-use super::engine::Engine;
+use super::engine::TcpEngine;
 
 /// A message being written, in the memory of the connection that will carry it. Nothing is taken
 /// before [`commit`](Slot::commit).
 #[derive(Debug)]
 pub struct TcpSlot<'a> {
-    engine: &'a mut Engine,
+    engine: &'a mut TcpEngine,
     peer: PeerId,
     slot: u32,
     length: usize,

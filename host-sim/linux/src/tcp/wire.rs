@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read, Write};
 
 use aldis_protocols::stream::StreamRefusal;
 use aldis_sys::socket::{Shutdown, TcpStream};
-use aldis_sys::{Call, Errno, Failure, errno_of, uninterrupted};
+use aldis_sys::{Call, CallFailure, Errno, errno_of, uninterrupted};
 
 use super::session::Session;
 use super::tls::Tls;
@@ -27,9 +27,9 @@ pub(super) enum Moved {
     /// The socket has nothing, or takes nothing, now.
     Blocked,
     /// The system refuses now and may not later. It does not tell when.
-    Denied(Failure),
+    Denied(CallFailure),
     /// The connection is over, or never came about, by a call that failed if the system ended it.
-    Broken(Option<Failure>),
+    Broken(Option<CallFailure>),
 }
 
 impl Moved {
@@ -46,8 +46,8 @@ impl Moved {
     fn not(call: Call, error: io::Error) -> Self {
         match error.kind() {
             ErrorKind::WouldBlock => Self::Blocked,
-            _ if is_momentary(&error) => Self::Denied(Failure { call, errno: errno_of(error) }),
-            _ => Self::Broken(Some(Failure { call, errno: errno_of(error) })),
+            _ if is_momentary(&error) => Self::Denied(CallFailure { call, errno: errno_of(error) }),
+            _ => Self::Broken(Some(CallFailure { call, errno: errno_of(error) })),
         }
     }
 }

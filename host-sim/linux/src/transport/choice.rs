@@ -7,7 +7,7 @@ use crate::error::JoinError;
 
 /// The values of [`VARIABLE`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub enum Choice {
+pub enum TransportChoice {
     /// Shared memory on a node, TCP between nodes.
     #[default]
     Auto,
@@ -21,7 +21,7 @@ pub enum Choice {
     ShmVerbs,
 }
 
-impl Choice {
+impl TransportChoice {
     /// The choice of this name.
     pub fn parse(name: &str) -> Option<Self> {
         Some(match name {

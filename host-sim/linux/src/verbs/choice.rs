@@ -9,7 +9,7 @@ use super::error::VerbsError;
 use crate::cma::parse_cost;
 use crate::error::JoinError;
 
-/// The variable that says which device, port and address a rank uses: see [`Config::parse`].
+/// The variable that says which device, port and address a rank uses: see [`VerbsConfig::parse`].
 pub const VARIABLE: &str = "ALDIS_VERBS";
 
 /// A version of RoCE: how RDMA is framed on Ethernet.
@@ -52,7 +52,7 @@ impl Default for Mode {
 /// The choices that the user makes. Whatever is `None` is chosen: the first active port that fits,
 /// RoCE v2 before v1, IPv4 before IPv6, and addresses of links last.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Config {
+pub struct VerbsConfig {
     /// A device's name.
     pub device: Option<String>,
     /// The number of a port, from 1.
@@ -76,7 +76,7 @@ pub struct Config {
     pub write_cost: Option<Cost>,
 }
 
-impl Config {
+impl VerbsConfig {
     /// Reads [`VARIABLE`]; everything is chosen without it.
     ///
     /// # Errors
@@ -123,7 +123,7 @@ impl Config {
 
 /// The protocol that an address is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum NetworkKind {
     Infiniband,
     Roce(RoceVersion),
 }
@@ -133,13 +133,13 @@ pub(super) enum Kind {
 pub(super) struct Gid {
     pub(super) index: u32,
     pub(super) raw: [u8; 16],
-    pub(super) kind: Kind,
+    pub(super) kind: NetworkKind,
 }
 
 impl Gid {
     /// The address of the Internet Protocol that it is, if that can be reached from elsewhere.
     pub(super) fn ip(&self) -> Option<IpAddr> {
-        (self.kind == Kind::Roce(RoceVersion::V2)).then(|| ip(self.raw)).flatten()
+        (self.kind == NetworkKind::Roce(RoceVersion::V2)).then(|| ip(self.raw)).flatten()
     }
 }
 
@@ -151,7 +151,7 @@ pub(super) fn ip(raw: [u8; 16]) -> Option<IpAddr> {
 
 /// A port as the device describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Port {
+pub(super) struct DevicePort {
     pub(super) number: u8,
     pub(super) is_active: bool,
     /// Bytes of the largest packet that goes now.
@@ -164,12 +164,12 @@ pub(super) struct Port {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Description {
     pub(super) name: String,
-    pub(super) ports: Vec<Port>,
+    pub(super) ports: Vec<DevicePort>,
 }
 
 /// The choice that was made.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Choice {
+pub(super) struct VerbsChoice {
     /// The place in the list of devices.
     pub(super) device: usize,
     pub(super) port: u8,
@@ -184,7 +184,7 @@ const IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF];
 const MTUS: [u16; 5] = [256, 512, 1024, 2048, 4096];
 
 /// The first port of the first device that fits.
-pub(super) fn choose(devices: &[Description], config: &Config) -> Result<Choice, VerbsError> {
+pub(super) fn choose(devices: &[Description], config: &VerbsConfig) -> Result<VerbsChoice, VerbsError> {
     if devices.is_empty() {
         return Err(VerbsError::NoDevice);
     }
@@ -198,7 +198,13 @@ pub(super) fn choose(devices: &[Description], config: &Config) -> Result<Choice,
         for port in &description.ports {
             match fit(port, config) {
                 Ok((gid, mtu)) => {
-                    return Ok(Choice { device, port: port.number, gid: gid.clone(), mtu, lid: port.lid });
+                    return Ok(VerbsChoice {
+                        device,
+                        port: port.number,
+                        gid: gid.clone(),
+                        mtu,
+                        lid: port.lid,
+                    });
                 }
                 Err(why) => rejected.push(format!("{name} port {} {why}", port.number)),
             }
@@ -208,7 +214,7 @@ pub(super) fn choose(devices: &[Description], config: &Config) -> Result<Choice,
 }
 
 /// The address and the packet size to use at a port, or why it is none.
-fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
+fn fit<'a>(port: &'a DevicePort, config: &VerbsConfig) -> Result<(&'a Gid, u16), String> {
     if config.port.is_some_and(|wanted| wanted != port.number) {
         return Err("was not asked for".into());
     }
@@ -226,7 +232,7 @@ fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
     };
     let fits = |gid: &&Gid| {
         config.gid_index.is_none_or(|index| index == gid.index)
-            && config.version.is_none_or(|version| gid.kind == Kind::Roce(version))
+            && config.version.is_none_or(|version| gid.kind == NetworkKind::Roce(version))
             && (config.mode != Mode::Connected(Manager::Rdma) || gid.ip().is_some())
     };
     let gid = port.gids.iter().filter(fits).min_by_key(|gid| rank(gid));
@@ -244,10 +250,10 @@ fn fit<'a>(port: &'a Port, config: &Config) -> Result<(&'a Gid, u16), String> {
 /// The rank of an address among several: the lower is the better.
 fn rank(gid: &Gid) -> (u8, u8, u32) {
     let version = match gid.kind {
-        Kind::Infiniband | Kind::Roce(RoceVersion::V2) => 0,
-        Kind::Roce(RoceVersion::V1) => 1,
+        NetworkKind::Infiniband | NetworkKind::Roce(RoceVersion::V2) => 0,
+        NetworkKind::Roce(RoceVersion::V1) => 1,
     };
-    let is_of_link = gid.raw.starts_with(&[0xFE, 0x80]) && gid.kind != Kind::Infiniband;
+    let is_of_link = gid.raw.starts_with(&[0xFE, 0x80]) && gid.kind != NetworkKind::Infiniband;
     let form = match () {
         () if gid.raw.starts_with(&IPV4) => 0,
         () if is_of_link => 2,
@@ -263,7 +269,7 @@ mod tests {
     fn gid(index: u32, first: &[u8], version: RoceVersion) -> Gid {
         let mut raw = [0; 16];
         raw[..first.len()].copy_from_slice(first);
-        Gid { index, raw, kind: Kind::Roce(version) }
+        Gid { index, raw, kind: NetworkKind::Roce(version) }
     }
 
     fn devices() -> Vec<Description> {
@@ -273,26 +279,29 @@ mod tests {
             gid(2, &IPV4, RoceVersion::V1),
             gid(3, &IPV4, RoceVersion::V2),
         ];
-        let port = |number, is_active| Port { number, is_active, mtu: 1024, lid: 0, gids: gids.clone() };
+        let port =
+            |number, is_active| DevicePort { number, is_active, mtu: 1024, lid: 0, gids: gids.clone() };
         let device = |name: &str, ports| Description { name: name.into(), ports };
         vec![device("down0", vec![port(1, false)]), device("mlx5_0", vec![port(1, false), port(2, true)])]
     }
 
     #[test]
     fn the_first_active_port_and_the_best_address_are_taken() {
-        let choice = choose(&devices(), &Config::default()).unwrap();
+        let choice = choose(&devices(), &VerbsConfig::default()).unwrap();
         assert_eq!((choice.device, choice.port, choice.gid.index, choice.mtu), (1, 2, 3, 1024));
         let choice =
-            choose(&devices(), &Config { version: Some(RoceVersion::V1), ..Config::default() }).unwrap();
+            choose(&devices(), &VerbsConfig { version: Some(RoceVersion::V1), ..VerbsConfig::default() })
+                .unwrap();
         assert_eq!(choice.gid.index, 2);
         let choice =
-            choose(&devices(), &Config { gid_index: Some(1), mtu: Some(512), ..Config::default() }).unwrap();
+            choose(&devices(), &VerbsConfig { gid_index: Some(1), mtu: Some(512), ..VerbsConfig::default() })
+                .unwrap();
         assert_eq!((choice.gid.index, choice.mtu), (1, 512));
     }
 
     #[test]
     fn a_text_says_all_of_it() {
-        let all = Config {
+        let all = VerbsConfig {
             device: Some("mlx5_0".into()),
             port: Some(2),
             gid_index: Some(3),
@@ -304,15 +313,15 @@ mod tests {
             write_cost: Some(Cost { overhead_ns: 0, latency_ns: 700, per_kib_ns: 60 }),
         };
         assert_eq!(
-            Config::parse(
+            VerbsConfig::parse(
                 "mlx5_0,port=2,gid=3,version=2,mtu=4096,mode=ud,patience=9,read=900:80,write=700:60"
             ),
             Some(all)
         );
-        assert_eq!(Config::parse(""), Some(Config::default()));
-        let managed = Config { mode: Mode::Connected(Manager::Rdma), ..Config::default() };
-        assert_eq!(Config::parse("manager=rdma_cm"), Some(managed.clone()));
-        assert_eq!(Config::parse("manager=rdma_cm,mode=rc"), Some(managed));
+        assert_eq!(VerbsConfig::parse(""), Some(VerbsConfig::default()));
+        let managed = VerbsConfig { mode: Mode::Connected(Manager::Rdma), ..VerbsConfig::default() };
+        assert_eq!(VerbsConfig::parse("manager=rdma_cm"), Some(managed.clone()));
+        assert_eq!(VerbsConfig::parse("manager=rdma_cm,mode=rc"), Some(managed));
         for wrong in [
             "port=x",
             "rxe0,speed=1",
@@ -324,33 +333,43 @@ mod tests {
             "manager=x",
             "manager=oob,mode=ud",
         ] {
-            assert_eq!(Config::parse(wrong), None, "{wrong}");
+            assert_eq!(VerbsConfig::parse(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn what_does_not_fit_is_told_with_its_reason() {
         for (config, told) in [
-            (Config { device: Some("rxe0".into()), ..Config::default() }, "mlx5_0 was not asked for"),
             (
-                Config { port: Some(1), ..Config::default() },
+                VerbsConfig { device: Some("rxe0".into()), ..VerbsConfig::default() },
+                "mlx5_0 was not asked for",
+            ),
+            (
+                VerbsConfig { port: Some(1), ..VerbsConfig::default() },
                 "mlx5_0 port 1 is not active; mlx5_0 port 2 was not asked for",
             ),
-            (Config { mtu: Some(4096), ..Config::default() }, "packets of 1024 bytes at most, not of 4096"),
-            (Config { mtu: Some(1000), ..Config::default() }, "not of 1000"),
             (
-                Config { gid_index: Some(9), ..Config::default() },
+                VerbsConfig { mtu: Some(4096), ..VerbsConfig::default() },
+                "packets of 1024 bytes at most, not of 4096",
+            ),
+            (VerbsConfig { mtu: Some(1000), ..VerbsConfig::default() }, "not of 1000"),
+            (
+                VerbsConfig { gid_index: Some(9), ..VerbsConfig::default() },
                 "no such address; there are GID indices 0 (Roce(V1)), 1",
             ),
             (
-                Config { gid_index: Some(1), mode: Mode::Connected(Manager::Rdma), ..Config::default() },
+                VerbsConfig {
+                    gid_index: Some(1),
+                    mode: Mode::Connected(Manager::Rdma),
+                    ..VerbsConfig::default()
+                },
                 "no such address (rdma_cm needs one of RoCE v2 that is no link's); there are",
             ),
         ] {
             let error = choose(&devices(), &config).unwrap_err().to_string();
             assert!(error.starts_with("no RDMA device fits: down0") && error.contains(told), "{error}");
         }
-        let error = choose(&[], &Config::default()).unwrap_err();
+        let error = choose(&[], &VerbsConfig::default()).unwrap_err();
         assert!(error.to_string().starts_with("no RDMA device found"), "{error}");
     }
 }

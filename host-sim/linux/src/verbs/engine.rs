@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use aldis_hal::copy::copy;
 use aldis_hal::transport::Quiesce;
-use aldis_hal::{Again, Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal};
+use aldis_hal::{Again, Caps, Cause, DeviceLimits, Epoch, Features, Instant, PeerId, Post, Refusal};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::control::CONTROL_BYTES;
@@ -25,16 +25,16 @@ use self::direct::ORDERS;
 use self::due::Due;
 use self::manager::{News, Rdma};
 pub(super) use self::memory::MemoryRequest;
-use self::peer::{DeviceAddress, IS_MESSAGE, Peer, State};
-use self::tools::{DeviceQueues, Queue, Tools};
+use self::peer::{DeviceAddress, IS_MESSAGE, PeerState, VerbsPeer};
+use self::tools::{CompletionQueue, DeviceQueues, Tools};
 use super::address::Address;
-use super::choice::{Config, Manager, Mode};
+use super::choice::{Manager, Mode, VerbsConfig};
 use super::error::VerbsError;
 use super::open_device::OpenDevice;
 use super::regions::{KEY_BYTES, REGIONS_MAX, Regions};
-use super::sys::{self, Done, Ending, Pair, REQUESTS_OF_ORDER, Receives, Sent};
-use super::watch::Watch;
-use super::wire::{Identity, Shape, Wire};
+use super::sys::{self, Done, Ending, REQUESTS_OF_ORDER, Receives, ReliablePair, SentKind};
+use super::watch::PollWatch;
+use super::wire::{Identity, Wire, WireShape};
 use super::{COST, READ_COST, WRITE_COST};
 
 /// Bytes of a slot: the longest message.
@@ -71,9 +71,9 @@ const ATOMICS: Features = Features::ATOMIC_ADD.union(Features::ATOMIC_CAS);
 
 /// Everything there is of a rank's transport. The fields are dropped in this order, and each part
 /// holds what it needs.
-pub(super) struct Engine {
+pub(super) struct VerbsEngine {
     me: PeerId,
-    peers: Vec<Peer>,
+    peers: Vec<VerbsPeer>,
     tools: Tools,
     regions: Regions,
     /// The manager by which ranks tell each other how to connect.
@@ -86,11 +86,11 @@ pub(super) struct Engine {
     /// Polls since control messages were last looked for.
     busy: u32,
     probed: Instant,
-    watch: Watch,
+    watch: PollWatch,
     caps: Caps,
 }
 
-impl Engine {
+impl VerbsEngine {
     pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, manager: Manager) -> Result<Self, VerbsError> {
         let Identity { me, ranks, .. } = who;
         let limits = here.limits()?;
@@ -110,22 +110,22 @@ impl Engine {
         let most = room.iter().fold(others, |most, room| most.min(u32::try_from(*room).unwrap_or(u32::MAX)));
         let queues = DeviceQueues {
             receives: Receives::new(&here.domain, most * MESSAGES, MESSAGES, SLOT_BYTES)?,
-            sent: Queue::new(here, most * SENDS)?,
-            received: Queue::new(here, most * MESSAGES)?,
+            sent: CompletionQueue::new(here, most * SENDS)?,
+            received: CompletionQueue::new(here, most * MESSAGES)?,
         };
         let manager: Box<dyn manager::Manager> = match manager {
             Manager::OutOfBand => {
                 let mode = Mode::Connected(manager);
-                let shape = Shape { mode, window: WORDS, message_bytes: CONTROL_BYTES, cost: COST };
+                let shape = WireShape { mode, window: WORDS, message_bytes: CONTROL_BYTES, cost: COST };
                 Box::new(Wire::open(here, who, shape)?)
             }
             Manager::Rdma => Box::new(Rdma::open(here, who)?),
         };
         let tools = Tools::new(here, who, queues, limits.reads.min(DEPTH_MAX))?;
-        let peers = (0..ranks).map(|rank| Peer::new(me.0 < rank)).collect();
+        let peers = (0..ranks).map(|rank| VerbsPeer::new(me.0 < rank)).collect();
         let (regions, caps) = (Regions::new(), caps(&limits, &here.config));
         let (heard, due, connections_most) = (News::new(), Due::new(ranks as usize), most as usize);
-        let (busy, probed, watch) = (0, Instant(0), Watch::default());
+        let (busy, probed, watch) = (0, Instant(0), PollWatch::default());
         Ok(Self {
             me,
             peers,
@@ -167,9 +167,9 @@ impl Engine {
     #[inline]
     pub(super) fn reach(&self, peer: PeerId) -> Result<&Caps, Cause> {
         match self.peers.get(peer.index()).map(|row| row.state) {
-            Some(State::Known) => Ok(&self.caps),
-            Some(State::Gone(cause)) => Err(cause),
-            Some(State::Unknown) | None => Err(Cause::Unreachable),
+            Some(PeerState::Known) => Ok(&self.caps),
+            Some(PeerState::Gone(cause)) => Err(cause),
+            Some(PeerState::Unknown) | None => Err(Cause::Unreachable),
         }
     }
 
@@ -178,15 +178,15 @@ impl Engine {
     pub(super) fn introduce(&mut self, peer: PeerId, epoch: Epoch, address: &[u8]) -> Result<(), Cause> {
         let address = Address::decode(address, self.here().config.mode).ok_or(Cause::Unreachable)?;
         let row = self.peers.get_mut(peer.index()).filter(|_| peer != self.me).ok_or(Cause::Unreachable)?;
-        if row.state != State::Unknown && row.epoch == epoch {
+        if row.state != PeerState::Unknown && row.epoch == epoch {
             return Ok(());
         }
         self.manager.introduce(peer, epoch, &address)?;
         row.direct.finish();
         let cut_off = core::mem::take(&mut row.direct.cut_off);
         let Address { gid, lid, mtu, flush, .. } = address;
-        *row = Peer::new(self.me < peer);
-        (row.state, row.epoch, row.place) = (State::Known, epoch, DeviceAddress { gid, lid, mtu, flush });
+        *row = VerbsPeer::new(self.me < peer);
+        (row.state, row.epoch, row.place) = (PeerState::Known, epoch, DeviceAddress { gid, lid, mtu, flush });
         row.direct.cut_off = cut_off;
         self.heard.retain(|(from, _)| *from != peer);
         self.note(peer);
@@ -203,7 +203,7 @@ impl Engine {
 
     /// Notes that something is to come from a peer: it is connected to, and asked whether it lives.
     pub(super) fn expect(&mut self, peer: PeerId) {
-        if let Some(row) = self.peers.get_mut(peer.index()).filter(|row| row.state == State::Known) {
+        if let Some(row) = self.peers.get_mut(peer.index()).filter(|row| row.state == PeerState::Known) {
             row.expected = true;
             self.due.insert(peer.index());
         }
@@ -277,8 +277,8 @@ impl Engine {
     /// post: what was under way is over.
     pub(super) fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match what {
-            Quiesce::Peer(peer) => {
-                let row = self.peers.get_mut(peer.index()).filter(|row| row.state != State::Unknown);
+            Quiesce::VerbsPeer(peer) => {
+                let row = self.peers.get_mut(peer.index()).filter(|row| row.state != PeerState::Unknown);
                 let row = row.ok_or(Cause::Stale)?;
                 row.part(Cause::PeerDead);
                 row.lost = false;
@@ -296,27 +296,30 @@ impl Engine {
     }
 }
 
-impl fmt::Debug for Engine {
+impl fmt::Debug for VerbsEngine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { me, tools, .. } = self;
-        f.debug_struct("Engine").field("me", me).field("choice", &tools.here.choice).finish_non_exhaustive()
+        f.debug_struct("VerbsEngine")
+            .field("me", me)
+            .field("choice", &tools.here.choice)
+            .finish_non_exhaustive()
     }
 }
 
-fn caps(device: &sys::Limits, config: &Config) -> Caps {
+fn caps(device: &sys::DeviceLimits, config: &VerbsConfig) -> Caps {
     let mut features =
         Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE | Features::TIMED;
     features.set(Features::GET | Features::PUT | Features::REMOTE_COMPLETION, device.reads > 0);
     features.set(ATOMICS, device.reads > 0 && device.has_atomics);
     let bytes = SLOT_BYTES as u32;
-    let limits = Limits {
+    let limits = DeviceLimits {
         short_bytes_max: bytes,
         bcopy_bytes_max: bytes,
         direct_bytes_max: if device.reads > 0 { device.bytes.min(DIRECT_BYTES_MAX) } else { 0 },
         regions_max: REGIONS_MAX,
         key_bytes: KEY_BYTES as u16,
         align: 1,
-        ..Limits::default()
+        ..DeviceLimits::default()
     };
     let read_cost = config.read_cost.unwrap_or(READ_COST);
     let write_cost = config.write_cost.unwrap_or(WRITE_COST);

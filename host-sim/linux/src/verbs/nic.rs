@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use aldis_hal::PeerId;
-use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 
 use super::sys::{AddressHandle, Datagrams, Slots};
 
@@ -38,7 +38,7 @@ pub(super) struct DatagramNic {
     next: usize,
     routes: Vec<Option<(Rc<AddressHandle>, u32)>>,
     /// The state of the link that the device has told last.
-    link: Link,
+    link: LinkState,
     /// Slots that could not be lent to the device again; tried once more with each frame.
     owed: VecDeque<usize>,
 }
@@ -53,7 +53,7 @@ impl DatagramNic {
             sends: slots.sends as usize,
             next: 0,
             routes: vec![None; ranks as usize],
-            link: Link::Up,
+            link: LinkState::Up,
             owed: VecDeque::new(),
         }
     }
@@ -77,26 +77,26 @@ impl DatagramNic {
     }
 
     fn note<T>(&mut self, said: Result<T, super::VerbsError>) -> Option<T> {
-        self.link = if said.is_ok() { Link::Up } else { Link::Down };
+        self.link = if said.is_ok() { LinkState::Up } else { LinkState::Down };
         said.ok()
     }
 }
 
 /// A frame that has come.
 #[derive(Debug)]
-pub(super) struct Received<'a> {
+pub(super) struct VerbsReceived<'a> {
     nic: &'a mut DatagramNic,
     slot: usize,
     len: usize,
 }
 
-impl RxFrame for Received<'_> {
+impl RxFrame for VerbsReceived<'_> {
     fn bytes(&self) -> &[u8] {
         self.nic.pair.bytes(self.slot, self.len)
     }
 }
 
-impl Drop for Received<'_> {
+impl Drop for VerbsReceived<'_> {
     fn drop(&mut self) {
         if self.nic.pair.give(self.slot).is_err() {
             self.nic.owed.push_back(self.slot);
@@ -131,10 +131,10 @@ impl TxFrame for Sending<'_> {
 }
 
 impl Nic for DatagramNic {
-    type Rx<'a> = Received<'a>;
+    type Rx<'a> = VerbsReceived<'a>;
     type Tx<'a> = Sending<'a>;
 
-    fn receive(&mut self) -> Option<Received<'_>> {
+    fn receive(&mut self) -> Option<VerbsReceived<'_>> {
         if let Some(slot) = self.owed.pop_front()
             && self.pair.give(slot).is_err()
         {
@@ -142,7 +142,7 @@ impl Nic for DatagramNic {
         }
         let said = self.pair.take();
         let (slot, len) = self.note(said)??;
-        Some(Received { nic: self, slot, len })
+        Some(VerbsReceived { nic: self, slot, len })
     }
 
     fn transmit(&mut self, len: usize) -> Option<Sending<'_>> {
@@ -162,7 +162,7 @@ impl Nic for DatagramNic {
         mac(self.me)
     }
 
-    fn link(&self) -> Link {
+    fn link(&self) -> LinkState {
         self.link
     }
 }

@@ -3,9 +3,9 @@
 use core::num::NonZeroU32;
 use std::rc::Rc;
 
-use super::choice::{self, Choice, Config};
+use super::choice::{self, VerbsChoice, VerbsConfig};
 use super::error::VerbsError;
-use super::sys::{Channel, Device, Domain, Limits};
+use super::sys::{CompletionChannel, Device, DeviceLimits, Domain};
 
 /// The time for which a rank may compute without a poll, unless the user says so: an hour.
 const PATIENCE_S: u32 = 3600;
@@ -14,23 +14,23 @@ const PATIENCE_S: u32 = 3600;
 pub(super) struct OpenDevice {
     pub(super) domain: Rc<Domain>,
     /// The channel that tells a sleeping rank of completions.
-    pub(super) channel: Rc<Channel>,
-    pub(super) choice: Choice,
-    pub(super) config: Config,
+    pub(super) channel: Rc<CompletionChannel>,
+    pub(super) choice: VerbsChoice,
+    pub(super) config: VerbsConfig,
 }
 
 impl OpenDevice {
-    pub(super) fn open(config: &Config) -> Result<Rc<Self>, VerbsError> {
+    pub(super) fn open(config: &VerbsConfig) -> Result<Rc<Self>, VerbsError> {
         let mut devices = Device::all()?;
         let descriptions: Vec<_> = devices.iter().map(Device::describe).collect::<Result<_, _>>()?;
         let choice = choice::choose(&descriptions, config)?;
         let domain = Domain::new(Rc::new(devices.swap_remove(choice.device)))?;
-        let channel = Channel::new(domain.device())?;
+        let channel = CompletionChannel::new(domain.device())?;
         Ok(Rc::new(Self { domain, channel, choice, config: config.clone() }))
     }
 
     /// Returns what the device can do at its port.
-    pub(super) fn limits(&self) -> Result<Limits, VerbsError> {
+    pub(super) fn limits(&self) -> Result<DeviceLimits, VerbsError> {
         self.domain.device().limits(self.choice.port)
     }
 

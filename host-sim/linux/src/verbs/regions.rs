@@ -5,7 +5,7 @@ use std::rc::Rc;
 use aldis_hal::memory::{Access, Gather};
 use aldis_hal::{Cause, Handle, RegionId, Resource};
 
-use super::sys::{Key, Region};
+use super::sys::{DeviceRegion, RegionKey};
 
 /// Regions that a rank can have at a time.
 pub(super) const REGIONS_MAX: u16 = 1024;
@@ -15,21 +15,21 @@ pub(super) const KEY_BYTES: usize = 16;
 /// The table.
 #[derive(Debug)]
 pub(super) struct Regions {
-    rows: Vec<Row>,
+    rows: Vec<RegionsRow>,
     /// Rows that are free; the last is taken next.
     free: Vec<u32>,
 }
 
 #[derive(Debug, Default)]
-struct Row {
+struct RegionsRow {
     /// Odd while there is one.
     generation: u32,
-    region: Option<Rc<Region>>,
+    region: Option<Rc<DeviceRegion>>,
 }
 
 impl Regions {
     pub(super) fn new() -> Self {
-        let rows = (0..REGIONS_MAX).map(|_| Row::default()).collect();
+        let rows = (0..REGIONS_MAX).map(|_| RegionsRow::default()).collect();
         Self { rows, free: (0..u32::from(REGIONS_MAX)).rev().collect() }
     }
 
@@ -38,7 +38,7 @@ impl Regions {
         if self.free.is_empty() { Err(Cause::Full(Resource::Regions)) } else { Ok(()) }
     }
 
-    pub(super) fn insert(&mut self, region: Region) -> Result<RegionId, Cause> {
+    pub(super) fn insert(&mut self, region: DeviceRegion) -> Result<RegionId, Cause> {
         let slot = self.free.pop().ok_or(Cause::Full(Resource::Regions))?;
         let row = self.rows.get_mut(slot as usize).ok_or(Cause::Full(Resource::Regions))?;
         row.generation = row.generation.wrapping_add(1);
@@ -46,7 +46,7 @@ impl Regions {
         Ok(RegionId(Handle { slot, generation: row.generation }))
     }
 
-    pub(super) fn remove(&mut self, RegionId(handle): RegionId) -> Result<Rc<Region>, Cause> {
+    pub(super) fn remove(&mut self, RegionId(handle): RegionId) -> Result<Rc<DeviceRegion>, Cause> {
         let row = self.rows.get_mut(handle.slot as usize).filter(|row| row.generation == handle.generation);
         let row = row.ok_or(Cause::Stale)?;
         let region = row.region.take().ok_or(Cause::Stale)?;
@@ -55,13 +55,13 @@ impl Regions {
         Ok(region)
     }
 
-    pub(super) fn get(&self, RegionId(handle): RegionId) -> Result<&Rc<Region>, Cause> {
+    pub(super) fn get(&self, RegionId(handle): RegionId) -> Result<&Rc<DeviceRegion>, Cause> {
         let row = self.rows.get(handle.slot as usize).filter(|row| row.generation == handle.generation);
         row.and_then(|row| row.region.as_ref()).ok_or(Cause::Stale)
     }
 
     /// The region of a piece that the transport may use in this way.
-    pub(super) fn piece(&self, piece: &Gather, access: Access) -> Result<&Rc<Region>, Cause> {
+    pub(super) fn piece(&self, piece: &Gather, access: Access) -> Result<&Rc<DeviceRegion>, Cause> {
         let region = self.get(piece.region)?;
         let end = piece.offset.checked_add(piece.len).ok_or(Cause::BadRegion)?;
         if !region.access().contains(access) || end as u64 > region.len() {
@@ -71,7 +71,7 @@ impl Regions {
     }
 }
 
-impl Key {
+impl RegionKey {
     /// Writes it to the front of `bytes`, and how long it is.
     pub(super) fn pack(&self, bytes: &mut [u8]) -> Result<usize, Cause> {
         let too_big = Cause::TooBig { len: KEY_BYTES as u64, max: bytes.len() as u64 };
@@ -107,15 +107,15 @@ mod tests {
 
     #[test]
     fn a_key_comes_back_and_bounds_what_is_asked_for() {
-        let key = Key { key: 0xDEAD_BEEF, base: 4095, len: 1 << 40 };
+        let key = RegionKey { key: 0xDEAD_BEEF, base: 4095, len: 1 << 40 };
         let mut bytes = [0xFF; KEY_BYTES];
         assert_eq!(key.pack(&mut bytes), Ok(KEY_BYTES));
-        assert_eq!(Key::unpack(&bytes, (1 << 40) - 8, 8), Ok(key));
-        assert_eq!(Key::unpack(&bytes, (1 << 40) - 7, 8), Err(Cause::BadRegion));
-        assert_eq!(Key::unpack(&bytes, u64::MAX, 8), Err(Cause::BadRegion));
-        assert_eq!(Key::unpack(&bytes[..15], 0, 8), Err(Cause::BadRegion));
+        assert_eq!(RegionKey::unpack(&bytes, (1 << 40) - 8, 8), Ok(key));
+        assert_eq!(RegionKey::unpack(&bytes, (1 << 40) - 7, 8), Err(Cause::BadRegion));
+        assert_eq!(RegionKey::unpack(&bytes, u64::MAX, 8), Err(Cause::BadRegion));
+        assert_eq!(RegionKey::unpack(&bytes[..15], 0, 8), Err(Cause::BadRegion));
         bytes[6] = 1;
-        assert_eq!(Key::unpack(&bytes, 0, 8), Err(Cause::BadRegion), "a reserved bit");
+        assert_eq!(RegionKey::unpack(&bytes, 0, 8), Err(Cause::BadRegion), "a reserved bit");
         assert_eq!(key.pack(&mut [0; 15]), Err(Cause::TooBig { len: 16, max: 15 }));
     }
 }

@@ -19,17 +19,19 @@ use nix::errno::Errno;
 
 use super::error::VerbsError;
 
-pub(super) use self::channel::Channel;
+pub(super) use self::channel::CompletionChannel;
 pub(super) use self::completions::{BATCH, CompletionQueues, Completions, Done, Ending};
 pub(super) use self::connection::Remote;
 pub(super) use self::datagrams::{AddressHandle, Datagrams, Slots};
-pub(super) use self::device::{Device, Domain, Limits};
-pub(super) use self::direct::{DirectOperation, DirectOrder, DirectPair, FlushRead, REQUESTS_OF_ORDER, Span};
+pub(super) use self::device::{Device, DeviceLimits, Domain};
+pub(super) use self::direct::{
+    DirectOperation, DirectOrder, DirectPair, DirectSpan, FlushRead, REQUESTS_OF_ORDER,
+};
 pub(super) use self::flush::{Flush, FlushKey};
-pub(super) use self::pair::{Pair, PairShape, Sent};
-pub(super) use self::rdmacm::{Event, Events, LETTER_BYTES, Line, Offered, What};
+pub(super) use self::pair::{PairShape, ReliablePair, SentKind};
+pub(super) use self::rdmacm::{CmId, Events, LETTER_BYTES, ManagerEvent, ManagerEventKind, Offered};
 pub(super) use self::receives::Receives;
-pub(super) use self::region::{Key, Region};
+pub(super) use self::region::{DeviceRegion, RegionKey};
 
 /// Returns the error of a call that returns a pointer and has failed.
 fn failed(call: &'static str) -> VerbsError {

@@ -12,7 +12,7 @@ use aldis_hal::{
 
 use super::address::Address;
 use super::choice::Mode;
-use super::engine::{Engine, MemoryRequest};
+use super::engine::{MemoryRequest, VerbsEngine};
 use super::nic::DatagramNic;
 use super::sys::DirectOperation;
 use super::{MessagePath, Verbs};
@@ -24,7 +24,7 @@ pub struct VerbsSlot<'a>(SlotPlace<'a>);
 
 #[derive(Debug)]
 enum SlotPlace<'a> {
-    Connected { engine: &'a mut Engine, peer: PeerId, slot: u16, length: usize },
+    Connected { engine: &'a mut VerbsEngine, peer: PeerId, slot: u16, length: usize },
     Datagrams(EthernetSlot<'a, 'static, DatagramNic>),
 }
 
@@ -48,14 +48,14 @@ impl Slot for VerbsSlot<'_> {
 
 impl Verbs {
     /// Returns the engine of connections, which alone reach memory.
-    const fn engine(&self) -> Option<&Engine> {
+    const fn engine(&self) -> Option<&VerbsEngine> {
         match &self.0 {
             MessagePath::Connected(engine) => Some(engine),
             MessagePath::None | MessagePath::Datagrams(_) => None,
         }
     }
 
-    const fn engine_mut(&mut self) -> Option<&mut Engine> {
+    const fn engine_mut(&mut self) -> Option<&mut VerbsEngine> {
         match &mut self.0 {
             MessagePath::Connected(engine) => Some(engine),
             MessagePath::None | MessagePath::Datagrams(_) => None,

@@ -1,7 +1,7 @@
 //! The decision when the device is to wake a rank: once that has polled in vain for so long that it
 //! may sleep.
 
-use super::sys::Channel;
+use super::sys::CompletionChannel;
 
 /// Polls in vain after which the device is asked to: fewer than those after which a rank that
 /// shares its core sleeps ([`Patience::SHARED_DEVICE`](crate::platform::Patience::SHARED_DEVICE)).
@@ -9,15 +9,15 @@ const VAIN: u32 = 8;
 
 /// Polls in vain, and whether the device has been asked.
 #[derive(Debug, Default)]
-pub(super) struct Watch {
+pub(super) struct PollWatch {
     vain: u32,
     armed: bool,
 }
 
-impl Watch {
+impl PollWatch {
     /// Takes note of a poll that has found so much; whether the queues are to be armed, and looked
     /// at once more.
-    pub(super) fn is_due(&mut self, found: u32, channel: &Channel) -> bool {
+    pub(super) fn is_due(&mut self, found: u32, channel: &CompletionChannel) -> bool {
         if self.armed && (found > 0 || channel.take()) {
             self.armed = false;
         }

@@ -3,7 +3,7 @@
 
 use std::rc::Rc;
 
-use aldis_drivers::ethernet::{self, Ethernet, HEADERS_BYTES, MTU_OVERHEAD_BYTES, Memory, Row};
+use aldis_drivers::ethernet::{self, Ethernet, EthernetMemory, HEADERS_BYTES, MTU_OVERHEAD_BYTES, PeerRow};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Sink, Transport};
 use aldis_protocols::connect::HandshakeSetup;
 use aldis_protocols::reliable;
@@ -15,7 +15,7 @@ use super::error::VerbsError;
 use super::nic::{self, DatagramNic, MAC_HEADER_BYTES};
 use super::open_device::OpenDevice;
 use super::sys::{AddressHandle, Datagrams, FlushKey, Slots};
-use super::watch::Watch;
+use super::watch::PollWatch;
 
 /// Datagrams that can wait here for each other rank, and how many at most for all.
 const WAITING: u32 = 16;
@@ -38,7 +38,7 @@ pub(super) struct Identity {
 
 /// The mode of a wire, and how much it carries.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct WireShape {
     pub(super) mode: Mode,
     /// Messages to each peer that can be under way.
     pub(super) window: usize,
@@ -56,13 +56,13 @@ pub(super) struct Wire {
     ethernet: Ethernet<'static, DatagramNic>,
     here: Rc<OpenDevice>,
     mode: Mode,
-    watch: Watch,
+    watch: PollWatch,
     /// The time at which the device was last asked whether it still works.
     probed: Instant,
 }
 
 impl Wire {
-    pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, shape: Shape) -> Result<Self, VerbsError> {
+    pub(super) fn open(here: &Rc<OpenDevice>, who: Identity, shape: WireShape) -> Result<Self, VerbsError> {
         let Identity { me, epoch, ranks } = who;
         let others = ranks.saturating_sub(1).max(1);
         let frame_bytes = usize::from(here.choice.mtu);
@@ -82,11 +82,11 @@ impl Wire {
             ..HandshakeSetup::DEFAULT
         };
         // No peer is asked whether it lives: a rank that computes does not answer.
-        let link = reliable::Config {
+        let link = reliable::LinkConfig {
             rto_max_ns: RETRY_NS_MAX,
             silence_ns: 0,
             give_up_ns: patience_ns,
-            ..reliable::Config::DEFAULT
+            ..reliable::LinkConfig::DEFAULT
         };
         let connect = HandshakeSetup { rank: me.0, epoch, ..connect };
         let framing = ethernet::Framing::Ethernet;
@@ -99,7 +99,7 @@ impl Wire {
             ethernet: ethernet.map_err(refused)?,
             here: Rc::clone(here),
             mode: shape.mode,
-            watch: Watch::default(),
+            watch: PollWatch::default(),
             probed: Instant(0),
         })
     }
@@ -169,10 +169,10 @@ impl Wire {
 }
 
 /// Memory for so many peers, for the rest of the process.
-fn memory(others: usize, window: usize, message_bytes: usize) -> Result<Memory<'static>, Cause> {
+fn memory(others: usize, window: usize, message_bytes: usize) -> Result<EthernetMemory<'static>, Cause> {
     let (messages, words) = (others * window, others * window * message_bytes / size_of::<u64>());
     let ring = || (vec![0; words].leak(), vec![0; messages].leak());
-    Memory::of_slices(vec![Row::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
+    EthernetMemory::of_slices(vec![PeerRow::EMPTY; others].leak(), [ring(), ring()], window, message_bytes)
 }
 
 impl core::fmt::Debug for Wire {

@@ -12,7 +12,7 @@ use aldis_sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag, SockType, cmsg_space,
     getsockopt, recvmsg, sendmsg, shutdown, socketpair,
 };
-use aldis_sys::{Call, Errno, Failure, uninterrupted};
+use aldis_sys::{Call, CallFailure, Errno, uninterrupted};
 use serde::{Deserialize, Serialize};
 
 use super::message::{decode, encode};
@@ -40,7 +40,7 @@ static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 ///
 /// # Errors
 /// The call that failed, if the system does not say what it is.
-pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Result<Option<OwnedFd>, Failure> {
+pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Result<Option<OwnedFd>, CallFailure> {
     if number <= 2 {
         return Ok(None);
     }
@@ -53,9 +53,9 @@ pub(crate) unsafe fn inherited(number: RawFd, kind: SockType) -> Result<Option<O
     match getsockopt(&borrowed, SocketType) {
         Ok(found) if found == kind => {}
         Ok(_) | Err(Errno::EBADF | Errno::ENOTSOCK) => return Ok(None),
-        Err(errno) => return Err(Failure { call: Call::Getsockopt, errno }),
+        Err(errno) => return Err(CallFailure { call: Call::Getsockopt, errno }),
     }
-    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(Failure::of(Call::Fcntl))?;
+    fcntl(borrowed, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).map_err(CallFailure::of(Call::Fcntl))?;
     taken.push(number);
     // SAFETY: open, the caller's to close, and taken over this once.
     Ok(Some(unsafe { OwnedFd::from_raw_fd(number) }))
@@ -111,7 +111,7 @@ impl Channel {
     pub unsafe fn inherited(number: RawFd) -> Result<Self, WireError> {
         // SAFETY: as the caller promises.
         let socket = unsafe { inherited(number, SockType::SeqPacket) };
-        let failed = |Failure { call, errno }| system(call.name())(errno);
+        let failed = |CallFailure { call, errno }| system(call.name())(errno);
         let socket = socket.map_err(failed)?.ok_or(WireError::NoSocket)?;
         Ok(Self { socket })
     }

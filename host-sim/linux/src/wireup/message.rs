@@ -5,7 +5,7 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{MESSAGE_BYTES_MAX, WireError};
-use crate::tcp::{Config, KEY_BYTES};
+use crate::tcp::{KEY_BYTES, TcpConfig};
 
 /// The longest text a rank may send along, in bytes; longer ones are cut at a character.
 pub const TEXT_BYTES_MAX: usize = 1024;
@@ -48,7 +48,7 @@ pub struct TcpTerms {
     /// pipes alone.
     pub key: [u8; KEY_BYTES],
     /// The settings that the user has chosen.
-    pub config: Config,
+    pub config: TcpConfig,
 }
 
 /// Without the key.
@@ -227,7 +227,7 @@ mod tests {
         #[test]
         fn a_launchers_words_survive(job: u64, rank: u32, slots: u32, segment_bytes: u64, text in "\\PC{0,200}", bytes in proptest::collection::vec(any::<u8>(), 0..1024)) {
             let shape = Shape { slots, blocks: 4, block_bytes: 64 };
-            let tcp = segment_bytes.is_multiple_of(2).then(|| Box::new(TcpTerms { key: [slots as u8; KEY_BYTES], config: Config::default() }));
+            let tcp = segment_bytes.is_multiple_of(2).then(|| Box::new(TcpTerms { key: [slots as u8; KEY_BYTES], config: TcpConfig::default() }));
             let node = Node { first: rank, ranks: 3, cores: 2, shares_memory: true };
             let messages = [
                 FromLauncher::Welcome { version: 1, job, rank, size: 9, node, shape, segment_bytes, deadline_ms: 7, tcp },

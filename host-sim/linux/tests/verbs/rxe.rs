@@ -10,7 +10,7 @@ use std::time::Instant as Clock;
 
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 use aldis_linux::platform::monotonic_ns;
-use aldis_linux::verbs::{Config, Verbs};
+use aldis_linux::verbs::{Verbs, VerbsConfig};
 
 /// The deliveries of a transport.
 #[derive(Debug, Default)]
@@ -46,8 +46,8 @@ struct Rank {
 const LONGEST: usize = 16 << 10;
 
 /// Reads the environment: the tests are run with each manager of connections.
-fn config() -> Config {
-    Config::from_environment().unwrap()
+fn config() -> VerbsConfig {
+    VerbsConfig::from_environment().unwrap()
 }
 
 /// The life of a rank that a job begins with.
@@ -60,7 +60,7 @@ fn job(ranks: usize) -> Vec<Rank> {
     job_of(ranks, &config())
 }
 
-fn job_of(ranks: usize, config: &Config) -> Vec<Rank> {
+fn job_of(ranks: usize, config: &VerbsConfig) -> Vec<Rank> {
     let mut all: Vec<_> = (0..ranks).map(|me| Rank::open(me, epoch(me), ranks, config)).collect();
     (0..ranks).flat_map(|me| (0..ranks).map(move |other| (me, other))).for_each(|(me, other)| {
         if me != other {
@@ -89,7 +89,7 @@ fn connected() -> Vec<Rank> {
 }
 
 impl Rank {
-    fn open(me: usize, epoch: Epoch, ranks: usize, config: &Config) -> Self {
+    fn open(me: usize, epoch: Epoch, ranks: usize, config: &VerbsConfig) -> Self {
         let verbs = Verbs::open(PeerId(me as u32), epoch, ranks as u32, config).unwrap();
         Self { verbs, log: Log::default() }
     }

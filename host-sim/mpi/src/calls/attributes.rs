@@ -10,7 +10,7 @@ use crate::abi::{
     Handle, MPI_APPNUM, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_KEYVAL, MPI_HOST, MPI_IO, MPI_LASTUSEDCODE,
     MPI_PROC_NULL, MPI_TAG_UB, MPI_UNIVERSE_SIZE, MPI_WTIME_IS_GLOBAL,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::{Attributes, ObjectKind, create, deleted_one, free, key, share};
 use crate::objects::{communicators, datatypes, errors};
@@ -24,16 +24,16 @@ fn attributes<R>(
     of: ObjectKind,
     object: Handle,
     work: impl FnOnce(&mut Attributes) -> R,
-) -> Result<R, Fault> {
+) -> Result<R, CallFault> {
     match of {
         ObjectKind::Comm => communicators::change(object, |data| work(&mut data.attributes)),
         ObjectKind::Datatype => datatypes::change(object, |data| work(&mut data.attributes)),
     }
 }
 
-fn set(of: ObjectKind, object: Handle, number: c_int, value: usize) -> Result<(), Fault> {
+fn set(of: ObjectKind, object: Handle, number: c_int, value: usize) -> Result<(), CallFault> {
     if key(number, of)?.is_freed {
-        return Err(Fault::new(MPI_ERR_KEYVAL, "an attribute key that was freed"));
+        return Err(CallFault::new(MPI_ERR_KEYVAL, "an attribute key that was freed"));
     }
     let find = |list: &Attributes| list.iter().find(|(known, _)| *known == number).map(|(_, value)| *value);
     if let Some(old) = attributes(of, object, |list| find(list))? {
@@ -47,14 +47,14 @@ fn set(of: ObjectKind, object: Handle, number: c_int, value: usize) -> Result<()
     Ok(())
 }
 
-fn get(of: ObjectKind, object: Handle, number: c_int) -> Result<Option<usize>, Fault> {
+fn get(of: ObjectKind, object: Handle, number: c_int) -> Result<Option<usize>, CallFault> {
     key(number, of)?;
     attributes(of, object, |list| list.iter().find(|(known, _)| *known == number).map(|(_, value)| *value))
 }
 
-fn delete(of: ObjectKind, object: Handle, number: c_int) -> Result<(), Fault> {
+fn delete(of: ObjectKind, object: Handle, number: c_int) -> Result<(), CallFault> {
     let value =
-        get(of, object, number)?.ok_or_else(|| Fault::new(MPI_ERR_ARG, "there is no such attribute"))?;
+        get(of, object, number)?.ok_or_else(|| CallFault::new(MPI_ERR_ARG, "there is no such attribute"))?;
     deleted_one(of, object, number, value)?;
     attributes(of, object, |list| list.retain(|(known, _)| *known != number))
 }
@@ -92,7 +92,7 @@ mpi! { fn MPI_Comm_free_keyval(number: Ptr<c_int>) on MPI_COMM_SELF => { free(nu
 
 mpi! { fn MPI_Comm_set_attr(comm: Handle, number: c_int, value: Ptr<c_void>) on comm => {
     if predefined(number).is_some() {
-        return Err(Fault::new(MPI_ERR_KEYVAL, "a predefined attribute cannot be set"));
+        return Err(CallFault::new(MPI_ERR_KEYVAL, "a predefined attribute cannot be set"));
     }
     set(ObjectKind::Comm, comm, number, value.address())?;
 } }
@@ -111,7 +111,7 @@ mpi! { fn MPI_Comm_get_attr(comm: Handle, number: c_int, value: Ptr<c_void>, fla
 
 mpi! { fn MPI_Comm_delete_attr(comm: Handle, number: c_int) on comm => {
     if predefined(number).is_some() {
-        return Err(Fault::new(MPI_ERR_KEYVAL, "a predefined attribute cannot be deleted"));
+        return Err(CallFault::new(MPI_ERR_KEYVAL, "a predefined attribute cannot be deleted"));
     }
     delete(ObjectKind::Comm, comm, number)?;
 } }

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 use aldis_coll::comm::Messenger;
 
 use crate::abi::{Handle, MPI_BUFFER_AUTOMATIC, MPI_COMM_SELF, MPI_ERR_BUFFER};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::communicators;
 use crate::objects::datatypes::small;
@@ -19,8 +19,8 @@ use crate::requests::buffers::{
 use crate::requests::{self, futures};
 
 #[cold]
-fn no_buffer(size: i64) -> Fault {
-    Fault::new(MPI_ERR_BUFFER, format!("a buffer of {size} bytes"))
+fn no_buffer(size: i64) -> CallFault {
+    CallFault::new(MPI_ERR_BUFFER, format!("a buffer of {size} bytes"))
 }
 
 mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on comm => {
@@ -30,11 +30,11 @@ mpi! { fn MPI_Comm_attach_buffer_c(comm: Handle, buffer: Address, size: i64) on 
         return Err(no_buffer(size));
     }
     if size > 0 && buffer.is_null() {
-        return Err(Fault::new(MPI_ERR_BUFFER, "a null pointer where a buffer belongs"));
+        return Err(CallFault::new(MPI_ERR_BUFFER, "a null pointer where a buffer belongs"));
     }
     let mut all = OF_COMMUNICATORS.borrow_mut();
     if all.contains_key(&comm) {
-        return Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
+        return Err(CallFault::new(MPI_ERR_BUFFER, "a buffer is attached to this communicator already"));
     }
     let place = if is_automatic { None } else { Some((buffer, size)) };
     all.insert(comm, AttachedBuffer::new(place));
@@ -78,9 +78,9 @@ mpi! { fn MPI_Comm_iflush_buffer(comm: Handle, request: Ptr<Handle>) on comm => 
 
 /// # Errors
 /// The process has a buffer.
-fn check_none(attached: Option<(Address, i64)>) -> Result<(), Fault> {
+fn check_none(attached: Option<(Address, i64)>) -> Result<(), CallFault> {
     match attached.is_some() || is_automatic() {
-        true => Err(Fault::new(MPI_ERR_BUFFER, "a buffer is attached already")),
+        true => Err(CallFault::new(MPI_ERR_BUFFER, "a buffer is attached already")),
         false => Ok(()),
     }
 }
@@ -105,7 +105,7 @@ mpi! { fn MPI_Buffer_attach_c(buffer: Address, size: i64) on MPI_COMM_SELF => {
 
 mpi! { fn MPI_Buffer_attach(buffer: Address, size: c_int) as MPI_Buffer_attach_c(buffer, size.into()) }
 
-fn detach() -> Result<(Address, i64), Fault> {
+fn detach() -> Result<(Address, i64), CallFault> {
     if is_automatic() {
         return detach_of(PROCESS);
     }
@@ -137,7 +137,7 @@ mpi! { fn MPI_Buffer_detach(place: Address, size: Ptr<c_int>) on MPI_COMM_SELF =
 mpi! { fn MPI_Buffer_flush() on MPI_COMM_SELF => { flush()?; } }
 
 /// Waits until all that was sent by the buffer has been received.
-fn flush() -> Result<(), Fault> {
+fn flush() -> Result<(), CallFault> {
     if is_automatic() {
         return flush_of(PROCESS);
     }

@@ -14,10 +14,10 @@ use aldis_kernel::datatype::Form;
 use crate::abi::{
     Handle, MPI_COMM_WORLD, MPI_ERR_ROOT, MPI_ERR_TRUNCATE, MPI_IN_PLACE, MPI_SUM, MPI_UINT64_T,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::{self, Data, Piece};
+use crate::objects::datatypes::{self, ContiguousData, ProgramData};
 use crate::process::engine;
 use crate::requests::is_alone;
 
@@ -29,24 +29,24 @@ pub(crate) mod neighbors;
 mod operand;
 mod reductions;
 
-use blocks::{Blocks, put};
-use call::{Call, What};
+use blocks::{RankBlocks, put};
+use call::{ByteOperation, CollectiveCall};
 pub(crate) use operand::Operand;
 use reductions::{Reduction, reduce, reduce_scatter, try_reduce};
 
-fn barrier(comm: Handle) -> Result<Call, Fault> {
-    let call = Call::new(comm)?;
+fn barrier(comm: Handle) -> Result<CollectiveCall, CallFault> {
+    let call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() { Ok(across::barrier(call)) } else { Ok(call) }
 }
 
 /// Waits until all ranks of the job are at its end: a rank that still receives from any source
 /// would else be told that some have left. What fails here has another cause, which is told.
 pub(crate) fn finish() {
-    let _ = barrier(MPI_COMM_WORLD).and_then(Call::run);
+    let _ = barrier(MPI_COMM_WORLD).and_then(CollectiveCall::run);
 }
 
 /// The sum of what the ranks have.
-pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
+pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, CallFault> {
     let into = Address::of(core::ptr::from_mut(&mut own).expose_provenance());
     let reduction = Reduction {
         input: Address::of(MPI_IN_PLACE),
@@ -61,9 +61,9 @@ pub(crate) fn sum(comm: Handle, mut own: u64) -> Result<u64, Fault> {
     Ok(own)
 }
 
-/// Carries out a barrier straight from the arguments: what [`Call`] writes down takes as long as a
-/// barrier does. False if it takes more.
-fn try_barrier(comm: Handle) -> Result<bool, Fault> {
+/// Carries out a barrier straight from the arguments: what [`CollectiveCall`] writes down takes as
+/// long as a barrier does. False if it takes more.
+fn try_barrier(comm: Handle) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
     if of.is_inter() || !is_alone() {
         return Ok(false);
@@ -76,21 +76,23 @@ fn try_barrier(comm: Handle) -> Result<bool, Fault> {
 /// more.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn try_bcast(
     data: Address,
     count: i64,
     datatype: Handle,
     root: c_int,
     comm: Handle,
-) -> Result<bool, Fault> {
+) -> Result<bool, CallFault> {
     let of = communicators::of(comm)?;
     if of.is_inter() || !is_alone() {
         return Ok(false);
     }
     let root = rank_in(root, of.size(), MPI_ERR_ROOT)?;
     let piece = datatypes::piece(data, count, datatype).map_err(|fault| data.named("buffer", fault))?;
-    let Some(Piece::Bytes(bytes) | Piece::Elements(bytes, ..)) = piece else { return Ok(false) };
+    let Some(ContiguousData::Bytes(bytes) | ContiguousData::Elements(bytes, ..)) = piece else {
+        return Ok(false);
+    };
     // SAFETY: the caller promised that nothing touches them until the call is over.
     let bytes = unsafe { bytes.bytes() };
     engine::with(|engine| Ok(aldis_coll::bcast(bytes, root).run(engine.endpoint(), &of)?))?;
@@ -100,22 +102,22 @@ unsafe fn try_bcast(
 /// A broadcast.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn bcast(
     data: Address,
     count: i64,
     datatype: Handle,
     root: c_int,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     data.check("buffer")?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
         return unsafe { across::bcast(call, Given { address: data, count, datatype }, root) };
     }
     // SAFETY: the caller's promise.
-    let (root, data) = (call.root(root)?, unsafe { Data::new(data, count, datatype) }?.there()?);
+    let (root, data) = (call.root(root)?, unsafe { ProgramData::new(data, count, datatype) }?.there()?);
     let bytes = match data.dense()? {
         Some(bytes) => bytes,
         None => {
@@ -127,7 +129,7 @@ unsafe fn bcast(
             bytes
         }
     };
-    call.what = What::Bcast(bytes, root);
+    call.what = ByteOperation::Bcast(bytes, root);
     Ok(call)
 }
 
@@ -143,37 +145,37 @@ impl Given {
     /// Data that are in memory.
     ///
     /// # Safety
-    /// As for [`Data::new`].
-    unsafe fn data(self, argument: &str) -> Result<Data, Fault> {
+    /// As for [`ProgramData::new`].
+    unsafe fn data(self, argument: &str) -> Result<ProgramData, CallFault> {
         self.address.check(argument)?;
         // SAFETY: the caller's promise.
-        unsafe { Data::new(self.address, self.count, self.datatype) }?.there()
+        unsafe { ProgramData::new(self.address, self.count, self.datatype) }?.there()
     }
 
     /// The data, if they are apart from the result: `None` where the block is in its place.
     ///
     /// # Safety
-    /// As for [`Data::new`].
-    unsafe fn apart(self) -> Result<Option<Data>, Fault> {
+    /// As for [`ProgramData::new`].
+    unsafe fn apart(self) -> Result<Option<ProgramData>, CallFault> {
         if self.address.is_in_place() {
             return Ok(None);
         }
         // SAFETY: the caller's promise.
-        unsafe { Data::new(self.address, self.count, self.datatype) }?.there().map(Some)
+        unsafe { ProgramData::new(self.address, self.count, self.datatype) }?.there().map(Some)
     }
 }
 
 /// A gather; blocks are asked for where they are.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn gather(
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     root: c_int,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
         return unsafe { across::gather(call, own, blocks, root) };
@@ -187,7 +189,7 @@ unsafe fn gather(
         call.before(bytes, move |stream| data.pack_into(Form::Native, stream, &mut 0));
         // Whether the others' blocks are of this length is for the root to know: it lists them.
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
-        call.what = What::Gather(bytes, list, root);
+        call.what = ByteOperation::Gather(bytes, list, root);
         return Ok(call);
     }
     let blocks = Rc::new(blocks(call.comm.size())?.in_memory("recvbuf of the root")?);
@@ -201,21 +203,21 @@ unsafe fn gather(
         None => there.pack(stream, |rank| rank == me),
     });
     call.after(bytes, move |stream| blocks.unpack(stream, |rank| rank != me || apart.is_some()));
-    call.what = What::Gather(bytes, list, root);
+    call.what = ByteOperation::Gather(bytes, list, root);
     Ok(call)
 }
 
 /// A scatter.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn scatter(
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     own: Given,
     root: c_int,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
         return unsafe { across::scatter(call, blocks, own, root) };
@@ -228,7 +230,7 @@ unsafe fn scatter(
         let bytes = call.own(data.bytes)?;
         let list = call.own_blocks(vec![Block { start: 0, len: data.bytes }; call.comm.size() as usize]);
         call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
-        call.what = What::Scatter(bytes, list, root);
+        call.what = ByteOperation::Scatter(bytes, list, root);
         return Ok(call);
     }
     let blocks = blocks(call.comm.size())?.in_memory("sendbuf of the root")?;
@@ -239,27 +241,27 @@ unsafe fn scatter(
     let apart = unsafe { own.apart() }?;
     blocks.check_apart(apart)?;
     if let Some(data) = apart.filter(|data| len > data.bytes) {
-        return Err(Fault::new(MPI_ERR_TRUNCATE, format!("a block of {len} bytes into {}", data.bytes)));
+        return Err(CallFault::new(MPI_ERR_TRUNCATE, format!("a block of {len} bytes into {}", data.bytes)));
     }
     call.before(bytes, move |stream| {
         blocks.pack(stream, |_| true)?;
         let own = stream.get(start..start + len).unwrap_or_default();
         apart.map_or(Ok(()), |data| data.unpack_from(Form::Native, own, &mut 0))
     });
-    call.what = What::Scatter(bytes, list, root);
+    call.what = ByteOperation::Scatter(bytes, list, root);
     Ok(call)
 }
 
 /// A gather for all.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn allgather(
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     if call.comm.is_inter() {
         // SAFETY: the caller's promise.
         return unsafe { across::allgather(call, own, blocks) };
@@ -277,7 +279,7 @@ unsafe fn allgather(
         if let Some(data) = apart {
             call.before(bytes, move |stream| put(stream, &there, me, data));
         }
-        call.what = What::Allgather(bytes, list);
+        call.what = ByteOperation::Allgather(bytes, list);
         return Ok(call);
     }
     let bytes = call.own(blocks.bytes())?;
@@ -286,12 +288,12 @@ unsafe fn allgather(
         None => there.pack(stream, |rank| rank == me),
     });
     call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
-    call.what = What::Allgather(bytes, list);
+    call.what = ByteOperation::Allgather(bytes, list);
     Ok(call)
 }
 
-fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+fn alltoall(given: Option<RankBlocks>, taken: RankBlocks, comm: Handle) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     let given = given.map(|given| given.in_memory("sendbuf")).transpose()?;
     let taken = taken.in_memory("recvbuf")?;
     if call.comm.is_inter() {
@@ -305,12 +307,12 @@ fn alltoall(given: Option<Blocks>, taken: Blocks, comm: Handle) -> Result<Call, 
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, given, is_copied)?;
     let bytes = taken_of(&mut call, taken, |_| true)?;
-    call.what = What::Alltoall(input, from, bytes, to);
+    call.what = ByteOperation::Alltoall(input, from, bytes, to);
     Ok(call)
 }
 
 /// Returns what is given of an exchange in one piece, as it stands or as a copy.
-fn given_of(call: &mut Call, given: Rc<Blocks>, is_copied: bool) -> Result<Region, Fault> {
+fn given_of(call: &mut CollectiveCall, given: Rc<RankBlocks>, is_copied: bool) -> Result<Region, CallFault> {
     if let (false, Some(bytes)) = (is_copied, given.in_place()?) {
         return Ok(bytes);
     }
@@ -321,10 +323,10 @@ fn given_of(call: &mut Call, given: Rc<Blocks>, is_copied: bool) -> Result<Regio
 
 /// Returns the memory, in one piece, to which the wanted blocks of an exchange come.
 fn taken_of(
-    call: &mut Call,
-    taken: Rc<Blocks>,
+    call: &mut CollectiveCall,
+    taken: Rc<RankBlocks>,
     is_wanted: impl Fn(usize) -> bool + 'static,
-) -> Result<Region, Fault> {
+) -> Result<Region, CallFault> {
     if let Some(bytes) = taken.in_place()? {
         return Ok(bytes);
     }
@@ -335,7 +337,7 @@ fn taken_of(
 
 /// Returns the number of ranks that data are exchanged with: those of the other group, if there is
 /// one.
-fn partners(comm: Handle) -> Result<u32, Fault> {
+fn partners(comm: Handle) -> Result<u32, CallFault> {
     let comm = communicators::of(comm)?;
     Ok(if comm.is_inter() { comm.remote_size() } else { comm.size() })
 }
@@ -348,7 +350,7 @@ unsafe fn wide<T: Copy + 'static>(
     array: Ptr<T>,
     ranks: u32,
     number: impl Fn(T) -> i64,
-) -> Result<Vec<i64>, Fault> {
+) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     Ok(unsafe { array.array(ranks as usize) }?.iter().map(number).collect())
 }
@@ -357,7 +359,7 @@ unsafe fn wide<T: Copy + 'static>(
 ///
 /// # Safety
 /// There is one for each partner, unless it is null.
-unsafe fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
+unsafe fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { wide(array, partners(comm)?, i64::from) }
 }
@@ -366,7 +368,7 @@ unsafe fn ints(array: Ptr<c_int>, comm: Handle) -> Result<Vec<i64>, Fault> {
 ///
 /// # Safety
 /// There is one for each partner, unless it is null.
-unsafe fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
+unsafe fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { wide(array, partners(comm)?, |count| count) }
 }
@@ -375,7 +377,7 @@ unsafe fn counts(array: Ptr<i64>, comm: Handle) -> Result<Vec<i64>, Fault> {
 ///
 /// # Safety
 /// There is one for each partner, unless it is null.
-unsafe fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
+unsafe fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { wide(array, partners(comm)?, |place| place as i64) }
 }
@@ -384,7 +386,7 @@ unsafe fn places(array: Ptr<isize>, comm: Handle) -> Result<Vec<i64>, Fault> {
 ///
 /// # Safety
 /// As for [`wide`].
-unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, Fault> {
+unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { wide(array, communicators::of(comm)?.size(), Into::into) }
 }
@@ -392,34 +394,34 @@ unsafe fn parts<T: Copy + Into<i64> + 'static>(array: Ptr<T>, comm: Handle) -> R
 /// Returns the data that are given, unless they are in place.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 unsafe fn given_even(
     data: Address,
     count: i64,
     datatype: Handle,
     comm: Handle,
-) -> Result<Option<Blocks>, Fault> {
+) -> Result<Option<RankBlocks>, CallFault> {
     if data.is_in_place() {
         return Ok(None);
     }
     // SAFETY: the caller's promise.
-    unsafe { Blocks::even(data, count, datatype, partners(comm)?) }.map(Some)
+    unsafe { RankBlocks::even(data, count, datatype, partners(comm)?) }.map(Some)
 }
 
 /// Returns the memory of the blocks that are received.
 ///
 /// # Safety
-/// As for [`Data::new`].
-unsafe fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<Blocks, Fault> {
+/// As for [`ProgramData::new`].
+unsafe fn taken_even(into: Address, room: i64, kind: Handle, comm: Handle) -> Result<RankBlocks, CallFault> {
     // SAFETY: the caller's promise.
-    unsafe { Blocks::even(into, room, kind, partners(comm)?) }
+    unsafe { RankBlocks::even(into, room, kind, partners(comm)?) }
 }
 
 /// The types of blocks.
 ///
 /// # Safety
 /// There is one for each partner, unless it is null.
-unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, Fault> {
+unsafe fn kinds_of(of: Ptr<Handle>, comm: Handle) -> Result<Vec<Handle>, CallFault> {
     // SAFETY: the caller's promise.
     Ok(unsafe { of.array(partners(comm)? as usize) }?.to_vec())
 }

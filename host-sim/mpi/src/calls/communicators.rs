@@ -3,7 +3,7 @@
 use core::ffi::{c_char, c_int};
 use core::future::Future;
 
-use aldis_coll::comm::{self, Choice, Messenger, inter};
+use aldis_coll::comm::{self, Messenger, SplitChoice, inter};
 use aldis_hal::PeerId;
 use aldis_kernel::{Comm, Group, Rank};
 
@@ -13,7 +13,7 @@ use crate::abi::{
     MPI_ERR_RANK, MPI_MAX_OBJECT_NAME, MPI_UNDEFINED,
 };
 use crate::calls::from_groups::tag_of_number;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::{self, ObjectKind};
 use crate::objects::communicators::{
@@ -21,21 +21,21 @@ use crate::objects::communicators::{
 };
 use crate::objects::info::{self, Info};
 use crate::objects::{freed_comms, groups};
-use crate::process::engine::{self, Engine};
+use crate::process::engine::{self, ProcessEngine};
 use crate::process::handles::to_int;
 use crate::process::poster::{Poster, poster};
 use crate::requests::{self, buffers, futures};
 
 /// Scratch for a choice of every rank of both groups.
-pub(crate) fn choices(comm: &Comm) -> Vec<Choice> {
-    vec![Choice::NONE; comm.size() as usize + comm.remote_size() as usize]
+pub(crate) fn choices(comm: &Comm) -> Vec<SplitChoice> {
+    vec![SplitChoice::NONE; comm.size() as usize + comm.remote_size() as usize]
 }
 
 /// The making of a duplicate, with these hints or those of the parent.
 fn duplicate(
     parent: Handle,
     hints: Option<Info>,
-) -> Result<impl Future<Output = Result<Handle, Fault>> + 'static, Fault> {
+) -> Result<impl Future<Output = Result<Handle, CallFault>> + 'static, CallFault> {
     freed_comms::release(requests::communicators);
     let comm = of(parent)?;
     let (given, topology, own) =
@@ -59,26 +59,26 @@ fn duplicate(
 /// Makes one, for a call that waits.
 pub(crate) fn made<R: 'static>(
     parent: Handle,
-    make: impl AsyncFnOnce(&mut Poster, Comm) -> Result<R, Fault> + 'static,
-) -> Result<R, Fault> {
+    make: impl AsyncFnOnce(&mut Poster, Comm) -> Result<R, CallFault> + 'static,
+) -> Result<R, CallFault> {
     freed_comms::release(requests::communicators);
     let (comm, mut poster) = (of(parent)?, poster()?);
     futures::complete(parent, async move { make(&mut poster, comm).await })
 }
 
 /// A communicator that can be freed.
-fn to_be_freed(handle: Ptr<Handle>) -> Result<Handle, Fault> {
+fn to_be_freed(handle: Ptr<Handle>) -> Result<Handle, CallFault> {
     let own = handle.get()?;
     check(own)?;
     if matches!(own, MPI_COMM_WORLD | MPI_COMM_SELF) {
-        return Err(Fault::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
+        return Err(CallFault::new(MPI_ERR_COMM, "MPI_COMM_WORLD and MPI_COMM_SELF cannot be freed"));
     }
     Ok(own)
 }
 
 /// Frees a communicator's handle, and leaves the communicator to what uses it. No rank waits for
 /// another.
-fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
+fn free(handle: Ptr<Handle>) -> Result<(), CallFault> {
     let own = to_be_freed(handle)?;
     let attributes = change(own, |data| core::mem::take(&mut data.attributes))?;
     attributes::deleted(ObjectKind::Comm, own, &attributes)?;
@@ -89,14 +89,14 @@ fn free(handle: Ptr<Handle>) -> Result<(), Fault> {
 }
 
 /// Frees a communicator of the library's own, which the program has never seen.
-pub(crate) fn let_go(comm: Comm) -> Result<(), Fault> {
+pub(crate) fn let_go(comm: Comm) -> Result<(), CallFault> {
     remove(insert(comm, MPI_COMM_SELF)?)?;
     freed_comms::release(requests::communicators);
     Ok(())
 }
 
 /// Returns true if a process is on this one's node.
-fn is_near(engine: &mut Engine, process: PeerId) -> bool {
+fn is_near(engine: &mut ProcessEngine, process: PeerId) -> bool {
     let explained = engine.endpoint().explain(Rank(process.0), 8);
     explained.is_ok_and(|explained| explained.transport() != Some("tcp"))
 }
@@ -108,7 +108,7 @@ mpi! { fn MPI_Comm_size(comm: Handle, size: Ptr<c_int>) on comm => { size.set(of
 mpi! { fn MPI_Comm_remote_size(comm: Handle, size: Ptr<c_int>) on comm => {
     size.check_place()?;
     let of = of(comm)?;
-    if !of.is_inter() { return Err(Fault::new(MPI_ERR_COMM, "not an intercommunicator")); }
+    if !of.is_inter() { return Err(CallFault::new(MPI_ERR_COMM, "not an intercommunicator")); }
     size.set(of.remote_size() as c_int)?;
 } }
 
@@ -192,7 +192,7 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
     new.set(MPI_COMM_NULL)?;
     let colour = match colour {
         MPI_UNDEFINED => None,
-        colour => Some(u32::try_from(colour).map_err(|_| Fault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
+        colour => Some(u32::try_from(colour).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("colour {colour}")))?),
     };
     let created = made(comm, async move |poster, of| {
         let mut scratch = choices(&of);
@@ -207,7 +207,7 @@ mpi! { fn MPI_Comm_split(comm: Handle, colour: c_int, key: c_int, new: Ptr<Handl
 /// Returns true if a type of split asks for the ranks that share memory, the one kind of resource
 /// that is known here; with any other no process gets a communicator (MPI 5.0, 7.4.2: its name may
 /// be in `info`, and there may be nothing smaller).
-fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
+fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, CallFault> {
     info::check(info)?;
     match kind {
         MPI_COMM_TYPE_SHARED => Ok(true),
@@ -218,7 +218,7 @@ fn is_by_memory(kind: c_int, info: Handle) -> Result<bool, Fault> {
             Ok(info::of(info)?.iter().any(asked))
         }
         MPI_COMM_TYPE_HW_UNGUIDED | MPI_UNDEFINED => Ok(false),
-        _ => Err(Fault::new(MPI_ERR_ARG, format!("split type {kind}"))),
+        _ => Err(CallFault::new(MPI_ERR_ARG, format!("split type {kind}"))),
     }
 }
 

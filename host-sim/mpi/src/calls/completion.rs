@@ -6,7 +6,7 @@
 use core::ffi::c_int;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_IN_STATUS, MPI_SUCCESS, MPI_UNDEFINED, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Array, Ptr};
 use crate::objects::errors;
 use crate::requests::{is_active, peek, take, watch, watch_all};
@@ -14,14 +14,14 @@ use crate::requests::{is_active, peek, take, watch, watch_all};
 /// Takes the result of a request for the program: its status, and a failure for the error handler
 /// of its communicator.
 #[inline(always)]
-fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, Fault> {
+fn finish_one(function: &str, request: Ptr<Handle>, status: Ptr<Status>) -> Result<c_int, CallFault> {
     let mut handle = request.get()?;
     let (comm, result) = take(&mut handle);
     request.set(handle)?;
     // The error stays as the program has it (MPI 5.0, 3.2.5).
     if !status.is_null() {
         let error = status.get()?.error;
-        let found = result.as_ref().map_or_else(Fault::status, |found| *found);
+        let found = result.as_ref().map_or_else(CallFault::status, |found| *found);
         status.set(Status { error, ..found })?;
     }
     match result {
@@ -52,17 +52,19 @@ fn finish_several(
     }
     match failed {
         None => MPI_SUCCESS,
-        Some((comm, fault)) => errors::raise(function, comm, &Fault::new(MPI_ERR_IN_STATUS, fault.text())),
+        Some((comm, fault)) => {
+            errors::raise(function, comm, &CallFault::new(MPI_ERR_IN_STATUS, fault.text()))
+        }
     }
 }
 
 /// The code of a call whose result is one, or of the fault that refuses it.
-fn code_of_call(function: &str, outcome: Result<c_int, Fault>) -> c_int {
+fn code_of_call(function: &str, outcome: Result<c_int, CallFault>) -> c_int {
     outcome.unwrap_or_else(|fault| errors::raise(function, MPI_COMM_SELF, &fault))
 }
 
-pub(crate) fn count_of(count: c_int) -> Result<usize, Fault> {
-    usize::try_from(count).map_err(|_| Fault::new(crate::abi::MPI_ERR_COUNT, format!("{count} requests")))
+pub(crate) fn count_of(count: c_int) -> Result<usize, CallFault> {
+    usize::try_from(count).map_err(|_| CallFault::new(crate::abi::MPI_ERR_COUNT, format!("{count} requests")))
 }
 
 mpi! { fn MPI_Wait(request: Ptr<Handle>, status: Ptr<Status>) -> c_int {
@@ -239,7 +241,7 @@ mpi! { fn MPI_Request_get_status_all(count: c_int, requests: Ptr<Handle>, flag: 
 } }
 
 /// The indices of the active requests that are over; `None` if none is active.
-fn over_of_active(handles: Array<'_, Handle>) -> Result<Option<Vec<usize>>, Fault> {
+fn over_of_active(handles: Array<'_, Handle>) -> Result<Option<Vec<usize>>, CallFault> {
     let active: Vec<bool> = handles.iter().map(is_active).collect();
     if !active.contains(&true) {
         return Ok(None);

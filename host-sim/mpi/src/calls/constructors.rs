@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 
 use aldis_hal::Cause;
-use aldis_kernel::datatype::{Block, Datatype, Field, Types};
+use aldis_kernel::datatype::{Datatype, Field, IndexedBlock, Types};
 
 use crate::abi::{
     Handle, MPI_COMBINER_CONTIGUOUS, MPI_COMBINER_DUP, MPI_COMBINER_HINDEXED, MPI_COMBINER_HINDEXED_BLOCK,
@@ -13,7 +13,7 @@ use crate::abi::{
     MPI_COMBINER_RESIZED, MPI_COMBINER_STRUCT, MPI_COMBINER_VECTOR, MPI_COMM_SELF, MPI_DATATYPE_NULL,
     MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_TYPE,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::{self, ObjectKind};
 use crate::objects::contents::{TypeContents, TypePart};
@@ -66,7 +66,7 @@ impl ConstructorArguments {
         of: &[Handle],
         made: Ptr<Handle>,
         make: impl FnOnce(&mut Types<'_>, &[Datatype]) -> Result<Datatype, Cause>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallFault> {
         let mut contents = self.contents;
         let mut datatypes = Vec::new();
         for &handle in of {
@@ -85,11 +85,11 @@ impl ConstructorArguments {
     }
 }
 
-fn natural(count: i64) -> Result<u64, Fault> {
-    u64::try_from(count).map_err(|_| Fault::new(MPI_ERR_COUNT, format!("a count of {count}")))
+fn natural(count: i64) -> Result<u64, CallFault> {
+    u64::try_from(count).map_err(|_| CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")))
 }
 
-fn many(count: i64) -> Result<usize, Fault> {
+fn many(count: i64) -> Result<usize, CallFault> {
     natural(count).map(|count| count as usize)
 }
 
@@ -97,7 +97,7 @@ fn many(count: i64) -> Result<usize, Fault> {
 ///
 /// # Safety
 /// There are so many, unless it is null.
-unsafe fn wide<T: Copy + 'static>(array: Ptr<T>, count: usize) -> Result<Vec<i64>, Fault>
+unsafe fn wide<T: Copy + 'static>(array: Ptr<T>, count: usize) -> Result<Vec<i64>, CallFault>
 where
     i64: From<T>,
 {
@@ -109,14 +109,14 @@ where
 ///
 /// # Safety
 /// There are so many, unless it is null.
-unsafe fn addresses(array: Ptr<isize>, count: usize) -> Result<Vec<i64>, Fault> {
+unsafe fn addresses(array: Ptr<isize>, count: usize) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     Ok(unsafe { array.array(count) }?.iter().map(|address| address as i64).collect())
 }
 
-fn blocks(lengths: &[i64], places: &[i64]) -> Result<Vec<Block>, Fault> {
+fn blocks(lengths: &[i64], places: &[i64]) -> Result<Vec<IndexedBlock>, CallFault> {
     let block = |(length, displacement): (&i64, &i64)| {
-        Ok(Block { length: natural(*length)?, displacement: *displacement })
+        Ok(IndexedBlock { length: natural(*length)?, displacement: *displacement })
     };
     lengths.iter().zip(places).map(block).collect()
 }
@@ -125,7 +125,7 @@ fn first(parts: &[Datatype]) -> Result<Datatype, Cause> {
     parts.first().copied().ok_or(Cause::Stale)
 }
 
-fn contiguous(is_large: bool, count: i64, of: Handle, made: Ptr<Handle>) -> Result<(), Fault> {
+fn contiguous(is_large: bool, count: i64, of: Handle, made: Ptr<Handle>) -> Result<(), CallFault> {
     let number = natural(count)?;
     ConstructorArguments::new(MPI_COMBINER_CONTIGUOUS, is_large).integers([count]).make(
         &[of],
@@ -139,7 +139,7 @@ fn vector(
     [count, length, stride]: [i64; 3],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let (number, each) = (natural(count)?, natural(length)?);
     ConstructorArguments::new(MPI_COMBINER_VECTOR, is_large).integers([count, length, stride]).make(
         &[of],
@@ -153,7 +153,7 @@ fn hvector(
     [count, length, stride]: [i64; 3],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let (number, each) = (natural(count)?, natural(length)?);
     ConstructorArguments::new(MPI_COMBINER_HVECTOR, is_large)
         .integers([count, length])
@@ -167,7 +167,7 @@ fn indexed(
     places: &[i64],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let blocks = blocks(lengths, places)?;
     ConstructorArguments::new(MPI_COMBINER_INDEXED, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).chain(places).copied())
@@ -180,7 +180,7 @@ fn hindexed(
     places: &[i64],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let blocks = blocks(lengths, places)?;
     ConstructorArguments::new(MPI_COMBINER_HINDEXED, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).copied())
@@ -194,7 +194,7 @@ fn indexed_block(
     places: &[i64],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let each = natural(length)?;
     ConstructorArguments::new(MPI_COMBINER_INDEXED_BLOCK, is_large)
         .integers([places.len() as i64, length].iter().chain(places).copied())
@@ -207,7 +207,7 @@ fn hindexed_block(
     places: &[i64],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let each = natural(length)?;
     ConstructorArguments::new(MPI_COMBINER_HINDEXED_BLOCK, is_large)
         .integers([places.len() as i64, length])
@@ -221,13 +221,13 @@ fn structure(
     places: &[i64],
     of: &[Handle],
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let blocks = blocks(lengths, places)?;
     ConstructorArguments::new(MPI_COMBINER_STRUCT, is_large)
         .integers([lengths.len() as i64].iter().chain(lengths).copied())
         .addresses(places.iter().copied())
         .make(of, made, |types, parts| {
-            let field = |(block, part): (&Block, &Datatype)| Field {
+            let field = |(block, part): (&IndexedBlock, &Datatype)| Field {
                 length: block.length,
                 displacement: block.displacement,
                 datatype: *part,
@@ -241,7 +241,7 @@ fn resized(
     [lower_bound, extent]: [i64; 2],
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     ConstructorArguments::new(MPI_COMBINER_RESIZED, is_large).addresses([lower_bound, extent]).make(
         &[of],
         made,
@@ -350,7 +350,7 @@ mpi! { fn MPI_Type_dup(of: Handle, made: Ptr<Handle>) on MPI_COMM_SELF => {
 } }
 
 /// Returns the number of arguments of each kind that a type was made with, and its combiner.
-fn envelope(datatype: Handle) -> Result<([usize; 4], c_int), Fault> {
+fn envelope(datatype: Handle) -> Result<([usize; 4], c_int), CallFault> {
     look(datatype, |known| match &known.contents {
         None => ([0; 4], MPI_COMBINER_NAMED),
         Some(TypeContents { combiner, integers, addresses, counts, types }) => {
@@ -370,7 +370,7 @@ mpi! { fn MPI_Type_get_envelope_c(datatype: Handle, integers: Ptr<i64>, addresse
 mpi! { fn MPI_Type_get_envelope(datatype: Handle, integers: Ptr<c_int>, addresses: Ptr<c_int>, types: Ptr<c_int>, combiner: Ptr<c_int>) on MPI_COMM_SELF => {
     let ([own_integers, own_addresses, counts, own_types], made_by) = envelope(datatype)?;
     if counts > 0 {
-        return Err(Fault::new(MPI_ERR_TYPE, "a datatype made with large counts: MPI_Type_get_envelope_c tells"));
+        return Err(CallFault::new(MPI_ERR_TYPE, "a datatype made with large counts: MPI_Type_get_envelope_c tells"));
     }
     for (place, number) in [(integers, own_integers), (addresses, own_addresses), (types, own_types)] {
         place.set(number as c_int)?;
@@ -390,14 +390,14 @@ struct ContentsRoom {
 ///
 /// # Safety
 /// There is as much room as is said, unless it is null.
-unsafe fn write_contents(datatype: Handle, room: &ContentsRoom) -> Result<(), Fault> {
+unsafe fn write_contents(datatype: Handle, room: &ContentsRoom) -> Result<(), CallFault> {
     let (own, contents) = look(datatype, |known| (known.datatype, known.contents.clone()))?;
-    let named = || Fault::new(MPI_ERR_TYPE, "a predefined datatype has no contents");
+    let named = || CallFault::new(MPI_ERR_TYPE, "a predefined datatype has no contents");
     let TypeContents { integers, addresses, counts, types, .. } = contents.ok_or_else(named)?;
     let needed = [integers.len(), addresses.len(), counts.len(), types.len()];
     let given = [room.integers.0, room.addresses.0, room.counts.0, room.types.0];
     if needed.iter().zip(given).any(|(needed, given)| (*needed as i64) > given) {
-        return Err(Fault::new(MPI_ERR_ARG, format!("contents of {needed:?} into room for {given:?}")));
+        return Err(CallFault::new(MPI_ERR_ARG, format!("contents of {needed:?} into room for {given:?}")));
     }
     // SAFETY: the caller promised room for at least as many.
     let (to_integers, to_addresses, to_counts, to_types) = unsafe {

@@ -14,7 +14,7 @@ use crate::abi::{
     MPI_THREAD_SINGLE, MPI_VERSION,
 };
 use crate::calls::collectives;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, allocation};
 use crate::objects::{communicators, datatypes, info};
 use crate::process::engine::{self, ProcessPhase};
@@ -29,7 +29,7 @@ static LEVEL: Owned<Cell<c_int>> = unsafe { Owned::new(Cell::new(MPI_THREAD_SING
 // SAFETY: only calls of MPI use it.
 static MAIN: Owned<Cell<Option<std::thread::ThreadId>>> = unsafe { Owned::new(Cell::new(None)) };
 
-fn start(level: c_int) -> Result<c_int, Fault> {
+fn start(level: c_int) -> Result<c_int, CallFault> {
     let comms = engine::start()?;
     communicators::start(comms);
     datatypes::start()?;
@@ -107,7 +107,7 @@ mpi! { fn MPI_Alloc_mem(size: isize, info: Handle, place: Address) on MPI_COMM_S
     place.check_place()?;
     let made = allocation::allocate(usize::try_from(size).unwrap_or(usize::MAX));
     if made.is_null() {
-        return Err(Fault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));
+        return Err(CallFault::new(MPI_ERR_NO_MEM, format!("no {size} bytes")));
     }
     // SAFETY: the program gives a place for an address (MPI 5.0, 9.2).
     unsafe { place.cast::<Address>() }.set(made)?;

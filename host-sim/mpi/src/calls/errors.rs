@@ -6,7 +6,7 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_LASTCODE, MPI_ERRHANDLER_NULL, MPI_MAX_ERROR_STRING,
     MPI_SUCCESS,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::communicators;
 use crate::objects::errors::{
@@ -89,10 +89,10 @@ fn text_of_class(class: c_int) -> &'static str {
         .unwrap_or("MPI_ERR_UNKNOWN: no such error code")
 }
 
-fn added(code: c_int) -> Result<(), Fault> {
+fn added(code: c_int) -> Result<(), CallFault> {
     match ADDED.borrow().contains_key(&code) {
         true => Ok(()),
-        false => Err(Fault::new(MPI_ERR_ARG, format!("{code} is no error class or code that was added"))),
+        false => Err(CallFault::new(MPI_ERR_ARG, format!("{code} is no error class or code that was added"))),
     }
 }
 
@@ -154,7 +154,7 @@ mpi! { fn MPI_Remove_error_string(code: c_int) on MPI_COMM_SELF => {
 
 mpi! { fn MPI_Comm_create_errhandler(function: usize, handler: Ptr<Handle>) on MPI_COMM_SELF => {
     if function == 0 {
-        return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
+        return Err(CallFault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
     }
     handler.check_place()?;
     handler.set(insert_handler(function)?)?;

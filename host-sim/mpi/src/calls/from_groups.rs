@@ -13,7 +13,7 @@ use crate::abi::{
     MPI_SUCCESS,
 };
 use crate::calls::communicators::{choices, let_go, made};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::{errors, groups, info};
@@ -28,8 +28,8 @@ const NAMED: u32 = 1 << 28;
 ///
 /// # Errors
 /// `MPI_ERR_TAG` for a negative number.
-pub(crate) fn tag_of_number(number: c_int) -> Result<Tag, Fault> {
-    let number = u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_TAG, format!("tag {number}")))?;
+pub(crate) fn tag_of_number(number: c_int) -> Result<Tag, CallFault> {
+    let number = u32::try_from(number).map_err(|_| CallFault::new(MPI_ERR_TAG, format!("tag {number}")))?;
     Ok(Tag(number % NAMED))
 }
 
@@ -42,11 +42,11 @@ fn tag_of_name(name: &str) -> Tag {
 }
 
 /// A group that this process is in.
-fn own_group(group: Handle) -> Result<Vec<PeerId>, Fault> {
+fn own_group(group: Handle) -> Result<Vec<PeerId>, CallFault> {
     let processes = groups::processes(group)?;
     let me = engine::with(|engine| Ok(engine.endpoint().process()))?;
     if !processes.is_empty() && !processes.contains(&me) {
-        return Err(Fault::new(MPI_ERR_GROUP, "a group without the process that calls"));
+        return Err(CallFault::new(MPI_ERR_GROUP, "a group without the process that calls"));
     }
     Ok(processes)
 }
@@ -56,14 +56,14 @@ async fn of_processes(
     poster: &mut crate::process::poster::Poster,
     processes: &[PeerId],
     tag: Tag,
-) -> Result<Comm, Fault> {
+) -> Result<Comm, CallFault> {
     let world = poster.endpoint().world();
     let mut memory = groups::pieces(processes.len());
     Ok(comm::icreate_group(poster, &world, &Group::of(processes, &mut memory)?, tag).await?)
 }
 
 /// Makes a communicator of a group; none of an empty one.
-fn from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle) -> Result<Handle, Fault> {
+fn from_group(group: Handle, name: Ptr<c_char>, hints: Handle, handler: Handle) -> Result<Handle, CallFault> {
     let (tag, hints) = (tag_of_name(&name.text()?), info::of_communicator(hints)?);
     let processes = own_group(group)?;
     if processes.is_empty() {
@@ -80,14 +80,14 @@ struct GroupSide {
 }
 
 impl GroupSide {
-    fn new(processes: Vec<PeerId>, leader: c_int) -> Result<Self, Fault> {
+    fn new(processes: Vec<PeerId>, leader: c_int) -> Result<Self, CallFault> {
         let leader = rank_in(leader, processes.len() as u32, MPI_ERR_RANK)?;
         Ok(Self { processes, leader })
     }
 }
 
 /// Makes an intercommunicator of two groups, by way of a communicator of the local one.
-fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, Fault> {
+fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, CallFault> {
     let [local, remote] = sides;
     let tags = [tag_of_name(name), tag_of_name(&format!("{name} between groups"))];
     let leader = remote.processes.get(remote.leader.0 as usize).copied().unwrap_or(PeerId(0));
@@ -103,7 +103,7 @@ fn from_groups(sides: [GroupSide; 2], name: &str) -> Result<Comm, Fault> {
 }
 
 /// The end of a call that has no communicator yet whose error handler could be called.
-fn ended(function: &str, handler: Handle, result: Result<(), Fault>) -> c_int {
+fn ended(function: &str, handler: Handle, result: Result<(), CallFault>) -> c_int {
     match (result, errors::check_handler(handler)) {
         (Ok(()), _) => MPI_SUCCESS,
         (Err(fault), Ok(handler)) => errors::raise_to(function, MPI_COMM_SELF, handler, &fault),

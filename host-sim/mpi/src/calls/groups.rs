@@ -5,12 +5,12 @@
 use core::ffi::c_int;
 
 use aldis_hal::Cause;
-use aldis_kernel::{Group, Piece, Rank, RankRange};
+use aldis_kernel::{Group, GroupPiece, Rank, RankRange};
 
 use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_RANK, MPI_GROUP_NULL, MPI_PROC_NULL, MPI_UNDEFINED,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::groups::{Processes, free, insert, name_of, of_number, pieces, processes, with};
 use crate::process::engine;
@@ -21,8 +21,8 @@ fn combine(
     one: Handle,
     other: Handle,
     made: Ptr<Handle>,
-    combine: impl for<'m> FnOnce(&Group<'_>, &Group<'_>, &'m mut [Piece]) -> Result<Group<'m>, Cause>,
-) -> Result<(), Fault> {
+    combine: impl for<'m> FnOnce(&Group<'_>, &Group<'_>, &'m mut [GroupPiece]) -> Result<Group<'m>, Cause>,
+) -> Result<(), CallFault> {
     let processes = with(one, |one| {
         with(other, |other| {
             let mut memory = pieces((one.size() + other.size()) as usize);
@@ -36,8 +36,8 @@ fn combine(
 fn derive(
     group: Handle,
     made: Ptr<Handle>,
-    derive: impl for<'m> FnOnce(&Group<'_>, &'m mut [Piece]) -> Result<Group<'m>, Cause>,
-) -> Result<(), Fault> {
+    derive: impl for<'m> FnOnce(&Group<'_>, &'m mut [GroupPiece]) -> Result<Group<'m>, Cause>,
+) -> Result<(), CallFault> {
     let processes = with(group, |group| {
         let mut memory = pieces(group.size() as usize);
         Ok(derive(group, &mut memory)?.processes().collect::<Processes>())
@@ -46,23 +46,23 @@ fn derive(
 }
 
 /// A rank, as far as it can be one.
-fn rank(number: c_int) -> Result<Rank, Fault> {
+fn rank(number: c_int) -> Result<Rank, CallFault> {
     match u32::try_from(number) {
         Ok(rank) => Ok(Rank(rank)),
-        Err(_) => Err(Fault::new(MPI_ERR_RANK, format!("{number} is no rank of a group"))),
+        Err(_) => Err(CallFault::new(MPI_ERR_RANK, format!("{number} is no rank of a group"))),
     }
 }
 
 /// The count of a list's elements.
-fn many(count: c_int, what: &str) -> Result<usize, Fault> {
-    usize::try_from(count).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{count} {what}")))
+fn many(count: c_int, what: &str) -> Result<usize, CallFault> {
+    usize::try_from(count).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("{count} {what}")))
 }
 
 /// A list of ranks.
 ///
 /// # Safety
 /// There are so many, unless it is null.
-unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
+unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, CallFault> {
     let count = many(count, "ranks")?;
     // SAFETY: the caller's promise.
     unsafe { list.array(count) }?.iter().map(rank).collect()
@@ -72,7 +72,7 @@ unsafe fn ranks(count: c_int, list: Ptr<c_int>) -> Result<Vec<Rank>, Fault> {
 ///
 /// # Safety
 /// There are so many, unless it is null.
-unsafe fn ranges(count: c_int, list: Ptr<c_int>) -> Result<Vec<RankRange>, Fault> {
+unsafe fn ranges(count: c_int, list: Ptr<c_int>) -> Result<Vec<RankRange>, CallFault> {
     let count = many(count, "ranges")?;
     // SAFETY: the caller's promise.
     let list = unsafe { list.array(3 * count) }?.to_vec();
@@ -107,7 +107,7 @@ mpi! { fn MPI_Group_translate_ranks(one: Handle, count: c_int, given: Ptr<c_int>
         found.set(index, match number {
             MPI_PROC_NULL => MPI_PROC_NULL,
             number => {
-                let outside = || Fault::new(MPI_ERR_RANK, format!("rank {number} of {}", one.len()));
+                let outside = || CallFault::new(MPI_ERR_RANK, format!("rank {number} of {}", one.len()));
                 let process = one.get(rank(number)?.0 as usize).ok_or_else(outside)?;
                 other.iter().position(|known| known == process).map_or(MPI_UNDEFINED, |place| place as c_int)
             }

@@ -7,9 +7,9 @@ use core::ffi::c_int;
 use aldis_kernel::{Comm, Rank, Request, Source, Tag, TagMatch, Typed};
 
 use crate::abi::{Handle, MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_ERR_RANK, MPI_ERR_TAG, MPI_PROC_NULL, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr, Region};
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 use crate::objects::{communicators, used_types};
 use crate::process::engine;
 use crate::requests::{self, buffers, is_alone};
@@ -29,7 +29,7 @@ enum SendMode {
 }
 
 #[inline]
-pub(crate) fn rank(number: c_int) -> Result<Rank, Fault> {
+pub(crate) fn rank(number: c_int) -> Result<Rank, CallFault> {
     match number {
         MPI_PROC_NULL => Ok(Rank::NULL),
         number if number >= 0 => Ok(Rank(number as u32)),
@@ -38,7 +38,7 @@ pub(crate) fn rank(number: c_int) -> Result<Rank, Fault> {
 }
 
 #[inline]
-pub(crate) fn tag(number: c_int) -> Result<Tag, Fault> {
+pub(crate) fn tag(number: c_int) -> Result<Tag, CallFault> {
     match u32::try_from(number) {
         Ok(tag) => Ok(Tag(tag)),
         Err(_) => Err(no_tag(number)),
@@ -46,17 +46,17 @@ pub(crate) fn tag(number: c_int) -> Result<Tag, Fault> {
 }
 
 #[cold]
-fn no_rank(number: c_int, what_for: &str) -> Fault {
-    Fault::new(MPI_ERR_RANK, format!("{number} is no rank to {what_for}"))
+fn no_rank(number: c_int, what_for: &str) -> CallFault {
+    CallFault::new(MPI_ERR_RANK, format!("{number} is no rank to {what_for}"))
 }
 
 #[cold]
-fn no_tag(number: c_int) -> Fault {
-    Fault::new(MPI_ERR_TAG, format!("{number} is no tag"))
+fn no_tag(number: c_int) -> CallFault {
+    CallFault::new(MPI_ERR_TAG, format!("{number} is no tag"))
 }
 
 #[inline]
-fn source(number: c_int) -> Result<Source, Fault> {
+fn source(number: c_int) -> Result<Source, CallFault> {
     match number {
         MPI_ANY_SOURCE => Ok(Source::Any),
         MPI_PROC_NULL => Ok(Source::Rank(Rank::NULL)),
@@ -66,7 +66,7 @@ fn source(number: c_int) -> Result<Source, Fault> {
 }
 
 #[inline]
-fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
+fn tag_match(number: c_int) -> Result<TagMatch, CallFault> {
     if number == MPI_ANY_TAG { Ok(TagMatch::Any) } else { tag(number).map(TagMatch::Tag) }
 }
 
@@ -74,7 +74,7 @@ fn tag_match(number: c_int) -> Result<TagMatch, Fault> {
 struct OutgoingMessage {
     handle: Handle,
     comm: Comm,
-    data: Data,
+    data: ProgramData,
     to: Rank,
     tag: Tag,
     mode: SendMode,
@@ -82,16 +82,22 @@ struct OutgoingMessage {
 
 impl OutgoingMessage {
     #[inline]
-    fn new(mode: SendMode, data: Data, to: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+    fn new(
+        mode: SendMode,
+        data: ProgramData,
+        to: c_int,
+        number: c_int,
+        handle: Handle,
+    ) -> Result<Self, CallFault> {
         Ok(Self { handle, comm: communicators::of(handle)?, data, to: rank(to)?, tag: tag(number)?, mode })
     }
 
     /// The data as the kernel sends them in this mode.
     ///
     /// # Safety
-    /// As for [`Data::typed`].
+    /// As for [`ProgramData::typed`].
     #[inline]
-    unsafe fn typed(&self) -> Result<Typed<'static>, Fault> {
+    unsafe fn typed(&self) -> Result<Typed<'static>, CallFault> {
         // SAFETY: the caller's promise.
         let typed = unsafe { self.data.typed() }?;
         Ok(match self.mode {
@@ -104,22 +110,25 @@ impl OutgoingMessage {
     /// Its bytes, if they are sent as bytes alone, which any receive takes, by the kernel's
     /// shortest way.
     #[inline]
-    fn raw(&self) -> Result<Option<Region>, Fault> {
+    fn raw(&self) -> Result<Option<Region>, CallFault> {
         if self.mode == SendMode::Standard { self.data.raw() } else { Ok(None) }
     }
 
     /// # Errors
     /// What is refused when it is sent.
-    fn check(&self) -> Result<(), Fault> {
+    fn check(&self) -> Result<(), CallFault> {
         let ranks = if self.comm.is_inter() { self.comm.remote_size() } else { self.comm.size() };
         if self.to != Rank::NULL && self.to.0 >= ranks {
-            return Err(Fault::new(MPI_ERR_RANK, format!("rank {} of a communicator of {ranks}", self.to.0)));
+            return Err(CallFault::new(
+                MPI_ERR_RANK,
+                format!("rank {} of a communicator of {ranks}", self.to.0),
+            ));
         }
         self.data.there().map(|_| ())
     }
 
     /// Sends it out of a buffer.
-    fn buffer(&self) -> Result<(), Fault> {
+    fn buffer(&self) -> Result<(), CallFault> {
         let copied = |data| Self { data, mode: SendMode::Standard, ..*self }.request();
         if !buffers::send(self.handle, &self.data, copied)? {
             engine::with(|engine| {
@@ -134,7 +143,7 @@ impl OutgoingMessage {
 
     /// Sends it.
     #[inline]
-    fn run(&self) -> Result<(), Fault> {
+    fn run(&self) -> Result<(), CallFault> {
         if self.mode == SendMode::Buffered {
             return self.buffer();
         }
@@ -150,7 +159,7 @@ impl OutgoingMessage {
     }
 
     /// Starts it.
-    fn start(&self) -> Result<Handle, Fault> {
+    fn start(&self) -> Result<Handle, CallFault> {
         if self.mode == SendMode::Buffered {
             self.buffer()?;
             return requests::of_done(self.handle, Status::EMPTY);
@@ -158,7 +167,7 @@ impl OutgoingMessage {
         requests::of_message(self.handle, self.request()?)
     }
 
-    fn request(&self) -> Result<Request<'static>, Fault> {
+    fn request(&self) -> Result<Request<'static>, CallFault> {
         engine::with(|engine| {
             engine.reap();
             let scope = &mut engine.scope;
@@ -173,7 +182,7 @@ impl OutgoingMessage {
     }
 
     /// Sets it up.
-    fn keep(&self) -> Result<Handle, Fault> {
+    fn keep(&self) -> Result<Handle, CallFault> {
         let request = engine::with(|engine| {
             // SAFETY: it is handed over at once.
             let typed = unsafe { self.typed() }?;
@@ -187,14 +196,14 @@ impl OutgoingMessage {
 struct IncomingMessage {
     handle: Handle,
     comm: Comm,
-    data: Data,
+    data: ProgramData,
     from: Source,
     tag: TagMatch,
 }
 
 impl IncomingMessage {
     #[inline]
-    fn new(data: Data, from: c_int, number: c_int, handle: Handle) -> Result<Self, Fault> {
+    fn new(data: ProgramData, from: c_int, number: c_int, handle: Handle) -> Result<Self, CallFault> {
         Ok(Self {
             handle,
             comm: communicators::of(handle)?,
@@ -205,7 +214,7 @@ impl IncomingMessage {
     }
 
     #[inline]
-    fn run(&self) -> Result<Status, Fault> {
+    fn run(&self) -> Result<Status, CallFault> {
         if !is_alone() {
             return requests::wait(self.start()?);
         }
@@ -216,11 +225,11 @@ impl IncomingMessage {
         })
     }
 
-    fn start(&self) -> Result<Handle, Fault> {
+    fn start(&self) -> Result<Handle, CallFault> {
         requests::of_message(self.handle, self.request()?)
     }
 
-    fn request(&self) -> Result<Request<'static>, Fault> {
+    fn request(&self) -> Result<Request<'static>, CallFault> {
         engine::with(|engine| {
             engine.reap();
             let scope = &mut engine.scope;
@@ -237,7 +246,7 @@ impl IncomingMessage {
         })
     }
 
-    fn keep(&self) -> Result<Handle, Fault> {
+    fn keep(&self) -> Result<Handle, CallFault> {
         let request = engine::with(|engine| {
             // SAFETY: it is handed over at once.
             let typed = unsafe { self.data.typed_mut() }?;
@@ -248,7 +257,7 @@ impl IncomingMessage {
 }
 
 /// The status for a program, whose error stays as it is.
-fn write_status(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
+fn write_status(status: Ptr<Status>, found: Status) -> Result<(), CallFault> {
     if status.is_null() {
         return Ok(());
     }
@@ -259,7 +268,7 @@ fn write_status(status: Ptr<Status>, found: Status) -> Result<(), Fault> {
 /// The status of a receive that may have failed: whose message it was is told also then (MPI 5.0,
 /// 3.2.5).
 #[inline]
-fn write_status_of(status: Ptr<Status>, result: Result<Status, Fault>) -> Result<(), Fault> {
+fn write_status_of(status: Ptr<Status>, result: Result<Status, CallFault>) -> Result<(), CallFault> {
     match result {
         Ok(found) => write_status(status, found),
         Err(fault) => Err(write_status_of_failed(status, fault)),
@@ -268,7 +277,7 @@ fn write_status_of(status: Ptr<Status>, result: Result<Status, Fault>) -> Result
 
 /// Arguments that are refused have no message, and leave the status alone.
 #[cold]
-fn write_status_of_failed(status: Ptr<Status>, fault: Fault) -> Fault {
+fn write_status_of_failed(status: Ptr<Status>, fault: CallFault) -> CallFault {
     if fault.status().source != Status::EMPTY.source {
         let told = write_status(status, fault.status());
         return told.err().unwrap_or(fault);
@@ -279,7 +288,7 @@ fn write_status_of_failed(status: Ptr<Status>, fault: Fault) -> Fault {
 /// Sends anything.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 #[inline(never)]
 unsafe fn send(
     mode: SendMode,
@@ -289,16 +298,16 @@ unsafe fn send(
     to: c_int,
     tag: c_int,
     comm: Handle,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     // SAFETY: the caller's promise.
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?;
     OutgoingMessage::new(mode, data, to, tag, comm)?.run()
 }
 
 /// Receives anything.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 #[inline(never)]
 unsafe fn receive(
     data: Address,
@@ -307,9 +316,9 @@ unsafe fn receive(
     from: c_int,
     tag: c_int,
     comm: Handle,
-) -> Result<Status, Fault> {
+) -> Result<Status, CallFault> {
     // SAFETY: the caller's promise.
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?;
     IncomingMessage::new(data, from, tag, comm)?.run()
 }
 
@@ -333,14 +342,14 @@ macro_rules! sends {
             request.set(match quick {
                 Some(started) => started,
                 // SAFETY: as above.
-                None => OutgoingMessage::new(SendMode::$mode, unsafe { Data::new(data, count, datatype) }?, to, tag, comm)?.start()?,
+                None => OutgoingMessage::new(SendMode::$mode, unsafe { ProgramData::new(data, count, datatype) }?, to, tag, comm)?.start()?,
             })?;
         } }
         mpi! { fn $kept(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
             request.check_place()?;
             // SAFETY: the arguments are the program's, which keeps the data there until the request
             // is freed (MPI 5.0, 3.9).
-            let data = unsafe { Data::new(data, count, datatype) }?;
+            let data = unsafe { ProgramData::new(data, count, datatype) }?;
             request.set(OutgoingMessage::new(SendMode::$mode, data, to, tag, comm)?.keep()?)?;
         } }
     )*};
@@ -382,7 +391,7 @@ mpi! { fn MPI_Rsend_init(
 
 mpi! { fn MPI_Bsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle) on comm => {
     // SAFETY: the arguments are the program's (MPI 5.0, 3.4).
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?;
     OutgoingMessage::new(SendMode::Buffered, data, to, tag, comm)?.run()?;
 } }
 
@@ -393,7 +402,7 @@ mpi! { fn MPI_Bsend(
 mpi! { fn MPI_Ibsend_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     request.check_place()?;
     // SAFETY: the arguments are the program's (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?;
     request.set(OutgoingMessage::new(SendMode::Buffered, data, to, tag, comm)?.start()?)?;
 } }
 
@@ -404,7 +413,7 @@ mpi! { fn MPI_Ibsend(
 mpi! { fn MPI_Bsend_init_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, comm: Handle, request: Ptr<Handle>) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
     // freed (MPI 5.0, 3.9).
-    let make = || OutgoingMessage::new(SendMode::Buffered, unsafe { Data::new(data, count, datatype) }?, to, tag, comm);
+    let make = || OutgoingMessage::new(SendMode::Buffered, unsafe { ProgramData::new(data, count, datatype) }?, to, tag, comm);
     request.check_place()?;
     let (sending, types) = used_types::of(make)?;
     sending.check()?;
@@ -445,7 +454,7 @@ mpi! { fn MPI_Irecv_c(data: Address, count: i64, datatype: Handle, from: c_int, 
     request.set(match quick {
         Some(started) => started,
         // SAFETY: as above.
-        None => IncomingMessage::new(unsafe { Data::new(data, count, datatype) }?, from, tag, comm)?.start()?,
+        None => IncomingMessage::new(unsafe { ProgramData::new(data, count, datatype) }?, from, tag, comm)?.start()?,
     })?;
 } }
 
@@ -458,7 +467,7 @@ mpi! { fn MPI_Recv_init_c(data: Address, count: i64, datatype: Handle, from: c_i
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until the request is
     // freed (MPI 5.0, 3.9).
-    let data = unsafe { Data::new(data, count, datatype) }?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?;
     request.set(IncomingMessage::new(data, from, tag, comm)?.keep()?)?;
 } }
 
@@ -468,7 +477,7 @@ mpi! { fn MPI_Recv_init(
 ) as MPI_Recv_init_c(buf, count.into(), datatype, source, tag, comm, request) }
 
 /// Starts a send and waits for a receive, then for the send.
-fn exchange(sending: &OutgoingMessage, receiving: &IncomingMessage) -> Result<Status, Fault> {
+fn exchange(sending: &OutgoingMessage, receiving: &IncomingMessage) -> Result<Status, CallFault> {
     sending.check()?;
     let received = receiving.request()?;
     let giving = match sending.start() {
@@ -482,7 +491,7 @@ fn exchange(sending: &OutgoingMessage, receiving: &IncomingMessage) -> Result<St
 
 /// Takes back a receive that no call completes, as the send beside it cannot be started.
 #[cold]
-fn give_up(mut received: Request<'static>, fault: Fault) -> Fault {
+fn give_up(mut received: Request<'static>, fault: CallFault) -> CallFault {
     let given_up = engine::with(|engine| {
         engine.scope.cancel(&mut received);
         engine.freed.push(received);
@@ -496,7 +505,7 @@ fn start_both(
     sending: &OutgoingMessage,
     receiving: &IncomingMessage,
     memory: Vec<u8>,
-) -> Result<Handle, Fault> {
+) -> Result<Handle, CallFault> {
     sending.check()?;
     let received = receiving.request()?;
     let sent = match sending.request() {
@@ -512,7 +521,7 @@ mpi! { fn MPI_Sendrecv_c(
 ) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let (data, into) = unsafe { (ProgramData::new(data, count, datatype)?, ProgramData::new(into, room, kind)?) };
     let sending = OutgoingMessage::new(SendMode::Standard, data, to, tag, comm)?;
     let receiving = IncomingMessage::new(into, from, from_tag, comm)?;
     write_status_of(status, exchange(&sending, &receiving))?;
@@ -526,7 +535,7 @@ mpi! { fn MPI_Sendrecv(
 mpi! { fn MPI_Sendrecv_replace_c(data: Address, count: i64, datatype: Handle, to: c_int, tag: c_int, from: c_int, from_tag: c_int, comm: Handle, status: Ptr<Status>) on comm => {
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let place = unsafe { Data::new(data, count, datatype) }?;
+    let place = unsafe { ProgramData::new(data, count, datatype) }?;
     // SAFETY: the copy's memory is kept until both messages are over.
     let (_memory, copy) = unsafe { place.copied() }?;
     let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;
@@ -545,7 +554,7 @@ mpi! { fn MPI_Isendrecv_c(
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let (data, into) = unsafe { (Data::new(data, count, datatype)?, Data::new(into, room, kind)?) };
+    let (data, into) = unsafe { (ProgramData::new(data, count, datatype)?, ProgramData::new(into, room, kind)?) };
     let sending = OutgoingMessage::new(SendMode::Standard, data, to, tag, comm)?;
     let receiving = IncomingMessage::new(into, from, from_tag, comm)?;
     request.set(start_both(&sending, &receiving, Vec::new())?)?;
@@ -560,7 +569,7 @@ mpi! { fn MPI_Isendrecv_replace_c(data: Address, count: i64, datatype: Handle, t
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let place = unsafe { Data::new(data, count, datatype) }?;
+    let place = unsafe { ProgramData::new(data, count, datatype) }?;
     // SAFETY: the copy's memory is kept with the request, until both messages are over.
     let (memory, copy) = unsafe { place.copied() }?;
     let sending = OutgoingMessage::new(SendMode::Standard, copy, to, tag, comm)?;

@@ -12,9 +12,9 @@ use aldis_kernel::Rank;
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COUNT, MPI_ERR_REQUEST};
 use crate::calls::completion::count_of;
 use crate::calls::messages::{rank, tag};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 use crate::objects::{communicators, info};
 use crate::process::engine;
 use crate::requests;
@@ -33,17 +33,17 @@ impl PartitionedMessage {
     /// Sets it up.
     ///
     /// # Safety
-    /// The data of all parts are as [`Data::new`] has them.
-    unsafe fn keep(self, peer: c_int, number: c_int, sends: bool) -> Result<Handle, Fault> {
+    /// The data of all parts are as [`ProgramData::new`] has them.
+    unsafe fn keep(self, peer: c_int, number: c_int, sends: bool) -> Result<Handle, CallFault> {
         let of = communicators::of(self.comm)?;
-        let refused = || Fault::new(MPI_ERR_ARG, format!("{} partitions", self.partitions));
+        let refused = || CallFault::new(MPI_ERR_ARG, format!("{} partitions", self.partitions));
         let partitions = u32::try_from(self.partitions).map_err(|_| refused())?;
         let total = self.count.checked_mul(i64::from(partitions)).ok_or_else(|| {
-            Fault::new(MPI_ERR_COUNT, format!("{partitions} partitions of {} elements", self.count))
+            CallFault::new(MPI_ERR_COUNT, format!("{partitions} partitions of {} elements", self.count))
         })?;
         let (peer, tag): (Rank, _) = (rank(peer)?, tag(number)?);
         // SAFETY: the caller's promise.
-        let data = unsafe { Data::new(self.address, total, self.datatype) }?;
+        let data = unsafe { ProgramData::new(self.address, total, self.datatype) }?;
         let bundles = Bundles::of(partitions, sends);
         let partitions = bundles.as_ref().map_or(partitions, Bundles::count);
         let request = engine::with(|engine| {
@@ -95,26 +95,28 @@ mpi! { fn MPI_Precv_init_c(address: Address, partitions: c_int, count: i64, data
 
 mpi! { fn MPI_Precv_init(address: Address, partitions: c_int, count: i64, datatype: Handle, from: c_int, tag: c_int, comm: Handle, info: Handle, request: Ptr<Handle>) as MPI_Precv_init_c(address, partitions, count, datatype, from, tag, comm, info, request) }
 
-fn partition(number: c_int) -> Result<u32, Fault> {
-    u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("partition {number}")))
+fn partition(number: c_int) -> Result<u32, CallFault> {
+    u32::try_from(number).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("partition {number}")))
 }
 
 /// Of an error of a part: a request of another kind of operation is none of a message in parts.
-fn of_part(error: aldis_kernel::Error) -> Fault {
+fn of_part(error: aldis_kernel::Error) -> CallFault {
     match error.cause {
-        Cause::Stale => Fault::new(MPI_ERR_REQUEST, "no request of a partitioned message of this direction"),
+        Cause::Stale => {
+            CallFault::new(MPI_ERR_REQUEST, "no request of a partitioned message of this direction")
+        }
         _ => error.into(),
     }
 }
 
-fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), Fault> {
+fn ready(handle: Handle, partitions: Range<u32>) -> Result<(), CallFault> {
     let is_active = requests::is_under_way(handle);
     requests::with_parts(handle, |scope, request, bundles| {
         let Some(bundles) = bundles else {
             return scope.partitions(request).ready_range(partitions).map_err(of_part);
         };
         if !is_active {
-            return Err(Fault::new(MPI_ERR_REQUEST, "a request that has not been started"));
+            return Err(CallFault::new(MPI_ERR_REQUEST, "a request that has not been started"));
         }
         for part in partitions {
             if let Some(bundle) = bundles.declare(part)? {
@@ -133,7 +135,7 @@ mpi! { fn MPI_Pready(number: c_int, request: Handle) on MPI_COMM_SELF => {
 mpi! { fn MPI_Pready_range(low: c_int, high: c_int, request: Handle) on MPI_COMM_SELF => {
     let (first, last) = (partition(low)?, partition(high)?);
     if last < first {
-        return Err(Fault::new(MPI_ERR_ARG, format!("partitions {low} to {high}")));
+        return Err(CallFault::new(MPI_ERR_ARG, format!("partitions {low} to {high}")));
     }
     ready(request, first..last.saturating_add(1))?;
 } }

@@ -3,7 +3,7 @@
 use core::ffi::c_int;
 
 use crate::abi::{self, Handle};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::attributes::Attributes;
 use crate::objects::contents::TypeContents;
@@ -31,7 +31,7 @@ fn of_size(class: c_int, size: c_int) -> Option<Handle> {
 }
 
 mpi! { fn MPI_Type_match_size(class: c_int, size: c_int, datatype: Ptr<Handle>) on abi::MPI_COMM_SELF => {
-    let refused = || Fault::new(abi::MPI_ERR_ARG, format!("no type of class {class} has {size} bytes"));
+    let refused = || CallFault::new(abi::MPI_ERR_ARG, format!("no type of class {class} has {size} bytes"));
     datatype.set(of_size(class, size).ok_or_else(refused)?)?;
 } }
 
@@ -41,7 +41,7 @@ fn by_precision(
     combiner: c_int,
     asked: [c_int; 2],
     candidates: &[([c_int; 2], Handle)],
-) -> Result<Handle, Fault> {
+) -> Result<Handle, CallFault> {
     let is_same = |known: &&AskedFor| (known.combiner, known.asked) == (combiner, asked);
     if let Some(known) = ASKED_FOR.borrow().iter().find(is_same) {
         return Ok(known.handle);
@@ -52,8 +52,9 @@ fn by_precision(
     let is_nothing = asked.iter().all(|one| *one == abi::MPI_UNDEFINED);
     let found = candidates.iter().find(|(limits, _)| holds(limits) && !is_nothing);
     let [digits, exponent] = asked;
-    let none =
-        || Fault::new(abi::MPI_ERR_ARG, format!("no type of {digits} digits and exponents to {exponent}"));
+    let none = || {
+        CallFault::new(abi::MPI_ERR_ARG, format!("no type of {digits} digits and exponents to {exponent}"))
+    };
     let (_, base) = found.ok_or_else(none)?;
     let numbers = if combiner == abi::MPI_COMBINER_F90_INTEGER { &asked[..1] } else { &asked[..] };
     let base = datatypes::look(*base, Type::clone)?;

@@ -5,7 +5,7 @@ use core::ffi::c_int;
 use aldis_kernel::datatype::Form;
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_COUNT, MPI_UNDEFINED, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 use crate::objects::datatypes::{is_named, look, small};
 use crate::process::engine;
@@ -27,7 +27,7 @@ mpi! { fn MPI_Status_set_source(status: Ptr<Status>, source: c_int) on MPI_COMM_
 mpi! { fn MPI_Status_set_tag(status: Ptr<Status>, tag: c_int) on MPI_COMM_SELF => { status.set(Status { tag, ..status.get()? })?; } }
 mpi! { fn MPI_Status_set_error(status: Ptr<Status>, error: c_int) on MPI_COMM_SELF => { status.set(Status { error, ..status.get()? })?; } }
 
-fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
+fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, CallFault> {
     let (bytes, size) = (status.get()?.bytes().cast_signed(), look(datatype, |known| known.size)?);
     Ok(match bytes.checked_rem(size) {
         Some(0) => bytes / size,
@@ -36,7 +36,7 @@ fn count_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
     })
 }
 
-fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
+fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, CallFault> {
     let (bytes, known) = (status.get()?.bytes(), look(datatype, |known| known.datatype)?);
     if is_named(datatype) {
         return count_in(status, datatype);
@@ -45,10 +45,10 @@ fn elements_in(status: Ptr<Status>, datatype: Handle) -> Result<i64, Fault> {
     Ok(elements.map_or(i64::from(MPI_UNDEFINED), u64::cast_signed))
 }
 
-fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), Fault> {
+fn set_elements(status: Ptr<Status>, datatype: Handle, count: i64) -> Result<(), CallFault> {
     let size = look(datatype, |known| known.size)?;
     if count < 0 {
-        return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+        return Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")));
     }
     let mut changed = status.get()?;
     changed.set_bytes(count.saturating_mul(size).max(0).cast_unsigned());

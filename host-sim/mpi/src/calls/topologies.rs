@@ -5,7 +5,7 @@
 use core::ffi::c_int;
 
 use aldis_coll::comm::{
-    Choice, Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, Topology, dims_create,
+    Dimension, DistributedGraph, Edge, Graph, Grid, Neighbour, SplitChoice, Topology, dims_create,
 };
 use aldis_hal::Cause;
 use aldis_kernel::Rank;
@@ -16,22 +16,22 @@ use crate::abi::{
 };
 use crate::calls::collectives;
 use crate::calls::communicators::made;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Ptr, extend_mut};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::info;
 use crate::objects::topologies::{CommTopology, TopologyLists, TopologyShape};
 
 /// A number of things, which a program may give as a negative one.
-fn natural(number: c_int, what: &str) -> Result<u32, Fault> {
-    u32::try_from(number).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{number} {what}")))
+fn natural(number: c_int, what: &str) -> Result<u32, CallFault> {
+    u32::try_from(number).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("{number} {what}")))
 }
 
 /// A list of numbers.
 ///
 /// # Safety
 /// There are so many, unless it is null.
-unsafe fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, Fault> {
+unsafe fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, CallFault> {
     let len = natural(len, what)? as usize;
     // SAFETY: the caller's promise.
     unsafe { array.array(len) }?.iter().map(|number| natural(number, what)).collect()
@@ -41,7 +41,7 @@ unsafe fn list(array: Ptr<c_int>, len: c_int, what: &str) -> Result<Vec<u32>, Fa
 ///
 /// # Safety
 /// There are so many of both, unless they are null.
-unsafe fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Result<Vec<Dimension>, Fault> {
+unsafe fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Result<Vec<Dimension>, CallFault> {
     // SAFETY: the caller's promise.
     let extents = unsafe { list(dims, len, "dimensions") }?;
     // SAFETY: as above.
@@ -51,15 +51,19 @@ unsafe fn dimensions(len: c_int, dims: Ptr<c_int>, periods: Ptr<c_int>) -> Resul
 }
 
 /// Of a cause that is about dimensions.
-fn about_dimensions(cause: Cause) -> Fault {
-    Fault::new(MPI_ERR_DIMS, cause.to_string())
+fn about_dimensions(cause: Cause) -> CallFault {
+    CallFault::new(MPI_ERR_DIMS, cause.to_string())
 }
 
 /// Writes as many as there is room for.
 ///
 /// # Safety
 /// There is, unless it is null.
-unsafe fn fill(into: Ptr<c_int>, room: c_int, numbers: impl IntoIterator<Item = c_int>) -> Result<(), Fault> {
+unsafe fn fill(
+    into: Ptr<c_int>,
+    room: c_int,
+    numbers: impl IntoIterator<Item = c_int>,
+) -> Result<(), CallFault> {
     let numbers: Vec<c_int> = numbers.into_iter().take(natural(room, "places")? as usize).collect();
     // SAFETY: the caller's promise.
     unsafe { into.array(numbers.len()) }?.fill(numbers);
@@ -70,7 +74,7 @@ fn number(rank: Rank) -> c_int {
     if rank == Rank::NULL { MPI_PROC_NULL } else { rank.0.cast_signed() }
 }
 
-fn create(parent: Handle, lists: TopologyLists, new: Ptr<Handle>) -> Result<(), Fault> {
+fn create(parent: Handle, lists: TopologyLists, new: Ptr<Handle>) -> Result<(), CallFault> {
     new.check_place()?;
     let created = made(parent, async move |poster, comm| CommTopology::create(poster, &comm, lists).await)?;
     new.set(match created {
@@ -90,7 +94,7 @@ mpi! { fn MPI_Topo_test(comm: Handle, kind: Ptr<c_int>) on comm => {
 } }
 
 mpi! { fn MPI_Dims_create(nodes: c_int, count: c_int, dims: Ptr<c_int>) on MPI_COMM_SELF => {
-    let refused = |text| Fault::new(MPI_ERR_DIMS, text);
+    let refused = |text| CallFault::new(MPI_ERR_DIMS, text);
     let len = natural(count, "dimensions")? as usize;
     // SAFETY: the program gives so many (MPI 5.0, 8.5.2).
     let places = unsafe { dims.array(len) }?;
@@ -126,7 +130,7 @@ mpi! { fn MPI_Cartdim_get(comm: Handle, count: Ptr<c_int>) on comm => {
     count.set(communicators::topology(comm)?.grid()?.dimensions().len() as c_int)?;
 } }
 
-fn coordinates(grid: &Grid<'_>, rank: Rank) -> Result<Vec<c_int>, Fault> {
+fn coordinates(grid: &Grid<'_>, rank: Rank) -> Result<Vec<c_int>, CallFault> {
     let mut coordinates = vec![0; grid.dimensions().len()];
     grid.coordinates(rank, &mut coordinates)?;
     Ok(coordinates.into_iter().map(u32::cast_signed).collect())
@@ -149,7 +153,7 @@ mpi! { fn MPI_Cart_rank(comm: Handle, coords: Ptr<c_int>, rank: Ptr<c_int>) on c
     // SAFETY: the program gives one for each dimension (MPI 5.0, 8.5.5).
     let coords = unsafe { coords.array(grid.dimensions().len()) }?.to_vec();
     let place = grid.rank(&coords);
-    rank.set(number(place.map_err(|cause| Fault::new(MPI_ERR_ARG, cause.to_string()))?))?;
+    rank.set(number(place.map_err(|cause| CallFault::new(MPI_ERR_ARG, cause.to_string()))?))?;
 } }
 
 mpi! { fn MPI_Cart_coords(comm: Handle, rank: c_int, room: c_int, coords: Ptr<c_int>) on comm => {
@@ -165,7 +169,7 @@ mpi! { fn MPI_Cart_shift(comm: Handle, direction: c_int, distance: c_int, source
     let grid = topology.grid()?;
     let along = usize::try_from(direction).unwrap_or(usize::MAX);
     if along >= grid.dimensions().len() {
-        return Err(Fault::new(MPI_ERR_DIMS, format!("dimension {direction} of {}", grid.dimensions().len())));
+        return Err(CallFault::new(MPI_ERR_DIMS, format!("dimension {direction} of {}", grid.dimensions().len())));
     }
     let (from, to) = grid.shift(along, distance)?;
     source.set(number(from))?;
@@ -182,7 +186,7 @@ mpi! { fn MPI_Cart_sub(comm: Handle, remain: Ptr<c_int>, new: Ptr<Handle>) on co
     // SAFETY: it moves into the new topology, beside the grid, and is only read from now on.
     let memory = unsafe { extend_mut(&mut kept) };
     let part = made(comm, async move |poster, comm| {
-        let mut scratch = vec![Choice::NONE; comm.size() as usize];
+        let mut scratch = vec![SplitChoice::NONE; comm.size() as usize];
         Ok(topology.grid()?.isub(poster, &keep, memory, &mut scratch).await?)
     })?;
     let (part, new_topology) = CommTopology::new(TopologyShape::Grid(part), TopologyLists::Grid(kept));
@@ -197,7 +201,7 @@ unsafe fn graph_lists(
     nodes: c_int,
     index: Ptr<c_int>,
     edges: Ptr<c_int>,
-) -> Result<(Vec<u32>, Vec<u32>), Fault> {
+) -> Result<(Vec<u32>, Vec<u32>), CallFault> {
     // SAFETY: the caller's promise.
     let index = unsafe { list(index, nodes, "nodes") }?;
     let count = index.last().copied().unwrap_or(0);
@@ -234,7 +238,7 @@ mpi! { fn MPI_Graph_get(comm: Handle, index_room: c_int, edge_room: c_int, index
     unsafe { fill(edges, edge_room, lists.1.iter().map(|rank| rank.cast_signed())) }?;
 } }
 
-fn graph_neighbours(comm: Handle, rank: c_int) -> Result<Vec<c_int>, Fault> {
+fn graph_neighbours(comm: Handle, rank: c_int) -> Result<Vec<c_int>, CallFault> {
     let topology = communicators::topology(comm)?;
     let graph = topology.graph()?;
     let rank = rank_in(rank, graph.comm().size(), MPI_ERR_RANK)?;
@@ -254,7 +258,7 @@ mpi! { fn MPI_Graph_neighbors(comm: Handle, rank: c_int, room: c_int, neighbours
 ///
 /// # Safety
 /// There are so many, unless it is null or such an address.
-unsafe fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, Fault> {
+unsafe fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, CallFault> {
     if array.address() == MPI_UNWEIGHTED {
         return Ok(vec![None; count]);
     }
@@ -266,7 +270,11 @@ unsafe fn weights(array: Ptr<c_int>, count: usize) -> Result<Vec<Option<u32>>, F
 ///
 /// # Safety
 /// There are so many of both, as [`list`] and [`weights`] have it.
-unsafe fn neighbours(count: c_int, ranks: Ptr<c_int>, weighing: Ptr<c_int>) -> Result<Vec<Neighbour>, Fault> {
+unsafe fn neighbours(
+    count: c_int,
+    ranks: Ptr<c_int>,
+    weighing: Ptr<c_int>,
+) -> Result<Vec<Neighbour>, CallFault> {
     // SAFETY: the caller's promise.
     let ranks = unsafe { list(ranks, count, "as a neighbour") }?;
     // SAFETY: as above.
@@ -300,12 +308,12 @@ unsafe fn told_edges(
     degrees: Ptr<c_int>,
     destinations: Ptr<c_int>,
     weighing: Ptr<c_int>,
-) -> Result<Vec<Edge>, Fault> {
+) -> Result<Vec<Edge>, CallFault> {
     // SAFETY: the caller's promise.
     let (sources, degrees) =
         unsafe { (list(sources, count, "as a source")?, list(degrees, count, "edges")?) };
     let total = degrees.iter().map(|degree| *degree as usize).sum();
-    let count = c_int::try_from(total).map_err(|_| Fault::new(MPI_ERR_ARG, format!("{total} edges")))?;
+    let count = c_int::try_from(total).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("{total} edges")))?;
     // SAFETY: the caller's promise.
     let destinations = unsafe { list(destinations, count, "as a destination") }?;
     // SAFETY: as above.
@@ -359,7 +367,7 @@ unsafe fn write_neighbours(
     room: c_int,
     ranks: Ptr<c_int>,
     weights: Option<Ptr<c_int>>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     // SAFETY: the caller's promise.
     unsafe { fill(ranks, room, list.iter().map(|neighbour| number(neighbour.rank))) }?;
     let weighing = list.iter().map(|neighbour| neighbour.weight.unwrap_or(1).cast_signed());

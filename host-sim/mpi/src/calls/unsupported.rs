@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int};
 
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_FILE_NULL, MPI_SESSION_NULL, MPI_WIN_NULL, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::errors;
 
@@ -12,14 +12,14 @@ macro_rules! unsupported {
     ($(fn $name:ident($($arg:ident: $kind:ty),* $(,)?) on $comm:expr;)*) => {$(
         mpi! { fn $name($($arg: $kind),*) on $comm => {
             let _ = ($($arg,)*);
-            Err(Fault::unsupported())?;
+            Err(CallFault::unsupported())?;
         } }
     )*};
 }
 
 /// Calls the error handler, and returns the null handle.
 fn no_handle(function: &str, null: Handle) -> Handle {
-    errors::raise(function, MPI_COMM_SELF, &Fault::unsupported());
+    errors::raise(function, MPI_COMM_SELF, &CallFault::unsupported());
     null
 }
 

@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 
 use super::region::too_many;
 use crate::abi::MPI_ERR_ARG;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// A pointer from C to a `T`, or to several: null, or what it points to is there until the call to
 /// which it was given returns; for a result of a nonblocking call, until that is complete.
@@ -62,19 +62,19 @@ impl<T> Ptr<T> {
     }
 
     #[cold]
-    fn missing() -> Fault {
-        Fault::new(MPI_ERR_ARG, "a null pointer where a result or an array belongs")
+    fn missing() -> CallFault {
+        CallFault::new(MPI_ERR_ARG, "a null pointer where a result or an array belongs")
     }
 
     /// Refuses a null pointer before anything is done that has a result.
     #[inline]
-    pub(crate) fn check_place(self) -> Result<(), Fault> {
+    pub(crate) fn check_place(self) -> Result<(), CallFault> {
         if self.is_null() { Err(Self::missing()) } else { Ok(()) }
     }
 
     /// Writes a result.
     #[inline]
-    pub(crate) fn set(self, value: T) -> Result<(), Fault> {
+    pub(crate) fn set(self, value: T) -> Result<(), CallFault> {
         if self.is_null() {
             return Err(Self::missing());
         }
@@ -93,7 +93,7 @@ impl<T> Ptr<T> {
 
     /// Reads an argument.
     #[inline]
-    pub(crate) fn get(self) -> Result<T, Fault>
+    pub(crate) fn get(self) -> Result<T, CallFault>
     where
         T: Copy,
     {
@@ -109,7 +109,7 @@ impl<T> Ptr<T> {
     /// # Safety
     /// If it is not null, so many may be read, and written if they ever are.
     #[inline]
-    pub(crate) unsafe fn array(&self, len: usize) -> Result<Array<'_, T>, Fault> {
+    pub(crate) unsafe fn array(&self, len: usize) -> Result<Array<'_, T>, CallFault> {
         if len > 0 && self.is_null() {
             return Err(Self::missing());
         }
@@ -197,7 +197,7 @@ impl<'call, T: Copy> Array<'call, T> {
 
 impl Ptr<c_char> {
     /// A string of the program's.
-    pub(crate) fn text(self) -> Result<String, Fault> {
+    pub(crate) fn text(self) -> Result<String, CallFault> {
         if self.is_null() {
             return Err(Self::missing());
         }
@@ -207,7 +207,7 @@ impl Ptr<c_char> {
 
     /// Writes a string and a zero into room for `room` bytes, as much of it as fits; how many bytes
     /// it has without the zero.
-    pub(crate) fn set_text(self, text: &str, room: usize) -> Result<usize, Fault> {
+    pub(crate) fn set_text(self, text: &str, room: usize) -> Result<usize, CallFault> {
         let mut len = text.len().min(room.saturating_sub(1));
         while !text.is_char_boundary(len) {
             len -= 1;

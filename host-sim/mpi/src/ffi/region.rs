@@ -6,7 +6,7 @@ use core::ffi::c_void;
 
 use super::Ptr;
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_IN_PLACE};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// The address that the standard calls a choice buffer.
 pub(crate) type Address = Ptr<c_void>;
@@ -16,8 +16,8 @@ pub(crate) type Address = Ptr<c_void>;
 const FIRST_PAGE: usize = 4096;
 
 #[cold]
-fn no_data(address: usize) -> Fault {
-    Fault::new(
+fn no_data(address: usize) -> CallFault {
+    CallFault::new(
         MPI_ERR_BUFFER,
         match address {
             0 => "a null pointer where there are data".to_owned(),
@@ -28,8 +28,8 @@ fn no_data(address: usize) -> Fault {
 }
 
 #[cold]
-fn misplaced(argument: &str) -> Fault {
-    Fault::new(MPI_ERR_BUFFER, format!("MPI_IN_PLACE as {argument}, which is to be memory here"))
+fn misplaced(argument: &str) -> CallFault {
+    CallFault::new(MPI_ERR_BUFFER, format!("MPI_IN_PLACE as {argument}, which is to be memory here"))
 }
 
 impl Address {
@@ -41,13 +41,13 @@ impl Address {
     }
 
     /// Refuses `MPI_IN_PLACE` for an argument that is memory.
-    pub(crate) fn check(self, argument: &str) -> Result<(), Fault> {
+    pub(crate) fn check(self, argument: &str) -> Result<(), CallFault> {
         if self.is_in_place() { Err(misplaced(argument)) } else { Ok(()) }
     }
 
     /// Names the argument in a fault of a buffer that is `MPI_IN_PLACE`.
     #[cold]
-    pub(crate) fn named(self, argument: &str, fault: Fault) -> Fault {
+    pub(crate) fn named(self, argument: &str, fault: CallFault) -> CallFault {
         if self.is_in_place() { misplaced(argument) } else { fault }
     }
 
@@ -67,7 +67,7 @@ impl Address {
     /// # Errors
     /// No memory where there are data: a null pointer, or a word like `MPI_IN_PLACE`.
     #[inline]
-    pub(crate) fn region(self, offset: isize, len: usize) -> Result<Region, Fault> {
+    pub(crate) fn region(self, offset: isize, len: usize) -> Result<Region, CallFault> {
         if len == 0 {
             return Ok(Region::NONE);
         }
@@ -80,8 +80,8 @@ impl Address {
 }
 
 #[cold]
-pub(crate) fn too_many() -> Fault {
-    Fault::new(MPI_ERR_COUNT, "more bytes than memory has addresses")
+pub(crate) fn too_many() -> CallFault {
+    CallFault::new(MPI_ERR_COUNT, "more bytes than memory has addresses")
 }
 
 /// Bytes of the program's or the library's, by address and length.

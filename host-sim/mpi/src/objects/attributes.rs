@@ -7,7 +7,7 @@ use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 
 use crate::abi::{Handle, MPI_ERR_KEYVAL, MPI_KEYVAL_INVALID};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Ptr, callback};
 use crate::process::Owned;
 
@@ -43,12 +43,12 @@ const FIRST: c_int = 0x1000;
 // SAFETY: only calls of MPI use it.
 static KEYS: Owned<RefCell<Vec<Keyval>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
-pub(crate) fn key(number: c_int, of: ObjectKind) -> Result<Keyval, Fault> {
+pub(crate) fn key(number: c_int, of: ObjectKind) -> Result<Keyval, CallFault> {
     let known =
         usize::try_from(number.wrapping_sub(FIRST)).ok().and_then(|place| KEYS.borrow().get(place).copied());
-    known
-        .filter(|key| key.of == of)
-        .ok_or_else(|| Fault::new(MPI_ERR_KEYVAL, format!("{number:#x} is no attribute key of such objects")))
+    known.filter(|key| key.of == of).ok_or_else(|| {
+        CallFault::new(MPI_ERR_KEYVAL, format!("{number:#x} is no attribute key of such objects"))
+    })
 }
 
 pub(crate) fn create(of: ObjectKind, copy: usize, delete: usize, extra: Ptr<c_void>) -> c_int {
@@ -57,10 +57,10 @@ pub(crate) fn create(of: ObjectKind, copy: usize, delete: usize, extra: Ptr<c_vo
     FIRST + keys.len() as c_int - 1
 }
 
-pub(crate) fn free(number: Ptr<c_int>, of: ObjectKind) -> Result<(), Fault> {
+pub(crate) fn free(number: Ptr<c_int>, of: ObjectKind) -> Result<(), CallFault> {
     let place = number.get()?;
     let known = key(place, of)?;
-    let gone = || Fault::new(MPI_ERR_KEYVAL, "an attribute key that was freed before");
+    let gone = || CallFault::new(MPI_ERR_KEYVAL, "an attribute key that was freed before");
     if known.is_freed && !known.is_shared {
         return Err(gone());
     }
@@ -70,7 +70,11 @@ pub(crate) fn free(number: Ptr<c_int>, of: ObjectKind) -> Result<(), Fault> {
 }
 
 /// Returns the attributes that the copy of an object gets; a copy function may refuse.
-pub(crate) fn copied(of: ObjectKind, object: Handle, attributes: &Attributes) -> Result<Attributes, Fault> {
+pub(crate) fn copied(
+    of: ObjectKind,
+    object: Handle,
+    attributes: &Attributes,
+) -> Result<Attributes, CallFault> {
     let mut copies = Attributes::new();
     for &(number, value) in attributes {
         let Keyval { copy, extra, .. } = key(number, of)?;
@@ -78,7 +82,7 @@ pub(crate) fn copied(of: ObjectKind, object: Handle, attributes: &Attributes) ->
             COPIES => Some(value),
             // SAFETY: the program gave it as such a function, or null.
             copy => unsafe { callback::copy(copy, object, number, extra, value) }
-                .map_err(|code| Fault::new(code, "an attribute's copy function refused"))?,
+                .map_err(|code| CallFault::new(code, "an attribute's copy function refused"))?,
         };
         copies.extend(copy.map(|copy| (number, copy)));
     }
@@ -86,16 +90,21 @@ pub(crate) fn copied(of: ObjectKind, object: Handle, attributes: &Attributes) ->
 }
 
 /// Tells the delete functions, in reverse order, that an object goes away.
-pub(crate) fn deleted(of: ObjectKind, object: Handle, attributes: &Attributes) -> Result<(), Fault> {
+pub(crate) fn deleted(of: ObjectKind, object: Handle, attributes: &Attributes) -> Result<(), CallFault> {
     attributes.iter().rev().try_for_each(|&(number, value)| deleted_one(of, object, number, value))
 }
 
-pub(crate) fn deleted_one(of: ObjectKind, object: Handle, number: c_int, value: usize) -> Result<(), Fault> {
+pub(crate) fn deleted_one(
+    of: ObjectKind,
+    object: Handle,
+    number: c_int,
+    value: usize,
+) -> Result<(), CallFault> {
     let Keyval { delete, extra, .. } = key(number, of)?;
     // SAFETY: the program gave it as such a function, or null.
     match unsafe { callback::delete(delete, object, number, value, extra) } {
         0 => Ok(()),
-        code => Err(Fault::new(code, "an attribute's delete function refused")),
+        code => Err(CallFault::new(code, "an attribute's delete function refused")),
     }
 }
 

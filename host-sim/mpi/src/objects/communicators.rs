@@ -13,7 +13,7 @@ use crate::abi::{
     Handle, MPI_COMM_NULL, MPI_COMM_SELF, MPI_COMM_WORLD, MPI_ERR_COMM, MPI_ERR_NO_MEM, MPI_ERR_TOPOLOGY,
     MPI_ERRORS_ARE_FATAL,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::objects::attributes::{self, Attributes, ObjectKind};
 use crate::objects::freed_comms;
 use crate::objects::info::Info;
@@ -82,7 +82,7 @@ pub(crate) fn start([world, itself]: [Comm; 2]) {
 }
 
 /// The program ends: the attributes of self are deleted first (MPI 5.0, 11.2.4).
-pub(crate) fn finish() -> Result<(), Fault> {
+pub(crate) fn finish() -> Result<(), CallFault> {
     let attributes = change(MPI_COMM_SELF, |own| core::mem::take(&mut own.attributes))?;
     attributes::deleted(ObjectKind::Comm, MPI_COMM_SELF, &attributes)
 }
@@ -102,7 +102,7 @@ pub(crate) fn handler_of(handle: Handle) -> Handle {
     known_handler(handle).unwrap_or(MPI_ERRORS_ARE_FATAL)
 }
 
-pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), Fault> {
+pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), CallFault> {
     change(handle, |data| (data.handler, data.is_handler_given) = (handler, true))
 }
 
@@ -119,64 +119,68 @@ pub(crate) fn judge_of(handle: Handle) -> Handle {
 }
 
 #[cold]
-fn missing(handle: Handle) -> Fault {
+fn missing(handle: Handle) -> CallFault {
     match handle {
-        MPI_COMM_NULL => Fault::new(MPI_ERR_COMM, "MPI_COMM_NULL where a communicator belongs"),
-        MPI_COMM_WORLD | MPI_COMM_SELF => Fault::new(MPI_ERR_COMM, "called before MPI_Init"),
-        handle => Fault::handle(MPI_ERR_COMM, "communicator", handle),
+        MPI_COMM_NULL => CallFault::new(MPI_ERR_COMM, "MPI_COMM_NULL where a communicator belongs"),
+        MPI_COMM_WORLD | MPI_COMM_SELF => CallFault::new(MPI_ERR_COMM, "called before MPI_Init"),
+        handle => CallFault::handle(MPI_ERR_COMM, "communicator", handle),
     }
 }
 
 /// The kernel's communicator.
 #[inline]
-pub(crate) fn of(handle: Handle) -> Result<Comm, Fault> {
+pub(crate) fn of(handle: Handle) -> Result<Comm, CallFault> {
     COMMS.borrow().get(handle).map(|data| data.comm).ok_or_else(|| missing(handle))
 }
 
-pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn check(handle: Handle) -> Result<(), CallFault> {
     of(handle).map(|_| ())
 }
 
 /// Works with what is kept with a communicator.
-pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> R) -> Result<R, Fault> {
+pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> R) -> Result<R, CallFault> {
     COMMS.borrow_mut().get_mut(handle).map(work).ok_or_else(|| missing(handle))
 }
 
 /// A handle for a communicator that was made of `parent`, whose error handler it has.
-pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, Fault> {
+pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, CallFault> {
     let data = Communicator::new(comm, handler_of(parent), "");
-    COMMS.borrow_mut().made.insert(data).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many communicators"))
+    COMMS
+        .borrow_mut()
+        .made
+        .insert(data)
+        .ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many communicators"))
 }
 
 /// A handle for a communicator that was made of no other one.
-pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, Fault> {
+pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, CallFault> {
     let made = insert(comm, MPI_COMM_SELF)?;
     change(made, |data| (data.handler, data.info) = (handler, info))?;
     Ok(made)
 }
 
 /// A handle for a communicator with a topology.
-pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: CommTopology) -> Result<Handle, Fault> {
+pub(crate) fn insert_with(comm: Comm, parent: Handle, topology: CommTopology) -> Result<Handle, CallFault> {
     let made = insert(comm, parent)?;
     change(made, |data| data.topology = Some(Rc::new(topology)))?;
     Ok(made)
 }
 
 /// The topology of a communicator.
-pub(crate) fn topology(handle: Handle) -> Result<Rc<CommTopology>, Fault> {
-    let none = || Fault::new(MPI_ERR_TOPOLOGY, "a communicator without a topology");
+pub(crate) fn topology(handle: Handle) -> Result<Rc<CommTopology>, CallFault> {
+    let none = || CallFault::new(MPI_ERR_TOPOLOGY, "a communicator without a topology");
     change(handle, |data| data.topology.clone())?.ok_or_else(none)
 }
 
-pub(crate) fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, Fault> {
+pub(crate) fn insert_if(comm: Option<Comm>, parent: Handle) -> Result<Handle, CallFault> {
     comm.map_or(Ok(MPI_COMM_NULL), |comm| insert(comm, parent))
 }
 
 /// A rank of a communicator of so many.
-pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, Fault> {
+pub(crate) fn rank_in(number: c_int, size: u32, class: c_int) -> Result<Rank, CallFault> {
     match u32::try_from(number) {
         Ok(rank) if rank < size => Ok(Rank(rank)),
-        _ => Err(Fault::new(class, format!("rank {number} of a communicator of {size}"))),
+        _ => Err(CallFault::new(class, format!("rank {number} of a communicator of {size}"))),
     }
 }
 
@@ -186,7 +190,7 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// Takes a communicator's handle away, and leaves the communicator to what uses it.
-pub(crate) fn remove(own: Handle) -> Result<(), Fault> {
+pub(crate) fn remove(own: Handle) -> Result<(), CallFault> {
     let freed = COMMS.borrow_mut().made.remove(own).ok_or_else(|| missing(own))?;
     freed_comms::add(own, freed.comm, freed.handler);
     Ok(())

@@ -14,7 +14,7 @@ use crate::abi::{
     Handle, MPI_BYTE, MPI_DATATYPE_NULL, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_NO_MEM, MPI_ERR_TRUNCATE,
     MPI_ERR_TYPE, MPI_PACKED, MPI_UNDEFINED,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Region, too_many};
 use crate::objects::attributes::{self, Attributes, ObjectKind};
 use crate::objects::contents::TypeContents;
@@ -33,7 +33,7 @@ pub(crate) struct Type {
     /// Elements follow each other without a gap, and their parts in the order in which they are
     /// sent.
     pub(crate) is_dense: bool,
-    /// Committed and dense, with so few bytes that data of it are a [`Piece`].
+    /// Committed and dense, with so few bytes that data of it are a [`ContiguousData`].
     pub(crate) makes_pieces: bool,
     pub(crate) size: i64,
     pub(crate) lower_bound: i64,
@@ -56,7 +56,7 @@ impl Type {
         types: &Types<'_>,
         datatype: Datatype,
         contents: Option<TypeContents>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let (bounds, data) = (types.extent(datatype)?, types.true_extent(datatype)?);
         let committed = types.commit(datatype)?;
         let size = types.size(datatype)?.cast_signed();
@@ -100,7 +100,7 @@ static TYPES: Owned<RefCell<HandleTable<Type>>> =
 static NAMED: Owned<RefCell<Vec<Option<Type>>>> = unsafe { Owned::new(RefCell::new(Vec::new())) };
 
 /// Makes the predefined types.
-pub(crate) fn start() -> Result<(), Fault> {
+pub(crate) fn start() -> Result<(), CallFault> {
     engine::with(|engine| {
         let types = engine.types()?;
         let mut named = NAMED.borrow_mut();
@@ -121,21 +121,21 @@ pub(crate) fn start() -> Result<(), Fault> {
 }
 
 #[cold]
-fn missing(handle: Handle) -> Fault {
+fn missing(handle: Handle) -> CallFault {
     match handle {
-        MPI_DATATYPE_NULL => Fault::new(MPI_ERR_TYPE, "MPI_DATATYPE_NULL where a datatype belongs"),
-        handle => Fault::handle(MPI_ERR_TYPE, "datatype", handle),
+        MPI_DATATYPE_NULL => CallFault::new(MPI_ERR_TYPE, "MPI_DATATYPE_NULL where a datatype belongs"),
+        handle => CallFault::handle(MPI_ERR_TYPE, "datatype", handle),
     }
 }
 
 #[cold]
-pub(crate) fn uncommitted() -> Fault {
-    Fault::new(MPI_ERR_TYPE, "a datatype that was not committed")
+pub(crate) fn uncommitted() -> CallFault {
+    CallFault::new(MPI_ERR_TYPE, "a datatype that was not committed")
 }
 
 /// Looks at a type.
 #[inline]
-pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R, Fault> {
+pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R, CallFault> {
     let found = match handle.checked_sub(MPI_DATATYPE_NULL) {
         Some(place @ 1..0x100) => NAMED.borrow().get(place).and_then(Option::as_ref).map(look),
         _ => {
@@ -150,7 +150,7 @@ pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Type) -> R) -> Result<R
 }
 
 /// Works with what is kept with a type.
-pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Type) -> R) -> Result<R, Fault> {
+pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Type) -> R) -> Result<R, CallFault> {
     let found = match handle.checked_sub(MPI_DATATYPE_NULL) {
         Some(place @ 1..0x100) => NAMED.borrow_mut().get_mut(place).and_then(Option::as_mut).map(work),
         _ => TYPES.borrow_mut().get_mut(handle).map(work),
@@ -164,12 +164,12 @@ pub(crate) const fn is_named(handle: Handle) -> bool {
 }
 
 /// A handle for a new type.
-pub(crate) fn insert(made: Type) -> Result<Handle, Fault> {
-    TYPES.borrow_mut().insert(made).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many datatypes"))
+pub(crate) fn insert(made: Type) -> Result<Handle, CallFault> {
+    TYPES.borrow_mut().insert(made).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many datatypes"))
 }
 
-/// More elements than this, and types of more bytes, are no [`Piece`]: so its length needs no
-/// check.
+/// More elements than this, and types of more bytes, are no [`ContiguousData`]: so its length needs
+/// no check.
 const PIECE_COUNT_MAX: i64 = i32::MAX as i64;
 
 const PIECE_TYPE_BYTES_MAX: i64 = 0xFFFF;
@@ -178,7 +178,7 @@ const PIECE_TYPE_BYTES_MAX: i64 = 0xFFFF;
 const MEMORY_BYTES_MAX: i64 = 1 << 48;
 
 /// Data of the program's in one piece, as most are.
-pub(crate) enum Piece {
+pub(crate) enum ContiguousData {
     /// Bytes: they match whatever types a message was sent as.
     Bytes(Region),
     /// So many elements of a type.
@@ -187,10 +187,14 @@ pub(crate) enum Piece {
 
 /// The piece that a call names, if it is one.
 #[inline(always)]
-pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+pub(crate) fn piece(
+    address: Address,
+    count: i64,
+    datatype: Handle,
+) -> Result<Option<ContiguousData>, CallFault> {
     match count {
         0..=PIECE_COUNT_MAX if is_raw(datatype) => {
-            address.region(0, count as usize).map(|bytes| Some(Piece::Bytes(bytes)))
+            address.region(0, count as usize).map(|bytes| Some(ContiguousData::Bytes(bytes)))
         }
         0..=PIECE_COUNT_MAX => elements(address, count, datatype),
         _ => Ok(None),
@@ -200,11 +204,11 @@ pub(crate) fn piece(address: Address, count: i64, datatype: Handle) -> Result<Op
 /// The piece that so many elements of a datatype are, of which there are at most
 /// [`PIECE_COUNT_MAX`].
 #[inline(never)]
-fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<Piece>, Fault> {
+fn elements(address: Address, count: i64, datatype: Handle) -> Result<Option<ContiguousData>, CallFault> {
     let found = look(datatype, |known| known.makes_pieces.then_some((known.size, known.committed)));
     let Ok(Some((size, committed))) = found else { return Ok(None) };
     let memory = address.region(0, count.wrapping_mul(size) as usize);
-    memory.map(|memory| Some(Piece::Elements(memory, count as u64, committed)))
+    memory.map(|memory| Some(ContiguousData::Elements(memory, count as u64, committed)))
 }
 
 const fn is_raw(datatype: Handle) -> bool {
@@ -213,7 +217,7 @@ const fn is_raw(datatype: Handle) -> bool {
 
 /// Data of the program's: elements of a datatype at an address.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Data {
+pub(crate) struct ProgramData {
     address: Address,
     count: u64,
     datatype: Committed,
@@ -225,7 +229,7 @@ pub(crate) struct Data {
     is_raw: bool,
 }
 
-impl Data {
+impl ProgramData {
     /// Returns the data that a call of MPI names; refused if the type is not committed.
     ///
     /// # Safety
@@ -234,7 +238,7 @@ impl Data {
     /// Nothing else writes them meanwhile, nor reads them if they are received into; an operation
     /// of the same call may.
     #[inline(always)]
-    pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+    pub(crate) unsafe fn new(address: Address, count: i64, datatype: Handle) -> Result<Self, CallFault> {
         // Of bytes all is known: what would be looked up, and moved about, takes longer than a
         // short message is under way.
         match count {
@@ -258,14 +262,14 @@ impl Data {
     }
 
     #[inline(never)]
-    fn described(address: Address, count: i64, datatype: Handle) -> Result<Self, Fault> {
+    fn described(address: Address, count: i64, datatype: Handle) -> Result<Self, CallFault> {
         if count == 0 && datatype == MPI_DATATYPE_NULL {
             // Nothing is of any type: programs give it to messages of no elements, and to those
             // with no peer.
             return Ok(Self::of_bytes(address, 0));
         }
         let Ok(number) = u64::try_from(count) else {
-            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+            return Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         };
         if !is_named(datatype) {
             used_types::note(datatype);
@@ -297,24 +301,24 @@ impl Data {
     /// Its bytes, if it takes those of any message, whatever types they were sent as: as `MPI_BYTE`
     /// or `MPI_PACKED`.
     #[inline]
-    pub(crate) fn raw(&self) -> Result<Option<Region>, Fault> {
+    pub(crate) fn raw(&self) -> Result<Option<Region>, CallFault> {
         if self.is_raw { self.stretch(self.bytes).map(Some) } else { Ok(None) }
     }
 
     /// The memory that it reaches over.
-    fn memory(&self) -> Result<Region, Fault> {
+    fn memory(&self) -> Result<Region, CallFault> {
         let (low, high) = self.reach;
         self.address.check("a buffer of a message or of what is packed")?;
         self.address.region(low, high.saturating_sub(low) as usize)
     }
 
     /// Returns it as it is, if there is memory where there are data.
-    pub(crate) fn there(self) -> Result<Self, Fault> {
+    pub(crate) fn there(self) -> Result<Self, CallFault> {
         self.memory().map(|_| self)
     }
 
     /// Returns true if the two are in one piece each, and have a byte in common.
-    pub(crate) fn overlaps(&self, other: &Self) -> Result<bool, Fault> {
+    pub(crate) fn overlaps(&self, other: &Self) -> Result<bool, CallFault> {
         Ok(self.is_dense && other.is_dense && self.memory()?.overlaps(other.memory()?))
     }
 
@@ -323,7 +327,7 @@ impl Data {
     /// # Safety
     /// It is handed to the kernel at once, before a slice to write to any of the bytes is made.
     #[inline]
-    pub(crate) unsafe fn typed(&self) -> Result<Typed<'static>, Fault> {
+    pub(crate) unsafe fn typed(&self) -> Result<Typed<'static>, CallFault> {
         // SAFETY: `new`'s caller promised that they are there and that nothing writes them until
         // the operation is over; no slice to write to them exists, as the caller promises.
         let memory: &'static [u8] = unsafe { self.memory()?.shown() };
@@ -335,7 +339,7 @@ impl Data {
     /// # Safety
     /// It is handed to the kernel at once, before another slice of any of the bytes is made.
     #[inline]
-    pub(crate) unsafe fn typed_mut(&self) -> Result<TypedMut<'static>, Fault> {
+    pub(crate) unsafe fn typed_mut(&self) -> Result<TypedMut<'static>, CallFault> {
         // SAFETY: `new`'s caller promised that they are there and that nothing touches them until
         // the operation is over; no other slice of them exists, as the caller promises.
         let memory = unsafe { self.memory()?.bytes() };
@@ -343,13 +347,13 @@ impl Data {
     }
 
     /// Its bytes, if they are in one piece.
-    pub(crate) fn dense(&self) -> Result<Option<Region>, Fault> {
+    pub(crate) fn dense(&self) -> Result<Option<Region>, CallFault> {
         if self.is_dense { self.stretch(self.bytes).map(Some) } else { Ok(None) }
     }
 
     /// The first bytes from its address on.
     #[inline]
-    pub(crate) fn stretch(&self, bytes: usize) -> Result<Region, Fault> {
+    pub(crate) fn stretch(&self, bytes: usize) -> Result<Region, CallFault> {
         self.address.region(0, bytes)
     }
 
@@ -358,7 +362,7 @@ impl Data {
     /// # Safety
     /// The memory is kept, unchanged, for as long as the data in it are used, as for
     /// [`new`](Self::new).
-    pub(crate) unsafe fn copied(&self) -> Result<(Vec<u8>, Self), Fault> {
+    pub(crate) unsafe fn copied(&self) -> Result<(Vec<u8>, Self), CallFault> {
         // SAFETY: `new`'s caller promised that nothing writes them.
         let mut memory = spare::copy(unsafe { self.memory()?.shown() })?;
         let start = memory.as_mut_ptr().expose_provenance().wrapping_sub(self.reach.0.cast_unsigned());
@@ -368,7 +372,7 @@ impl Data {
     }
 
     /// A copy of its bytes in one piece.
-    pub(crate) fn packed(&self) -> Result<Vec<u8>, Fault> {
+    pub(crate) fn packed(&self) -> Result<Vec<u8>, CallFault> {
         let mut stream = spare::cleared(self.bytes)?;
         self.pack_into(Form::Native, &mut stream, &mut 0)?;
         Ok(stream)
@@ -378,7 +382,12 @@ impl Data {
     ///
     /// # Safety
     /// Nothing else touches them meanwhile.
-    pub(crate) unsafe fn pack(&self, form: Form, stream: Region, position: &mut usize) -> Result<(), Fault> {
+    pub(crate) unsafe fn pack(
+        &self,
+        form: Form,
+        stream: Region,
+        position: &mut usize,
+    ) -> Result<(), CallFault> {
         if self.is_apart(stream)? {
             // SAFETY: the data are not of them; the rest is the caller's promise.
             return self.pack_into(form, unsafe { stream.bytes() }, position);
@@ -401,7 +410,7 @@ impl Data {
         form: Form,
         stream: Region,
         position: &mut usize,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), CallFault> {
         if self.is_apart(stream)? {
             // SAFETY: the data are not of them; the rest is the caller's promise.
             return self.unpack_from(form, unsafe { stream.shown() }, position);
@@ -417,19 +426,24 @@ impl Data {
     ///
     /// # Errors
     /// It is in one piece and has bytes of `other`.
-    pub(crate) fn is_apart(&self, other: Region) -> Result<bool, Fault> {
+    pub(crate) fn is_apart(&self, other: Region) -> Result<bool, CallFault> {
         let is_apart = !self.memory()?.overlaps(other);
         if !is_apart && self.is_dense { Err(aliased()) } else { Ok(is_apart) }
     }
 
     /// Packs it behind `position`.
-    pub(crate) fn pack_into(&self, form: Form, stream: &mut [u8], position: &mut usize) -> Result<(), Fault> {
+    pub(crate) fn pack_into(
+        &self,
+        form: Form,
+        stream: &mut [u8],
+        position: &mut usize,
+    ) -> Result<(), CallFault> {
         // SAFETY: `new`'s caller promised that nothing writes them; the stream is apart, as an
         // exclusive borrow is.
         let memory = unsafe { self.memory()?.shown() };
         if form == Form::Native && self.is_dense {
             let place = stream.get_mut(*position..).and_then(|rest| rest.get_mut(..memory.len()));
-            let short = || Fault::new(MPI_ERR_TRUNCATE, "a buffer too short for what is to be packed");
+            let short = || CallFault::new(MPI_ERR_TRUNCATE, "a buffer too short for what is to be packed");
             place.ok_or_else(short)?.copy_from_slice(memory);
             *position += memory.len();
             return Ok(());
@@ -438,7 +452,7 @@ impl Data {
             let rest = stream.get_mut(*position..).unwrap_or_default();
             let len = convertor.packed_len() as usize;
             if len > rest.len() {
-                return Err(Fault::new(MPI_ERR_TRUNCATE, format!("{len} bytes into {}", rest.len())));
+                return Err(CallFault::new(MPI_ERR_TRUNCATE, format!("{len} bytes into {}", rest.len())));
             }
             *position += convertor.pack(types, memory, rest.get_mut(..len).unwrap_or_default())?;
             Ok(())
@@ -446,7 +460,12 @@ impl Data {
     }
 
     /// Unpacks it from behind `position`; from a stream that ends early, as much as there is.
-    pub(crate) fn unpack_from(&self, form: Form, stream: &[u8], position: &mut usize) -> Result<(), Fault> {
+    pub(crate) fn unpack_from(
+        &self,
+        form: Form,
+        stream: &[u8],
+        position: &mut usize,
+    ) -> Result<(), CallFault> {
         // SAFETY: `new`'s caller promised that nothing touches them; the stream is apart, as a
         // borrow is.
         let memory = unsafe { self.memory()?.bytes() };
@@ -461,8 +480,8 @@ impl Data {
     fn convert(
         &self,
         form: Form,
-        work: impl FnOnce(&Types<'_>, &mut Convertor) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        work: impl FnOnce(&Types<'_>, &mut Convertor) -> Result<(), CallFault>,
+    ) -> Result<(), CallFault> {
         engine::with(|engine| {
             let types = engine.types()?;
             let convertor = Convertor::new(types, self.datatype, self.count, form)?;
@@ -472,14 +491,14 @@ impl Data {
 }
 
 #[cold]
-pub(crate) fn aliased() -> Fault {
-    Fault::new(MPI_ERR_BUFFER, "two buffers of a call share memory; MPI_IN_PLACE says that they are one")
+pub(crate) fn aliased() -> CallFault {
+    CallFault::new(MPI_ERR_BUFFER, "two buffers of a call share memory; MPI_IN_PLACE says that they are one")
 }
 
 /// Frees a type's handle.
-pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     if is_named(handle) || predefined::is_asked_for(handle) {
-        return Err(Fault::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
+        return Err(CallFault::new(MPI_ERR_TYPE, "a predefined datatype cannot be freed"));
     }
     let attributes = change(handle, |own| core::mem::take(&mut own.attributes))?;
     attributes::deleted(ObjectKind::Datatype, handle, &attributes)?;

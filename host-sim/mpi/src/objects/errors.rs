@@ -14,7 +14,7 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE,
     MPI_ERR_NO_MEM, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::callback;
 use crate::objects::communicators;
 use crate::process::handles::{HandleKind, HandleTable};
@@ -65,7 +65,7 @@ static HANDLERS: Owned<RefCell<HandleTable<Handler>>> =
     unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Errhandler))) };
 
 /// The code of a fault for the program; its text is kept for `MPI_Error_string`.
-pub(crate) fn code_of(fault: &Fault) -> c_int {
+pub(crate) fn code_of(fault: &CallFault) -> c_int {
     // Waits for several return that very code (MPI 5.0, 3.7.5); statuses have what there is to
     // say.
     let class = fault.class();
@@ -77,7 +77,7 @@ pub(crate) fn code_of(fault: &Fault) -> c_int {
 
 /// Gives a fault of `function` to the error handler of `comm`; the code that the function returns.
 #[cold]
-pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
+pub(crate) fn raise(function: &str, comm: Handle, fault: &CallFault) -> c_int {
     // The handler of a freed one is called for what is left on it, and not for a use of its handle.
     let is_freed = fault.class() == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
@@ -88,7 +88,7 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &Fault) -> c_int {
 /// Gives a fault of `function` on a communicator to an error handler; the code that the function
 /// returns.
 #[cold]
-pub(crate) fn raise_to(function: &str, comm: Handle, handler: Handle, fault: &Fault) -> c_int {
+pub(crate) fn raise_to(function: &str, comm: Handle, handler: Handle, fault: &CallFault) -> c_int {
     if is_fatal(handler) && fault.is_consequence() {
         engine::follow(fault.class(), &format!("{function}: {}", fault.text()))
     }
@@ -133,10 +133,10 @@ pub(crate) fn last_used_code() -> c_int {
     ADDED.borrow().last_key_value().map_or(MPI_ERR_LASTCODE, |(code, _)| *code)
 }
 
-pub(crate) fn check_handler(handler: Handle) -> Result<Handle, Fault> {
+pub(crate) fn check_handler(handler: Handle) -> Result<Handle, CallFault> {
     let is_there = matches!(handler, MPI_ERRORS_ARE_FATAL | MPI_ERRORS_ABORT | MPI_ERRORS_RETURN)
         || HANDLERS.borrow().get(handler).is_some_and(|known| known.handles > 0);
-    if is_there { Ok(handler) } else { Err(Fault::handle(MPI_ERR_ERRHANDLER, "error handler", handler)) }
+    if is_there { Ok(handler) } else { Err(CallFault::handle(MPI_ERR_ERRHANDLER, "error handler", handler)) }
 }
 
 /// The handle of which `number` is the `int`.
@@ -145,9 +145,9 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// A handle for an error handler of the program's.
-pub(crate) fn insert_handler(function: usize) -> Result<Handle, Fault> {
+pub(crate) fn insert_handler(function: usize) -> Result<Handle, CallFault> {
     let made = HANDLERS.borrow_mut().insert(Handler { function, handles: 1 });
-    made.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many error handlers"))
+    made.ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many error handlers"))
 }
 
 /// Counts the handles of an error handler that the program has: one more, or one less.

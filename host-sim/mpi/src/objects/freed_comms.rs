@@ -13,7 +13,7 @@ use aldis_kernel::Comm;
 use aldis_kernel::plane::prelude::*;
 
 use crate::abi::Handle;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::process::{Owned, engine};
 
 /// A communicator without a handle.
@@ -50,7 +50,7 @@ pub(crate) fn release(used: impl FnOnce() -> HashSet<Handle>) {
         .retain(|freed| used.contains(&freed.handle) || !is_released(&freed.comm).unwrap_or(false));
 }
 
-fn is_released(comm: &Comm) -> Result<bool, Fault> {
+fn is_released(comm: &Comm) -> Result<bool, CallFault> {
     engine::with(|engine| {
         engine.reap();
         Ok(engine.endpoint().release(comm)?)

@@ -7,13 +7,13 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 
 use aldis_hal::PeerId;
-use aldis_kernel::{Comparison, Group, Piece};
+use aldis_kernel::{Comparison, Group, GroupPiece};
 
 use crate::abi::{
     Handle, MPI_CONGRUENT, MPI_ERR_GROUP, MPI_ERR_NO_MEM, MPI_GROUP_EMPTY, MPI_IDENT, MPI_SIMILAR,
     MPI_UNEQUAL,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::process::Owned;
 use crate::process::handles::{HandleKind, HandleTable};
 
@@ -24,28 +24,31 @@ static GROUPS: Owned<RefCell<HandleTable<Processes>>> =
     unsafe { Owned::new(RefCell::new(HandleTable::new(HandleKind::Group))) };
 
 /// Memory that a group is put together in.
-pub(crate) fn pieces(processes: usize) -> Vec<Piece> {
-    vec![Piece::NONE; processes]
+pub(crate) fn pieces(processes: usize) -> Vec<GroupPiece> {
+    vec![GroupPiece::NONE; processes]
 }
 
 /// A new group.
-pub(crate) fn insert(processes: Processes) -> Result<Handle, Fault> {
+pub(crate) fn insert(processes: Processes) -> Result<Handle, CallFault> {
     if processes.is_empty() {
         return Ok(MPI_GROUP_EMPTY);
     }
-    GROUPS.borrow_mut().insert(processes).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many groups"))
+    GROUPS.borrow_mut().insert(processes).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many groups"))
 }
 
 /// The processes of a group.
-pub(crate) fn processes(group: Handle) -> Result<Processes, Fault> {
+pub(crate) fn processes(group: Handle) -> Result<Processes, CallFault> {
     if group == MPI_GROUP_EMPTY {
         return Ok(Processes::new());
     }
-    GROUPS.borrow().get(group).cloned().ok_or_else(|| Fault::handle(MPI_ERR_GROUP, "group", group))
+    GROUPS.borrow().get(group).cloned().ok_or_else(|| CallFault::handle(MPI_ERR_GROUP, "group", group))
 }
 
 /// Works with a group.
-pub(crate) fn with<R>(group: Handle, work: impl FnOnce(&Group<'_>) -> Result<R, Fault>) -> Result<R, Fault> {
+pub(crate) fn with<R>(
+    group: Handle,
+    work: impl FnOnce(&Group<'_>) -> Result<R, CallFault>,
+) -> Result<R, CallFault> {
     let processes = processes(group)?;
     work(&Group::of(&processes, &mut pieces(processes.len()))?)
 }
@@ -66,10 +69,10 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// Frees a group's handle.
-pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     if handle == MPI_GROUP_EMPTY {
         return Ok(());
     }
     let freed = GROUPS.borrow_mut().remove(handle);
-    freed.map(|_| ()).ok_or_else(|| Fault::handle(MPI_ERR_GROUP, "group", handle))
+    freed.map(|_| ()).ok_or_else(|| CallFault::handle(MPI_ERR_GROUP, "group", handle))
 }

@@ -6,7 +6,7 @@ use core::cell::RefCell;
 use core::ffi::c_int;
 
 use crate::abi::{Handle, MPI_ERR_INFO, MPI_ERR_NO_MEM, MPI_INFO_ENV, MPI_INFO_NULL};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::process::Owned;
 use crate::process::handles::{HandleKind, HandleTable};
 
@@ -34,7 +34,7 @@ pub(crate) fn environment() -> Info {
 }
 
 /// A copy of an info object; of none, of nothing.
-pub(crate) fn of(handle: Handle) -> Result<Info, Fault> {
+pub(crate) fn of(handle: Handle) -> Result<Info, CallFault> {
     match handle {
         MPI_INFO_NULL => Ok(Info::new()),
         MPI_INFO_ENV => Ok(environment()),
@@ -43,7 +43,7 @@ pub(crate) fn of(handle: Handle) -> Result<Info, Fault> {
 }
 
 /// Refuses what is no info object, for a function that looks for no hints in it.
-pub(crate) fn check(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn check(handle: Handle) -> Result<(), CallFault> {
     match handle {
         MPI_INFO_NULL | MPI_INFO_ENV => Ok(()),
         handle => look(handle, |_| ()),
@@ -61,26 +61,26 @@ const OF_COMMUNICATORS: [&str; 5] = [
 ];
 
 /// The pairs of an info object that a communicator takes.
-pub(crate) fn of_communicator(handle: Handle) -> Result<Info, Fault> {
+pub(crate) fn of_communicator(handle: Handle) -> Result<Info, CallFault> {
     let given = of(handle)?;
     Ok(given.into_iter().filter(|(key, _)| OF_COMMUNICATORS.contains(&key.as_str())).collect())
 }
 
 /// A new object.
-pub(crate) fn insert(info: Info) -> Result<Handle, Fault> {
-    INFOS.borrow_mut().insert(info).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many info objects"))
+pub(crate) fn insert(info: Info) -> Result<Handle, CallFault> {
+    INFOS.borrow_mut().insert(info).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many info objects"))
 }
 
-pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Info) -> R) -> Result<R, Fault> {
+pub(crate) fn look<R>(handle: Handle, look: impl FnOnce(&Info) -> R) -> Result<R, CallFault> {
     if handle == MPI_INFO_ENV {
         return Ok(look(&environment()));
     }
-    INFOS.borrow().get(handle).map(look).ok_or_else(|| Fault::handle(MPI_ERR_INFO, "info object", handle))
+    INFOS.borrow().get(handle).map(look).ok_or_else(|| CallFault::handle(MPI_ERR_INFO, "info object", handle))
 }
 
-pub(crate) fn change<R>(handle: Handle, change: impl FnOnce(&mut Info) -> R) -> Result<R, Fault> {
+pub(crate) fn change<R>(handle: Handle, change: impl FnOnce(&mut Info) -> R) -> Result<R, CallFault> {
     let changed = INFOS.borrow_mut().get_mut(handle).map(change);
-    changed.ok_or_else(|| Fault::handle(MPI_ERR_INFO, "info object that can be changed", handle))
+    changed.ok_or_else(|| CallFault::handle(MPI_ERR_INFO, "info object that can be changed", handle))
 }
 
 /// The handle of which `number` is the `int`.
@@ -89,7 +89,7 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// Frees an object.
-pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     let freed = INFOS.borrow_mut().remove(handle);
-    freed.map(|_| ()).ok_or_else(|| Fault::handle(MPI_ERR_INFO, "info object", handle))
+    freed.map(|_| ()).ok_or_else(|| CallFault::handle(MPI_ERR_INFO, "info object", handle))
 }

@@ -17,7 +17,7 @@ use crate::abi::{
     Handle, MPI_BAND, MPI_BOR, MPI_BXOR, MPI_ERR_ARG, MPI_ERR_NO_MEM, MPI_ERR_OP, MPI_LAND, MPI_LOR,
     MPI_LXOR, MPI_MAX, MPI_MAXLOC, MPI_MIN, MPI_MINLOC, MPI_NO_OP, MPI_PROD, MPI_REPLACE, MPI_SUM,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::callback;
 use crate::objects::datatypes::{look, uncommitted};
 use crate::objects::predefined::ReductionElement;
@@ -66,7 +66,7 @@ const CALL: Function = |token, into, from, order| {
 };
 
 /// The operation on elements of a datatype.
-pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, Fault> {
+pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, CallFault> {
     let own = OPS.borrow().get(op).copied();
     match own {
         Some(own) => call(own, datatype),
@@ -81,21 +81,21 @@ pub(crate) fn kernel(op: Handle, datatype: Handle) -> Result<Kernel, Fault> {
     }
 }
 
-fn refused(op: Handle, datatype: Handle) -> Fault {
+fn refused(op: Handle, datatype: Handle) -> CallFault {
     let name = NAMES.iter().find(|(known, _)| *known == op).map(|(_, name)| *name);
     let is_committed = look(datatype, |known| known.is_committed).unwrap_or(true);
     match name {
         Some(_) if !is_committed => uncommitted(),
         Some(name) => {
-            Fault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
+            CallFault::new(MPI_ERR_OP, format!("{name} is no operation for the datatype {datatype:#x}"))
         }
-        None => Fault::handle(MPI_ERR_OP, "operation", op),
+        None => CallFault::handle(MPI_ERR_OP, "operation", op),
     }
 }
 
-fn call(own: UserOperation, datatype: Handle) -> Result<Kernel, Fault> {
+fn call(own: UserOperation, datatype: Handle) -> Result<Kernel, CallFault> {
     let bytes = look(datatype, |known| known.extent)?;
-    let empty = || Fault::new(MPI_ERR_OP, "an operation on elements without bytes");
+    let empty = || CallFault::new(MPI_ERR_OP, "an operation on elements without bytes");
     let bytes = u32::try_from(bytes).ok().and_then(NonZeroU32::new).ok_or_else(empty)?;
     let wanted = (own, datatype, bytes.get() as usize);
     let mut calls = CALLS.borrow_mut();
@@ -184,24 +184,24 @@ pub(crate) fn of_number(number: c_int) -> Handle {
 }
 
 /// A handle for an operation of the program's.
-pub(crate) fn insert(own: UserOperation) -> Result<Handle, Fault> {
+pub(crate) fn insert(own: UserOperation) -> Result<Handle, CallFault> {
     if own.function == 0 {
-        return Err(Fault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
+        return Err(CallFault::new(MPI_ERR_ARG, "a null pointer where a function belongs"));
     }
-    OPS.borrow_mut().insert(own).ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many operations"))
+    OPS.borrow_mut().insert(own).ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many operations"))
 }
 
 /// Frees the handle of an operation of the program's.
-pub(crate) fn free(handle: Handle) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle) -> Result<(), CallFault> {
     let freed = OPS.borrow_mut().remove(handle);
-    freed.map(|_| ()).ok_or_else(|| Fault::handle(MPI_ERR_OP, "operation that can be freed", handle))
+    freed.map(|_| ()).ok_or_else(|| CallFault::handle(MPI_ERR_OP, "operation that can be freed", handle))
 }
 
 /// Returns true if an operation commutes.
-pub(crate) fn commutes(op: Handle) -> Result<bool, Fault> {
+pub(crate) fn commutes(op: Handle) -> Result<bool, CallFault> {
     match OPS.borrow().get(op) {
         Some(own) => Ok(own.commutes),
         None if NAMES.iter().any(|(known, _)| *known == op) => Ok(!matches!(op, MPI_REPLACE | MPI_NO_OP)),
-        None => Err(Fault::handle(MPI_ERR_OP, "operation", op)),
+        None => Err(CallFault::handle(MPI_ERR_OP, "operation", op)),
     }
 }

@@ -10,7 +10,7 @@ use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_kernel::{Comm, Error, Rank};
 
 use crate::abi::MPI_ERR_TOPOLOGY;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{self, extend_mut};
 use crate::process::poster::Poster;
 
@@ -48,7 +48,7 @@ impl CommTopology {
         poster: &mut Poster,
         parent: &Comm,
         mut lists: TopologyLists,
-    ) -> Result<Option<(Comm, Self)>, Fault> {
+    ) -> Result<Option<(Comm, Self)>, CallFault> {
         let shape = match &mut lists {
             TopologyLists::Grid(dimensions) => {
                 // SAFETY: the lists stay here until they move beside what is made of them, which is
@@ -85,45 +85,49 @@ impl CommTopology {
     }
 
     /// Creates this topology again on a new communicator of the ranks of `comm`. Collective.
-    pub(crate) async fn duplicate(&self, poster: &mut Poster, comm: &Comm) -> Result<(Comm, Self), Fault> {
+    pub(crate) async fn duplicate(
+        &self,
+        poster: &mut Poster,
+        comm: &Comm,
+    ) -> Result<(Comm, Self), CallFault> {
         let made = Self::create(poster, comm, self.lists.clone()).await?;
-        made.ok_or_else(|| Fault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
+        made.ok_or_else(|| CallFault::new(MPI_ERR_TOPOLOGY, "a topology without a place for this rank"))
     }
 
     /// The neighbours with which this rank exchanges.
-    pub(crate) fn neighbourhood(&self) -> Result<&Neighbourhood<'static>, Fault> {
-        self.neighbourhood.as_ref().map_err(|error| Fault::new(MPI_ERR_TOPOLOGY, error.to_string()))
+    pub(crate) fn neighbourhood(&self) -> Result<&Neighbourhood<'static>, CallFault> {
+        self.neighbourhood.as_ref().map_err(|error| CallFault::new(MPI_ERR_TOPOLOGY, error.to_string()))
     }
 
     /// The neighbourhood of this rank for an operation.
     ///
     /// # Safety
     /// The operation holds this topology until it is over.
-    pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, Fault> {
+    pub(crate) unsafe fn extend(self: &Rc<Self>) -> Result<&'static Neighbourhood<'static>, CallFault> {
         // SAFETY: it is counted, so it does not move, and the operation holds a count.
         self.neighbourhood().map(|neighbourhood| unsafe { ffi::extend(neighbourhood) })
     }
 
-    pub(crate) fn grid(&self) -> Result<&Grid<'_>, Fault> {
+    pub(crate) fn grid(&self) -> Result<&Grid<'_>, CallFault> {
         match &self.shape {
             TopologyShape::Grid(grid) => Ok(grid),
-            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
+            _ => Err(CallFault::new(MPI_ERR_TOPOLOGY, "a communicator that is no grid")),
         }
     }
 
-    pub(crate) fn graph(&self) -> Result<&Graph<'_>, Fault> {
+    pub(crate) fn graph(&self) -> Result<&Graph<'_>, CallFault> {
         match &self.shape {
             TopologyShape::Graph(graph) => Ok(graph),
-            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
+            _ => Err(CallFault::new(MPI_ERR_TOPOLOGY, "a communicator that is no graph")),
         }
     }
 
-    pub(crate) fn distributed(&self) -> Result<(&DistributedGraph<'_>, bool), Fault> {
+    pub(crate) fn distributed(&self) -> Result<(&DistributedGraph<'_>, bool), CallFault> {
         match (&self.shape, &self.lists) {
             (TopologyShape::Distributed(graph), TopologyLists::Distributed { is_weighted, .. }) => {
                 Ok((graph, *is_weighted))
             }
-            _ => Err(Fault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
+            _ => Err(CallFault::new(MPI_ERR_TOPOLOGY, "a communicator that is no distributed graph")),
         }
     }
 

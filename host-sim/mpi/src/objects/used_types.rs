@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use aldis_kernel::datatype::Datatype;
 
 use crate::abi::Handle;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::objects::datatypes::{Type, change};
 use crate::process::{Owned, engine};
 
@@ -78,7 +78,7 @@ fn free_late() {
 }
 
 /// Frees a type whose handle is gone, at once or when it is used no more.
-pub(crate) fn free(handle: Handle, known: Type) -> Result<(), Fault> {
+pub(crate) fn free(handle: Handle, known: Type) -> Result<(), CallFault> {
     free_late();
     if known.users > 0 {
         FREED.borrow_mut().get_or_insert_default().insert(handle, known);
@@ -106,7 +106,7 @@ pub(crate) fn note(handle: Handle) {
 }
 
 /// Makes an operation, and keeps the types that it uses.
-pub(crate) fn of<R>(make: impl FnOnce() -> Result<R, Fault>) -> Result<(R, UsedTypes), Fault> {
+pub(crate) fn of<R>(make: impl FnOnce() -> Result<R, CallFault>) -> Result<(R, UsedTypes), CallFault> {
     NOTED.replace(Some(Vec::new()));
     let made = make();
     let noted = NOTED.take().unwrap_or_default();

@@ -21,7 +21,7 @@ use aldis_linux::transport::failures;
 use aldis_linux::{HostEndpoint, Job, lazy};
 
 use crate::abi::{MPI_ERR_INTERN, MPI_ERR_OTHER};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Address;
 use crate::process::Owned;
 use crate::process::scope::{self, StaticScope};
@@ -38,7 +38,7 @@ fn datatypes() -> Types<'static> {
 }
 
 /// The endpoint and the job of this process.
-pub(crate) struct Engine {
+pub(crate) struct ProcessEngine {
     pub(crate) scope: StaticScope,
     job: Option<Job>,
     /// Requests that the program has freed before they were over.
@@ -61,7 +61,7 @@ pub(crate) enum ProcessPhase {
 }
 
 // SAFETY: only calls of MPI use it.
-static ENGINE: Owned<OnceCell<RefCell<Engine>>> = unsafe { Owned::new(OnceCell::new()) };
+static ENGINE: Owned<OnceCell<RefCell<ProcessEngine>>> = unsafe { Owned::new(OnceCell::new()) };
 
 /// A [`ProcessPhase`], for which threads may ask at any time.
 static PHASE: AtomicU8 = AtomicU8::new(ProcessPhase::Before as u8);
@@ -85,7 +85,7 @@ const fn phase_of(number: u8) -> ProcessPhase {
 
 /// The engine.
 #[inline]
-pub(crate) fn cell() -> Result<&'static RefCell<Engine>, Fault> {
+pub(crate) fn cell() -> Result<&'static RefCell<ProcessEngine>, CallFault> {
     match (phase(), ENGINE.get()) {
         (ProcessPhase::After, _) => Err(untimely(AFTER)),
         (_, Some(engine)) => Ok(engine),
@@ -94,13 +94,13 @@ pub(crate) fn cell() -> Result<&'static RefCell<Engine>, Fault> {
 }
 
 #[cold]
-fn untimely(when: &str) -> Fault {
-    Fault::new(MPI_ERR_OTHER, when)
+fn untimely(when: &str) -> CallFault {
+    CallFault::new(MPI_ERR_OTHER, when)
 }
 
 /// Works with the engine.
 #[inline]
-pub(crate) fn with<R>(work: impl FnOnce(&mut Engine) -> Result<R, Fault>) -> Result<R, Fault> {
+pub(crate) fn with<R>(work: impl FnOnce(&mut ProcessEngine) -> Result<R, CallFault>) -> Result<R, CallFault> {
     work(&mut *cell()?.try_borrow_mut().map_err(|_| untimely(INSIDE))?)
 }
 
@@ -108,14 +108,14 @@ const BEFORE: &str = "called before MPI_Init";
 const INSIDE: &str = "called from inside of another call of MPI, such as a reduction function";
 const AFTER: &str = "called after MPI_Finalize";
 
-impl Engine {
+impl ProcessEngine {
     /// For blocking calls.
     pub(crate) fn endpoint(&mut self) -> &mut HostEndpoint {
         scope::endpoint(&mut self.scope)
     }
 
     /// The table of datatypes.
-    pub(crate) fn types(&mut self) -> Result<&mut Types<'static>, Fault> {
+    pub(crate) fn types(&mut self) -> Result<&mut Types<'static>, CallFault> {
         Ok(self.scope.types()?)
     }
 
@@ -145,13 +145,13 @@ impl Engine {
 }
 
 /// Becomes a rank: world and self of the job.
-pub(crate) fn start() -> Result<[Comm; 2], Fault> {
+pub(crate) fn start() -> Result<[Comm; 2], CallFault> {
     match phase() {
         ProcessPhase::Before => {}
         ProcessPhase::Running | ProcessPhase::Aborting => {
-            return Err(Fault::new(MPI_ERR_OTHER, "called a second time"));
+            return Err(CallFault::new(MPI_ERR_OTHER, "called a second time"));
         }
-        ProcessPhase::After => return Err(Fault::new(MPI_ERR_OTHER, AFTER)),
+        ProcessPhase::After => return Err(CallFault::new(MPI_ERR_OTHER, AFTER)),
     }
     let joined = lazy::either::<LargeStorage, SmallStorage>().and_then(Job::join);
     let (job, mut endpoint) = joined.unwrap_or_else(|error| {
@@ -164,17 +164,17 @@ pub(crate) fn start() -> Result<[Comm; 2], Fault> {
     let (freed, memory_of_freed) = (Vec::new(), Vec::new());
     let engine =
         // SAFETY: the process joins its job once, so there is no other endpoint.
-        Engine { scope: unsafe { scope::create(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
+        ProcessEngine { scope: unsafe { scope::create(endpoint) }, job: Some(job), freed, memory_of_freed, attached: None };
     if ENGINE.set(RefCell::new(engine)).is_err() {
-        return Err(Fault::new(MPI_ERR_INTERN, "there is an engine"));
+        return Err(CallFault::new(MPI_ERR_INTERN, "there is an engine"));
     }
     PHASE.store(ProcessPhase::Running as u8, Ordering::Relaxed);
     Ok(comms)
 }
 
 /// Waits until all freed requests are over, but for receives that have met no message.
-pub(crate) fn settle() -> Result<(), Fault> {
-    with(|Engine { scope, freed, .. }| {
+pub(crate) fn settle() -> Result<(), CallFault> {
+    with(|ProcessEngine { scope, freed, .. }| {
         let activity = Activity { operation: Operation::Leave, ..Activity::default() };
         Ok(scope.wait_until(activity, |scope| {
             // A caller that frees a request is not told how it ends.
@@ -186,7 +186,7 @@ pub(crate) fn settle() -> Result<(), Fault> {
 
 /// Leaves the job: what was sent is delivered, since all ranks have [settled](settle) before any
 /// comes here.
-pub(crate) fn finish() -> Result<(), Fault> {
+pub(crate) fn finish() -> Result<(), CallFault> {
     settle()?;
     with(|engine| {
         // No message is left for these.

@@ -7,20 +7,20 @@ use core::cell::{RefCell, RefMut};
 use core::future::poll_fn;
 use core::task::Poll;
 
-use aldis_coll::comm::{Exchange, Messenger, NOTICE_BYTES};
+use aldis_coll::comm::{MessagePair, Messenger, NOTICE_BYTES};
 use aldis_hal::Cause;
 use aldis_kernel::{Comm, Error, Rank, Request, Status, Tag};
 use aldis_linux::platform::HostPlatform;
 use aldis_linux::{HostEndpoint, HostTransport};
 
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::extend_mut;
-use crate::process::engine::{self, Engine};
+use crate::process::engine::{self, ProcessEngine};
 
 /// The process's endpoint, for futures.
-pub(crate) struct Poster(&'static RefCell<Engine>);
+pub(crate) struct Poster(&'static RefCell<ProcessEngine>);
 
-pub(crate) fn poster() -> Result<Poster, Fault> {
+pub(crate) fn poster() -> Result<Poster, CallFault> {
     engine::cell().map(Poster)
 }
 
@@ -31,12 +31,12 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
     where
         'static: 'g,
     {
-        RefMut::map(self.0.borrow_mut(), Engine::endpoint)
+        RefMut::map(self.0.borrow_mut(), ProcessEngine::endpoint)
     }
 
     async fn exchange(
         &mut self,
-        exchange: &Exchange,
+        exchange: &MessagePair,
         mine: &[u8],
         theirs: &mut [u8],
         refused: &mut [u8; NOTICE_BYTES],
@@ -70,8 +70,8 @@ impl Messenger<'static, HostTransport, HostPlatform> for Poster {
 
 /// An exchange under way, in memory of its own.
 struct Posted {
-    engine: &'static RefCell<Engine>,
-    exchange: Exchange,
+    engine: &'static RefCell<ProcessEngine>,
+    exchange: MessagePair,
     receiving: Option<Request<'static>>,
     sending: Option<Request<'static>>,
     refusal: Option<Request<'static>>,
@@ -83,8 +83,8 @@ struct Posted {
 
 impl Posted {
     fn new(
-        engine: &'static RefCell<Engine>,
-        exchange: &Exchange,
+        engine: &'static RefCell<ProcessEngine>,
+        exchange: &MessagePair,
         mine: &[u8],
         room: usize,
     ) -> Result<Self, Error> {
@@ -99,7 +99,7 @@ impl Posted {
             theirs: vec![0; room],
             refused: vec![0; NOTICE_BYTES],
         };
-        let &Exchange { comm, tag, to, from, .. } = exchange;
+        let &MessagePair { comm, tag, to, from, .. } = exchange;
         let scope = &mut engine.borrow_mut().scope;
         // SAFETY: `drop` keeps them until what is under way has let go; they are touched when all
         // is over.
@@ -129,7 +129,7 @@ impl Posted {
                 self.sending = None;
                 return Ok(self.received);
             }
-            let Exchange { comm, to, refusal, operation, .. } = self.exchange;
+            let MessagePair { comm, to, refusal, operation, .. } = self.exchange;
             match &mut self.refusal {
                 // It must be matched first: perhaps it never will.
                 None => {

@@ -11,7 +11,7 @@ use std::alloc::alloc_zeroed;
 use zerocopy::IntoBytes;
 
 use crate::abi::MPI_ERR_NO_MEM;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Region};
 use crate::process::Owned;
 
@@ -35,7 +35,7 @@ impl Spare {
     ///
     /// # Errors
     /// The system has not so many.
-    pub(crate) fn new(len: usize) -> Result<Self, Fault> {
+    pub(crate) fn new(len: usize) -> Result<Self, CallFault> {
         if len == 0 {
             return Ok(Self { words: Vec::new(), len });
         }
@@ -68,8 +68,8 @@ impl Spare {
 }
 
 #[cold]
-fn no_memory(bytes: usize) -> Fault {
-    Fault::new(MPI_ERR_NO_MEM, format!("the system has no memory of {bytes} bytes"))
+fn no_memory(bytes: usize) -> CallFault {
+    CallFault::new(MPI_ERR_NO_MEM, format!("the system has no memory of {bytes} bytes"))
 }
 
 /// Words that are zero, which the system clears; `None` if it has not so many.
@@ -86,7 +86,7 @@ fn zeroed(words: usize) -> Option<Vec<u64>> {
 }
 
 /// Memory for so many bytes, and none in it.
-fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
+fn room<T>(count: usize) -> Result<Vec<T>, CallFault> {
     let mut room = Vec::new();
     room.try_reserve_exact(count).map_err(|_| no_memory(count.saturating_mul(size_of::<T>())))?;
     Ok(room)
@@ -96,7 +96,7 @@ fn room<T>(count: usize) -> Result<Vec<T>, Fault> {
 ///
 /// # Errors
 /// The system has no memory for it.
-pub(crate) fn copy(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
+pub(crate) fn copy(bytes: &[u8]) -> Result<Vec<u8>, CallFault> {
     let mut copy = room(bytes.len())?;
     copy.extend_from_slice(bytes);
     Ok(copy)
@@ -106,7 +106,7 @@ pub(crate) fn copy(bytes: &[u8]) -> Result<Vec<u8>, Fault> {
 ///
 /// # Errors
 /// The system has no memory for them.
-pub(crate) fn cleared(len: usize) -> Result<Vec<u8>, Fault> {
+pub(crate) fn cleared(len: usize) -> Result<Vec<u8>, CallFault> {
     let mut cleared = room(len)?;
     cleared.resize(len, 0);
     Ok(cleared)

@@ -12,9 +12,9 @@ use aldis_kernel::Request;
 use crate::abi::{
     Handle, MPI_BSEND_OVERHEAD, MPI_BUFFER_AUTOMATIC, MPI_COMM_NULL, MPI_COMM_SELF, MPI_ERR_BUFFER,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Address;
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 use crate::process::{Owned, engine};
 use crate::requests::futures;
 
@@ -57,7 +57,7 @@ impl AttachedBuffer {
     }
 
     /// Lets go of what has been delivered.
-    fn let_go(&mut self) -> Result<(), Fault> {
+    fn let_go(&mut self) -> Result<(), CallFault> {
         engine::with(|engine| {
             engine.scope.poll(BUDGET);
             self.under_way.retain_mut(|sent| matches!(engine.scope.result(&mut sent.request), Ok(None)));
@@ -84,9 +84,9 @@ pub(crate) fn is_automatic() -> bool {
 /// starts to send out of a copy; false if there is none.
 pub(crate) fn send(
     comm: Handle,
-    data: &Data,
-    start: impl FnOnce(Data) -> Result<Request<'static>, Fault>,
-) -> Result<bool, Fault> {
+    data: &ProgramData,
+    start: impl FnOnce(ProgramData) -> Result<Request<'static>, CallFault>,
+) -> Result<bool, CallFault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
     let owner = if all.contains_key(&comm) { comm } else { PROCESS };
     let Some(buffer) = all.get_mut(&owner) else { return Ok(false) };
@@ -100,7 +100,7 @@ pub(crate) fn send(
         let free = buffer.free();
         let text =
             format!("a message that needs {room} bytes of a buffer of {size}, of which {free} are free");
-        return Err(Fault::new(MPI_ERR_BUFFER, text));
+        return Err(CallFault::new(MPI_ERR_BUFFER, text));
     }
     // SAFETY: the memory is kept with the request, and let go of when that is over.
     let (memory, copy) = unsafe { data.copied() }?;
@@ -117,7 +117,7 @@ pub(crate) fn sent(comm: Handle) -> u64 {
 }
 
 /// Returns true if the first `end` of them have been delivered.
-pub(crate) fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
+pub(crate) fn is_flushed(comm: Handle, end: u64) -> Result<bool, CallFault> {
     let mut all = OF_COMMUNICATORS.borrow_mut();
     let Some(buffer) = all.get_mut(&comm) else { return Ok(true) };
     buffer.let_go()?;
@@ -125,32 +125,32 @@ pub(crate) fn is_flushed(comm: Handle, end: u64) -> Result<bool, Fault> {
 }
 
 /// Waits until all that was sent by the buffer of a communicator has been delivered.
-pub(crate) fn flush_of(comm: Handle) -> Result<(), Fault> {
+pub(crate) fn flush_of(comm: Handle) -> Result<(), CallFault> {
     let end = sent(comm);
     let on = if comm == PROCESS { MPI_COMM_SELF } else { comm };
     futures::complete(on, futures::until(move || is_flushed(comm, end)))
 }
 
 /// Takes its buffer away from a communicator, when all has been delivered.
-pub(crate) fn detach_of(comm: Handle) -> Result<(Address, i64), Fault> {
+pub(crate) fn detach_of(comm: Handle) -> Result<(Address, i64), CallFault> {
     flush_of(comm)?;
-    let none = || Fault::new(MPI_ERR_BUFFER, "no buffer is attached to this communicator");
+    let none = || CallFault::new(MPI_ERR_BUFFER, "no buffer is attached to this communicator");
     let buffer = OF_COMMUNICATORS.borrow_mut().remove(&comm).ok_or_else(none)?;
     Ok(buffer.place.unwrap_or((Address::of(MPI_BUFFER_AUTOMATIC), 0)))
 }
 
 /// A communicator goes away, and its buffer with it. What is under way is out of copies, and goes
 /// on.
-pub(crate) fn forget(comm: Handle) -> Result<(), Fault> {
+pub(crate) fn forget(comm: Handle) -> Result<(), CallFault> {
     OF_COMMUNICATORS.borrow_mut().remove(&comm).map_or(Ok(()), leave_alone)
 }
 
 /// The program ends.
-pub(crate) fn finish() -> Result<(), Fault> {
+pub(crate) fn finish() -> Result<(), CallFault> {
     OF_COMMUNICATORS.take().into_values().try_for_each(leave_alone)
 }
 
-fn leave_alone(buffer: AttachedBuffer) -> Result<(), Fault> {
+fn leave_alone(buffer: AttachedBuffer) -> Result<(), CallFault> {
     engine::with(|engine| {
         for Copied { request, memory, .. } in buffer.under_way {
             engine.freed.push(request);

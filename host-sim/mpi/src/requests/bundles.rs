@@ -7,7 +7,7 @@
 use aldis_kernel::protocols::partitioned::PARTITIONS_MAX;
 
 use crate::abi::{MPI_ERR_ARG, MPI_ERR_REQUEST};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 
 /// Parts of a message that go together.
 pub(crate) struct Bundles {
@@ -44,23 +44,23 @@ impl Bundles {
     }
 
     /// The bundle of a part.
-    pub(crate) fn bundle(&self, part: u32) -> Result<u32, Fault> {
+    pub(crate) fn bundle(&self, part: u32) -> Result<u32, CallFault> {
         if part as usize >= self.ready.len() {
             let why = format!("partition {part} of a message that has {}", self.ready.len());
-            return Err(Fault::new(MPI_ERR_ARG, why));
+            return Err(CallFault::new(MPI_ERR_ARG, why));
         }
         Ok(part / self.size)
     }
 
     /// Declares a part ready; its bundle, if it was the last of it.
-    pub(crate) fn declare(&mut self, part: u32) -> Result<Option<u32>, Fault> {
+    pub(crate) fn declare(&mut self, part: u32) -> Result<Option<u32>, CallFault> {
         let bundle = self.bundle(part)?;
         if !self.sends {
-            return Err(Fault::new(MPI_ERR_REQUEST, "the request of a receive, whose partitions arrive"));
+            return Err(CallFault::new(MPI_ERR_REQUEST, "the request of a receive, whose partitions arrive"));
         }
         let ready = self.ready.get_mut(part as usize);
         if ready.is_none_or(|ready| core::mem::replace(ready, true)) {
-            return Err(Fault::new(MPI_ERR_ARG, format!("partition {part}, which is ready already")));
+            return Err(CallFault::new(MPI_ERR_ARG, format!("partition {part}, which is ready already")));
         }
         let Some(missing) = self.missing.get_mut(bundle as usize) else { return Ok(None) };
         *missing -= 1;

@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_void};
 
 use super::{REQUESTS, RequestStage, Work, missing, started};
 use crate::abi::{Handle, MPI_COMM_SELF, MPI_ERR_REQUEST, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Ptr, callback};
 
 /// The functions of such a request.
@@ -22,10 +22,10 @@ pub(crate) struct GeneralizedRequest {
     pub(super) is_freed: bool,
 }
 
-fn checked(code: c_int, what: &str) -> Result<(), Fault> {
+fn checked(code: c_int, what: &str) -> Result<(), CallFault> {
     match code {
         0 => Ok(()),
-        code => Err(Fault::new(code, format!("a generalized request's {what} function has failed"))),
+        code => Err(CallFault::new(code, format!("a generalized request's {what} function has failed"))),
     }
 }
 
@@ -36,25 +36,25 @@ impl GeneralizedRequest {
     }
 
     /// Asks the program's query function for the status of the operation.
-    pub(super) fn query(&self) -> Result<Status, Fault> {
+    pub(super) fn query(&self) -> Result<Status, CallFault> {
         let mut status = Status::EMPTY;
         // SAFETY: the program gave it as such a function, or null.
         checked(unsafe { callback::query(self.query, self.extra, &mut status) }, "query")?;
         Ok(status)
     }
 
-    pub(super) fn free(&self) -> Result<(), Fault> {
+    pub(super) fn free(&self) -> Result<(), CallFault> {
         // SAFETY: the program gave it as such a function, or null.
         checked(unsafe { callback::free(self.free, self.extra) }, "free")
     }
 
-    pub(super) fn cancel(&self) -> Result<(), Fault> {
+    pub(super) fn cancel(&self) -> Result<(), CallFault> {
         // SAFETY: the program gave it as such a function, or null.
         checked(unsafe { callback::cancel(self.cancel, self.extra, self.is_complete) }, "cancel")
     }
 
     /// Returns the status as [`query`](Self::query) does, and frees the program's state.
-    pub(super) fn finish(&self) -> Result<Status, Fault> {
+    pub(super) fn finish(&self) -> Result<Status, CallFault> {
         let status = self.query();
         self.free()?;
         status
@@ -62,20 +62,20 @@ impl GeneralizedRequest {
 }
 
 /// A handle for an operation of the program's.
-pub(crate) fn of_generalized(general: GeneralizedRequest) -> Result<Handle, Fault> {
+pub(crate) fn of_generalized(general: GeneralizedRequest) -> Result<Handle, CallFault> {
     started(MPI_COMM_SELF, Work::GeneralizedRequest(general))
 }
 
 /// Notes that an operation of the program's is complete, and lets go of it if its handle is freed.
-pub(crate) fn complete_generalized(request: Handle) -> Result<(), Fault> {
+pub(crate) fn complete_generalized(request: Handle) -> Result<(), CallFault> {
     let mut requests = REQUESTS.borrow_mut();
     let operated = requests.get_mut(request).ok_or_else(|| missing(request))?;
     let (RequestStage::Active, Work::GeneralizedRequest(general)) = (&operated.stage, &mut operated.work)
     else {
-        return Err(Fault::new(MPI_ERR_REQUEST, "no generalized request that is under way"));
+        return Err(CallFault::new(MPI_ERR_REQUEST, "no generalized request that is under way"));
     };
     if general.is_complete {
-        return Err(Fault::new(MPI_ERR_REQUEST, "a generalized request that is complete already"));
+        return Err(CallFault::new(MPI_ERR_REQUEST, "a generalized request that is complete already"));
     }
     general.is_complete = true;
     let general = *general;

@@ -9,8 +9,8 @@ use aldis_linux::platform::HostPlatform;
 
 use super::{COLLECTIVES, FUTURES, REQUESTS, RequestEntry, RequestStage, Work, missing};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_REQUEST_NULL, Status};
-use crate::fault::Fault;
-use crate::process::engine::{self, Engine};
+use crate::fault::CallFault;
+use crate::process::engine::{self, ProcessEngine};
 use crate::process::handles::HandleTable;
 use crate::process::scope::StaticScope;
 use crate::process::threads;
@@ -60,7 +60,7 @@ fn is_over(
     requests: &mut HandleTable<RequestEntry>,
     scope: &mut StaticScope,
     handle: Handle,
-) -> Result<bool, Fault> {
+) -> Result<bool, CallFault> {
     if handle == MPI_REQUEST_NULL {
         return Ok(true);
     }
@@ -74,7 +74,7 @@ pub(crate) fn watch(
     handles: &[Handle],
     waits: bool,
     enough: impl Fn(&[bool]) -> bool,
-) -> Result<Vec<bool>, Fault> {
+) -> Result<Vec<bool>, CallFault> {
     let mut over = vec![false; handles.len()];
     look_until(waits, handles.len() > 1, |requests, scope| {
         for (handle, over) in handles.iter().zip(&mut over) {
@@ -90,7 +90,7 @@ pub(crate) fn watch(
 pub(crate) fn watch_all(
     mut handles: impl ExactSizeIterator<Item = Handle> + Clone,
     waits: bool,
-) -> Result<bool, Fault> {
+) -> Result<bool, CallFault> {
     check_all(handles.clone())?;
     let several = handles.len() > 1;
     let mut pending = handles.next();
@@ -108,7 +108,7 @@ pub(crate) fn watch_all(
 
 /// # Errors
 /// The first that is neither null nor a request.
-fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
+fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), CallFault> {
     let requests = REQUESTS.borrow();
     let is_none = |handle: &Handle| *handle != MPI_REQUEST_NULL && requests.get(*handle).is_none();
     handles.find(is_none).map_or(Ok(()), |handle| Err(missing(handle)))
@@ -119,8 +119,8 @@ fn check_all(mut handles: impl Iterator<Item = Handle>) -> Result<(), Fault> {
 fn look_until(
     waits: bool,
     several: bool,
-    mut enough: impl FnMut(&mut HandleTable<RequestEntry>, &mut StaticScope) -> Result<bool, Fault>,
-) -> Result<(), Fault> {
+    mut enough: impl FnMut(&mut HandleTable<RequestEntry>, &mut StaticScope) -> Result<bool, CallFault>,
+) -> Result<(), CallFault> {
     let mut look = |scope: &mut StaticScope, polls: bool| {
         let mut requests = REQUESTS.borrow_mut();
         let events = if polls { scope.poll(BUDGET) } else { 0 };
@@ -160,7 +160,7 @@ struct Look {
 
 /// Looks, once or until it is enough: what else is under way goes on before each look, and behind
 /// it other threads have their turns.
-fn poll_rounds(waits: bool, mut look: impl FnMut() -> Result<Look, Fault>) -> Result<(), Fault> {
+fn poll_rounds(waits: bool, mut look: impl FnMut() -> Result<Look, CallFault>) -> Result<(), CallFault> {
     let mut wait = Wait { platform: None, is_noted: false };
     let (mut rounds, mut idle) = (0_u32, 0_u32);
     loop {
@@ -204,12 +204,14 @@ const NOTE_AFTER: u32 = 128;
 const BUDGET: u32 = 64;
 
 /// Drives what is under way, without waiting.
-pub(crate) fn poll() -> Result<(), Fault> {
+pub(crate) fn poll() -> Result<(), CallFault> {
     watch_all(core::iter::empty(), false).map(|_| ())
 }
 
 /// Waits until `find` finds something, and drives what is under way meanwhile.
-pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fault>) -> Result<R, Fault> {
+pub(crate) fn find<R>(
+    mut find: impl FnMut(&mut ProcessEngine) -> Result<Option<R>, CallFault>,
+) -> Result<R, CallFault> {
     let mut found = None;
     poll_rounds(true, || {
         engine::with(|engine| {
@@ -219,5 +221,5 @@ pub(crate) fn find<R>(mut find: impl FnMut(&mut Engine) -> Result<Option<R>, Fau
             Ok(Look { is_enough: found.is_some(), events })
         })
     })?;
-    found.ok_or_else(|| Fault::new(MPI_ERR_INTERN, "found, and not there"))
+    found.ok_or_else(|| CallFault::new(MPI_ERR_INTERN, "found, and not there"))
 }

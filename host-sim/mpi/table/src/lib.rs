@@ -12,7 +12,7 @@ pub struct Function<'t> {
     /// The extent of its use, `T0` to `T5`.
     pub tier: &'t str,
     /// The code that carries it out.
-    pub state: State,
+    pub state: FunctionState,
     /// In order; a type of C and a name each, `...` for the rest.
     pub parameters: Vec<&'t str>,
     /// A type of C.
@@ -21,7 +21,7 @@ pub struct Function<'t> {
 
 /// The code that carries a function out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum FunctionState {
     /// A function of its own.
     Written,
     /// No code: the function is not supported.
@@ -43,8 +43,8 @@ pub fn functions(text: &str) -> Result<Vec<Function<'_>>, String> {
 
 fn function<'t>(row: &[&'t str]) -> Option<Function<'t>> {
     let state = match *row.get(2)? {
-        "+" => State::Written,
-        "." => State::Unsupported,
+        "+" => FunctionState::Written,
+        "." => FunctionState::Unsupported,
         _ => return None,
     };
     let parameters = row.get(3)?.split("; ").filter(|parameter| !parameter.is_empty()).collect();

@@ -11,9 +11,9 @@ fn envelope() -> impl Strategy<Value = OracleMessage> {
     (0..2_u32, 0..SOURCES, 0..TAGS).prop_map(|(context, source, tag)| OracleMessage { context, source, tag })
 }
 
-fn receive() -> impl Strategy<Value = Receive> {
+fn receive() -> impl Strategy<Value = OracleReceive> {
     let wild = |end| proptest::option::of(0..end);
-    (0..2_u32, wild(SOURCES), wild(TAGS)).prop_map(|(context, source, tag)| Receive {
+    (0..2_u32, wild(SOURCES), wild(TAGS)).prop_map(|(context, source, tag)| OracleReceive {
         context,
         source,
         tag,
@@ -23,7 +23,7 @@ fn receive() -> impl Strategy<Value = Receive> {
 
 /// An event at the rank: its next receive is posted, or the next message of a stream arrives.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum OracleEvent {
     Post,
     Arrive(u32, u32),
 }
@@ -32,28 +32,28 @@ enum Event {
 #[derive(Clone)]
 struct Matcher<'a> {
     messages: &'a [OracleMessage],
-    receives: Vec<Receive>,
+    receives: Vec<OracleReceive>,
     posted: usize,
     unexpected: Vec<usize>,
     arrived: BTreeSet<usize>,
 }
 
 impl<'a> Matcher<'a> {
-    fn new(messages: &'a [OracleMessage], receives: &[Receive]) -> Self {
+    fn new(messages: &'a [OracleMessage], receives: &[OracleReceive]) -> Self {
         let receives = receives.to_vec();
         Self { messages, receives, posted: 0, unexpected: Vec::new(), arrived: BTreeSet::new() }
     }
 
     /// False if there is nothing left of that kind.
-    fn happen(&mut self, event: Event) -> bool {
+    fn happen(&mut self, event: OracleEvent) -> bool {
         match event {
-            Event::Post => {
+            OracleEvent::Post => {
                 let Some(receive) = self.receives.get_mut(self.posted) else { return false };
                 self.posted += 1;
                 let oldest = self.unexpected.iter().position(|&index| receive.takes(&self.messages[index]));
                 receive.got = oldest.map(|place| self.unexpected.remove(place));
             }
-            Event::Arrive(context, source) => {
+            OracleEvent::Arrive(context, source) => {
                 let next = (0..self.messages.len()).find(|index| {
                     let message = &self.messages[*index];
                     (message.context, message.source) == (context, source) && !self.arrived.contains(index)
@@ -76,9 +76,9 @@ impl<'a> Matcher<'a> {
     /// posted anywhere in between.
     fn outcomes(self, found: &mut BTreeSet<Vec<Option<usize>>>) {
         let arrivals =
-            (0..2).flat_map(|context| (0..SOURCES).map(move |source| Event::Arrive(context, source)));
+            (0..2).flat_map(|context| (0..SOURCES).map(move |source| OracleEvent::Arrive(context, source)));
         let mut is_over = true;
-        for event in [Event::Post].into_iter().chain(arrivals) {
+        for event in [OracleEvent::Post].into_iter().chain(arrivals) {
             let mut next = self.clone();
             if next.happen(event) {
                 is_over = false;
@@ -93,7 +93,7 @@ impl<'a> Matcher<'a> {
 
 /// Finds what the receives can get by the rules alone: all are pending, and so are all messages; in
 /// each step some receive gets some message as the rules allow, until none can.
-fn allowed(messages: &[OracleMessage], receives: &[Receive], found: &mut BTreeSet<Vec<Option<usize>>>) {
+fn allowed(messages: &[OracleMessage], receives: &[OracleReceive], found: &mut BTreeSet<Vec<Option<usize>>>) {
     let pending = |message: &usize| receives.iter().all(|receive| receive.got != Some(*message));
     let mut is_over = true;
     for (at, receive) in receives.iter().enumerate().filter(|(_, receive)| receive.got.is_none()) {
@@ -135,8 +135,8 @@ fn assignments(messages: usize, receives: usize) -> Vec<Vec<Option<usize>>> {
     all
 }
 
-fn with(receives: &[Receive], got: &[Option<usize>]) -> Vec<Receive> {
-    receives.iter().zip(got).map(|(receive, got)| Receive { got: *got, ..*receive }).collect()
+fn with(receives: &[OracleReceive], got: &[Option<usize>]) -> Vec<OracleReceive> {
+    receives.iter().zip(got).map(|(receive, got)| OracleReceive { got: *got, ..*receive }).collect()
 }
 
 proptest! {
@@ -174,15 +174,15 @@ proptest! {
         messages in proptest::collection::vec(envelope(), 2..40),
         order in proptest::collection::vec((any::<bool>(), 0..2_u32, 0..SOURCES), 400),
     ) {
-        let any = |message: &OracleMessage| Receive { context: message.context, source: None, tag: None, got: None };
-        let receives: Vec<Receive> = messages.iter().map(any).collect();
+        let any = |message: &OracleMessage| OracleReceive { context: message.context, source: None, tag: None, got: None };
+        let receives: Vec<OracleReceive> = messages.iter().map(any).collect();
         let mut matcher = Matcher::new(&messages, &receives);
         for (post, context, source) in order {
-            matcher.happen(if post { Event::Post } else { Event::Arrive(context, source) });
+            matcher.happen(if post { OracleEvent::Post } else { OracleEvent::Arrive(context, source) });
         }
-        while matcher.happen(Event::Post) {}
+        while matcher.happen(OracleEvent::Post) {}
         for (context, source) in (0..2).flat_map(|context| (0..SOURCES).map(move |source| (context, source))) {
-            while matcher.happen(Event::Arrive(context, source)) {}
+            while matcher.happen(OracleEvent::Arrive(context, source)) {}
         }
         let receives = matcher.receives;
         prop_assert_eq!(judge(&messages, &receives), Ok(()));
@@ -203,7 +203,7 @@ proptest! {
 #[test]
 fn what_is_wrong_is_named() {
     let messages = [OracleMessage { context: 0, source: 1, tag: 2 }];
-    let receive = |tag, got| Receive { context: 0, source: None, tag, got };
+    let receive = |tag, got| OracleReceive { context: 0, source: None, tag, got };
     assert_eq!(judge(&messages, &[]), Err(Violation::Left { message: 0 }));
     let wrong = judge(&messages, &[receive(Some(3), Some(0))]);
     assert_eq!(wrong, Err(Violation::Wrong { receive: 0, message: 0 }));

@@ -15,7 +15,7 @@ use super::FRAME_BYTES_MAX;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum CableKind {
     /// Unix datagrams, each of which is a frame.
     Datagram,
     /// A unix stream that the member connects to: a serial line, with frames in COBS and a zero
@@ -44,30 +44,30 @@ pub(super) struct Unreadable;
 #[derive(Debug)]
 pub(super) struct Cable {
     own: PathBuf,
-    end: End,
+    end: CableEnd,
 }
 
 #[derive(Debug)]
-enum End {
+enum CableEnd {
     Datagram { socket: UnixDatagram, member: PathBuf },
     Serial(Box<Serial>),
 }
 
 impl Cable {
-    pub(super) fn new(folder: &Path, number: u32, kind: Kind) -> io::Result<Self> {
-        let name = if kind == Kind::Serial { "serial" } else { "port" };
+    pub(super) fn new(folder: &Path, number: u32, kind: CableKind) -> io::Result<Self> {
+        let name = if kind == CableKind::Serial { "serial" } else { "port" };
         let own = folder.join(format!("{name}{number}.sock"));
         let named = |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", own.display()));
         let end = match kind {
-            Kind::Datagram => {
+            CableKind::Datagram => {
                 let socket = UnixDatagram::bind(&own).map_err(named)?;
                 socket.set_nonblocking(true)?;
-                End::Datagram { socket, member: folder.join(format!("member{number}.sock")) }
+                CableEnd::Datagram { socket, member: folder.join(format!("member{number}.sock")) }
             }
-            Kind::Serial => {
+            CableKind::Serial => {
                 let listener = UnixListener::bind(&own).map_err(named)?;
                 listener.set_nonblocking(true)?;
-                End::Serial(Box::new(Serial::new(listener)))
+                CableEnd::Serial(Box::new(Serial::new(listener)))
             }
         };
         Ok(Self { own, end })
@@ -76,8 +76,8 @@ impl Cable {
     /// Returns the descriptor that can be read when a frame or a member comes.
     pub(super) fn source(&self) -> BorrowedFd<'_> {
         match &self.end {
-            End::Datagram { socket, .. } => socket.as_fd(),
-            End::Serial(serial) => serial.stream.as_ref().map_or(serial.listener.as_fd(), AsFd::as_fd),
+            CableEnd::Datagram { socket, .. } => socket.as_fd(),
+            CableEnd::Serial(serial) => serial.stream.as_ref().map_or(serial.listener.as_fd(), AsFd::as_fd),
         }
     }
 
@@ -86,34 +86,34 @@ impl Cable {
         match &mut self.end {
             // Whatever is wrong with the socket now will be so at the next turn; there is no frame
             // in it.
-            End::Datagram { socket, .. } => match socket.recv(buffer).ok()? {
+            CableEnd::Datagram { socket, .. } => match socket.recv(buffer).ok()? {
                 length if length > FRAME_BYTES_MAX => Some(Err(Unreadable)),
                 length => Some(Ok(length)),
             },
-            End::Serial(serial) => serial.receive(buffer),
+            CableEnd::Serial(serial) => serial.receive(buffer),
         }
     }
 
     /// Returns true if something was read that [`receive`](Self::receive) has not looked at.
     pub(super) fn has_input(&self) -> bool {
-        matches!(&self.end, End::Serial(serial) if !serial.input.is_empty())
+        matches!(&self.end, CableEnd::Serial(serial) if !serial.input.is_empty())
     }
 
     /// Gives the member a frame.
     pub(super) fn hand(&mut self, frame: &[u8]) -> Handed {
         match &mut self.end {
-            End::Datagram { socket, member } => {
+            CableEnd::Datagram { socket, member } => {
                 socket.send_to(frame, member).map_or_else(|error| refusal(&error), |_| Handed::Sent)
             }
-            End::Serial(serial) => serial.hand(frame),
+            CableEnd::Serial(serial) => serial.hand(frame),
         }
     }
 
     /// Returns true if a part of a frame that was handed over has to wait for room.
     pub(super) fn is_behind(&mut self) -> bool {
         match &mut self.end {
-            End::Datagram { .. } => false,
-            End::Serial(serial) => !serial.flush(),
+            CableEnd::Datagram { .. } => false,
+            CableEnd::Serial(serial) => !serial.flush(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The fate of one frame.
 
-use super::faults::Faults;
+use super::faults::PortFaults;
 use crate::Random;
 
 /// Most later frames that overtake one.
@@ -23,7 +23,7 @@ pub(super) struct Decision {
 }
 
 impl Decision {
-    pub(super) fn draw(faults: &Faults, random: &mut Random) -> Self {
+    pub(super) fn draw(faults: &PortFaults, random: &mut Random) -> Self {
         let lost = faults.loss.happens(random);
         let twice = faults.duplicate.happens(random);
         let (reordered, behind) = (faults.reorder.happens(random), random.within(1, OVERTAKERS_MAX) as u32);

@@ -1,7 +1,7 @@
 //! A direction of a port: frames go in, and what the faults leave of them comes out.
 
 use super::decision::{Decision, corrupt};
-use super::faults::Faults;
+use super::faults::PortFaults;
 use super::malformed::Fuzzer;
 use super::statistics::FaultCounts;
 use crate::Random;
@@ -25,7 +25,7 @@ struct HeldFrame {
 /// The faults of one direction at work. Reads no clock: `now` comes in.
 #[derive(Debug)]
 pub(super) struct Direction {
-    faults: Faults,
+    faults: PortFaults,
     random: Random,
     fuzzer: Fuzzer,
     held: Vec<HeldFrame>,
@@ -34,7 +34,7 @@ pub(super) struct Direction {
 
 impl Direction {
     /// A direction whose decisions are the stream `stream` of `seed`.
-    pub(super) fn new(faults: Faults, seed: u64, stream: u64) -> Self {
+    pub(super) fn new(faults: PortFaults, seed: u64, stream: u64) -> Self {
         Self {
             faults,
             random: Random::new(seed, 2 * stream),
@@ -46,7 +46,7 @@ impl Direction {
 
     /// A frame sets out; whatever leaves now is put behind `out`.
     pub(super) fn pass(&mut self, frame: &[u8], now: u64, out: &mut Passed) {
-        if self.faults == Faults::NONE {
+        if self.faults == PortFaults::NONE {
             out.push(frame.to_vec());
             return;
         }

@@ -68,7 +68,7 @@ impl fmt::Display for Rate {
 
 /// The faults of one direction of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Faults {
+pub struct PortFaults {
     /// Frames that vanish.
     pub loss: Rate,
     /// Frames that come twice.
@@ -86,7 +86,7 @@ pub struct Faults {
     pub malformed: Rate,
 }
 
-impl Faults {
+impl PortFaults {
     /// A perfect wire.
     pub const NONE: Self = Self {
         loss: Rate::NEVER,
@@ -99,7 +99,7 @@ impl Faults {
     };
 }
 
-impl Default for Faults {
+impl Default for PortFaults {
     fn default() -> Self {
         Self::NONE
     }

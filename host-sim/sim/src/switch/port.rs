@@ -6,10 +6,10 @@ use std::path::Path;
 
 use aldis_sys::event::{PollFd, PollFlags};
 
-use super::cable::{Cable, Handed, Kind, Unreadable};
+use super::cable::{Cable, CableKind, Handed, Unreadable};
 use super::capture::Capture;
 use super::direction::Direction;
-use super::faults::Faults;
+use super::faults::PortFaults;
 use super::statistics::PortStatistics;
 use super::{BURST_FRAMES, FRAME_BYTES_MIN, QUEUE_FRAMES, RETRY_NS};
 
@@ -27,7 +27,7 @@ fn is_udp(frame: &[u8]) -> bool {
 
 /// A port of the switch.
 #[derive(Debug)]
-pub(super) struct Port {
+pub(super) struct SwitchPort {
     cable: Cable,
     queue: VecDeque<Vec<u8>>,
     /// The time at which a full socket is tried again.
@@ -37,14 +37,14 @@ pub(super) struct Port {
     counts: PortStatistics,
 }
 
-impl Port {
+impl SwitchPort {
     pub(super) fn bind(
         folder: &Path,
         number: u32,
-        kind: Kind,
+        kind: CableKind,
         seed: u64,
-        from: Faults,
-        to: Faults,
+        from: PortFaults,
+        to: PortFaults,
     ) -> io::Result<Self> {
         let stream = 2 * u64::from(number);
         Ok(Self {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::cable::Kind;
+use super::cable::CableKind;
 use super::malformed::Malformed;
 
 /// The effects of the faults of one direction.
@@ -84,7 +84,7 @@ pub struct PortStatistics {
     /// The port's number, and its member's.
     pub port: u32,
     /// The kind of its socket.
-    pub kind: Kind,
+    pub kind: CableKind,
     /// Frames that came from the member.
     pub received: u64,
     /// Frames among them that carry UDP over IPv4.
@@ -113,7 +113,7 @@ pub struct PortStatistics {
 }
 
 impl PortStatistics {
-    pub(super) fn new(port: u32, kind: Kind) -> Self {
+    pub(super) fn new(port: u32, kind: CableKind) -> Self {
         Self {
             port,
             kind,

@@ -24,10 +24,10 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(members: u32, from: Faults, to: Faults) -> Self {
+    fn new(members: u32, from: PortFaults, to: PortFaults) -> Self {
         let folder = ScratchFolder::new("switch");
         let mut switch = Switch::new(folder.path(), 11);
-        (0..members).for_each(|number| switch.add(number, Kind::Datagram, from, to).unwrap());
+        (0..members).for_each(|number| switch.add(number, CableKind::Datagram, from, to).unwrap());
         let mut bench = Self { folder, switch, members: Vec::new() };
         bench.members = (0..members).map(|number| bench.plug(number)).collect();
         bench
@@ -79,7 +79,7 @@ fn frame(to: u8, from: u8, text: &[u8]) -> Vec<u8> {
 
 #[test]
 fn unknown_and_broadcast_go_everywhere_and_known_stations_get_their_own() {
-    let mut bench = Bench::new(3, Faults::NONE, Faults::NONE);
+    let mut bench = Bench::new(3, PortFaults::NONE, PortFaults::NONE);
     for (to, from, at) in [(1, 0, [0, 1, 1]), (0, 1, [1, 0, 0]), (1, 0, [0, 1, 0]), (ALL, 2, [1, 1, 0])] {
         let sent = frame(to, from, b"x");
         bench.send(usize::from(from), &sent);
@@ -95,7 +95,7 @@ fn unknown_and_broadcast_go_everywhere_and_known_stations_get_their_own() {
 
 #[test]
 fn runts_and_frames_beyond_all_bounds_go_nowhere_and_giants_pass() {
-    let mut bench = Bench::new(2, Faults::NONE, Faults::NONE);
+    let mut bench = Bench::new(2, PortFaults::NONE, PortFaults::NONE);
     bench.send(0, &frame(ALL, 0, b"")[..13]);
     bench.send(0, &vec![ALL; FRAME_BYTES_MAX + 1]);
     assert!(bench.received(1).is_empty());
@@ -107,7 +107,7 @@ fn runts_and_frames_beyond_all_bounds_go_nowhere_and_giants_pass() {
 
 #[test]
 fn a_slow_member_loses_its_own_frames_and_nobody_elses() {
-    let mut bench = Bench::new(3, Faults::NONE, Faults::NONE);
+    let mut bench = Bench::new(3, PortFaults::NONE, PortFaults::NONE);
     let mut got = 0;
     for number in 0..1_000_u32 {
         bench.send(0, &frame(ALL, 0, &number.to_le_bytes()));
@@ -128,7 +128,7 @@ fn a_slow_member_loses_its_own_frames_and_nobody_elses() {
 
 #[test]
 fn a_member_that_vanishes_is_an_open_cable_and_may_come_back() {
-    let mut bench = Bench::new(2, Faults::NONE, Faults::NONE);
+    let mut bench = Bench::new(2, PortFaults::NONE, PortFaults::NONE);
     std::fs::remove_file(bench.path("member1.sock")).unwrap();
     bench.send(0, &frame(1, 0, b"lost"));
     assert_eq!(bench.switch.statistics().ports[1].absent, 1);
@@ -144,9 +144,9 @@ fn a_member_that_vanishes_is_an_open_cable_and_may_come_back() {
 
 #[test]
 fn a_folder_in_use_is_named_and_sockets_go_with_the_switch() {
-    let bench = Bench::new(1, Faults::NONE, Faults::NONE);
+    let bench = Bench::new(1, PortFaults::NONE, PortFaults::NONE);
     let mut second = Switch::new(bench.folder.path(), 1);
-    let error = second.add(0, Kind::Datagram, Faults::NONE, Faults::NONE).unwrap_err();
+    let error = second.add(0, CableKind::Datagram, PortFaults::NONE, PortFaults::NONE).unwrap_err();
     assert!(error.to_string().contains("port0.sock"), "{error}");
     let path = bench.path("port0.sock");
     assert!(path.exists());
@@ -157,8 +157,14 @@ fn a_folder_in_use_is_named_and_sockets_go_with_the_switch() {
 /// Returns what the members of a job with all faults see, and the counts.
 fn faulty(seed: u64) -> (Vec<Vec<u8>>, FaultCounts) {
     let rate = Rate::percent(10);
-    let faults =
-        Faults { loss: rate, duplicate: rate, reorder: rate, corrupt: rate, malformed: rate, ..Faults::NONE };
+    let faults = PortFaults {
+        loss: rate,
+        duplicate: rate,
+        reorder: rate,
+        corrupt: rate,
+        malformed: rate,
+        ..PortFaults::NONE
+    };
     let mut direction = Direction::new(faults, seed, 0);
     let mut out = Vec::new();
     for number in 0..2_000_u32 {
@@ -188,7 +194,7 @@ fn faults_come_at_their_rates_and_again_with_the_same_seed() {
 
 #[test]
 fn an_overtaken_frame_is_overtaken_by_four_at_most() {
-    let faults = Faults { reorder: Rate::percent(20), ..Faults::NONE };
+    let faults = PortFaults { reorder: Rate::percent(20), ..PortFaults::NONE };
     let mut direction = Direction::new(faults, 3, 0);
     let mut out = Vec::new();
     (0..500_u32).for_each(|number| direction.pass(&number.to_le_bytes(), 0, &mut out));
@@ -204,7 +210,7 @@ fn an_overtaken_frame_is_overtaken_by_four_at_most() {
 
 #[test]
 fn a_late_frame_comes_when_it_is_due() {
-    let faults = Faults { delay: Rate::percent(100), delay_ns_max: 1_000, ..Faults::NONE };
+    let faults = PortFaults { delay: Rate::percent(100), delay_ns_max: 1_000, ..PortFaults::NONE };
     let mut direction = Direction::new(faults, 3, 0);
     let mut out = Vec::new();
     direction.pass(b"late", 10_000, &mut out);
@@ -219,15 +225,15 @@ fn a_late_frame_comes_when_it_is_due() {
 #[test]
 fn fates_do_not_depend_on_other_rates() {
     let (some, more) = (
-        Faults { loss: Rate::percent(30), ..Faults::NONE },
-        Faults {
+        PortFaults { loss: Rate::percent(30), ..PortFaults::NONE },
+        PortFaults {
             loss: Rate::percent(30),
             corrupt: Rate::percent(50),
             delay: Rate::percent(9),
-            ..Faults::NONE
+            ..PortFaults::NONE
         },
     );
-    let lost = |faults: &Faults| {
+    let lost = |faults: &PortFaults| {
         let mut random = Random::new(8, 8);
         (0..200).map(|_| Decision::draw(faults, &mut random).lost).collect::<Vec<_>>()
     };
@@ -236,7 +242,8 @@ fn fates_do_not_depend_on_other_rates() {
 
 #[test]
 fn what_leaves_for_the_members_is_captured() {
-    let mut bench = Bench::new(3, Faults::NONE, Faults { duplicate: Rate::percent(100), ..Faults::NONE });
+    let mut bench =
+        Bench::new(3, PortFaults::NONE, PortFaults { duplicate: Rate::percent(100), ..PortFaults::NONE });
     let path = bench.path("job.pcap");
     bench.switch.capture(File::create(&path).unwrap()).unwrap();
     let sent = frame(ALL, 0, b"captured");
@@ -263,7 +270,7 @@ fn frames_of(file: &[u8]) -> Vec<Vec<u8>> {
 #[test]
 fn a_turn_ends_when_somebody_else_has_something() {
     use std::os::fd::AsFd;
-    let mut bench = Bench::new(1, Faults::NONE, Faults::NONE);
+    let mut bench = Bench::new(1, PortFaults::NONE, PortFaults::NONE);
     let (reader, mut writer) = std::io::pipe().unwrap();
     writer.write_all(b"!").unwrap();
     let start = std::time::Instant::now();
@@ -272,13 +279,13 @@ fn a_turn_ends_when_somebody_else_has_something() {
 }
 
 /// A serial member: what it reads is put together here.
-struct Line {
+struct TestLine {
     stream: UnixStream,
     decoder: Decoder,
     frame: Vec<u8>,
 }
 
-impl Line {
+impl TestLine {
     fn plug(bench: &Bench, number: u32) -> Self {
         let stream = UnixStream::connect(bench.path(&format!("serial{number}.sock"))).unwrap();
         stream.set_nonblocking(true).unwrap();
@@ -306,8 +313,8 @@ impl Line {
 
 /// A switch with a datagram member 0 and a serial port 1.
 fn with_serial() -> Bench {
-    let mut bench = Bench::new(1, Faults::NONE, Faults::NONE);
-    bench.switch.add(1, Kind::Serial, Faults::NONE, Faults::NONE).unwrap();
+    let mut bench = Bench::new(1, PortFaults::NONE, PortFaults::NONE);
+    bench.switch.add(1, CableKind::Serial, PortFaults::NONE, PortFaults::NONE).unwrap();
     bench
 }
 
@@ -315,7 +322,7 @@ fn with_serial() -> Bench {
 fn a_serial_member_speaks_cobs_may_vanish_and_come_back() {
     let mut bench = with_serial();
     for round in 1..=2 {
-        let mut line = Line::plug(&bench, 1);
+        let mut line = TestLine::plug(&bench, 1);
         let (there, back) = (frame(ALL, 1, &[0, 1, 0, 0]), frame(1, 0, &[0; 600]));
         // Half a frame that the member before has left behind is none.
         line.send(&there);
@@ -338,7 +345,7 @@ fn a_serial_member_speaks_cobs_may_vanish_and_come_back() {
 #[test]
 fn many_short_frames_in_one_read_all_come() {
     let mut bench = with_serial();
-    let mut line = Line::plug(&bench, 1);
+    let mut line = TestLine::plug(&bench, 1);
     (0..200).for_each(|number| line.send(&frame(ALL, 1, &[number])));
     let mut got = Vec::new();
     while got.len() < 200 {
@@ -351,7 +358,7 @@ fn many_short_frames_in_one_read_all_come() {
 #[test]
 fn a_slow_serial_member_loses_whole_frames() {
     let mut bench = with_serial();
-    let mut line = Line::plug(&bench, 1);
+    let mut line = TestLine::plug(&bench, 1);
     let total = 2_000_u32;
     for number in 0..total {
         bench.send(0, &frame(1, 0, &[&number.to_le_bytes()[..], &[7; 1000]].concat()));

@@ -6,7 +6,7 @@ use super::topology::Topology;
 
 /// The network that a schedule runs on, with its nodes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Network {
+pub struct ScheduleNetwork {
     cost: LogGp,
     topology: Topology,
     contention: bool,
@@ -14,7 +14,7 @@ pub struct Network {
     slow: Vec<(u32, u32)>,
 }
 
-impl Network {
+impl ScheduleNetwork {
     /// A network of equal nodes on which messages do not wait for each other.
     pub const fn new(cost: LogGp, topology: Topology) -> Self {
         Self { cost, topology, contention: false, slow: Vec::new() }
@@ -81,7 +81,7 @@ pub(crate) struct LinkTimes {
 }
 
 impl LinkTimes {
-    pub(crate) fn new(network: &Network, size: u32) -> Self {
+    pub(crate) fn new(network: &ScheduleNetwork, size: u32) -> Self {
         let links = if network.contention { network.topology.shared_links(size) } else { 0 };
         Self { free_ps: vec![0; links as usize] }
     }
@@ -94,7 +94,7 @@ impl LinkTimes {
     /// its links from then on.
     pub(crate) fn enter(
         &mut self,
-        network: &Network,
+        network: &ScheduleNetwork,
         size: u32,
         way: (u32, u32),
         bytes: u64,

@@ -6,7 +6,7 @@ use aldis_coll::schedule::{Algorithm, IN_FLIGHT_MAX, Instance};
 use aldis_coll::select::{Call, Plan};
 use aldis_hal::Cause;
 
-use super::network::Network;
+use super::network::ScheduleNetwork;
 use super::watch::{Counted, Watch};
 
 mod engine;
@@ -67,7 +67,7 @@ impl Run {
     ///
     /// # Errors
     /// [`RunError::Ranks`], [`RunError::Links`] or [`RunError::Refused`].
-    pub fn work(&self, network: &Network) -> Result<u64, RunError> {
+    pub fn work(&self, network: &ScheduleNetwork) -> Result<u64, RunError> {
         if self.size == 0 || self.size > RANKS_MAX {
             return Err(RunError::Ranks(self.size));
         }
@@ -87,7 +87,7 @@ impl Run {
     ///
     /// # Errors
     /// [`RunError`].
-    pub fn on(&self, network: &Network) -> Result<Outcome, RunError> {
+    pub fn on(&self, network: &ScheduleNetwork) -> Result<Outcome, RunError> {
         self.watched(network, |_| ())
     }
 
@@ -95,7 +95,7 @@ impl Run {
     ///
     /// # Errors
     /// [`RunError`].
-    pub fn watched(&self, network: &Network, watch: impl FnMut(u64)) -> Result<Outcome, RunError> {
+    pub fn watched(&self, network: &ScheduleNetwork, watch: impl FnMut(u64)) -> Result<Outcome, RunError> {
         self.traced(network, &mut Counted(watch))
     }
 
@@ -103,13 +103,13 @@ impl Run {
     ///
     /// # Errors
     /// [`RunError`].
-    pub fn traced(&self, network: &Network, watch: &mut impl Watch) -> Result<Outcome, RunError> {
+    pub fn traced(&self, network: &ScheduleNetwork, watch: &mut impl Watch) -> Result<Outcome, RunError> {
         let work = self.work(network)?;
         if work > self.work_max {
             return Err(RunError::TooMuch { work, most: self.work_max });
         }
         let plan = self.plan()?;
-        let mut engine = engine::Engine::new(self, network, plan, watch);
+        let mut engine = engine::RunEngine::new(self, network, plan, watch);
         engine.all()?;
         engine.outcome()
     }

@@ -200,11 +200,11 @@ mod tests {
     use aldis_coll::bcast::{Binomial, Linear, Pipeline};
     use aldis_coll::schedule::Algorithm;
 
-    use super::super::{LogGp, Network, Outcome, Run, Topology};
+    use super::super::{LogGp, Outcome, Run, ScheduleNetwork, Topology};
     use super::*;
 
     fn traced(algorithm: Algorithm, size: u32, count: usize) -> (Outcome, Trace) {
-        let network = Network::new(LogGp::CLUSTER, Topology::Crossbar);
+        let network = ScheduleNetwork::new(LogGp::CLUSTER, Topology::Crossbar);
         let mut trace = Trace::default();
         let outcome = Run::new(algorithm, size).with_data(count, 8).traced(&network, &mut trace).unwrap();
         (outcome, trace)

@@ -1,13 +1,13 @@
 //! Communicators made and freed at random, with messages and collectives on each, against a model
 //! of every rank's table that each rank keeps for all.
 
-use aldis_coll::comm::{Choice, create, create_group, dup, free, split};
+use aldis_coll::comm::{SplitChoice, create, create_group, dup, free, split};
 use aldis_coll::op::{Min, Sum};
 use aldis_coll::{allreduce, barrier};
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{
-    Comm, Comparison, Endpoint, Error, Group, Members, Piece, Rank, Request, Source, Tag, TagMatch,
+    Comm, Comparison, Endpoint, Error, Group, GroupPiece, Members, Rank, Request, Source, Tag, TagMatch,
 };
 
 use super::{Outcome, Random};
@@ -17,7 +17,7 @@ use super::{Outcome, Random};
 const LIVE_MAX: usize = 12;
 
 /// A communicator as every rank knows it, whether the rank is in it or not.
-struct Entry {
+struct KnownComm {
     /// The members, in the order of ranks.
     members: Vec<u32>,
     slot: u32,
@@ -31,7 +31,7 @@ struct CommModel {
     me: u32,
     slots: u32,
     pieces: u32,
-    live: Vec<Entry>,
+    live: Vec<KnownComm>,
     /// Numbers of messages, so that no two are alike.
     number: u64,
 }
@@ -67,7 +67,7 @@ impl CommModel {
         let mut capacity = [free_slots(ep), free_pieces(ep)];
         allreduce(Min, &mut capacity, &mut [0; 2]).run(ep, &world)?;
         let [slots, pieces] = capacity;
-        let all = Entry { members: (0..world.size()).collect(), slot: 0, pieces: 0, comm: Some(world) };
+        let all = KnownComm { members: (0..world.size()).collect(), slot: 0, pieces: 0, comm: Some(world) };
         Ok(Self { me: world.rank().0, slots, pieces, live: vec![all], number: 0 })
     }
 
@@ -127,7 +127,7 @@ impl CommModel {
                 }
             }
             let pieces = pieces(&members);
-            self.live.push(Entry { members, slot, pieces, comm });
+            self.live.push(KnownComm { members, slot, pieces, comm });
         }
         Ok(())
     }
@@ -136,7 +136,7 @@ impl CommModel {
         if self.live.len() >= LIVE_MAX {
             return Ok(());
         }
-        let Entry { ref members, comm, .. } = self.live[at];
+        let KnownComm { ref members, comm, .. } = self.live[at];
         let groups = vec![members.clone()];
         let result = comm.map(|comm| dup(ep, &comm)).transpose();
         self.made(comm.is_some(), groups, result)?;
@@ -154,7 +154,7 @@ impl CommModel {
         at: usize,
         random: &mut Random,
     ) -> Outcome {
-        let Entry { ref members, comm, .. } = self.live[at];
+        let KnownComm { ref members, comm, .. } = self.live[at];
         let colours = random.within(1, 3);
         let choices: Vec<(Option<u32>, i32)> = members
             .iter()
@@ -178,7 +178,7 @@ impl CommModel {
             groups.push(group.into_iter().map(|(_, member)| member).collect::<Vec<u32>>());
         }
         groups.retain(|group| !group.is_empty());
-        let mut scratch = vec![Choice::NONE; members.len()];
+        let mut scratch = vec![SplitChoice::NONE; members.len()];
         let own = comm.map(|comm| (comm, choices[comm.rank().0 as usize]));
         let result =
             own.map_or(Ok(None), |(comm, (colour, key))| split(ep, &comm, colour, key, &mut scratch));
@@ -192,7 +192,7 @@ impl CommModel {
         at: usize,
         random: &mut Random,
     ) -> Outcome {
-        let Entry { ref members, comm, .. } = self.live[at];
+        let KnownComm { ref members, comm, .. } = self.live[at];
         let mut chosen = members.clone();
         if random.chance(50) {
             random.shuffle(&mut chosen);
@@ -202,7 +202,7 @@ impl CommModel {
         if self.live.len() >= LIVE_MAX {
             return Ok(());
         }
-        let mut memory = vec![Piece::NONE; chosen.len()];
+        let mut memory = vec![GroupPiece::NONE; chosen.len()];
         let peers: Vec<PeerId> = chosen.iter().map(|&process| PeerId(process)).collect();
         let group = Group::of(&peers, &mut memory).map_err(|cause| cause.to_string())?;
         let is_in_call = comm.is_some() && (!alone || chosen.contains(&self.me));
@@ -276,7 +276,7 @@ impl CommModel {
         if at == 0 {
             return Ok(barrier().run(ep, &ep.world())?);
         }
-        let Entry { comm, .. } = self.live.swap_remove(at);
+        let KnownComm { comm, .. } = self.live.swap_remove(at);
         let Some(comm) = comm else { return Ok(()) };
         if litter {
             let to = Rank((comm.rank().0 + 1) % comm.size());
@@ -304,7 +304,7 @@ fn free_pieces<T: Transport, P: Platform>(ep: &Endpoint<'_, T, P>) -> u32 {
 }
 
 fn pieces(processes: &[u32]) -> u32 {
-    let mut memory = vec![Piece::NONE; processes.len()];
+    let mut memory = vec![GroupPiece::NONE; processes.len()];
     let peers: Vec<PeerId> = processes.iter().map(|&process| PeerId(process)).collect();
     Group::of(&peers, &mut memory).map_or(u32::MAX, |group| group.pieces() as u32)
 }

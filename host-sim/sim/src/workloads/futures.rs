@@ -24,7 +24,7 @@ const SLEEPERS: usize = 96;
 const PATIENCE: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Sent {
+struct SentFuture {
     to: u32,
     tag: u32,
     len: usize,
@@ -43,9 +43,9 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 }
 
 /// Draws the messages that rank `from` sends in a round.
-fn plan(seed: u64, from: u32, size: u32) -> Vec<Sent> {
+fn plan(seed: u64, from: u32, size: u32) -> Vec<SentFuture> {
     let mut random = Random::new(seed, u64::from(from));
-    let mut draw = || Sent {
+    let mut draw = || SentFuture {
         to: random.below(u64::from(size)) as u32,
         tag: random.below(TAGS) as u32,
         len: length(&mut random),
@@ -60,7 +60,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> O
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());
     let outgoing = plan(seed, me, size);
-    let incoming: Vec<(u32, Sent)> = (0..size)
+    let incoming: Vec<(u32, SentFuture)> = (0..size)
         .flat_map(|from| plan(seed, from, size).into_iter().map(move |sent| (from, sent)))
         .filter(|(_, sent)| sent.to == me)
         .collect();
@@ -84,7 +84,7 @@ struct DueMessages {
     /// Messages that no receive has been started for.
     left: Cell<usize>,
     /// Messages that have not been received, with their source.
-    messages: RefCell<Vec<(u32, Sent)>>,
+    messages: RefCell<Vec<(u32, SentFuture)>>,
 }
 
 impl DueMessages {
@@ -92,7 +92,7 @@ impl DueMessages {
     /// bytes. The first of several such need not be complete first.
     fn take(&self, status: &Status, buffer: &[u8]) -> Outcome {
         let (source, tag, len) = (status.source.0, status.tag.0, status.bytes as usize);
-        let is_it = |(from, sent): &(u32, Sent)| {
+        let is_it = |(from, sent): &(u32, SentFuture)| {
             (*from, sent.tag, sent.len) == (source, tag, len)
                 && buffer.starts_with(&message(*from, sent.number, len))
         };
@@ -143,7 +143,7 @@ async fn receive<T: Transport, P: Platform>(
 async fn send<T: Transport, P: Platform>(
     futures: &Futures<'_, '_, T, P>,
     world: Comm,
-    outgoing: &[Sent],
+    outgoing: &[SentFuture],
 ) -> Outcome {
     let data: Vec<Vec<u8>> =
         outgoing.iter().map(|sent| message(world.rank().0, sent.number, sent.len)).collect();

@@ -9,7 +9,7 @@ use super::{Outcome, Random};
 /// Cells along a side of a block.
 const SIDE: usize = 6;
 /// A block with its halo.
-type Block = [[u64; SIDE + 2]; SIDE + 2];
+type HaloBlock = [[u64; SIDE + 2]; SIDE + 2];
 
 /// Some steps, then a comparison with the same steps over all that can have reached this block.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
@@ -22,7 +22,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     let cell = |row: usize, column: usize| {
         Random::new(seed, ((row % height) * width + column % width) as u64).draw()
     };
-    let mut block: Block = Default::default();
+    let mut block: HaloBlock = Default::default();
     for (row, column) in inner() {
         block[row][column] = cell(top + row - 1, left + column - 1);
     }
@@ -56,7 +56,7 @@ fn stencil(at: impl Fn(usize, usize) -> u64) -> u64 {
     around.wrapping_mul(31).wrapping_add(at(1, 2)) ^ at(1, 1)
 }
 
-fn step(block: &Block) -> Block {
+fn step(block: &HaloBlock) -> HaloBlock {
     let mut next = *block;
     for (row, column) in inner() {
         next[row][column] = stencil(|down, right| block[row + down - 1][column + right - 1]);
@@ -70,7 +70,7 @@ fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     world: &Comm,
     columns: usize,
-    block: &mut Block,
+    block: &mut HaloBlock,
 ) -> Result<(), Error> {
     let (me, rows) = (world.rank().0 as usize, world.size() as usize / columns);
     let (row, column) = (me / columns, me % columns);

@@ -1,7 +1,7 @@
 //! Intercommunicators between two random groups: made, used, duplicated, split, merged and freed,
 //! and every rank knows what both groups must be.
 
-use aldis_coll::comm::{Choice, free, inter, split};
+use aldis_coll::comm::{SplitChoice, free, inter, split};
 use aldis_coll::op::{Max, Min, Sum};
 use aldis_coll::{allreduce, barrier};
 use aldis_kernel::hal::{Cause, PeerId, Platform, Resource, Transport};
@@ -34,7 +34,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let (world, me) = (ep.world(), ep.process().0);
     let (sides, keys) = draw(world.size(), random);
     let side = sides.iter().position(|side| side.contains(&me));
-    let mut scratch = vec![Choice::NONE; world.size() as usize];
+    let mut scratch = vec![SplitChoice::NONE; world.size() as usize];
     let colour = side.map(|side| side as u32);
     let half = made(ep, side.is_some(), |ep| split(ep, &world, colour, keys[me as usize], &mut scratch))?;
     let Some(half) = half else { return Ok(()) };
@@ -187,7 +187,7 @@ fn part<T: Transport, P: Platform>(
     sides: &Sides,
     between: Between,
     random: &mut Random,
-    scratch: &mut [Choice],
+    scratch: &mut [SplitChoice],
 ) -> Outcome {
     let colours = random.within(1, 3);
     let mut choose = |_: &u32| {

@@ -22,7 +22,7 @@ const LOOKS_MAX: u64 = 6;
 const BUFFER_BYTES: usize = 3000;
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentProbe {
     from: u32,
     to: u32,
     tag: u32,
@@ -41,7 +41,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 }
 
 /// The messages of a round, the same on every rank.
-fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
+fn draw(random: &mut Random, size: u32) -> Vec<SentProbe> {
     let mut counts = vec![[0; 2]; size as usize];
     let mut messages = Vec::new();
     for _ in 0..random.within(1, 6 * u64::from(size)) {
@@ -50,7 +50,7 @@ fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
         if counts[from as usize][0] < MESSAGES_MAX && counts[to as usize][1] < MESSAGES_MAX {
             counts[from as usize][0] += 1;
             counts[to as usize][1] += 1;
-            messages.push(Sent { from, to, tag, len, number });
+            messages.push(SentProbe { from, to, tag, len, number });
         }
     }
     messages
@@ -62,8 +62,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let sends = draw(random, size);
     let own = random.draw();
     let random = &mut Random::new(own, u64::from(me));
-    let left: Vec<Sent> = sends.iter().filter(|sent| sent.to == me).copied().collect();
-    let outgoing: Vec<Sent> = sends.into_iter().filter(|sent| sent.from == me).collect();
+    let left: Vec<SentProbe> = sends.iter().filter(|sent| sent.to == me).copied().collect();
+    let outgoing: Vec<SentProbe> = sends.into_iter().filter(|sent| sent.from == me).collect();
     let data: Vec<Vec<u8>> = outgoing.iter().map(|sent| message(me, sent.number, sent.len)).collect();
     let mut buffers = vec![vec![0_u8; BUFFER_BYTES]; left.len()];
     let got = ep.scope(|scope| {
@@ -129,7 +129,7 @@ struct Pattern {
 }
 
 impl Pattern {
-    fn takes(&self, sent: &Sent) -> bool {
+    fn takes(&self, sent: &SentProbe) -> bool {
         (self.source == Source::Any || self.source == Source::Rank(Rank(sent.from)))
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Tag(Tag(sent.tag)))
     }
@@ -162,10 +162,10 @@ fn look<'scope, T: Transport, P: Platform>(
 /// The messages that a rank has taken, and is to take.
 struct Taker<'scope> {
     /// Messages that are due and not claimed, those of each source in the order sent.
-    left: Vec<Sent>,
-    tokens: Vec<(Matched, Sent)>,
-    receiving: Vec<(Request<'scope>, Sent)>,
-    got: Vec<(Sent, Status)>,
+    left: Vec<SentProbe>,
+    tokens: Vec<(Matched, SentProbe)>,
+    receiving: Vec<(Request<'scope>, SentProbe)>,
+    got: Vec<(SentProbe, Status)>,
 }
 
 impl<'scope> Taker<'scope> {
@@ -179,8 +179,8 @@ impl<'scope> Taker<'scope> {
 
     /// The message that the pattern gets: of `from`, if it may come from any source, the first that
     /// it takes.
-    fn claim(&mut self, pattern: &Pattern, from: Option<Rank>) -> Option<Sent> {
-        let due = |sent: &Sent| pattern.takes(sent) && from.is_none_or(|from| from.0 == sent.from);
+    fn claim(&mut self, pattern: &Pattern, from: Option<Rank>) -> Option<SentProbe> {
+        let due = |sent: &SentProbe| pattern.takes(sent) && from.is_none_or(|from| from.0 == sent.from);
         let place = self.left.iter().position(due)?;
         Some(self.left.remove(place))
     }

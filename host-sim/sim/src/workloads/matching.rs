@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Endpoint, Error, Rank, Request, Scope, Source, Status, Tag, TagMatch};
 
 use super::{Outcome, Random, length, message};
-use crate::oracle::{self, OracleMessage, Receive};
+use crate::oracle::{self, OracleMessage, OracleReceive};
 
 /// Messages from and to one rank in a round at most: for each a request slot, and two for receives.
 const MESSAGES_MAX: usize = 24;
@@ -17,7 +17,7 @@ const BUFFER_BYTES: usize = 3000;
 const NAME_BYTES: usize = 8;
 
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentMatch {
     from: u32,
     to: u32,
     tag: u32,
@@ -43,29 +43,30 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let (me, size) = (world.rank().0, world.size());
     let all = draw(random, size);
     let random = &mut Random::new(random.draw(), u64::from(me));
-    let incoming: Vec<Sent> = all.iter().filter(|sent| sent.to == me).copied().collect();
-    let outgoing: Vec<Sent> = all.into_iter().filter(|sent| sent.from == me).collect();
+    let incoming: Vec<SentMatch> = all.iter().filter(|sent| sent.to == me).copied().collect();
+    let outgoing: Vec<SentMatch> = all.into_iter().filter(|sent| sent.from == me).collect();
     let mut receives = patterns(random, world.context(), &incoming);
     let mut buffers: Vec<Vec<u8>> = receives.iter().map(|_| vec![0; room(random)]).collect();
     // What the first half leaves goes to these.
-    let anything = Receive { context: world.context(), source: None, tag: None, got: None };
+    let anything = OracleReceive { context: world.context(), source: None, tag: None, got: None };
     receives.resize(2 * incoming.len(), anything);
     buffers.resize(receives.len(), vec![0; BUFFER_BYTES]);
     let ended = exchange(ep, random, &outgoing, &receives, &mut buffers)?;
     for ((receive, end), buffer) in receives.iter_mut().zip(&ended).zip(&buffers) {
         receive.got = end.as_ref().map(|result| identify(&incoming, result, buffer)).transpose()?;
     }
-    let envelope = |sent: &Sent| OracleMessage { context: world.context(), source: sent.from, tag: sent.tag };
+    let envelope =
+        |sent: &SentMatch| OracleMessage { context: world.context(), source: sent.from, tag: sent.tag };
     let envelopes: Vec<OracleMessage> = incoming.iter().map(envelope).collect();
     oracle::judge(&envelopes, &receives)
         .map_err(|violation| format!("{violation}; {}", history(&envelopes, &receives)).into())
 }
 
 /// A history in short: `source/tag` of each message, and of each receive with what it got.
-fn history(messages: &[OracleMessage], receives: &[Receive]) -> String {
+fn history(messages: &[OracleMessage], receives: &[OracleReceive]) -> String {
     let or_any = |value: Option<u32>| value.map_or("*".into(), |value| value.to_string());
     let messages: Vec<String> = messages.iter().map(|one| format!("{}/{}", one.source, one.tag)).collect();
-    let receive = |one: &Receive| {
+    let receive = |one: &OracleReceive| {
         let got = one.got.map_or("nothing".into(), |got| got.to_string());
         format!("{}/{}={got}", or_any(one.source), or_any(one.tag))
     };
@@ -74,8 +75,8 @@ fn history(messages: &[OracleMessage], receives: &[Receive]) -> String {
 }
 
 /// The messages of a round, the same on every rank.
-fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
-    let mut messages: Vec<Sent> = Vec::new();
+fn draw(random: &mut Random, size: u32) -> Vec<SentMatch> {
+    let mut messages: Vec<SentMatch> = Vec::new();
     for _ in 0..random.within(1, 8 * u64::from(size)) {
         let (from, to) = (random.below(u64::from(size)) as u32, random.below(u64::from(size)) as u32);
         let (tag, number) = (random.below(TAGS) as u32, random.draw());
@@ -83,7 +84,7 @@ fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
         let outgoing = messages.iter().filter(|sent| sent.from == from).count();
         let incoming = messages.iter().filter(|sent| sent.to == to).count();
         if outgoing.max(incoming) < MESSAGES_MAX {
-            messages.push(Sent { from, to, tag, len, number });
+            messages.push(SentMatch { from, to, tag, len, number });
         }
     }
     messages
@@ -91,15 +92,15 @@ fn draw(random: &mut Random, size: u32) -> Vec<Sent> {
 
 /// Draws as many receives as messages, each made for one of them and perhaps for others too. What
 /// they leave depends on timing.
-fn patterns(random: &mut Random, context: u32, incoming: &[Sent]) -> Vec<Receive> {
+fn patterns(random: &mut Random, context: u32, incoming: &[SentMatch]) -> Vec<OracleReceive> {
     let (source_wild, tag_wild) = (random.below(100), random.below(100));
-    let pattern = |random: &mut Random, sent: &Sent| Receive {
+    let pattern = |random: &mut Random, sent: &SentMatch| OracleReceive {
         context,
         source: (!random.chance(source_wild)).then_some(sent.from),
         tag: (!random.chance(tag_wild)).then_some(sent.tag),
         got: None,
     };
-    let mut receives: Vec<Receive> = incoming.iter().map(|sent| pattern(random, sent)).collect();
+    let mut receives: Vec<OracleReceive> = incoming.iter().map(|sent| pattern(random, sent)).collect();
     random.shuffle(&mut receives);
     receives
 }
@@ -115,8 +116,8 @@ fn room(random: &mut Random) -> usize {
 fn exchange<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     random: &mut Random,
-    outgoing: &[Sent],
-    receives: &[Receive],
+    outgoing: &[SentMatch],
+    receives: &[OracleReceive],
     buffers: &mut [Vec<u8>],
 ) -> Result<Vec<RequestEnd>, Error> {
     let world = ep.world();
@@ -199,7 +200,7 @@ fn tolerated(result: Result<Option<Status>, Error>) -> Result<RequestEnd, Error>
 
 /// The message that a receive got: known by its first bytes, and then all of it must be as sent.
 fn identify(
-    incoming: &[Sent],
+    incoming: &[SentMatch],
     result: &Result<Status, Error>,
     buffer: &[u8],
 ) -> Result<usize, Box<dyn core::error::Error>> {
@@ -213,7 +214,7 @@ fn identify(
             _ => return Err((*error).into()),
         },
     };
-    let named = |sent: &Sent| buffer.starts_with(&message(sent.from, sent.number, NAME_BYTES));
+    let named = |sent: &SentMatch| buffer.starts_with(&message(sent.from, sent.number, NAME_BYTES));
     let Some(place) = incoming.iter().position(named) else {
         return Err(format!("a message of {bytes} bytes that nobody has sent in this round").into());
     };

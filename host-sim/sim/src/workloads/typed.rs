@@ -45,7 +45,7 @@ impl ElementKind {
 
 /// The places of elements, in extents from the start of the memory.
 #[derive(Clone)]
-enum Shape {
+enum ElementShape {
     /// Each behind the one before.
     Row,
     /// A column of a matrix of this width.
@@ -54,7 +54,7 @@ enum Shape {
     Scattered(Vec<i64>),
 }
 
-impl Shape {
+impl ElementShape {
     fn random(random: &mut Random, count: usize) -> Self {
         match random.below(if count <= SCATTERED_MAX { 3 } else { 2 }) {
             0 => Self::Row,
@@ -103,8 +103,8 @@ impl Shape {
 struct TypedPlan {
     element: ElementKind,
     count: usize,
-    from: Shape,
-    into: Shape,
+    from: ElementShape,
+    into: ElementShape,
     /// The receiver has room for that many elements.
     room: usize,
     as_bytes: bool,
@@ -123,14 +123,14 @@ impl TypedPlan {
             1 => random.below(40),
             _ => random.below(300),
         } as usize;
-        let (from, into) = (Shape::random(random, count), Shape::random(random, count));
+        let (from, into) = (ElementShape::random(random, count), ElementShape::random(random, count));
         let room = if random.chance(20) { random.below(count as u64 + 1) as usize } else { count };
         let [as_bytes, checked, synchronous] = [25, 40, 30].map(|percent| random.chance(percent));
         Self { element, count, from, into, room, as_bytes, checked, synchronous, number }
     }
 
     /// Memory that the elements fit into, shaped like that.
-    fn memory(&self, shape: &Shape, count: usize) -> usize {
+    fn memory(&self, shape: &ElementShape, count: usize) -> usize {
         (0..count).map(|index| (shape.place(index) + 1) * self.element.extent()).max().unwrap_or(0)
     }
 

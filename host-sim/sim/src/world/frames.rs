@@ -3,9 +3,9 @@
 
 use aldis_kernel::hal::nic::Mac;
 
-use super::{Delivery, Record, What, World};
+use super::{Delivery, EventKind, Record, World};
 use crate::nic;
-use crate::queue::Frame;
+use crate::queue::FlyingFrame;
 
 /// The shortest frame without its check sequence (IEEE 802.3 clause 3): shorter ones are filled up
 /// on the wire.
@@ -28,7 +28,7 @@ impl World {
         };
         self.totals.refusals += 1;
         if !core::mem::replace(&mut self.nodes[index as usize].full, true) {
-            self.push(next, What::Departed(index));
+            self.push(next, EventKind::Departed(index));
         }
         false
     }
@@ -67,17 +67,17 @@ impl World {
         }
         if let Some(echo_ns) = fate.echo_ns {
             self.totals.duplicated += 1;
-            let frame = Frame { id, from, bytes: bytes.clone() };
+            let frame = FlyingFrame { id, from, bytes: bytes.clone() };
             let delivery = Delivery::Frame(frame);
-            self.push(arrival + echo_ns, What::Deliver { node: to, delivery });
+            self.push(arrival + echo_ns, EventKind::Deliver { node: to, delivery });
         }
-        let delivery = Delivery::Frame(Frame { id, from, bytes });
-        self.push(arrival, What::Deliver { node: to, delivery });
+        let delivery = Delivery::Frame(FlyingFrame { id, from, bytes });
+        self.push(arrival, EventKind::Deliver { node: to, delivery });
         left
     }
 
     /// Returns true if a frame that arrives is taken in.
-    pub(super) fn is_caught(&mut self, index: u32, frame: &Frame) -> bool {
+    pub(super) fn is_caught(&mut self, index: u32, frame: &FlyingFrame) -> bool {
         let node = &self.nodes[index as usize];
         if !node.life.runs() {
             return false;

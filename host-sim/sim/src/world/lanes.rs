@@ -6,12 +6,12 @@ use std::collections::VecDeque;
 
 use aldis_kernel::hal::{Again, Cause, Epoch, Refusal};
 
-use super::{Delivery, Record, What, World, lives};
+use super::{Delivery, EventKind, Record, World, lives};
 use crate::queue::Message;
 
 /// The messages from one node to another.
 #[derive(Debug, Default)]
-pub(super) struct Lane {
+pub(super) struct NodeLane {
     /// Under way or arrived and not taken.
     held: u32,
     /// A post was refused since the sender was last told that there is room.
@@ -96,7 +96,7 @@ impl World {
         let at = self.now.max(self.nodes[to as usize].clock) + self.config.network.latency_ns;
         let Some(lane) = self.nodes[from as usize].lanes.get_mut(&to) else { return };
         if core::mem::take(&mut lane.waiting) {
-            self.push(at, What::Deliver { node: from, delivery: Delivery::Ready(to) });
+            self.push(at, EventKind::Deliver { node: from, delivery: Delivery::Ready(to) });
         }
     }
 
@@ -132,6 +132,6 @@ impl World {
         self.totals.messages += 1;
         self.totals.bytes += len as u64;
         let message = Message { from, epoch, to_epoch, bytes };
-        self.push(at, What::Deliver { node: to, delivery: Delivery::Message(message) });
+        self.push(at, EventKind::Deliver { node: to, delivery: Delivery::Message(message) });
     }
 }

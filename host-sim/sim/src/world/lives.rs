@@ -5,7 +5,7 @@ use aldis_kernel::hal::{Epoch, PeerId};
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
 
-use super::{Node, Random, Record, Step, What, Wire, World};
+use super::{EventKind, Node, Random, Record, Step, Wire, World};
 use crate::nic;
 use crate::queue::Delivery;
 
@@ -85,7 +85,7 @@ impl World {
             self.tell_death(other, index, epoch);
         }
         if let Some(back) = back {
-            self.push(back, What::Boot(index));
+            self.push(back, EventKind::Boot(index));
         }
         Step::Kill(index)
     }
@@ -95,7 +95,7 @@ impl World {
     fn tell_death(&mut self, node: u32, peer: u32, epoch: Epoch) {
         if self.config.wire == Wire::Messages {
             let at = self.now + self.random.below(DETECT_NS_MAX);
-            self.push(at, What::Deliver { node, delivery: Delivery::Lost { peer, epoch } });
+            self.push(at, EventKind::Deliver { node, delivery: Delivery::Lost { peer, epoch } });
         }
     }
 

@@ -19,7 +19,7 @@ use nix::unistd::{getpid, write};
 
 use super::{LOG_VARIABLE, LOGGED_USES, PLAN_VARIABLE};
 use crate::call::Call;
-use crate::plan::{Outcome, Plan, PlanError, Process};
+use crate::plan::{CallPlan, Outcome, PlanError, PlannedProcess};
 
 /// A call that happens, and how.
 #[derive(Debug)]
@@ -31,12 +31,12 @@ pub struct Fault {
 
 /// The settings of the environment, read once.
 #[derive(Debug, Default)]
-struct Settings {
-    plan: Plan,
+struct FaultSettings {
+    plan: CallPlan,
     log: Option<CString>,
 }
 
-static SETTINGS: OnceLock<Settings> = OnceLock::new();
+static SETTINGS: OnceLock<FaultSettings> = OnceLock::new();
 
 /// Uses of each call.
 static USES: [AtomicU32; Call::ALL.len()] = [const { AtomicU32::new(0) }; Call::ALL.len()];
@@ -46,50 +46,50 @@ static PROCESS: AtomicU64 = AtomicU64::new(UNKNOWN);
 const UNKNOWN: u64 = u64::MAX;
 const OTHERS: u64 = 1 << 32;
 
-const fn encoded(process: Process) -> u64 {
+const fn encoded(process: PlannedProcess) -> u64 {
     match process {
-        Process::Rank(rank) => rank as u64,
-        Process::Agent => OTHERS,
-        Process::Launcher => OTHERS + 1,
-        Process::Other => OTHERS + 2,
+        PlannedProcess::Rank(rank) => rank as u64,
+        PlannedProcess::Agent => OTHERS,
+        PlannedProcess::Launcher => OTHERS + 1,
+        PlannedProcess::Other => OTHERS + 2,
     }
 }
 
-const fn decoded(word: u64) -> Process {
+const fn decoded(word: u64) -> PlannedProcess {
     match word {
-        OTHERS => Process::Agent,
-        rank if rank < OTHERS => Process::Rank(rank as u32),
-        launcher if launcher == OTHERS + 1 => Process::Launcher,
-        _ => Process::Other,
+        OTHERS => PlannedProcess::Agent,
+        rank if rank < OTHERS => PlannedProcess::Rank(rank as u32),
+        launcher if launcher == OTHERS + 1 => PlannedProcess::Launcher,
+        _ => PlannedProcess::Other,
     }
 }
 
 /// Says what this process is; its uses are counted from 1 again. Unsaid, it is the rank that
 /// `ALDIS_RANK` or `PMI_RANK` names.
-pub fn act_as(process: Process) {
+pub fn act_as(process: PlannedProcess) {
     PROCESS.store(encoded(process), Ordering::Relaxed);
     USES.iter().for_each(|uses| uses.store(0, Ordering::Relaxed));
 }
 
 /// Returns the identity of this process.
-fn process() -> Process {
+fn process() -> PlannedProcess {
     let known = PROCESS.load(Ordering::Relaxed);
     if known != UNKNOWN {
         return decoded(known);
     }
     let number = |name| env::var(name).ok()?.parse().ok();
     let rank = number("ALDIS_RANK").or_else(|| number("PMI_RANK"));
-    let process = rank.map_or(Process::Other, Process::Rank);
+    let process = rank.map_or(PlannedProcess::Other, PlannedProcess::Rank);
     PROCESS.store(encoded(process), Ordering::Relaxed);
     process
 }
 
 /// Returns the settings of the environment. A plan that cannot be read ends the process: a trial
 /// whose faults are not injected proves nothing.
-fn settings() -> &'static Settings {
+fn settings() -> &'static FaultSettings {
     SETTINGS.get_or_init(|| {
         let plan = env::var_os(PLAN_VARIABLE).unwrap_or_default();
-        let settings = read(plan).map(|plan| Settings { plan, log: log() });
+        let settings = read(plan).map(|plan| FaultSettings { plan, log: log() });
         settings.unwrap_or_else(|error| {
             eprintln!("aldis: {PLAN_VARIABLE}: {error}");
             std::process::exit(2)
@@ -97,7 +97,7 @@ fn settings() -> &'static Settings {
     })
 }
 
-fn read(plan: OsString) -> Result<Plan, PlanError> {
+fn read(plan: OsString) -> Result<CallPlan, PlanError> {
     plan.to_string_lossy().parse()
 }
 
@@ -111,7 +111,7 @@ fn log() -> Option<CString> {
 /// # Errors
 /// The plan's.
 pub fn enter(call: Call) -> Result<Fault, Errno> {
-    let Settings { plan, log } = settings();
+    let FaultSettings { plan, log } = settings();
     if plan.rules.is_empty() && log.is_none() {
         return Ok(Fault::NONE);
     }
@@ -144,12 +144,12 @@ fn sleep(ms: u32) {
 }
 
 /// A line of the log: longer than any.
-struct Line {
+struct CallLine {
     bytes: [u8; 160],
     length: usize,
 }
 
-impl Write for Line {
+impl Write for CallLine {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();
         self.bytes.get_mut(self.length..end).ok_or(fmt::Error)?.copy_from_slice(text.as_bytes());
@@ -161,7 +161,7 @@ impl Write for Line {
 /// Notes a use, by one write: lines of several processes do not mix. A log that cannot be written
 /// to ends the process.
 fn note(log: &CString, call: Call, number: u32, outcome: Option<Outcome>) {
-    let mut line = Line { bytes: [0; 160], length: 0 };
+    let mut line = CallLine { bytes: [0; 160], length: 0 };
     let (process, pid) = (process(), getpid());
     let written = write!(line, "{process} {pid} {call} {number}").and_then(|()| match outcome {
         None => line.write_char('\n'),

@@ -6,7 +6,7 @@ use std::io::{IoSlice, IoSliceMut};
 use nix::errno::Errno;
 
 use crate::call::Call;
-use crate::plan::Process;
+use crate::plan::PlannedProcess;
 
 /// A call that happens as it is.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub const fn enter(_: Call) -> Result<Fault, Errno> {
 
 /// Does nothing: no plan is for any process.
 #[inline(always)]
-pub const fn act_as(_: Process) {}
+pub const fn act_as(_: PlannedProcess) {}
 
 impl Fault {
     /// Returns `len`.

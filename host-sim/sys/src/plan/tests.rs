@@ -4,12 +4,12 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn processes() -> impl Strategy<Value = Process> {
+fn processes() -> impl Strategy<Value = PlannedProcess> {
     prop_oneof![
-        any::<u32>().prop_map(Process::Rank),
-        Just(Process::Agent),
-        Just(Process::Launcher),
-        Just(Process::Other)
+        any::<u32>().prop_map(PlannedProcess::Rank),
+        Just(PlannedProcess::Agent),
+        Just(PlannedProcess::Launcher),
+        Just(PlannedProcess::Other)
     ]
 }
 
@@ -70,13 +70,13 @@ fn hostile() -> impl Strategy<Value = String> {
 proptest! {
     #[test]
     fn a_plan_is_written_as_it_is_read(rules in vec(rules(), 0..6)) {
-        let plan = Plan { rules };
+        let plan = CallPlan { rules };
         prop_assert_eq!(plan.to_string().parse(), Ok(plan));
     }
 
     #[test]
     fn whatever_it_says_a_plan_is_read_or_its_word_is_named(text in hostile()) {
-        match text.parse::<Plan>() {
+        match text.parse::<CallPlan>() {
             Ok(plan) => prop_assert_eq!(plan.to_string().parse(), Ok(plan)),
             Err(error) => {
                 prop_assert!(text.contains(&error.word));
@@ -86,66 +86,70 @@ proptest! {
     }
 }
 
-fn refusal(plan: &str) -> (String, Part) {
-    let error = plan.parse::<Plan>().unwrap_err();
+fn refusal(plan: &str) -> (String, RulePart) {
+    let error = plan.parse::<CallPlan>().unwrap_err();
     (error.word, error.part)
 }
 
 #[test]
 fn the_examples_of_the_manual_are_read() {
-    let plan: Plan = "rank1:process_vm_readv@3=ENOMEM; recv@5..=short; mmap@1=stall:500; write@2..+3=stop"
-        .parse()
-        .unwrap();
+    let plan: CallPlan =
+        "rank1:process_vm_readv@3=ENOMEM; recv@5..=short; mmap@1=stall:500; write@2..+3=stop"
+            .parse()
+            .unwrap();
     assert_eq!(plan.rules.len(), 4);
-    assert_eq!(plan.outcome(Process::Rank(1), Call::ProcessVmReadv, 3), Some(Outcome::Fails(Errno::ENOMEM)));
-    assert_eq!(plan.outcome(Process::Rank(0), Call::ProcessVmReadv, 3), None);
-    assert_eq!(plan.outcome(Process::Rank(1), Call::ProcessVmReadv, 4), None);
-    assert_eq!(plan.outcome(Process::Agent, Call::Recv, 4), None);
-    assert_eq!(plan.outcome(Process::Agent, Call::Recv, 77), Some(Outcome::Short));
+    assert_eq!(
+        plan.outcome(PlannedProcess::Rank(1), Call::ProcessVmReadv, 3),
+        Some(Outcome::Fails(Errno::ENOMEM))
+    );
+    assert_eq!(plan.outcome(PlannedProcess::Rank(0), Call::ProcessVmReadv, 3), None);
+    assert_eq!(plan.outcome(PlannedProcess::Rank(1), Call::ProcessVmReadv, 4), None);
+    assert_eq!(plan.outcome(PlannedProcess::Agent, Call::Recv, 4), None);
+    assert_eq!(plan.outcome(PlannedProcess::Agent, Call::Recv, 77), Some(Outcome::Short));
     let stopped: Vec<u32> =
-        (0..10).filter(|&use_| plan.outcome(Process::Other, Call::Write, use_).is_some()).collect();
+        (0..10).filter(|&use_| plan.outcome(PlannedProcess::Other, Call::Write, use_).is_some()).collect();
     assert_eq!(stopped, [2, 5, 8]);
 }
 
 #[test]
 fn the_first_rule_for_a_use_counts() {
-    let plan: Plan = "read@2=EIO;read@1..=EINTR;".parse().unwrap();
-    let all = [1, 2, 3].map(|number| plan.outcome(Process::Other, Call::Read, number));
+    let plan: CallPlan = "read@2=EIO;read@1..=EINTR;".parse().unwrap();
+    let all = [1, 2, 3].map(|number| plan.outcome(PlannedProcess::Other, Call::Read, number));
     assert_eq!(all, [Errno::EINTR, Errno::EIO, Errno::EINTR].map(|errno| Some(Outcome::Fails(errno))));
 }
 
 #[test]
 fn an_empty_plan_has_no_rules() {
     for text in ["", " ", "\n"] {
-        assert_eq!(text.parse(), Ok(Plan::default()));
+        assert_eq!(text.parse(), Ok(CallPlan::default()));
     }
 }
 
 #[test]
 fn what_cannot_be_read_is_named_with_what_may_stand_there() {
     for (plan, word, part) in [
-        ("read", "read", Part::Rule),
-        ("read@1", "read@1", Part::Rule),
-        (";", "", Part::Rule),
-        ("read@1=EIO;;read@2=EIO", "", Part::Rule),
-        ("rank:read@1=EIO", "rank", Part::Process),
-        ("rank-1:read@1=EIO", "rank-1", Part::Process),
-        ("rank01:read@1=EIO", "rank01", Part::Process),
-        ("kernel:read@1=EIO", "kernel", Part::Process),
-        ("raed@1=EIO", "raed", Part::Call),
-        ("READ@1=EIO", "READ", Part::Call),
-        ("read@0=EIO", "0", Part::Uses),
-        ("read@+1=EIO", "+1", Part::Uses),
-        ("read@=EIO", "", Part::Uses),
-        ("read@1...=EIO", "1...", Part::Uses),
-        ("read@1..+0=EIO", "0", Part::Uses),
-        ("read@4294967296=EIO", "4294967296", Part::Uses),
-        ("read@1=EWHAT", "EWHAT", Part::Outcome),
-        ("read@1=UnknownErrno", "UnknownErrno", Part::Outcome),
-        ("read@1=5", "5", Part::Outcome),
-        ("read@1=stall", "stall", Part::Outcome),
-        ("read@1=stall:-5", "stall:-5", Part::Outcome),
-        ("mmap@1=short", "mmap@1=short", Part::Short),
+        ("read", "read", RulePart::Rule),
+        ("read@1", "read@1", RulePart::Rule),
+        (";", "", RulePart::Rule),
+        ("read@1=EIO;;read@2=EIO", "", RulePart::Rule),
+        ("rank:read@1=EIO", "rank", RulePart::Process),
+        ("rank-1:read@1=EIO", "rank-1", RulePart::Process),
+        ("rank01:read@1=EIO", "rank01", RulePart::Process),
+        ("kernel:read@1=EIO", "kernel", RulePart::Process),
+        ("raed@1=EIO", "raed", RulePart::Call),
+        ("READ@1=EIO", "READ", RulePart::Call),
+        ("read@0=EIO", "0", RulePart::Uses),
+        ("read@+1=EIO", "+1", RulePart::Uses),
+        ("read@=EIO", "", RulePart::Uses),
+        ("read@1...=EIO", "1...", RulePart::Uses),
+        ("read@1..+0=EIO", "0", RulePart::Uses),
+        ("read@4294967296=EIO", "4294967296", RulePart::Uses),
+        ("read@1=EWHAT", "EWHAT", RulePart::Outcome),
+        ("read@1=UnknownErrno", "UnknownErrno", RulePart::Outcome),
+        ("read@1=5", "5", RulePart::Outcome),
+        ("read@1=stall", "stall", RulePart::Outcome),
+        ("read@1=stall:-5", "stall:-5", RulePart::Outcome),
+        ("mmap@1=short", "mmap@1=short", RulePart::Short),
     ] {
         assert_eq!(refusal(plan), (word.to_owned(), part), "{plan}");
     }

@@ -9,12 +9,12 @@ use aldis_hal::{Handle, Operation, Platform, Transport};
 
 use super::Futures;
 use super::ticket::{Begun, Operate, Ticket};
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::Endpoint;
 use crate::engine::matching::Envelope;
 use crate::engine::state::{Engine, status};
 use crate::error::Error;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Source, Status, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Key, State};
@@ -62,7 +62,7 @@ impl<T: Transport, P: Platform> Future for Probing<'_, '_, '_, T, P> {
 
 impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
     fn start(&mut self, endpoint: &mut Endpoint<'s, T, P>) -> Result<Begun, Error> {
-        let call = Call::recv(Operation::Probe, &self.comm, self.from, self.tag);
+        let call = CallSubject::recv(Operation::Probe, &self.comm, self.from, self.tag);
         let (pattern, peer) = match endpoint.pattern(&self.comm, self.from, self.tag) {
             Err(cause) if call.is_null(cause) => return Ok(Begun::Over(Status::NULL)),
             pattern => pattern.map_err(|cause| endpoint.refuse(call, cause))?,
@@ -74,7 +74,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
         let named = peer.unwrap_or_default();
         let slot = engine
             .may_come(pattern.context, peer)
-            .and_then(|()| engine.request(State::Probing, pattern, named, pattern.source, Buffer::NONE));
+            .and_then(|()| engine.request(State::Probing, pattern, named, pattern.source, UserBuffer::NONE));
         let handle = slot.map_err(|cause| endpoint.refuse(call, cause))?;
         let engine = &mut endpoint.engine;
         let order = engine.matcher.next_order();
@@ -102,7 +102,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Probe {
         }
         let peer = (pattern.source != WILD).then_some(peer);
         let cause = engine.may_come(pattern.context, peer).err()?;
-        Some(Err(Call::recv(Operation::Probe, &self.comm, self.from, self.tag).refused(cause)))
+        Some(Err(CallSubject::recv(Operation::Probe, &self.comm, self.from, self.tag).refused(cause)))
     }
 }
 

@@ -11,13 +11,13 @@ use aldis_protocols::rendezvous::ReceiverStep;
 
 use super::Futures;
 use super::ticket::{Begun, Operate, Ticket};
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Source, Status, TagMatch};
-use crate::tables::blocks::Block;
+use crate::tables::blocks::BlockIndex;
 use crate::tables::comm::Comm;
 use crate::tables::request::{Backing, Machine, State};
 
@@ -25,11 +25,11 @@ use crate::tables::request::{Backing, Machine, State};
 #[must_use = "futures do nothing unless they are polled"]
 pub struct Receiving<'a, 'e, 's, T, P> {
     ticket: Ticket<'a, 'e, 's, T, P>,
-    call: Receive<'a>,
+    call: ReceiveArguments<'a>,
 }
 
 /// The arguments of the call.
-pub(crate) struct Receive<'a> {
+pub(crate) struct ReceiveArguments<'a> {
     pub(crate) comm: Comm,
     pub(crate) buffer: &'a mut [u8],
     pub(crate) from: Source,
@@ -44,7 +44,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Receiving<'a, 'e, 's, T, P> {
         from: Source,
         tag: TagMatch,
     ) -> Self {
-        Self { ticket: Ticket::new(futures), call: Receive { comm: *comm, buffer, from, tag } }
+        Self { ticket: Ticket::new(futures), call: ReceiveArguments { comm: *comm, buffer, from, tag } }
     }
 
     /// Sets a deadline, from the first poll on, after which the future fails with
@@ -64,12 +64,12 @@ impl<T: Transport, P: Platform> Future for Receiving<'_, '_, '_, T, P> {
     }
 }
 
-impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Receive<'_> {
+impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for ReceiveArguments<'_> {
     fn start(&mut self, endpoint: &mut Endpoint<'s, T, P>) -> Result<Begun, Error> {
         let Self { comm, from, tag, .. } = *self;
         let Some(block) = endpoint.engine.blocks.take_pooled() else {
             let full = Cause::Full(Resource::PooledBlocks);
-            return Err(Call::recv(Operation::Recv, &comm, from, tag).refused(full));
+            return Err(CallSubject::recv(Operation::Recv, &comm, from, tag).refused(full));
         };
         let landing = endpoint.engine.landing(&block, self.buffer.len());
         let started = endpoint.start_recv(&comm, landing, from, tag);
@@ -111,14 +111,14 @@ fn fill(buffer: &mut [u8], start: u64, bytes: &[u8]) {
 
 impl Engine<'_> {
     /// Returns as much of a block as a buffer of `room` bytes needs.
-    fn landing(&self, block: &Block, room: usize) -> Buffer {
+    fn landing(&self, block: &BlockIndex, room: usize) -> UserBuffer {
         let whole = self.blocks.buffer(block);
         whole.part(0..room.min(whole.len())).unwrap_or(whole)
     }
 
     /// The receive behind `handle` has just been started with the memory of `block`; all of it can
     /// take `room` bytes.
-    fn land_in(&mut self, handle: Handle, block: Block, room: usize) {
+    fn land_in(&mut self, handle: Handle, block: BlockIndex, room: usize) {
         let Some(request) = self.requests.get(handle) else { return self.blocks.give_pooled(block) };
         request.backing = Backing::Pooled(block);
         if room > request.buffer.len() {

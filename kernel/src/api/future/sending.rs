@@ -14,9 +14,9 @@ use super::Futures;
 use super::ticket::{Begun, Operate, Ticket};
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
-use crate::engine::wire::Turn;
+use crate::engine::wire::LaneTurn;
 use crate::error::Error;
-use crate::memory::buffer::{Buffer, Sample};
+use crate::memory::buffer::{Sample, UserBuffer};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Machine, State};
@@ -72,7 +72,7 @@ impl<'s, T: Transport, P: Platform> Operate<'s, T, P> for Send<'_> {
         if *mode == Mode::Standard && endpoint.sent_now(comm, data, *to, *tag) {
             return Ok(Begun::Over(Status { source: *to, tag: *tag, bytes: data.len() as u64 }));
         }
-        let length = Buffer::scattered(data.len());
+        let length = UserBuffer::scattered(data.len());
         let started = endpoint.start_send(comm, length, *to, *tag, Mode::Polled);
         Ok(match endpoint.engine.with_error(started)? {
             Started::Done(status) => Begun::Over(status),
@@ -122,9 +122,9 @@ impl Engine<'_> {
             request.buffer = unsafe { Sample::new(data) }.whole();
             let turn = self.step_sender(transport, peer, handle.slot, sender, fragment_max);
             if let Some(request) = self.requests.get(handle) {
-                request.buffer = Buffer::scattered(data.len());
+                request.buffer = UserBuffer::scattered(data.len());
             }
-            if !matches!(turn, Turn::Sent) {
+            if !matches!(turn, LaneTurn::Sent) {
                 return;
             }
         }

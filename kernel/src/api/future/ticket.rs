@@ -16,7 +16,7 @@ use crate::tables::request::{Machine, State};
 
 /// The state of a future.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Stage {
+enum FutureStage {
     /// The future has not been polled.
     New,
     /// Its request is under way.
@@ -30,7 +30,7 @@ pub(super) struct Ticket<'a, 'e, 's, T, P> {
     futures: &'a Futures<'e, 's, T, P>,
     /// The request, once there is one.
     pub(super) handle: Handle,
-    stage: Stage,
+    stage: FutureStage,
     limit: Option<Duration>,
     start: Instant,
     deadline: Instant,
@@ -56,7 +56,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
     pub(super) const fn new(futures: &'a Futures<'e, 's, T, P>) -> Self {
         let handle = Handle { slot: 0, generation: 0 };
         let (start, deadline) = (Instant(0), Instant::NEVER);
-        Self { futures, handle, stage: Stage::New, limit: None, start, deadline }
+        Self { futures, handle, stage: FutureStage::New, limit: None, start, deadline }
     }
 
     /// Sets how long it may take from the first poll on.
@@ -77,9 +77,9 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         let found = {
             let Ok(mut core) = self.futures.core.try_borrow_mut() else { return fail(Cause::Busy) };
             let found = match self.stage {
-                Stage::Over => return fail(Cause::Stale),
-                Stage::New => self.begin(operation, core.endpoint),
-                Stage::Started => self.go_on(operation, core.endpoint),
+                FutureStage::Over => return fail(Cause::Stale),
+                FutureStage::New => self.begin(operation, core.endpoint),
+                FutureStage::Started => self.go_on(operation, core.endpoint),
             };
             let found = found.or_else(|| {
                 core.endpoint.poll(BUDGET);
@@ -88,7 +88,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
             let found = found.or_else(|| self.overdue(core.endpoint));
             match found {
                 Some(_) => {
-                    self.stage = Stage::Over;
+                    self.stage = FutureStage::Over;
                     waker = core.give_up(self.handle);
                     core.rouse();
                 }
@@ -124,7 +124,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
         match operation.start(endpoint) {
             Ok(Begun::Over(status)) => Some(Ok(status)),
             Ok(Begun::UnderWay(handle)) => {
-                (self.handle, self.stage) = (handle, Stage::Started);
+                (self.handle, self.stage) = (handle, FutureStage::Started);
                 self.go_on(operation, endpoint)
             }
             Err(error) => Some(Err(error)),
@@ -157,7 +157,7 @@ impl<'a, 'e, 's, T: Transport, P: Platform> Ticket<'a, 'e, 's, T, P> {
 
 impl<T, P> Drop for Ticket<'_, '_, '_, T, P> {
     fn drop(&mut self) {
-        if self.stage == Stage::Started {
+        if self.stage == FutureStage::Started {
             // From within a call of the endpoint nothing can be done: as if it were forgotten.
             let waker = self.futures.core.try_borrow_mut().map(|mut core| core.give_up(self.handle));
             drop(waker);

@@ -7,8 +7,8 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::{Handle, PeerId};
 
 use crate::engine::state::{Channels, Engine};
-use crate::engine::wire::{Turn, Wire};
-use crate::tables::elements::Piece;
+use crate::engine::wire::{LaneTurn, Wire};
+use crate::tables::elements::DataPiece;
 use crate::tables::request::Request;
 
 /// The one table of functions there is.
@@ -34,7 +34,7 @@ impl Channels for Partitioned {
         engine.take_refusal(from, sender, receiver);
     }
 
-    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &Piece<'_>) -> Result<(), Malformed> {
+    fn take_part(&self, engine: &mut Engine<'_>, index: u32, piece: &DataPiece<'_>) -> Result<(), Malformed> {
         engine.take_part(index, piece)
     }
 
@@ -45,7 +45,7 @@ impl Channels for Partitioned {
         id: PeerId,
         index: u32,
         fragment_max: u32,
-    ) -> Turn {
+    ) -> LaneTurn {
         engine.step_channel(wire, id, index, fragment_max)
     }
 

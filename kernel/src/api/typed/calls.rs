@@ -3,7 +3,7 @@
 use aldis_hal::{Cause, Operation, Platform, Transport};
 
 use super::{OfScope, Typed, TypedMut};
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::matched::Matched;
 use crate::api::poll_rounds::Within;
@@ -12,7 +12,7 @@ use crate::datatype::{Form, Types};
 use crate::engine::state::{Conversion, Engine, Started};
 use crate::engine::typed::Convert;
 use crate::error::{Error, Failed};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
@@ -52,7 +52,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// See [`EndpointPlane::form_from`](crate::plane::EndpointPlane::form_from).
     pub(crate) fn form_from(&mut self, comm: &Comm, from: Rank) -> Result<Form, Error> {
         let peer = self.engine.comms.peer(comm, from);
-        let call = Call::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
+        let call = CallSubject::recv(Operation::Probe, comm, from.into(), TagMatch::Any);
         let peer = peer.map_err(|cause| self.refuse(call, cause))?;
         Ok(self.engine.form_from(peer, true))
     }
@@ -113,7 +113,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub fn bsend_typed(&mut self, comm: &Comm, data: Typed<'_>, to: Rank, tag: Tag) -> Result<Status, Error> {
         let target = self.engine.comms.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.buffer_typed(target, &data.data));
-        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause));
+        let started = started.or_else(|cause| self.unless_null(CallSubject::send(comm, to, tag), cause));
         let started = self.engine.with_error(started)?;
         let Self { engine, transport, .. } = self;
         let bytes = match started {
@@ -160,7 +160,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let ElementsMut { memory, place } = into;
         match self.engine.lay_out(*memory, place, (Form::Native, false)) {
             Ok((layout, len)) => {
-                self.start_mrecv_into(&message, Buffer::scattered(len), Backing::Typed(layout))
+                self.start_mrecv_into(&message, UserBuffer::scattered(len), Backing::Typed(layout))
             }
             Err(cause) => {
                 let error = message.refused(cause);
@@ -185,7 +185,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         let target = self.engine.comms.target(comm, to, tag);
         let started = target.and_then(|target| self.engine.send_typed(target, data));
-        let started = started.or_else(|cause| self.unless_null(Call::send(comm, to, tag), cause))?;
+        let started = started.or_else(|cause| self.unless_null(CallSubject::send(comm, to, tag), cause))?;
         if let Started::Pending(handle) = started {
             self.flush_for(handle, |engine, transport| _ = engine.flush(transport, BUDGET));
         }
@@ -203,7 +203,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     ) -> Result<Started, Failed> {
         let pattern = self.pattern(comm, from, tag);
         let started = pattern.and_then(|(pattern, peer)| self.engine.receive_typed(pattern, peer, into));
-        started.or_else(|cause| self.unless_null(Call::recv(Operation::Recv, comm, from, tag), cause))
+        started.or_else(|cause| self.unless_null(CallSubject::recv(Operation::Recv, comm, from, tag), cause))
     }
 }
 
@@ -391,7 +391,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
             let data = (*memory, place, (endpoint.engine.form_to(peer), *checked));
             endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
         });
-        let handle = made.map_err(|cause| endpoint.refuse(Call::send(comm, to, tag), cause))?;
+        let handle = made.map_err(|cause| endpoint.refuse(CallSubject::send(comm, to, tag), cause))?;
         if let Some(request) = endpoint.engine.requests.get(handle) {
             request.mode = *mode;
         }
@@ -418,7 +418,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
             let data = (*memory, place, (Form::Native, false));
             endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });
-        let call = Call::recv(Operation::Recv, comm, from, tag);
+        let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
         Ok(self.keep_idle(handle))
     }

@@ -5,25 +5,25 @@ use aldis_hal::{Cause, Handle, Operation, PeerId, Platform, Transport};
 use aldis_protocols::INLINE_BYTES;
 use aldis_protocols::header::{Header, Label};
 
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::counters::count;
 use crate::datatype::Form;
 use crate::engine::state::{ArmedRecv, Engine};
 use crate::error::Failed;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
-use crate::tables::comms::Target;
-use crate::tables::elements::{Elements, ElementsMut, NO_TYPES, Place, Plain};
+use crate::tables::comms::SendTarget;
+use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain};
 use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
     #[inline]
-    fn plain(&self, memory: Buffer, place: &Place) -> Option<(Plain, Buffer)> {
-        let &Place { origin: 0, count, datatype } = place else { return None };
+    fn plain(&self, memory: UserBuffer, place: &ElementsPlace) -> Option<(Plain, UserBuffer)> {
+        let &ElementsPlace { origin: 0, count, datatype } = place else { return None };
         let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
         Some((Plain { datatype, signature }, memory.part(0..len)?))
     }
@@ -33,8 +33,8 @@ impl Engine<'_> {
     fn try_send_elements<T: Transport>(
         &mut self,
         transport: &mut T,
-        target: &Target,
-        (elements, buffer): (Plain, Buffer),
+        target: &SendTarget,
+        (elements, buffer): (Plain, UserBuffer),
     ) -> bool {
         let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
         form == Some(Form::Native) && self.try_send_eager(transport, target, buffer, Some(elements.signature))
@@ -58,7 +58,7 @@ impl Engine<'_> {
         from: PeerId,
         message: &[u8],
         wanted: &Key,
-        (elements, buffer): (Plain, Buffer),
+        (elements, buffer): (Plain, UserBuffer),
     ) -> bool {
         let Some((header, signature, payload)) = Header::parse_signed(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
@@ -89,13 +89,13 @@ impl Engine<'_> {
         &mut self,
         key: Key,
         peer: PeerId,
-        buffer: Buffer,
+        buffer: UserBuffer,
         elements: Plain,
     ) -> Result<Handle, Cause> {
         let Plain { datatype, .. } = elements;
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
-        let place = Place { origin: 0, count, datatype };
+        let place = ElementsPlace { origin: 0, count, datatype };
         self.request_typed(State::Posted, key, peer, key.source, (buffer, &place, (Form::Native, false)))
     }
 }
@@ -134,7 +134,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         if let Some(peer) = peer
             && self.endpoint.engine.arm(pattern, peer, buffer, Some(elements))
         {
-            return self.await_message(peer, Call::recv(Operation::Recv, comm, from, tag));
+            return self.await_message(peer, CallSubject::recv(Operation::Recv, comm, from, tag));
         }
         self.endpoint.engine.try_receive_kept(&pattern, buffer, Label::signed(elements.signature)).map(Ok)
     }

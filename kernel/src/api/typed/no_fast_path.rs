@@ -7,7 +7,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::Engine;
 use crate::error::Failed;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::elements::{Elements, ElementsMut, Plain};
@@ -22,7 +22,7 @@ impl Engine<'_> {
         &self,
         _key: Key,
         _peer: PeerId,
-        _buffer: Buffer,
+        _buffer: UserBuffer,
         elements: Plain,
     ) -> Result<Handle, Cause> {
         match elements {}

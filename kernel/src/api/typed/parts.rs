@@ -5,18 +5,18 @@ use aldis_hal::{Cause, Operation, Platform, Transport};
 use aldis_protocols::partitioned::{PARTITIONS_MAX, PartReceiver, PartSender, check};
 
 use super::{OfScope, Typed, TypedMut};
-use crate::api::call::Call;
+use crate::api::call::CallSubject;
 use crate::api::endpoint::BUDGET;
 use crate::api::partitioned::withdrawn;
 use crate::api::scope::{Request, Scope, Stage};
 use crate::datatype::Form;
 use crate::engine::state::Engine;
-use crate::engine::wire::Turn;
+use crate::engine::wire::LaneTurn;
 use crate::error::Error;
-use crate::memory::buffer::{Buffer, overlap};
+use crate::memory::buffer::{UserBuffer, overlap};
 use crate::rank::{Rank, Tag};
 use crate::tables::comm::Comm;
-use crate::tables::elements::{Elements, ElementsMut, Place};
+use crate::tables::elements::{Elements, ElementsMut, ElementsPlace};
 use crate::tables::request::{Backing, Machine, State};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
@@ -42,7 +42,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let Elements { memory, place, checked, .. } = &data.data;
         let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
-        let call = Call::send(comm, to, tag);
+        let call = CallSubject::send(comm, to, tag);
         if *checked {
             return Err(self.refused(call.refused(Cause::Unsupported)));
         }
@@ -66,15 +66,15 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let ElementsMut { memory, place } = &into.room;
         let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
-        let call = Call::recv(Operation::Recv, comm, from.into(), tag.into());
+        let call = CallSubject::recv(Operation::Recv, comm, from.into(), tag.into());
         self.part_init_typed(call, comm, (*memory, place), partitions, machine)
     }
 
     fn part_init_typed(
         &mut self,
-        call: Call,
+        call: CallSubject,
         comm: &Comm,
-        data: (Buffer, &Place),
+        data: (UserBuffer, &ElementsPlace),
         partitions: u32,
         machine: Machine,
     ) -> Result<Request<'scope>, Error> {
@@ -92,9 +92,9 @@ impl Engine<'_> {
     /// Takes a slot for a channel of elements of a type.
     fn open_typed(
         &mut self,
-        call: Call,
+        call: CallSubject,
         comm: &Comm,
-        (memory, place): (Buffer, &Place),
+        (memory, place): (UserBuffer, &ElementsPlace),
         partitions: u32,
         machine: Machine,
     ) -> Result<aldis_hal::Handle, Cause> {
@@ -113,7 +113,7 @@ impl Engine<'_> {
         if !place.count.is_multiple_of(partitions.into()) {
             return Err(Cause::Partitions { partitions, bytes: len as u64 });
         }
-        let handle = self.open(call, comm, Buffer::scattered(len), machine)?;
+        let handle = self.open(call, comm, UserBuffer::scattered(len), machine)?;
         if let Some(request) = self.requests.get(handle) {
             request.backing = Backing::Typed(layout);
         }
@@ -122,7 +122,7 @@ impl Engine<'_> {
 
     /// Returns true if the typed channel in slot `index` uses a part of the user's memory: if one
     /// of its partitions that are the channel's reaches into it.
-    pub(crate) fn typed_channel_uses(&mut self, index: u32, part: Buffer, to_be_written: bool) -> bool {
+    pub(crate) fn typed_channel_uses(&mut self, index: u32, part: UserBuffer, to_be_written: bool) -> bool {
         let (Some(request), Some(conversion)) = (self.requests.at(index), &self.conversion) else {
             return false;
         };
@@ -154,13 +154,13 @@ impl Engine<'_> {
 
     /// Gives up the channel in slot `index`, which cannot be packed: its round fails, and its
     /// receiver is notified.
-    pub(crate) fn give_up_channel(&mut self, index: u32, cause: Cause) -> Turn {
+    pub(crate) fn give_up_channel(&mut self, index: u32, cause: Cause) -> LaneTurn {
         if let Some(request) = self.requests.at(index)
             && let Machine::PartSend(channel) = request.machine
         {
             (request.state, request.cause) = (State::Sending, Some(cause));
             request.machine = Machine::Send(withdrawn(channel.receiver()));
         }
-        Turn::Sent
+        LaneTurn::Sent
     }
 }

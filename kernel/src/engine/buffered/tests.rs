@@ -6,14 +6,14 @@ use aldis_hal::PeerId;
 use proptest::prelude::*;
 
 use super::*;
-use crate::tables::pool::{Entry, Pool};
+use crate::tables::pool::{Pool, PoolEntry};
 use crate::tables::request::{Key, State};
 
 const BYTES: usize = 100;
 
 /// Attached memory whose messages are in a table of requests.
 struct Room<'r> {
-    memory: Buffer,
+    memory: UserBuffer,
     requests: Requests<'r>,
     messages: Ring<InScope>,
     steps: u64,
@@ -41,9 +41,9 @@ impl Room<'_> {
 /// Runs `body` on a room of `bytes` for at most `messages`.
 fn with_room<R>(bytes: usize, messages: usize, body: impl FnOnce(&mut Room<'_>) -> R) -> R {
     let mut memory: Box<[u8]> = core::iter::repeat_n(0, bytes).collect();
-    let mut entries: Vec<_> = (0..messages).map(|_| Entry::new(Request::EMPTY)).collect();
+    let mut entries: Vec<_> = (0..messages).map(|_| PoolEntry::new(Request::EMPTY)).collect();
     // SAFETY: the memory outlives the buffer, and nothing else touches it.
-    let memory = unsafe { Buffer::new(NonNull::from(&mut *memory).cast(), bytes) };
+    let memory = unsafe { UserBuffer::new(NonNull::from(&mut *memory).cast(), bytes) };
     body(&mut Room { memory, requests: Pool::new(&mut entries), messages: Ring::EMPTY, steps: 0 })
 }
 

@@ -11,7 +11,7 @@ use aldis_protocols::rendezvous::{Receiver, Writer, WriterStep};
 use super::{caps_with, lends};
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::Turn;
+use crate::engine::wire::LaneTurn;
 use crate::rank::Mode;
 use crate::tables::request::{Key, Machine, State};
 
@@ -61,7 +61,7 @@ impl Engine<'_> {
         id: PeerId,
         index: u32,
         writer: &Writer,
-    ) -> Turn {
+    ) -> LaneTurn {
         let most = caps_with(transport, id, Features::PUT).map_or(0, |caps| caps.limits.direct_bytes_max);
         match writer.step(most) {
             WriterStep::Write { key, offset, len } if most > 0 => {
@@ -69,16 +69,16 @@ impl Engine<'_> {
             }
             WriterStep::Write { .. } => {
                 self.send_instead(index);
-                Turn::Sent
+                LaneTurn::Sent
             }
             WriterStep::Finish { receiver, status } => {
                 let turn = self.say_finish(transport, id, index, receiver, status);
-                if let (Turn::Sent, Finish::Written) = (&turn, status) {
+                if let (LaneTurn::Sent, Finish::Written) = (&turn, status) {
                     count(&mut self.counters.writes);
                 }
                 turn
             }
-            WriterStep::Wait => Turn::Idle,
+            WriterStep::Wait => LaneTurn::Idle,
         }
     }
 
@@ -89,18 +89,18 @@ impl Engine<'_> {
         index: u32,
         key: MemoryKey,
         (offset, len): (u64, u32),
-    ) -> Turn {
+    ) -> LaneTurn {
         let region = self.lend(transport, id, index, Access::LOCAL_READ);
         let (Some(region), Ok(place), Some(own)) =
             (region, usize::try_from(offset), self.requests.handle(index))
         else {
             self.send_instead(index);
-            return Turn::Sent;
+            return LaneTurn::Sent;
         };
         let local = Gather { region, offset: place, len: len as usize };
         let post = transport.put(id, local, RemoteAddress { key: &key, offset }, Token(own));
         let Some(Machine::Write(writer)) = self.requests.at(index).map(|request| &mut request.machine) else {
-            return Turn::Idle;
+            return LaneTurn::Idle;
         };
         match post {
             Post::Done => {
@@ -112,10 +112,10 @@ impl Engine<'_> {
             Post::Never(_) => self.send_instead(index),
             Post::Again(_) => {
                 count(&mut self.counters.retries);
-                return Turn::Stuck;
+                return LaneTurn::Stuck;
             }
         }
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     /// Sends data that cannot be written in fragments instead.
@@ -140,7 +140,7 @@ impl Engine<'_> {
         index: u32,
         sender: Handle,
         end: u64,
-    ) -> Option<Turn> {
+    ) -> Option<LaneTurn> {
         if !lends::<T>() || !self.is_inviting(index) {
             return None;
         }
@@ -153,7 +153,7 @@ impl Engine<'_> {
         let late = self.requests.at(index)?.late;
         let says = (Key { context: slot, source: generation, tag: late.into() }, end);
         let turn = self.say(transport, id, Kind::ClearToWrite, says, &exposed(sender, key));
-        if let Turn::Sent = turn {
+        if let LaneTurn::Sent = turn {
             self.receiver(index)?.invited();
         }
         Some(turn)

@@ -33,9 +33,9 @@ proptest! {
     /// bins and wherever the order counter stands.
     #[test]
     fn matching_is_first_come_first_matched(steps in steps(), bins_log in 0u32..5, order in prop_oneof![Just(0), Just(u32::MAX - 3)]) {
-        let mut entries = [const { Entry::new(Request::EMPTY) }; REQUESTS];
+        let mut entries = [const { PoolEntry::new(Request::EMPTY) }; REQUESTS];
         let mut requests = Pool::new(&mut entries);
-        let mut envelopes = [const { Entry::new(Envelope::EMPTY) }; ENVELOPES];
+        let mut envelopes = [const { PoolEntry::new(Envelope::EMPTY) }; ENVELOPES];
         let mut bins = [const { Bin::EMPTY }; 16];
         let mut matcher = Matcher::new(&mut bins[..1 << bins_log.min(4)], &mut envelopes);
         matcher.next_order = order;
@@ -86,9 +86,9 @@ proptest! {
 
 #[test]
 fn contexts_do_not_meet() {
-    let mut entries = [const { Entry::new(Request::EMPTY) }; 1];
+    let mut entries = [const { PoolEntry::new(Request::EMPTY) }; 1];
     let mut requests = Pool::new(&mut entries);
-    let mut envelopes = [const { Entry::new(Envelope::EMPTY) }; 1];
+    let mut envelopes = [const { PoolEntry::new(Envelope::EMPTY) }; 1];
     let mut bins = [const { Bin::EMPTY }; 1];
     let mut matcher = Matcher::new(&mut bins, &mut envelopes);
     let (handle, request) = requests.take().unwrap();

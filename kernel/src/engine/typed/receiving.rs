@@ -9,9 +9,9 @@ use aldis_protocols::reliable::crc32c;
 use crate::datatype::Form;
 use crate::engine::delivery::Keep;
 use crate::engine::state::{Conversion, Engine, Started};
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
-use crate::tables::elements::{ElementsMut, Layout, NO_TYPES, Piece, Place, differs};
+use crate::tables::elements::{DataPiece, ElementsLayout, ElementsMut, ElementsPlace, NO_TYPES, differs};
 use crate::tables::request::{Backing, Key, Machine, Request, State};
 
 impl Engine<'_> {
@@ -35,7 +35,7 @@ impl Engine<'_> {
             self.post_slot(handle.slot, peer);
             return Ok(Started::Pending(handle));
         };
-        let buffer = self.requests.get(handle).map_or(Buffer::NONE, |request| request.buffer);
+        let buffer = self.requests.get(handle).map_or(UserBuffer::NONE, |request| request.buffer);
         self.receive_kept(kept, buffer, Some(handle)).inspect_err(|_| {
             // It is in no list.
             if let Some(request) = self.requests.get(handle) {
@@ -52,7 +52,7 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        (memory, place, how): (Buffer, &Place, (Form, bool)),
+        (memory, place, how): (UserBuffer, &ElementsPlace, (Form, bool)),
     ) -> Result<Handle, Cause> {
         let (layout, len) = self.lay_out(memory, place, how)?;
         self.request_laid_out(state, key, peer, rank, (layout, len))
@@ -62,12 +62,12 @@ impl Engine<'_> {
     /// form.
     pub(crate) fn lay_out(
         &mut self,
-        memory: Buffer,
-        place: &Place,
+        memory: UserBuffer,
+        place: &ElementsPlace,
         how: (Form, bool),
-    ) -> Result<(Layout, usize), Cause> {
+    ) -> Result<(ElementsLayout, usize), Cause> {
         let conversion = self.conversion.as_mut().ok_or(NO_TYPES)?;
-        Layout::new(&mut conversion.types, memory, place, how)
+        ElementsLayout::new(&mut conversion.types, memory, place, how)
     }
 
     /// The form in which data of `peer` comes: as it is, unless it is of a typed message.
@@ -97,9 +97,9 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        (layout, len): (Layout, usize),
+        (layout, len): (ElementsLayout, usize),
     ) -> Result<Handle, Cause> {
-        let handle = self.request(state, key, peer, rank, Buffer::scattered(len))?;
+        let handle = self.request(state, key, peer, rank, UserBuffer::scattered(len))?;
         if let Some(request) = self.requests.get(handle) {
             request.backing = Backing::Typed(layout);
         }
@@ -127,7 +127,7 @@ impl Engine<'_> {
         if let Some(request) = self.requests.at(index) {
             (request.peer, request.rank, request.tag) = (from, key.source, key.tag);
             if !request.buffer.write(0, payload) {
-                self.unpack_typed(index, &Piece::whole(payload, label));
+                self.unpack_typed(index, &DataPiece::whole(payload, label));
             }
         }
         self.received_typed(index, payload.len() as u64, label);
@@ -136,7 +136,7 @@ impl Engine<'_> {
 
     /// Puts a piece of a message where the types of the receive say. The rest of a message that is
     /// too long is cut off.
-    pub(crate) fn unpack_typed(&mut self, index: u32, piece: &Piece<'_>) {
+    pub(crate) fn unpack_typed(&mut self, index: u32, piece: &DataPiece<'_>) {
         let Some(peer) = self.requests.at(index).map(|request| request.peer) else { return };
         let form = self.form_from(peer, piece.typed);
         let (Some(request), Some(Conversion { types, .. })) = (self.requests.at(index), &self.conversion)

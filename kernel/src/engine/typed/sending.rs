@@ -7,14 +7,14 @@ use aldis_protocols::{INLINE_BYTES, Protocol};
 use crate::counters::count;
 use crate::datatype::Form;
 use crate::engine::state::{Conversion, Engine, Started};
-use crate::engine::wire::{Injected, Turn, Wire};
-use crate::tables::comms::Target;
+use crate::engine::wire::{Injected, LaneTurn, Wire};
+use crate::tables::comms::SendTarget;
 use crate::tables::elements::{Elements, Fragment, NO_TYPES};
 use crate::tables::request::{Backing, Machine, State};
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.
-    pub(crate) fn send_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
+    pub(crate) fn send_typed(&mut self, to: SendTarget, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Elements { memory, place, mode, checked } = data;
         let data = (*memory, place, (self.form_to(to.peer), *checked));
@@ -27,7 +27,7 @@ impl Engine<'_> {
     }
 
     /// Starts a buffered send: of a copy, packed into the attached memory.
-    pub(crate) fn buffer_typed(&mut self, to: Target, data: &Elements) -> Result<Started, Cause> {
+    pub(crate) fn buffer_typed(&mut self, to: SendTarget, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
         let Elements { memory, place, checked, .. } = data;
         let (layout, len) = self.lay_out(*memory, place, (self.form_to(to.peer), *checked))?;
@@ -125,7 +125,7 @@ impl Engine<'_> {
         id: PeerId,
         index: u32,
         fragment: Fragment,
-    ) -> Turn {
+    ) -> LaneTurn {
         let Fragment { header, receiver, offset, len } = fragment;
         let backing = self.requests.at(index).map(|request| &request.backing);
         let checked = matches!(backing, Some(Backing::Typed(layout)) if layout.is_checked());
@@ -144,12 +144,12 @@ impl Engine<'_> {
 
     /// Gives up a message that cannot be packed, for a number that does not fit or since its type
     /// is not in the table any more: the receiver gets the error.
-    fn give_up(&mut self, index: u32, cause: Cause) -> Turn {
-        let Some(request) = self.requests.at(index) else { return Turn::Sent };
+    fn give_up(&mut self, index: u32, cause: Cause) -> LaneTurn {
+        let Some(request) = self.requests.at(index) else { return LaneTurn::Sent };
         let Machine::Send(sender) = &mut request.machine else { return self.give_up_channel(index, cause) };
         sender.withdraw();
         request.cause = Some(cause);
-        Turn::Sent
+        LaneTurn::Sent
     }
 
     fn pack_typed(&mut self, index: u32, position: u64, stream: &mut [u8]) -> Result<(), Cause> {

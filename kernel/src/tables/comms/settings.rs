@@ -4,7 +4,7 @@
 use aldis_hal::{Cause, PeerId};
 
 use super::Comms;
-use crate::memory::buffer::Buffer;
+use crate::memory::buffer::UserBuffer;
 use crate::tables::comm::{Comm, ITSELF};
 use crate::tables::hints::Hints;
 use crate::tables::list::{InScope, Ring};
@@ -21,7 +21,7 @@ pub(crate) struct Settings {
     /// The promises made of it.
     pub(crate) hints: Hints,
     /// Memory for copies of the buffered sends on it, lent for the life of the table.
-    pub(crate) attached: Buffer,
+    pub(crate) attached: UserBuffer,
     /// The messages in it.
     pub(crate) buffered: Ring<InScope>,
     /// The tuning of the layers above on it.
@@ -33,7 +33,7 @@ impl Settings {
     pub(crate) const EMPTY: Self = Self {
         policy: Policy::Return,
         hints: Hints::empty(),
-        attached: Buffer::NONE,
+        attached: UserBuffer::NONE,
         buffered: Ring::EMPTY,
         #[cfg(not(feature = "compact"))]
         tuning: None,

@@ -49,7 +49,7 @@ fn a_table_without_room_for_world_and_self_is_refused() {
 /// Groups in pieces come and go in any order; each stays what it is while others' pieces move.
 #[test]
 fn pieces_are_packed_again_when_a_communicator_goes() {
-    let (mut rows, mut pieces) = ([const { Row::EMPTY }; 8], [Piece::NONE; 12]);
+    let (mut rows, mut pieces) = ([const { Row::EMPTY }; 8], [GroupPiece::NONE; 12]);
     let mut comms = Comms::new(&mut rows, &mut pieces, PeerId(0), SIZE).unwrap();
     let world = comms.rows[0].comm();
     let groups: Vec<Vec<u32>> = vec![
@@ -102,7 +102,7 @@ fn a_slot_remembers_its_generation() {
 
 #[test]
 fn an_intercommunicator_addresses_the_remote_group() {
-    let (mut rows, mut pieces) = ([const { Row::EMPTY }; 5], [Piece::NONE; 3]);
+    let (mut rows, mut pieces) = ([const { Row::EMPTY }; 5], [GroupPiece::NONE; 3]);
     let mut comms = Comms::new(&mut rows, &mut pieces, PeerId(4), SIZE).unwrap();
     let world = comms.rows[0].comm();
     let companion = comms.install(2, 1, &these([3, 4].into_iter()), None).unwrap();

@@ -10,7 +10,7 @@ const WORD_BITS: u32 = u32::BITS;
 /// Part of a group: either a stride or a word of a bitmap. Opaque; all-zero is an empty one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Piece {
+pub struct GroupPiece {
     /// The rank of its first member.
     start: u32,
     /// Its first process; of a word, the process of its lowest bit.
@@ -19,77 +19,77 @@ pub struct Piece {
     shape: u32,
 }
 
-impl Piece {
+impl GroupPiece {
     /// An empty one, for memory to lend.
     pub const NONE: Self = Self { start: 0, first: 0, shape: 0 };
 }
 
 /// The members of a group whose size is known elsewhere.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Form<'m> {
+pub(crate) enum GroupForm<'m> {
     Strided { first: u32, stride: u32 },
-    Ranges(&'m [Piece]),
-    Bitmap(&'m [Piece]),
+    Ranges(&'m [GroupPiece]),
+    Bitmap(&'m [GroupPiece]),
 }
 
 /// The form in which a group is written down, and the pieces that it takes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct FormPlan {
     pub(crate) size: u32,
     pub(crate) pieces: u32,
-    shape: Shape,
+    shape: FormShape,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum FormShape {
     Strided { first: u32, stride: u32 },
     Ranges,
     Bitmap,
 }
 
 /// Works out the smallest form for these members.
-pub(crate) fn measure(members: impl Iterator<Item = u32> + Clone) -> Plan {
+pub(crate) fn measure(members: impl Iterator<Item = u32> + Clone) -> FormPlan {
     let size = members.clone().count() as u32;
     let mut strides = Strides::new(members.clone());
     let (first, second) = (strides.next(), strides.next());
     if second.is_none() {
-        let Piece { first, shape, .. } = first.unwrap_or(Piece { shape: 1, ..Piece::NONE });
-        return Plan { size, pieces: 0, shape: Shape::Strided { first, stride: shape } };
+        let GroupPiece { first, shape, .. } = first.unwrap_or(GroupPiece { shape: 1, ..GroupPiece::NONE });
+        return FormPlan { size, pieces: 0, shape: FormShape::Strided { first, stride: shape } };
     }
     let ranges = 2 + strides.count() as u32;
     let ascending = members.clone().is_sorted_by(|left, right| left < right);
     let words = if ascending { Words::new(members).count() as u32 } else { u32::MAX };
     match ranges <= words {
-        true => Plan { size, pieces: ranges, shape: Shape::Ranges },
-        false => Plan { size, pieces: words, shape: Shape::Bitmap },
+        true => FormPlan { size, pieces: ranges, shape: FormShape::Ranges },
+        false => FormPlan { size, pieces: words, shape: FormShape::Bitmap },
     }
 }
 
 /// Writes the members down as planned.
 pub(crate) fn write<'m>(
-    plan: Plan,
+    plan: FormPlan,
     members: impl Iterator<Item = u32> + Clone,
-    memory: &'m mut [Piece],
-) -> Result<Form<'m>, Cause> {
+    memory: &'m mut [GroupPiece],
+) -> Result<GroupForm<'m>, Cause> {
     let have = memory.len() as u32;
     let Some(pieces) = memory.get_mut(..plan.pieces as usize) else {
         return Err(Cause::TooSmall { what: Resource::GroupPieces, need: plan.pieces, have });
     };
     Ok(match plan.shape {
-        Shape::Strided { first, stride } => Form::Strided { first, stride },
-        Shape::Ranges => Form::Ranges(fill(pieces, Strides::new(members))),
-        Shape::Bitmap => Form::Bitmap(fill(pieces, Words::new(members))),
+        FormShape::Strided { first, stride } => GroupForm::Strided { first, stride },
+        FormShape::Ranges => GroupForm::Ranges(fill(pieces, Strides::new(members))),
+        FormShape::Bitmap => GroupForm::Bitmap(fill(pieces, Words::new(members))),
     })
 }
 
-fn fill(memory: &mut [Piece], pieces: impl Iterator<Item = Piece>) -> &[Piece] {
+fn fill(memory: &mut [GroupPiece], pieces: impl Iterator<Item = GroupPiece>) -> &[GroupPiece] {
     for (into, piece) in memory.iter_mut().zip(pieces) {
         *into = piece;
     }
     memory
 }
 
-impl Form<'_> {
+impl GroupForm<'_> {
     /// The process with this rank, which is below the size.
     #[inline]
     pub(crate) fn process(&self, rank: u32) -> Option<u32> {
@@ -135,7 +135,7 @@ impl Form<'_> {
 
 /// The piece that holds a rank.
 #[inline]
-fn holding(pieces: &[Piece], rank: u32) -> Option<&Piece> {
+fn holding(pieces: &[GroupPiece], rank: u32) -> Option<&GroupPiece> {
     let after = pieces.partition_point(|piece| piece.start <= rank);
     pieces.get(after.checked_sub(1)?)
 }
@@ -163,9 +163,9 @@ impl<I: Iterator<Item = u32>> Strides<I> {
 }
 
 impl<I: Iterator<Item = u32>> Iterator for Strides<I> {
-    type Item = Piece;
+    type Item = GroupPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<GroupPiece> {
         let (start, first) = (self.rank, self.members.next()?);
         let stride = self.members.peek().map_or(1, |second| second.wrapping_sub(first));
         let mut last = first;
@@ -174,7 +174,7 @@ impl<I: Iterator<Item = u32>> Iterator for Strides<I> {
             self.rank += 1;
         }
         self.rank += 1;
-        Some(Piece { start, first, shape: stride })
+        Some(GroupPiece { start, first, shape: stride })
     }
 }
 
@@ -191,15 +191,15 @@ impl<I: Iterator<Item = u32>> Words<I> {
 }
 
 impl<I: Iterator<Item = u32>> Iterator for Words<I> {
-    type Item = Piece;
+    type Item = GroupPiece;
 
-    fn next(&mut self) -> Option<Piece> {
+    fn next(&mut self) -> Option<GroupPiece> {
         let (start, first) = (self.rank, self.members.peek()? / WORD_BITS * WORD_BITS);
         let mut bits = 0;
         while let Some(member) = self.members.next_if(|member| member / WORD_BITS == first / WORD_BITS) {
             bits |= 1 << (member % WORD_BITS);
             self.rank += 1;
         }
-        Some(Piece { start, first, shape: bits })
+        Some(GroupPiece { start, first, shape: bits })
     }
 }

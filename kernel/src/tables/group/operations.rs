@@ -3,7 +3,7 @@
 
 use aldis_hal::{Cause, PeerId};
 
-use super::{Group, Piece};
+use super::{Group, GroupPiece};
 use crate::rank::Rank;
 
 /// The result of comparing two groups or communicators (MPI 4.1 sections 7.3.1 and 7.4.1).
@@ -99,7 +99,7 @@ impl Group<'_> {
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
-    pub fn union<'m>(&self, other: &Group<'_>, memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn union<'m>(&self, other: &Group<'_>, memory: &'m mut [GroupPiece]) -> Result<Group<'m>, Cause> {
         let added = other.members().filter(|&process| !self.contains(PeerId(process)));
         Group::collect(self.members().chain(added), memory)
     }
@@ -109,7 +109,11 @@ impl Group<'_> {
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
-    pub fn intersection<'m>(&self, other: &Group<'_>, memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn intersection<'m>(
+        &self,
+        other: &Group<'_>,
+        memory: &'m mut [GroupPiece],
+    ) -> Result<Group<'m>, Cause> {
         Group::collect(self.members().filter(|&process| other.contains(PeerId(process))), memory)
     }
 
@@ -117,7 +121,11 @@ impl Group<'_> {
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if `memory` has too few pieces; it tells how many are needed.
-    pub fn difference<'m>(&self, other: &Group<'_>, memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn difference<'m>(
+        &self,
+        other: &Group<'_>,
+        memory: &'m mut [GroupPiece],
+    ) -> Result<Group<'m>, Cause> {
         Group::collect(self.members().filter(|&process| !other.contains(PeerId(process))), memory)
     }
 
@@ -125,7 +133,7 @@ impl Group<'_> {
     ///
     /// # Errors
     /// [`Cause::RankOutOfRange`], [`Cause::DuplicateRank`], or as [`union`](Self::union).
-    pub fn incl<'m>(&self, ranks: &[Rank], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn incl<'m>(&self, ranks: &[Rank], memory: &'m mut [GroupPiece]) -> Result<Group<'m>, Cause> {
         for &rank in ranks {
             self.member(rank)?;
         }
@@ -138,7 +146,7 @@ impl Group<'_> {
     /// # Errors
     /// [`Cause::RankOutOfRange`], [`Cause::DuplicateRank`], or [`Cause::TooSmall`] if `memory` has
     /// too few pieces.
-    pub fn excl<'m>(&self, ranks: &[Rank], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn excl<'m>(&self, ranks: &[Rank], memory: &'m mut [GroupPiece]) -> Result<Group<'m>, Cause> {
         for (position, &rank) in ranks.iter().enumerate() {
             self.member(rank)?;
             if ranks.iter().take(position).any(|&other| other == rank) {
@@ -153,7 +161,11 @@ impl Group<'_> {
     ///
     /// # Errors
     /// [`Cause::BadStride`], or as [`incl`](Self::incl).
-    pub fn range_incl<'m>(&self, ranges: &[RankRange], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn range_incl<'m>(
+        &self,
+        ranges: &[RankRange],
+        memory: &'m mut [GroupPiece],
+    ) -> Result<Group<'m>, Cause> {
         self.check_ranges(ranges)?;
         self.picked(self.in_ranges(ranges), memory)
     }
@@ -164,7 +176,11 @@ impl Group<'_> {
     /// # Errors
     /// [`Cause::BadStride`], [`Cause::RankOutOfRange`], [`Cause::DuplicateRank`], or
     /// [`Cause::TooSmall`] if `memory` has too few pieces.
-    pub fn range_excl<'m>(&self, ranges: &[RankRange], memory: &'m mut [Piece]) -> Result<Group<'m>, Cause> {
+    pub fn range_excl<'m>(
+        &self,
+        ranges: &[RankRange],
+        memory: &'m mut [GroupPiece],
+    ) -> Result<Group<'m>, Cause> {
         self.check_ranges(ranges)?;
         let size = self.size();
         let holds = |range: &RankRange, rank| range.len(size).is_ok_and(|len| range.contains(rank, len));
@@ -180,7 +196,7 @@ impl Group<'_> {
     fn picked<'m>(
         &self,
         ranks: impl Iterator<Item = u32> + Clone,
-        memory: &'m mut [Piece],
+        memory: &'m mut [GroupPiece],
     ) -> Result<Group<'m>, Cause> {
         let members = ranks.filter_map(|rank| self.process(Rank(rank))).map(|process| process.0);
         let group = Group::collect(members, memory)?;

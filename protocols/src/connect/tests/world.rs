@@ -7,7 +7,7 @@ use std::{format, vec};
 
 use aldis_hal::{Epoch, Instant};
 
-use super::super::machine::Phase;
+use super::super::machine::ConnectPhase;
 use super::super::{Connect, HandshakeEvent, HandshakeSetup, Message};
 use crate::explore::{self, Broken};
 
@@ -40,15 +40,15 @@ pub(super) struct Budget {
 
 /// A frame on its way.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Frame {
+pub(super) struct TestFrame {
     to: usize,
     /// The life of the sender.
     life: u32,
-    what: What,
+    what: TestEvent,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum What {
+enum TestEvent {
     Message(Message),
     /// A data frame to this number, from the holder of this pair of numbers.
     Data {
@@ -82,7 +82,7 @@ pub(super) enum Step {
 #[derive(Clone, Debug)]
 pub(super) struct World {
     nodes: [Node; 2],
-    wire: Vec<Frame>,
+    wire: Vec<TestFrame>,
     pub(super) budget: Budget,
 }
 
@@ -113,7 +113,7 @@ impl Node {
         Self { life, machine, opened: 0 }
     }
 
-    fn phase(&self) -> Phase {
+    fn phase(&self) -> ConnectPhase {
         self.machine.phase
     }
 
@@ -158,11 +158,11 @@ impl explore::World for World {
             let admitted = node.machine.admitted();
             let can = [
                 (admitted != Some(epoch(1 - i, peer.life)), Step::Introduce(i)),
-                (self.budget.attempts > 0 && admitted.is_some() && phase != Phase::Open, Step::Ask(i)),
+                (self.budget.attempts > 0 && admitted.is_some() && phase != ConnectPhase::Open, Step::Ask(i)),
                 (self.budget.retries > 0 && connecting, Step::Retry(i)),
-                (self.budget.ends > 0 && phase != Phase::Closed, Step::End(i)),
+                (self.budget.ends > 0 && phase != ConnectPhase::Closed, Step::End(i)),
                 (self.budget.restarts > 0, Step::Restart(i)),
-                (self.budget.data > 0 && phase == Phase::Open, Step::Data(i)),
+                (self.budget.data > 0 && phase == ConnectPhase::Open, Step::Data(i)),
             ];
             steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
         }
@@ -211,7 +211,7 @@ impl explore::World for World {
                 budget.data -= 1;
                 let (ours, theirs) = self.nodes[i].numbers();
                 let life = self.nodes[i].life;
-                self.wire.push(Frame { to: 1 - i, life, what: What::Data { ours, theirs } });
+                self.wire.push(TestFrame { to: 1 - i, life, what: TestEvent::Data { ours, theirs } });
             }
         }
         self.pump();
@@ -237,16 +237,16 @@ impl World {
         Ok(())
     }
 
-    fn deliver(&mut self, frame: Frame) -> Result<(), Broken> {
+    fn deliver(&mut self, frame: TestFrame) -> Result<(), Broken> {
         let i = frame.to;
         let before = self.nodes[i];
         let machine = &mut self.nodes[i].machine;
         let event = match frame.what {
-            What::Message(message) => machine.handle(&setup(i, before.life), &message, Instant(0)),
-            What::Data { theirs, .. } => machine.handle_data(theirs),
+            TestEvent::Message(message) => machine.handle(&setup(i, before.life), &message, Instant(0)),
+            TestEvent::Data { theirs, .. } => machine.handle_data(theirs),
         };
-        if let What::Data { ours, theirs } = frame.what
-            && self.nodes[i].phase() == Phase::Open
+        if let TestEvent::Data { ours, theirs } = frame.what
+            && self.nodes[i].phase() == ConnectPhase::Open
             && self.nodes[i].machine.number() == theirs
         {
             let same =
@@ -265,7 +265,7 @@ impl World {
             HandshakeEvent::Opened(opened) => {
                 let with = life(1 - i, opened.epoch);
                 ensure!(with == admitted && with >= node.opened, "life {with} after {}", node.opened);
-                ensure!(node.phase() == Phase::Open, "opened, and it is not");
+                ensure!(node.phase() == ConnectPhase::Open, "opened, and it is not");
                 ensure!(node.numbers() == (opened.ends.ours, opened.ends.theirs), "other numbers");
                 let held =
                     peer.machine.chosen == opened.ends.theirs || peer.machine.ours == opened.ends.theirs;
@@ -277,9 +277,15 @@ impl World {
                 ensure!(by >= admitted && by <= peer.life, "life {by} ends life {admitted}");
                 let mirrored =
                     (peer.machine.theirs, peer.machine.ours) == (before.machine.ours, before.machine.theirs);
-                let alive = peer.life == admitted && peer.phase() != Phase::Closed && mirrored;
-                ensure!(!alive || before.phase() != Phase::Open, "a connection that both hold is ended");
-                ensure!(by > admitted || before.phase() == Phase::Open, "nothing was there to be ended");
+                let alive = peer.life == admitted && peer.phase() != ConnectPhase::Closed && mirrored;
+                ensure!(
+                    !alive || before.phase() != ConnectPhase::Open,
+                    "a connection that both hold is ended"
+                );
+                ensure!(
+                    by > admitted || before.phase() == ConnectPhase::Open,
+                    "nothing was there to be ended"
+                );
             }
             HandshakeEvent::Refused(_) | HandshakeEvent::TimedOut => {
                 return Err(format!("{event:?} between peers that fit"));
@@ -294,7 +300,7 @@ impl World {
             let setup = setup(i, node.life);
             while let Some(message) = node.machine.poll_transmit(&setup) {
                 node.machine.transmitted(&setup, &message, Instant(0));
-                self.wire.push(Frame { to: 1 - i, life: node.life, what: What::Message(message) });
+                self.wire.push(TestFrame { to: 1 - i, life: node.life, what: TestEvent::Message(message) });
             }
             node.machine.doublings = 0;
         }
@@ -309,7 +315,7 @@ impl World {
                 waits == node.machine.is_connecting(),
                 "node {i} waits without a timer, or has one for nothing"
             );
-            let heard = node.phase() == Phase::Open && peer.phase() == Phase::Open;
+            let heard = node.phase() == ConnectPhase::Open && peer.phase() == ConnectPhase::Open;
             if heard && node.machine.theirs == peer.machine.ours {
                 let lives = node.machine.admitted == epoch(1 - i, peer.life).0
                     && peer.machine.admitted == epoch(i, node.life).0;
@@ -324,7 +330,7 @@ impl World {
     pub(super) fn is_settled(&self) -> bool {
         let [one, other] = &self.nodes;
         let (ours, theirs) = other.numbers();
-        let open = one.phase() == Phase::Open && other.phase() == Phase::Open;
+        let open = one.phase() == ConnectPhase::Open && other.phase() == ConnectPhase::Open;
         open && one.numbers() == (theirs, ours) && self.wire.is_empty()
     }
 
@@ -344,7 +350,7 @@ impl World {
         if !introduced.is_empty() {
             return introduced;
         }
-        if machine(asker).phase == Phase::Closed {
+        if machine(asker).phase == ConnectPhase::Closed {
             return vec![Step::Ask(asker)];
         }
         let retries = all(&|i| machine(i).is_connecting(), Step::Retry);

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::super::Refused;
-use super::wire::{Faults, Net};
+use super::wire::{Net, WireFaults};
 use super::*;
 
 /// Rank 1 of 3, which knows rank 0.
@@ -84,7 +84,7 @@ proptest! {
         seed: u64, lies in proptest::collection::vec((any::<u8>(), 0..3_u32, 1..50_u32, any::<(u32, u32, u64)>()), 0..60),
         noise in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..200), 0..20),
     ) {
-        let mut net = Net::new(3, seed, Faults { lose: 200, delay_ns_max: 5_000_000, ..Faults::NONE });
+        let mut net = Net::new(3, seed, WireFaults { lose: 200, delay_ns_max: 5_000_000, ..WireFaults::NONE });
         (0..3).for_each(|rank| net.start(rank, 100 + rank));
         while !net.agrees(|rank| 100 + rank) {
             prop_assert!(net.step());

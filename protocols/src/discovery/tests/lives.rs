@@ -2,12 +2,12 @@
 
 use proptest::prelude::*;
 
-use super::wire::{Faults, Net};
+use super::wire::{Net, WireFaults};
 use super::*;
 
 #[test]
 fn a_new_life_is_asked_and_replaces_the_old_one() {
-    let mut net = Net::new(3, 1, Faults::NONE);
+    let mut net = Net::new(3, 1, WireFaults::NONE);
     (0..3).for_each(|rank| net.start(rank, 100 + rank));
     net.settle();
     while net.node(0).news().is_some() {}
@@ -73,7 +73,7 @@ fn who_is_asked_and_is_still_the_same_stays() {
 
 #[test]
 fn another_card_in_the_same_life_is_taken_in_the_same_way() {
-    let mut net = Net::new(2, 1, Faults::NONE);
+    let mut net = Net::new(2, 1, WireFaults::NONE);
     (0..2).for_each(|rank| net.start(rank, 100 + rank));
     net.settle();
     let now = Instant(net.now);
@@ -89,7 +89,7 @@ fn another_card_in_the_same_life_is_taken_in_the_same_way() {
 
 #[test]
 fn a_lost_question_is_asked_again_until_the_deadline() {
-    let mut net = Net::new(2, 1, Faults::NONE);
+    let mut net = Net::new(2, 1, WireFaults::NONE);
     (0..2).for_each(|rank| net.start(rank, 100 + rank));
     net.settle();
     let hello = message_of(2, 1, 201);
@@ -121,7 +121,7 @@ proptest! {
         seed: u64, lose in 0..300_u64, repeat in 0..300_u64, delay_ns_max in 1_000..500_000_000_u64,
         boots in proptest::collection::vec((0..4_u32, 0..200_usize), 1..6),
     ) {
-        let mut net = Net::new(4, seed, Faults { lose, repeat, corrupt: 50, delay_ns_max });
+        let mut net = Net::new(4, seed, WireFaults { lose, repeat, corrupt: 50, delay_ns_max });
         let mut lives = [100, 101, 102, 103];
         (0..4).for_each(|rank| net.start(rank, lives[rank as usize]));
         for (life, (rank, steps)) in boots.into_iter().enumerate() {
@@ -134,7 +134,7 @@ proptest! {
         net.settle();
         // Who has all cards says no more hello. If two boot at a time, one may miss the other's:
         // its user repeats it.
-        net.faults = Faults::NONE;
+        net.faults = WireFaults::NONE;
         for rank in 0..4 {
             let (now, card) = (Instant(net.now), card(rank, lives[rank as usize]));
             net.node(rank).announce(&card, now).unwrap();

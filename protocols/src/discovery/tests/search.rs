@@ -5,7 +5,7 @@ use std::string::ToString;
 use aldis_hal::{Cause, Resource};
 use proptest::prelude::*;
 
-use super::wire::{Faults, Net};
+use super::wire::{Net, WireFaults};
 use super::*;
 use crate::card::CARD_BYTES_MAX;
 
@@ -13,7 +13,7 @@ const MS: u64 = 1_000_000;
 
 #[test]
 fn ranks_that_start_together_need_one_hello_each() {
-    let mut net = Net::new(5, 1, Faults::NONE);
+    let mut net = Net::new(5, 1, WireFaults::NONE);
     (0..5).for_each(|rank| net.start(rank, 100 + rank));
     while !net.agrees(|rank| 100 + rank) {
         assert!(net.step());
@@ -28,7 +28,7 @@ fn ranks_that_start_together_need_one_hello_each() {
 
 #[test]
 fn who_is_late_is_answered_by_those_who_have_found_all() {
-    let mut net = Net::new(3, 1, Faults::NONE);
+    let mut net = Net::new(3, 1, WireFaults::NONE);
     net.start(0, 100);
     net.start(1, 101);
     net.now = 5_000 * MS;
@@ -71,7 +71,7 @@ fn hellos_keep_the_schedule_and_the_report_names_who_is_missing() {
 
 #[test]
 fn one_missing_rank_is_told_in_the_singular_and_may_come_late() {
-    let mut net = Net::new(3, 1, Faults::NONE);
+    let mut net = Net::new(3, 1, WireFaults::NONE);
     net.start(0, 100);
     net.start(1, 101);
     net.settle();
@@ -86,7 +86,7 @@ fn one_missing_rank_is_told_in_the_singular_and_may_come_late() {
 #[test]
 fn every_rank_is_asked_in_turn() {
     let size = 150;
-    let mut net = Net::new(size, 1, Faults::NONE);
+    let mut net = Net::new(size, 1, WireFaults::NONE);
     net.start(149, 249);
     let mut asked = std::collections::BTreeSet::new();
     for _ in 0..4 {
@@ -118,7 +118,7 @@ fn what_cannot_be_is_refused_at_once() {
 
 #[test]
 fn a_rank_alone_is_complete_and_silent() {
-    let mut net = Net::new(1, 1, Faults::NONE);
+    let mut net = Net::new(1, 1, WireFaults::NONE);
     net.start(0, 100);
     assert!(net.node(0).is_complete() && !net.step() && net.frames == 0);
 }
@@ -133,7 +133,7 @@ proptest! {
         seed: u64, size in 2..12_u32, lose in 0..400_u64, repeat in 0..300_u64, corrupt in 0..200_u64,
         late in proptest::collection::vec(0..3_000_u64, 12), delay_ns_max in 1_000..200 * MS,
     ) {
-        let mut net = Net::new(size, seed, Faults { lose, repeat, corrupt, delay_ns_max });
+        let mut net = Net::new(size, seed, WireFaults { lose, repeat, corrupt, delay_ns_max });
         let mut order: Vec<u32> = (0..size).collect();
         order.sort_by_key(|rank| late[*rank as usize]);
         for rank in order {

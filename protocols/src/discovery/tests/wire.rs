@@ -6,20 +6,20 @@ use super::*;
 
 /// Chances in thousandths, and the longest time on the way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Faults {
+pub(super) struct WireFaults {
     pub(super) lose: u64,
     pub(super) repeat: u64,
     pub(super) corrupt: u64,
     pub(super) delay_ns_max: u64,
 }
 
-impl Faults {
+impl WireFaults {
     pub(super) const NONE: Self = Self { lose: 0, repeat: 0, corrupt: 0, delay_ns_max: 1_000 };
 }
 
 pub(super) struct Net {
     pub(super) now: u64,
-    pub(super) faults: Faults,
+    pub(super) faults: WireFaults,
     pub(super) nodes: Vec<Option<Roster<'static>>>,
     /// Frames on their way: when and in which order they arrive; from, to, bytes.
     way: BTreeMap<(u64, u64), (Mac, usize, Vec<u8>)>,
@@ -28,7 +28,7 @@ pub(super) struct Net {
 }
 
 impl Net {
-    pub(super) fn new(size: u32, seed: u64, faults: Faults) -> Self {
+    pub(super) fn new(size: u32, seed: u64, faults: WireFaults) -> Self {
         let nodes = (0..size).map(|_| None).collect();
         Self { now: 0, faults, nodes, way: BTreeMap::new(), frames: 0, seed }
     }
@@ -67,7 +67,7 @@ impl Net {
     }
 
     fn carry(&mut self, from: Mac, taker: usize, mut bytes: Vec<u8>) {
-        let Faults { lose, repeat, corrupt, delay_ns_max } = self.faults;
+        let WireFaults { lose, repeat, corrupt, delay_ns_max } = self.faults;
         if self.draw(1000) < lose {
             return;
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const CONFIG: Config = Config { window: 64, ..Config::DEFAULT };
+const CONFIG: LinkConfig = LinkConfig { window: 64, ..LinkConfig::DEFAULT };
 const FIRST: u32 = u32::MAX - 20;
 const NOW: Instant = Instant(1000);
 

@@ -8,13 +8,13 @@ use aldis_hal::cause::Malformed;
 use proptest::prelude::*;
 use zerocopy::little_endian::{U32, U64};
 
-use super::super::{Config, Frame, FrameFate, FrameKind, Link, LinkEnds, Order};
+use super::super::{DeliveryOrder, Frame, FrameFate, FrameKind, Link, LinkConfig, LinkEnds};
 use super::pair::{Broken, CONFIG};
 
 const ENDS: LinkEnds = LinkEnds { ours: u32::MAX - 2, theirs: u32::MAX - 4, peer_window: 16 };
 
 /// A link that has sent eight payloads and received three.
-fn busy(config: &Config) -> Link {
+fn busy(config: &LinkConfig) -> Link {
     let mut link = Link::open(config, ENDS, Instant(0));
     for _ in 0..8 {
         assert!(link.queue(config, Instant(0)).is_some());
@@ -134,8 +134,8 @@ proptest! {
     /// doings.
     #[test]
     fn any_frames_at_all(frames: Vec<bool>, hostile in prop::collection::vec(anything(), 0..120), unordered: bool, window in 0u32..7) {
-        let order = if unordered { Order::Unordered } else { Order::InOrder };
-        let config = Config { window: 1 << window, order, ..CONFIG };
+        let order = if unordered { DeliveryOrder::Unordered } else { DeliveryOrder::InOrder };
+        let config = LinkConfig { window: 1 << window, order, ..CONFIG };
         let mut link = Link::open(&config, ENDS, Instant(0));
         let (mut queued, mut released, mut sent, mut now) = (0u32, 0u32, 0u32, 0u64);
         for (i, frame) in hostile.iter().enumerate() {

@@ -11,7 +11,9 @@ use aldis_hal::Instant;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::super::{Config, Frame, FrameFate, FrameKind, Link, LinkEnds, Order, Transmit, open, seal};
+use super::super::{
+    DeliveryOrder, Frame, FrameFate, FrameKind, Link, LinkConfig, LinkEnds, Transmit, open, seal,
+};
 use crate::sabotage::{Defect, planted};
 
 /// A description of the invariant that was broken.
@@ -26,9 +28,9 @@ macro_rules! ensure {
 }
 
 /// The test's times: round trips of about 10 us.
-pub(super) const CONFIG: Config = Config {
+pub(super) const CONFIG: LinkConfig = LinkConfig {
     window: 16,
-    order: Order::InOrder,
+    order: DeliveryOrder::InOrder,
     rto_first_ns: 60_000,
     rto_min_ns: 20_000,
     rto_max_ns: 640_000,
@@ -40,10 +42,10 @@ pub(super) const CONFIG: Config = Config {
 /// The behaviour of the network and the callers until `heals_ns`; after that all is well. Shares
 /// are of 100.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Plan {
+pub(super) struct PairPlan {
     pub(super) seed: u64,
     /// All but the windows, which are the sides' own.
-    pub(super) config: Config,
+    pub(super) config: LinkConfig,
     pub(super) windows: [u8; 2],
     /// The connection numbers of the two sides, and so their first sequence numbers.
     pub(super) numbers: [u32; 2],
@@ -62,7 +64,7 @@ pub(super) struct Plan {
 }
 
 /// A perfect network.
-pub(super) const CALM: Plan = Plan {
+pub(super) const CALM: PairPlan = PairPlan {
     seed: 1,
     config: CONFIG,
     windows: [16, 16],
@@ -78,9 +80,9 @@ pub(super) const CALM: Plan = Plan {
     heals_ns: 0,
 };
 
-impl Plan {
-    fn config_of(&self, i: usize) -> Config {
-        Config { window: self.windows[i], ..self.config }
+impl PairPlan {
+    fn config_of(&self, i: usize) -> LinkConfig {
+        LinkConfig { window: self.windows[i], ..self.config }
     }
 }
 
@@ -105,7 +107,7 @@ impl Random {
 }
 
 /// A link and its caller. Payloads are known by their index: what `u32` number is `first + index`.
-pub(super) struct Side {
+pub(super) struct LinkSide {
     pub(super) link: Link,
     first: u32,
     peer_first: u32,
@@ -122,8 +124,8 @@ pub(super) struct Side {
     allowed: u32,
 }
 
-impl Side {
-    fn new(plan: &Plan, i: usize) -> Self {
+impl LinkSide {
+    fn new(plan: &PairPlan, i: usize) -> Self {
         let config = plan.config_of(i);
         let slots = usize::from(config.window);
         let (ours, theirs, peer_window) = (plan.numbers[i], plan.numbers[1 - i], plan.windows[1 - i]);
@@ -154,9 +156,9 @@ fn payload(side: usize, index: u32) -> Vec<u8> {
 pub(super) type Filter = fn(&mut Random, usize, &Frame) -> bool;
 
 pub(super) struct Pair {
-    pub(super) plan: Plan,
+    pub(super) plan: PairPlan,
     pub(super) now: u64,
-    pub(super) sides: [Side; 2],
+    pub(super) sides: [LinkSide; 2],
     pub(super) loses: Filter,
     random: Random,
     network: BTreeMap<(u64, u64), (usize, Vec<u8>)>,
@@ -165,11 +167,11 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    pub(super) fn new(plan: Plan) -> Self {
+    pub(super) fn new(plan: PairPlan) -> Self {
         Self {
             plan,
             now: 0,
-            sides: [0, 1].map(|i| Side::new(&plan, i)),
+            sides: [0, 1].map(|i| LinkSide::new(&plan, i)),
             loses: |_, _, _| false,
             random: Random(plan.seed),
             network: BTreeMap::new(),
@@ -439,7 +441,7 @@ impl Pair {
     fn deliver(&mut self, i: usize, index: u32, body: &[u8]) -> Result<(), Broken> {
         ensure!(body == payload(1 - i, index), "payload {index} is not what was sent");
         let next = self.sides[i].delivered.len() as u32;
-        let ordered = self.plan.config.order == Order::Unordered || index == next;
+        let ordered = self.plan.config.order == DeliveryOrder::Unordered || index == next;
         ensure!(ordered, "payload {index} where {next} is next");
         ensure!(self.sides[i].delivered.insert(index), "payload {index} is handed up twice");
         Ok(())

@@ -6,8 +6,8 @@ use std::format;
 use aldis_hal::{Cause, Instant};
 use zerocopy::little_endian::U32;
 
-use super::super::{Config, Frame, FrameKind, Link, LinkEnds};
-use super::pair::{Broken, CALM, CONFIG, Pair, Plan};
+use super::super::{Frame, FrameKind, Link, LinkConfig, LinkEnds};
+use super::pair::{Broken, CALM, CONFIG, Pair, PairPlan};
 
 /// A situation, and the promise that is kept in it.
 type Path = (&'static str, fn() -> Result<(), Broken>);
@@ -35,8 +35,8 @@ macro_rules! ensure {
     };
 }
 
-fn one_way(messages: u32) -> Plan {
-    Plan { messages: [messages, 0], ..CALM }
+fn one_way(messages: u32) -> PairPlan {
+    PairPlan { messages: [messages, 0], ..CALM }
 }
 
 std::thread_local! {
@@ -82,7 +82,7 @@ fn blackout() -> Result<(), Broken> {
 fn round_trips() -> Result<(), Broken> {
     for seed in 0..20 {
         let mut pair =
-            Pair::new(Plan { seed, delay_ns: (3_000, 6_000), heals_ns: 50_000_000, ..one_way(200) });
+            Pair::new(PairPlan { seed, delay_ns: (3_000, 6_000), heals_ns: 50_000_000, ..one_way(200) });
         pair.loses = |random, from, _| from == 0 && random.below(3) == 0;
         while !pair.is_done() && pair.now < 50_000_000 {
             if pair.now == 0 {
@@ -171,7 +171,7 @@ fn reopened(mut pair: Pair) -> Result<(), Broken> {
 }
 
 fn idle() -> Result<(), Broken> {
-    let mut pair = Pair::new(Plan { messages: [2, 0], ..CALM });
+    let mut pair = Pair::new(PairPlan { messages: [2, 0], ..CALM });
     pair.run()?;
     rest(&mut pair)
 }
@@ -194,7 +194,7 @@ fn rest(pair: &mut Pair) -> Result<(), Broken> {
 }
 
 fn piggyback() -> Result<(), Broken> {
-    let mut pair = Pair::new(Plan { messages: [400, 400], ..CALM });
+    let mut pair = Pair::new(PairPlan { messages: [400, 400], ..CALM });
     pair.run()?;
     for side in &pair.sides {
         let counters = side.link.counters();
@@ -213,7 +213,7 @@ fn dead_peer() -> Result<(), Broken> {
 
 /// A peer that answers so many probes and then no more: how many it did not.
 fn dying(answers: u32) -> Result<u32, Broken> {
-    let config = Config { give_up_ns: 5_000_000, ..CONFIG };
+    let config = LinkConfig { give_up_ns: 5_000_000, ..CONFIG };
     let mut link = Link::open(&config, LinkEnds { ours: 5, theirs: 6, peer_window: 8 }, Instant(0));
     let answer =
         Frame { connection: 5.into(), cumulative: 6.into(), limit: 14.into(), ..Frame::new(FrameKind::Ack) };
@@ -250,7 +250,7 @@ fn every_path() {
 fn retimed() -> Result<(), Broken> {
     let (then, now) = (Instant(1_000), Instant(1_000 + 2 * CONFIG.give_up_ns));
     let ends = LinkEnds { ours: 7, theirs: 9, peer_window: CONFIG.window };
-    let mut link = Link::open(&Config { silence_ns: 0, ..CONFIG }, ends, Instant(1));
+    let mut link = Link::open(&LinkConfig { silence_ns: 0, ..CONFIG }, ends, Instant(1));
     let sequence = link.queue(&CONFIG, then);
     let transmit = link.poll_transmit().filter(|transmit| transmit.payload == sequence);
     let transmit = transmit.ok_or("nothing to send")?;

@@ -2,7 +2,7 @@
 
 use std::vec::Vec;
 
-use super::world::{Budget, End, Step, World, epoch};
+use super::world::{Budget, Step, World, WorldEnd, epoch};
 use crate::timer::Timer;
 
 impl World {
@@ -31,7 +31,7 @@ impl World {
             .or_else(|| node(&|i| askers[i] && !links[i].is_open() && !links[i].wanted).map(Step::Want))
             .or_else(|| {
                 let shaking = all().find(|&(at, i)| match &self.connections[at].ends[i] {
-                    End::Shaking(handshake) => handshake.poll_timeout().is_some(),
+                    WorldEnd::Shaking(handshake) => handshake.poll_timeout().is_some(),
                     _ => false,
                 });
                 shaking.map(|(at, i)| Step::Slow(at, i))

@@ -5,17 +5,17 @@ use std::vec::Vec;
 use aldis_hal::{Epoch, Instant, PeerId};
 
 use super::super::{
-    ANSWER_BYTES, Dial, GREETING_BYTES, HEAD_BYTES, Handshake, Link, Mac, Node, PROOF_BYTES, StreamEvent,
-    StreamRefusal, StreamSetup, Tag, chooses, job_name,
+    ANSWER_BYTES, Dial, GREETING_BYTES, HEAD_BYTES, Handshake, Mac, Node, PROOF_BYTES, StreamEvent,
+    StreamLink, StreamRefusal, StreamSetup, Tag, chooses, job_name,
 };
 
 pub(super) const NOW: Instant = Instant(1);
 
 /// Not a keyed hash for any real use: enough that other bytes have other tags.
 #[derive(Clone, Copy)]
-pub(super) struct Key(pub(super) u8);
+pub(super) struct TestKey(pub(super) u8);
 
-impl Mac for Key {
+impl Mac for TestKey {
     fn tag(&self, message: &[u8]) -> Tag {
         let mut tag = [self.0; 32];
         for (i, &byte) in message.iter().enumerate() {
@@ -29,21 +29,21 @@ impl Mac for Key {
 /// A rank of a job of four, with what it holds.
 pub(super) struct Rank {
     pub(super) setup: StreamSetup,
-    pub(super) key: Key,
-    pub(super) links: Vec<Link>,
+    pub(super) key: TestKey,
+    pub(super) links: Vec<StreamLink>,
 }
 
 impl Rank {
-    fn new(rank: u32, key: Key) -> Self {
+    fn new(rank: u32, key: TestKey) -> Self {
         let setup = StreamSetup {
-            job: job_name(&Key(7)),
+            job: job_name(&TestKey(7)),
             ranks: 4,
             links: 2,
             rank: PeerId(rank),
             epoch: Epoch(0x100 + rank),
             ..StreamSetup::DEFAULT
         };
-        let mut links = std::vec![Link::NONE; 8];
+        let mut links = std::vec![StreamLink::NONE; 8];
         for (i, link) in links.iter_mut().enumerate() {
             assert!(link.introduce(Epoch(0x100 + i as u32 / 2)));
         }
@@ -69,7 +69,7 @@ impl Rank {
 }
 
 pub(super) fn pair() -> [Rank; 2] {
-    [1, 2].map(|rank| Rank::new(rank, Key(7)))
+    [1, 2].map(|rank| Rank::new(rank, TestKey(7)))
 }
 
 /// Passes bytes to and fro, `piece` at a time, until there are none; the events that the two got.
@@ -125,7 +125,7 @@ fn golden_bytes() {
     let mut ranks = pair();
     let [mut one, mut other] = dialled(&mut ranks, 0);
     let greeting = one.output().to_vec();
-    let job = job_name(&Key(7)).to_le_bytes();
+    let job = job_name(&TestKey(7)).to_le_bytes();
     let head = [b'A', b'l', b'd', b'S', 1, 1, 1, 2];
     let ends = [1, 0, 0, 0, 2, 0, 0, 0, 1, 1, 0, 0, 2, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
     assert_eq!(greeting, [&head[..], &ends, &job, &[0xD1; 16]].concat());
@@ -135,14 +135,14 @@ fn golden_bytes() {
     let answer = other.output().to_vec();
     let ends = [2, 0, 0, 0, 1, 0, 0, 0, 2, 1, 0, 0, 1, 1, 0, 0, 4, 0, 0, 0, 1, 0, 0, 0];
     let theirs = [&[b'A', b'l', b'd', b'S', 1, 2, 1, 2][..], &ends, &job, &[0xAC; 16]].concat();
-    let tag = Key(7).tag(&[b"aldis acceptor 1", &greeting[..], &theirs].concat());
+    let tag = TestKey(7).tag(&[b"aldis acceptor 1", &greeting[..], &theirs].concat());
     assert_eq!(answer, [&theirs[..], &tag].concat());
     assert_eq!(answer.len(), ANSWER_BYTES);
 
     assert_eq!(one.handle(&mut ranks[0].node(), &answer, NOW), (ANSWER_BYTES, None));
     one.transmitted(greeting.len());
     let proof = one.output().to_vec();
-    let tag = Key(7).tag(&[b"aldis dialler  1", &greeting[..], &theirs].concat());
+    let tag = TestKey(7).tag(&[b"aldis dialler  1", &greeting[..], &theirs].concat());
     let select = [b'A', b'l', b'd', b'S', 1, 4, 0, 0];
     assert_eq!(proof, [&[b'A', b'l', b'd', b'S', 1, 3, 0, 0][..], &tag, &select].concat());
     assert_eq!(proof.len(), PROOF_BYTES + HEAD_BYTES);

@@ -8,10 +8,10 @@ use aldis_hal::{Epoch, Instant, PeerId};
 use proptest::prelude::*;
 
 use super::super::{
-    Dial, GREETING_BYTES, HEAD_BYTES, Handshake, Link, PROOF_BYTES, StreamEvent, StreamRefusal, StreamSetup,
-    job_name,
+    Dial, GREETING_BYTES, HEAD_BYTES, Handshake, PROOF_BYTES, StreamEvent, StreamLink, StreamRefusal,
+    StreamSetup, job_name,
 };
-use super::paths::{Key, NOW, Rank, dialled, exchange, pair};
+use super::paths::{NOW, Rank, TestKey, dialled, exchange, pair};
 use crate::sabotage::{Defect, with};
 
 const fn refused(why: StreamRefusal) -> StreamEvent {
@@ -58,12 +58,12 @@ fn who_does_not_fit_is_refused_by_name() {
 #[test]
 fn a_wrong_key_is_seen_by_either() {
     let mut ranks = pair();
-    ranks[1].key = Key(8);
+    ranks[1].key = TestKey(8);
     assert_eq!(meet(ranks), [vec![refused(StreamRefusal::Key)], vec![told(StreamRefusal::Key)]]);
 
     // A dialler that does not mind goes on; so do the acceptor's checks.
     let mut ranks = pair();
-    ranks[0].key = Key(8);
+    ranks[0].key = TestKey(8);
     let mut handshakes = dialled(&mut ranks, 0);
     let events = with(Some(Defect::TrustsTags), || {
         let greeting = handshakes[0].output().to_vec();
@@ -212,8 +212,8 @@ fn a_link_outside_the_table_is_none() {
     assert!(
         Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(2), link: 9, nonce: [0; 16] }, NOW).is_none()
     );
-    let setup = StreamSetup { job: job_name(&Key(7)), ..StreamSetup::DEFAULT };
-    let mut nobody = Link::NONE;
+    let setup = StreamSetup { job: job_name(&TestKey(7)), ..StreamSetup::DEFAULT };
+    let mut nobody = StreamLink::NONE;
     assert!(!nobody.want(&setup, NOW) && !nobody.wants_dial(), "nobody is there to be connected to");
 }
 

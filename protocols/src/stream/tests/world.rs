@@ -7,9 +7,9 @@ use std::{format, vec};
 
 use aldis_hal::{Epoch, Instant, PeerId};
 
-use super::super::link::Phase as Chosen;
-use super::super::{Dial, Handshake, Link, Node, StreamEvent, StreamRefusal, StreamSetup, job_name};
-use super::paths::Key;
+use super::super::link::LinkPhase as Chosen;
+use super::super::{Dial, Handshake, Node, StreamEvent, StreamLink, StreamRefusal, StreamSetup, job_name};
+use super::paths::TestKey;
 use crate::explore::{self, Broken};
 use crate::timer::Timer;
 
@@ -21,7 +21,7 @@ macro_rules! ensure {
     };
 }
 
-const KEY: Key = Key(7);
+const KEY: TestKey = TestKey(7);
 const NOW: Instant = Instant(0);
 
 /// The events that may still happen. Those that are not listed are bounded by those that are.
@@ -45,7 +45,7 @@ pub(super) struct Budget {
 
 /// The state of one end of a connection.
 #[derive(Clone, Debug)]
-pub(super) enum End {
+pub(super) enum WorldEnd {
     /// The system has it and its node has not accepted it yet.
     Waiting,
     Shaking(std::boxed::Box<Handshake>),
@@ -54,7 +54,7 @@ pub(super) enum End {
     Gone,
 }
 
-impl Hash for End {
+impl Hash for WorldEnd {
     fn hash<H: Hasher>(&self, state: &mut H) {
         core::mem::discriminant(self).hash(state);
         if let Self::Shaking(handshake) = self {
@@ -69,7 +69,7 @@ pub(super) struct StreamConnection {
     key: u32,
     /// The lives of the two ends.
     lives: [u32; 2],
-    pub(super) ends: [End; 2],
+    pub(super) ends: [WorldEnd; 2],
     wire: [Vec<Vec<u8>>; 2],
     reset: bool,
 }
@@ -77,7 +77,7 @@ pub(super) struct StreamConnection {
 #[derive(Clone, Hash, Debug)]
 pub(super) struct Side {
     pub(super) life: u32,
-    pub(super) link: Link,
+    pub(super) link: StreamLink,
 }
 
 /// An event that can happen. The first number is a connection's place, the other an end.
@@ -130,7 +130,7 @@ impl Side {
     /// Runs `act` with a table of links, that to itself never used.
     fn with<R>(&mut self, i: usize, act: impl FnOnce(&mut Node<'_>) -> R) -> R {
         let setup = setup(i, self.life);
-        let mut links = [Link::NONE; 2];
+        let mut links = [StreamLink::NONE; 2];
         links[1 - i] = self.link;
         let result = act(&mut Node { setup: &setup, mac: &KEY, links: &mut links });
         self.link = links[1 - i];
@@ -191,7 +191,7 @@ impl explore::World for World {
         self.happen(step)?;
         self.dial(0, false)?;
         self.dial(1, false)?;
-        self.connections.retain(|one| !matches!(one.ends, [End::Gone, End::Gone]));
+        self.connections.retain(|one| !matches!(one.ends, [WorldEnd::Gone, WorldEnd::Gone]));
         let fault = matches!(step, Step::Reset(_) | Step::Restart(_) | Step::End(_) | Step::Notice(..));
         // A life that is introduced ends the connections with another one, which is dead.
         let kept = before.is_none() || fault || matches!(step, Step::Introduce(_)) || before == self.shared();
@@ -202,28 +202,28 @@ impl explore::World for World {
 
 impl World {
     pub(super) fn new(budget: Budget) -> Self {
-        let side = Side { life: 1, link: Link::NONE };
+        let side = Side { life: 1, link: StreamLink::NONE };
         Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
     }
 
     /// Returns the events that can happen at one end of a connection.
     pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<Step> {
         let connection = &self.connections[at];
-        let over = connection.reset || matches!(connection.ends[1 - i], End::Gone);
+        let over = connection.reset || matches!(connection.ends[1 - i], WorldEnd::Gone);
         let waits = !connection.wire[i].is_empty();
         let can = match &connection.ends[i] {
-            End::Gone => return vec![],
-            End::Waiting => [
+            WorldEnd::Gone => return vec![],
+            WorldEnd::Waiting => [
                 (true, Step::Accept(at, i)),
                 (connection.reset, Step::Notice(at, i)),
                 (false, Step::Slow(at, i)),
             ],
-            End::Shaking(handshake) => [
+            WorldEnd::Shaking(handshake) => [
                 (waits, Step::Deliver(at, i)),
                 (over, Step::Notice(at, i)),
                 (self.budget.slow > 0 && handshake.poll_timeout().is_some(), Step::Slow(at, i)),
             ],
-            End::Open => {
+            WorldEnd::Open => {
                 [(false, Step::Deliver(at, i)), (over, Step::Notice(at, i)), (false, Step::Slow(at, i))]
             }
         };
@@ -232,7 +232,8 @@ impl World {
 
     /// The connection that is whole and open at both ends.
     pub(super) fn shared(&self) -> Option<u32> {
-        let whole = |one: &&StreamConnection| !one.reset && matches!(one.ends, [End::Open, End::Open]);
+        let whole =
+            |one: &&StreamConnection| !one.reset && matches!(one.ends, [WorldEnd::Open, WorldEnd::Open]);
         self.connections.iter().find(whole).map(|one| one.key)
     }
 
@@ -258,7 +259,7 @@ impl World {
                 let connection = &mut self.connections[at];
                 let nonce = [connection.key as u8 * 2 + 1; 16];
                 let accepted = Handshake::accept(connection.key, &setup(i, self.sides[i].life), nonce, NOW);
-                connection.ends[i] = End::Shaking(accepted.into());
+                connection.ends[i] = WorldEnd::Shaking(accepted.into());
             }
             Step::Deliver(at, i) => {
                 let bytes = self.connections[at].wire[i].remove(0);
@@ -288,9 +289,9 @@ impl World {
             Step::Restart(i) => {
                 budget.restarts -= 1;
                 self.drop_all(i);
-                let waiting = |one: &&mut StreamConnection| matches!(one.ends[i], End::Waiting);
-                self.connections.iter_mut().filter(waiting).for_each(|one| one.ends[i] = End::Gone);
-                self.sides[i] = Side { life: self.sides[i].life + 1, link: Link::NONE };
+                let waiting = |one: &&mut StreamConnection| matches!(one.ends[i], WorldEnd::Waiting);
+                self.connections.iter_mut().filter(waiting).for_each(|one| one.ends[i] = WorldEnd::Gone);
+                self.sides[i] = Side { life: self.sides[i].life + 1, link: StreamLink::NONE };
             }
         }
         Ok(())
@@ -313,8 +314,8 @@ impl World {
             self.sides[i].with(i, |node| dialled.hang_up(node, NOW));
             return Ok(());
         }
-        let mut ends = [End::Waiting, End::Waiting];
-        ends[i] = End::Shaking(dialled.into());
+        let mut ends = [WorldEnd::Waiting, WorldEnd::Waiting];
+        ends[i] = WorldEnd::Shaking(dialled.into());
         let lives = [self.sides[0].life, self.sides[1].life];
         self.connections.push(StreamConnection { key, lives, ends, wire: [vec![], vec![]], reset: false });
         self.flush(self.connections.len() - 1, i);
@@ -324,10 +325,10 @@ impl World {
     /// Sends what the handshake has to say, unless the connection is over.
     fn flush(&mut self, at: usize, i: usize) {
         let connection = &mut self.connections[at];
-        let End::Shaking(handshake) = &mut connection.ends[i] else { return };
+        let WorldEnd::Shaking(handshake) = &mut connection.ends[i] else { return };
         let output = handshake.output().to_vec();
         handshake.transmitted(output.len());
-        if !output.is_empty() && !connection.reset && !matches!(connection.ends[1 - i], End::Gone) {
+        if !output.is_empty() && !connection.reset && !matches!(connection.ends[1 - i], WorldEnd::Gone) {
             connection.wire[1 - i].push(output);
         }
     }
@@ -339,7 +340,7 @@ impl World {
         i: usize,
         act: impl FnOnce(&mut Handshake, &mut Node<'_>) -> Option<StreamEvent>,
     ) -> Result<(), Broken> {
-        let End::Shaking(handshake) = &mut self.connections[at].ends[i] else { return Ok(()) };
+        let WorldEnd::Shaking(handshake) = &mut self.connections[at].ends[i] else { return Ok(()) };
         let event = self.sides[i].with(i, |node| act(handshake, node));
         self.flush(at, i);
         match event {
@@ -365,16 +366,16 @@ impl World {
     }
 
     fn opened(&mut self, at: usize, i: usize) -> Result<(), Broken> {
-        let before = self.connections.iter().any(|one| matches!(one.ends[i], End::Open));
+        let before = self.connections.iter().any(|one| matches!(one.ends[i], WorldEnd::Open));
         ensure!(!before, "a second connection is opened at node {i}");
         let connection = &mut self.connections[at];
         let admitted = self.sides[i].link.admitted();
         ensure!(admitted == Some(epoch(1 - i, connection.lives[1 - i])), "opened to life {admitted:?}");
         ensure!(self.sides[i].link.is_open_on(connection.key), "opened, and another connection is held");
-        connection.ends[i] = End::Open;
+        connection.ends[i] = WorldEnd::Open;
         for other in 0..self.connections.len() {
             let claims = match &self.connections[other].ends[i] {
-                End::Shaking(handshake) => handshake.claim().is_some(),
+                WorldEnd::Shaking(handshake) => handshake.claim().is_some(),
                 _ => false,
             };
             if claims && other != at {
@@ -387,7 +388,7 @@ impl World {
     fn notice(&mut self, at: usize, i: usize) -> Result<(), Broken> {
         self.connections[at].wire[i].clear();
         match self.connections[at].ends[i] {
-            End::Open => {
+            WorldEnd::Open => {
                 self.sides[i].link.forget();
                 self.drop_all(i);
             }
@@ -398,7 +399,7 @@ impl World {
     }
 
     fn close(&mut self, at: usize, i: usize) {
-        self.connections[at].ends[i] = End::Gone;
+        self.connections[at].ends[i] = WorldEnd::Gone;
         self.connections[at].wire[i].clear();
     }
 
@@ -406,7 +407,7 @@ impl World {
     /// not accepted.
     fn drop_all(&mut self, i: usize) {
         for at in 0..self.connections.len() {
-            if !matches!(self.connections[at].ends[i], End::Waiting) {
+            if !matches!(self.connections[at].ends[i], WorldEnd::Waiting) {
                 self.close(at, i);
             }
         }
@@ -415,8 +416,9 @@ impl World {
     /// Checks the invariants, which hold in every state.
     fn check(&self) -> Result<(), Broken> {
         let whole =
-            |one: &StreamConnection| !one.reset && !one.ends.iter().any(|end| matches!(end, End::Gone));
-        let open = |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], End::Open));
+            |one: &StreamConnection| !one.reset && !one.ends.iter().any(|end| matches!(end, WorldEnd::Gone));
+        let open =
+            |i: usize| self.connections.iter().filter(move |one| matches!(one.ends[i], WorldEnd::Open));
         for i in 0..2 {
             let link = &self.sides[i].link;
             ensure!(open(i).count() == usize::from(link.is_open()), "node {i} holds {}", open(i).count());

@@ -15,7 +15,7 @@ use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cost, Epoch, PeerId};
 use aldis_kernel::storage::{BYTES_PER_COMMUNICATOR, BYTES_PER_REQUEST, bytes_per_peer};
 use aldis_kernel::{Composite, Config, Endpoint, storage_type};
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 
 const PEERS: [u32; 4] = [4, 16, 64, 256];
 
@@ -35,7 +35,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let at = |percent: usize| ns[(ns.len() - 1) * percent / 100];
         // The host's own storage: see `aldis_linux::storage`.
         let per_peer = bytes_per_peer(128, 32, 8192) + size_of::<Lane>();
-        let segment = Plan::of(peers).map(|plan| plan.segment_bytes);
+        let segment = NodePlan::of(peers).map(|plan| plan.segment_bytes);
         let line = serde_json::json!({ "bench": "peers", "peers": peers, "poll_p5_ns": at(5), "poll_p50_ns": at(50),
             "bytes_per_peer": per_peer, "bytes_per_request": BYTES_PER_REQUEST,
             "bytes_per_communicator": BYTES_PER_COMMUNICATOR,

@@ -4,7 +4,7 @@ mod objects;
 
 use core::ffi::c_int;
 
-use super::ffi::{self, Handle, Status, pmpi};
+use super::ffi::{self, ProgramHandle, ProgramStatus, pmpi};
 use super::{Player, checked};
 
 /// Messages that a script begins at most: each has room where it is received, so none waits.
@@ -86,7 +86,7 @@ impl Player<'_> {
     fn receive(&mut self) {
         let ((data, count, datatype), [from, tag]) = (self.data(1), self.envelope());
         let comm = self.pools.comms.pick(&mut self.script);
-        let (mut made, mut status, mut flag) = (ffi::REQUEST_NULL, Status::default(), 0);
+        let (mut made, mut status, mut flag) = (ffi::REQUEST_NULL, ProgramStatus::default(), 0);
         let request = self.result(&mut made);
         match self.script.byte() % 5 {
             0 | 1 => {
@@ -145,8 +145,8 @@ impl Player<'_> {
 
     /// Tests requests, and waits for those that are over.
     fn complete(&mut self) {
-        let picked: [Handle; 3] = core::array::from_fn(|_| self.pools.requests.pick(&mut self.script));
-        let (mut requests, mut statuses) = (picked, [Status::default(); 3]);
+        let picked: [ProgramHandle; 3] = core::array::from_fn(|_| self.pools.requests.pick(&mut self.script));
+        let (mut requests, mut statuses) = (picked, [ProgramStatus::default(); 3]);
         let (mut flag, mut index, mut indices) = (0, 0, [0; 3]);
         let count = c_int::from(self.script.byte() % 5) - 1;
         let places = requests.as_mut_ptr();
@@ -330,7 +330,7 @@ impl Player<'_> {
             3 => pmpi!(PMPI_Type_indexed_c(many, first, second, of, place)),
             4 => pmpi!(PMPI_Type_create_hindexed_block_c(many, each, second, of, place)),
             5 => {
-                let mut kinds: [Handle; 4] =
+                let mut kinds: [ProgramHandle; 4] =
                     core::array::from_fn(|_| self.pools.datatypes.pick(&mut self.script));
                 pmpi!(PMPI_Type_create_struct_c(many, first, second, kinds.as_mut_ptr(), place))
             }
@@ -348,7 +348,7 @@ impl Player<'_> {
         }
     }
 
-    fn array(&mut self, order: c_int, of: Handle, place: *mut Handle) -> c_int {
+    fn array(&mut self, order: c_int, of: ProgramHandle, place: *mut ProgramHandle) -> c_int {
         let mut lists: [[c_int; 4]; 3] = core::array::from_fn(|_| core::array::from_fn(|_| self.number()));
         let mut ways: [c_int; 4] = core::array::from_fn(|_| 16 + c_int::from(self.script.byte() % 4));
         let [sizes, arguments, processes] = &mut lists;
@@ -359,9 +359,9 @@ impl Player<'_> {
     }
 
     /// Frees a datatype, or tells what it was made of.
-    fn old_datatype(&mut self, of: Handle) -> c_int {
+    fn old_datatype(&mut self, of: ProgramHandle) -> c_int {
         let mut freed = of;
-        let mut status = Status::default();
+        let mut status = ProgramStatus::default();
         match self.script.byte() % 4 {
             0 => {
                 let place = self.result(&mut freed);

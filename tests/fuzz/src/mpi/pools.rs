@@ -2,33 +2,33 @@
 
 use core::ffi::c_int;
 
-use super::ffi::{self, Handle, Status, pmpi};
+use super::ffi::{self, ProgramHandle, ProgramStatus, pmpi};
 use crate::script::Script;
 
 /// Handles of a kind.
 pub(super) struct Pool {
-    null: Handle,
+    null: ProgramHandle,
     /// Handles of the library.
-    named: &'static [Handle],
-    live: Vec<Handle>,
-    freed: Vec<Handle>,
+    named: &'static [ProgramHandle],
+    live: Vec<ProgramHandle>,
+    freed: Vec<ProgramHandle>,
 }
 
 impl Pool {
-    const fn new(null: Handle, named: &'static [Handle]) -> Self {
+    const fn new(null: ProgramHandle, named: &'static [ProgramHandle]) -> Self {
         Self { null, named, live: Vec::new(), freed: Vec::new() }
     }
 
-    pub(super) fn push(&mut self, handle: Handle) {
+    pub(super) fn push(&mut self, handle: ProgramHandle) {
         if handle != self.null && !self.named.contains(&handle) && !self.live.contains(&handle) {
             self.live.push(handle);
         }
     }
 
     /// Draws one of them, or something that is none.
-    pub(super) fn pick(&self, script: &mut Script<'_>) -> Handle {
+    pub(super) fn pick(&self, script: &mut Script<'_>) -> ProgramHandle {
         let (how, which) = (script.byte(), usize::from(script.byte()));
-        let of = |handles: &[Handle]| handles.get(which % handles.len().max(1)).copied();
+        let of = |handles: &[ProgramHandle]| handles.get(which % handles.len().max(1)).copied();
         let picked = match how {
             0..96 => of(&self.live).or_else(|| of(self.named)),
             96..220 => of(self.named).or_else(|| of(&self.live)),
@@ -42,7 +42,7 @@ impl Pool {
     }
 
     /// Its handle has been freed.
-    pub(super) fn forget(&mut self, handle: Handle) {
+    pub(super) fn forget(&mut self, handle: ProgramHandle) {
         if let Some(place) = self.live.iter().position(|live| *live == handle) {
             self.live.swap_remove(place);
             self.freed.push(handle);
@@ -81,15 +81,15 @@ impl Pools {
             handlers: Pool::new(ERRHANDLER_NULL, &[ffi::ERRORS_RETURN]),
             requests: Pool::new(ffi::REQUEST_NULL, &[]),
             messages: Pool::new(MESSAGE_NULL, &[]),
-            keys: Pool::new(0, &[ffi::TAG_UB as Handle]),
+            keys: Pool::new(0, &[ffi::TAG_UB as ProgramHandle]),
             sent: 0,
             exchanges: 0,
         }
     }
 
     /// Receives what was sent on a communicator and not received.
-    pub(super) fn drain(comm: Handle) {
-        let (mut flag, mut status, mut room) = (1, Status::default(), [0_u8; 4096]);
+    pub(super) fn drain(comm: ProgramHandle) {
+        let (mut flag, mut status, mut room) = (1, ProgramStatus::default(), [0_u8; 4096]);
         for _ in 0..64 {
             let code =
                 pmpi!(PMPI_Iprobe(ffi::ANY_SOURCE, ffi::ANY_TAG, comm, &raw mut flag, &raw mut status));
@@ -111,8 +111,8 @@ impl Pools {
     }
 
     /// Completes a request, cancels it, or frees it.
-    fn end(mut request: Handle) {
-        let (mut flag, mut status) = (0, Status::default());
+    fn end(mut request: ProgramHandle) {
+        let (mut flag, mut status) = (0, ProgramStatus::default());
         let _ = pmpi!(PMPI_Grequest_complete(request));
         for turn in 0..4 {
             let _ = pmpi!(PMPI_Test(&raw mut request, &raw mut flag, &raw mut status));
@@ -133,7 +133,7 @@ impl Pools {
         let comms = || self.comms.live.iter().chain(self.comms.named).copied();
         comms().for_each(Self::drain);
         for mut message in self.messages.live.drain(..) {
-            let (mut room, mut status) = ([0_u8; 4096], Status::default());
+            let (mut room, mut status) = ([0_u8; 4096], ProgramStatus::default());
             let into = room.as_mut_ptr().cast();
             let _ = pmpi!(PMPI_Mrecv_c(into, 4096, ffi::BYTE, &raw mut message, &raw mut status));
         }

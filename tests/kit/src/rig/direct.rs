@@ -46,7 +46,7 @@ impl Powers {
 }
 
 #[derive(Clone, Copy)]
-struct Region {
+struct RigRegion {
     owner: usize,
     generation: u32,
     memory: Memory,
@@ -55,7 +55,7 @@ struct Region {
 
 /// The regions of all ranks, and by how many bytes what is mapped stands behind its beginning.
 #[derive(Default)]
-pub struct RegionTable(Vec<Region>, usize);
+pub struct RegionTable(Vec<RigRegion>, usize);
 
 impl RegionTable {
     /// Returns the number of regions of a rank that are registered.
@@ -74,7 +74,7 @@ impl RegionTable {
         live.map(|region| region.memory.len).sum()
     }
 
-    fn find(&self, RegionId(handle): RegionId) -> Option<&Region> {
+    fn find(&self, RegionId(handle): RegionId) -> Option<&RigRegion> {
         let region = self.0.get(handle.slot as usize)?;
         (region.generation == handle.generation && handle.generation % 2 == 1).then_some(region)
     }
@@ -114,7 +114,7 @@ enum Job {
 }
 
 /// A rank's end of the memory.
-pub(crate) struct Direct {
+pub(crate) struct DirectEnd {
     me: usize,
     pub(crate) powers: Powers,
     table: Rc<RefCell<RegionTable>>,
@@ -122,7 +122,7 @@ pub(crate) struct Direct {
     orders: u32,
 }
 
-impl Direct {
+impl DirectEnd {
     pub(crate) fn new(me: usize, powers: Powers, table: Rc<RefCell<RegionTable>>) -> Self {
         Self { me, powers, table, jobs: VecDeque::new(), orders: 0 }
     }
@@ -136,7 +136,7 @@ impl Direct {
         let free = table.0.iter().position(|region| region.generation % 2 == 0);
         let slot = free.unwrap_or(table.0.len());
         let generation = free.map_or(1, |slot| table.0[slot].generation + 1);
-        let region = Region { owner: self.me, generation, memory, access };
+        let region = RigRegion { owner: self.me, generation, memory, access };
         if free.is_some() {
             table.0[slot] = region
         } else {

@@ -14,7 +14,7 @@ use super::implementation::{Implementation, Transport};
 use super::report::file::ReportFile;
 use super::report::{Report, machine};
 use super::rounds::Bench;
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 
 /// The files to which results go.
 #[derive(Args, Debug, Default)]
@@ -86,7 +86,7 @@ fn write_json(out: &mut impl Write, report: &Report) -> Result<()> {
 /// A thing to measure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CampaignItem {
-    pub(crate) workload: Workload,
+    pub(crate) workload: BenchWorkload,
     pub(crate) bytes: usize,
 }
 
@@ -100,7 +100,7 @@ pub(crate) enum Pace {
 }
 
 /// The measurements that the same ranks make.
-pub(crate) struct Stage {
+pub(crate) struct CampaignStage {
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
     pub(crate) items: Vec<CampaignItem>,
@@ -108,7 +108,7 @@ pub(crate) struct Stage {
 
 /// The measurements of a run.
 pub(crate) struct Campaign<'a> {
-    pub(crate) stages: &'a [Stage],
+    pub(crate) stages: &'a [CampaignStage],
     pub(crate) wanted: &'a [Implementation],
     pub(crate) pace: Pace,
 }
@@ -133,7 +133,7 @@ impl Campaign<'_> {
     fn measure(&self, bench: &mut Bench, report: &mut Report) -> Result<()> {
         let mut left = self.stages.iter().map(|stage| stage.items.len()).sum::<usize>();
         bench.bar = progress(left as u64)?;
-        for Stage { transport, ranks, items } in self.stages {
+        for CampaignStage { transport, ranks, items } in self.stages {
             let (over, mut these) = (transport.name(), self.wanted.to_vec());
             if !bench.knows(*transport)? {
                 report

@@ -7,13 +7,13 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 use super::PROFILE;
-use super::campaign::{Campaign, CampaignItem, Output, Pace, Stage};
+use super::campaign::{Campaign, CampaignItem, CampaignStage, Output, Pace};
 use super::implementation::{Implementation, Transport};
 use super::measure;
 use super::programs::Programs;
 use super::report::Report;
 use super::rounds::Bench;
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 
 /// All collective operations with 2 ranks, and with 4 ranks on two cores
 ///
@@ -27,7 +27,7 @@ use super::workload::Workload;
 pub(crate) struct Collectives {
     /// Measure only these operations [default: all]
     #[arg(value_name = "OPERATION", value_parser = operations(), hide_possible_values = false)]
-    operations: Vec<Workload>,
+    operations: Vec<BenchWorkload>,
     /// Measure Open MPI, MPICH and gloo too, where they are installed
     #[arg(long)]
     peers: bool,
@@ -57,10 +57,10 @@ pub(crate) struct Collectives {
 }
 
 /// The operations by name.
-fn operations() -> impl TypedValueParser<Value = Workload> {
-    let known = PossibleValuesParser::new(Workload::COLLECTIVES.map(Workload::name));
+fn operations() -> impl TypedValueParser<Value = BenchWorkload> {
+    let known = PossibleValuesParser::new(BenchWorkload::COLLECTIVES.map(BenchWorkload::name));
     known.try_map(|name| {
-        let found = Workload::COLLECTIVES.into_iter().find(|one| one.name() == name);
+        let found = BenchWorkload::COLLECTIVES.into_iter().find(|one| one.name() == name);
         found.ok_or_else(|| anyhow::anyhow!("no such operation"))
     })
 }
@@ -69,11 +69,11 @@ impl Collectives {
     /// Returns what is measured, whatever the number of ranks.
     fn items(&self) -> Result<Vec<CampaignItem>> {
         let operations =
-            if self.operations.is_empty() { &Workload::COLLECTIVES[..] } else { &self.operations };
+            if self.operations.is_empty() { &BenchWorkload::COLLECTIVES[..] } else { &self.operations };
         let mut items = Vec::new();
         for &workload in operations {
             let sizes = match (workload, self.bytes.as_slice()) {
-                (Workload::Barrier, _) | (_, []) => workload.sizes(),
+                (BenchWorkload::Barrier, _) | (_, []) => workload.sizes(),
                 (_, sizes) => sizes,
             };
             if sizes.iter().any(|&bytes| bytes < workload.bytes_min()) {
@@ -86,7 +86,8 @@ impl Collectives {
 
     pub(crate) fn run(self) -> Result<()> {
         let items = self.items()?;
-        let stage = |transport, &ranks| Stage { transport, ranks: usize::from(ranks), items: items.clone() };
+        let stage =
+            |transport, &ranks| CampaignStage { transport, ranks: usize::from(ranks), items: items.clone() };
         let over = |&transport| self.ranks.iter().map(move |ranks| stage(transport, ranks));
         let stages: Vec<_> = self.transport.iter().flat_map(over).collect();
         let files = self.output.reserve()?;
@@ -129,10 +130,10 @@ mod tests {
     #[test]
     fn all_operations_are_measured_unless_some_are_named() {
         let all = read("").unwrap().items().unwrap();
-        assert!(Workload::COLLECTIVES.iter().all(|one| all.iter().any(|item| item.workload == *one)));
+        assert!(BenchWorkload::COLLECTIVES.iter().all(|one| all.iter().any(|item| item.workload == *one)));
         let one = read("alltoall barrier --bytes 64,128").unwrap().items().unwrap();
         let (workload, barrier) =
-            (Workload::Alltoall, CampaignItem { workload: Workload::Barrier, bytes: 0 });
+            (BenchWorkload::Alltoall, CampaignItem { workload: BenchWorkload::Barrier, bytes: 0 });
         assert_eq!(
             one,
             [CampaignItem { workload, bytes: 64 }, CampaignItem { workload, bytes: 128 }, barrier]

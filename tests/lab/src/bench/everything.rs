@@ -9,12 +9,12 @@ use anyhow::Result;
 use clap::Args;
 
 use super::PROFILE;
-use super::campaign::{Campaign, CampaignItem, Output, Pace, Stage};
+use super::campaign::{Campaign, CampaignItem, CampaignStage, Output, Pace};
 use super::implementation::Transport;
 use super::programs::Programs;
 use super::report::Report;
 use super::rounds::Bench;
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 use super::{instructions, matching, measure, peers};
 
 /// A full run.
@@ -37,13 +37,13 @@ pub(crate) struct Everything {
 }
 
 /// Workloads of two ranks, in the order of the report; then those of all ranks.
-const OF_PAIRS: [Workload; 6] = [
-    Workload::Latency,
-    Workload::Bandwidth,
-    Workload::Both,
-    Workload::Consume,
-    Workload::Rate,
-    Workload::Overlap,
+const OF_PAIRS: [BenchWorkload; 6] = [
+    BenchWorkload::Latency,
+    BenchWorkload::Bandwidth,
+    BenchWorkload::Both,
+    BenchWorkload::Consume,
+    BenchWorkload::Rate,
+    BenchWorkload::Overlap,
 ];
 
 /// The share of a run's time that starting ranks and the other tables may take.
@@ -54,26 +54,29 @@ const OTHERS: [&str; 3] = ["bench_matching", "bench_peers", "bench_instructions"
 
 /// The sizes of a collective that are measured here by ranks that are many, or far: `cargo xtask
 /// bench collectives` has more.
-fn few(workload: Workload) -> &'static [usize] {
+fn few(workload: BenchWorkload) -> &'static [usize] {
     match workload {
-        Workload::Bcast | Workload::Reduce | Workload::Allreduce => &[8, 64 << 10, 1 << 20],
-        Workload::Gather | Workload::Scatter | Workload::Allgather | Workload::Alltoall => &[64 << 10],
-        Workload::ReduceScatterBlock | Workload::Scan => &[64 << 10],
-        Workload::Barrier => workload.sizes(),
+        BenchWorkload::Bcast | BenchWorkload::Reduce | BenchWorkload::Allreduce => &[8, 64 << 10, 1 << 20],
+        BenchWorkload::Gather
+        | BenchWorkload::Scatter
+        | BenchWorkload::Allgather
+        | BenchWorkload::Alltoall => &[64 << 10],
+        BenchWorkload::ReduceScatterBlock | BenchWorkload::Scan => &[64 << 10],
+        BenchWorkload::Barrier => workload.sizes(),
         _ => &[],
     }
 }
 
 /// Returns what is measured with so many ranks over a transport: of collectives everything where
 /// two share memory.
-fn stage(transport: Transport, ranks: usize) -> Stage {
+fn stage(transport: Transport, ranks: usize) -> CampaignStage {
     let is_whole = transport == Transport::Shm && ranks == 2;
     let pairs = OF_PAIRS.into_iter().filter(|_| ranks == 2).map(|workload| (workload, workload.sizes()));
-    let sizes = |workload: Workload| if is_whole { workload.sizes() } else { few(workload) };
-    let all = pairs.chain(Workload::COLLECTIVES.map(|workload| (workload, sizes(workload))));
+    let sizes = |workload: BenchWorkload| if is_whole { workload.sizes() } else { few(workload) };
+    let all = pairs.chain(BenchWorkload::COLLECTIVES.map(|workload| (workload, sizes(workload))));
     let items =
         all.flat_map(|(workload, sizes)| sizes.iter().map(move |&bytes| CampaignItem { workload, bytes }));
-    Stage { transport, ranks, items: items.collect() }
+    CampaignStage { transport, ranks, items: items.collect() }
 }
 
 /// The numbers of ranks.
@@ -120,7 +123,7 @@ mod tests {
     #[test]
     fn two_ranks_that_share_memory_measure_every_collective_at_every_size() {
         let items = stage(Transport::Shm, 2).items;
-        for workload in Workload::COLLECTIVES {
+        for workload in BenchWorkload::COLLECTIVES {
             assert!(workload.sizes().iter().all(|&bytes| items.contains(&CampaignItem { workload, bytes })));
         }
         assert!(items.iter().all(|item| item.bytes >= item.workload.bytes_min()));

@@ -6,12 +6,12 @@ use serde_json::json;
 
 use super::implementation::{Implementation, Transport};
 use super::series::Summary;
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 
 /// A line of a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
-    pub(crate) workload: Workload,
+    pub(crate) workload: BenchWorkload,
     pub(crate) transport: Transport,
     pub(crate) ranks: usize,
     pub(crate) bytes: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Point<'a>(pub(crate) &'a [Figure]);
 
 impl Figure {
     pub(crate) fn new(
-        workload: Workload,
+        workload: BenchWorkload,
         transport: Transport,
         ranks: usize,
         bytes: usize,
@@ -117,7 +117,7 @@ fn ratio(value: f64, to: f64) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn figure(which: Implementation, workload: Workload, value: f64) -> Figure {
+    fn figure(which: Implementation, workload: BenchWorkload, value: f64) -> Figure {
         let transport = Transport::Shm;
         Figure { workload, transport, ranks: 2, bytes: 8, which, value, median: value, samples: 1 }
     }
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_best_peer_is_the_fastest() {
         use Implementation::{Aldis, Mpich, OpenMpi, Raw};
-        for (workload, best) in [(Workload::Latency, 0.75), (Workload::Rate, 0.6)] {
+        for (workload, best) in [(BenchWorkload::Latency, 0.75), (BenchWorkload::Rate, 0.6)] {
             let figures = [(Raw, 150.0), (Aldis, 300.0), (OpenMpi, 400.0), (Mpich, 500.0)];
             let figures = figures.map(|(which, value)| figure(which, workload, value));
             let point = Point(&figures);
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn nothing_to_compare_with_is_no_ratio() {
-        let alone = [figure(Implementation::Aldis, Workload::Latency, 1.0)];
+        let alone = [figure(Implementation::Aldis, BenchWorkload::Latency, 1.0)];
         let [aldis] = &alone;
         assert_eq!((Point(&alone).to_raw(aldis), Point(&alone).to_best_peer(aldis)), (None, None));
     }

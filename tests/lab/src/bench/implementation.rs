@@ -5,7 +5,7 @@ use std::path::Path;
 
 use aldis_shell::shell;
 
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 
 /// An implementation that is ready to start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -115,28 +115,35 @@ impl Implementation {
     }
 
     /// Returns true if the implementation does this at all.
-    pub(crate) fn carries(self, workload: Workload, transport: Transport, bytes: usize) -> bool {
+    pub(crate) fn carries(self, workload: BenchWorkload, transport: Transport, bytes: usize) -> bool {
         match (self, workload, transport) {
-            (Self::Raw, Workload::Latency | Workload::Bandwidth | Workload::Both, Transport::Tcp) => true,
+            (
+                Self::Raw,
+                BenchWorkload::Latency | BenchWorkload::Bandwidth | BenchWorkload::Both,
+                Transport::Tcp,
+            ) => true,
             (Self::Raw, _, Transport::Tcp) => false,
-            (Self::Raw, Workload::Latency | Workload::Rate, _) => bytes <= LINE_BYTES,
-            (Self::Raw, Workload::Bandwidth | Workload::Both | Workload::Consume, _) => true,
+            (Self::Raw, BenchWorkload::Latency | BenchWorkload::Rate, _) => bytes <= LINE_BYTES,
+            (Self::Raw, BenchWorkload::Bandwidth | BenchWorkload::Both | BenchWorkload::Consume, _) => true,
             (Self::Raw, ..) => false,
-            (Self::Arena, Workload::Bandwidth | Workload::Both | Workload::Consume, transport) => {
-                transport != Transport::Tcp
-            }
+            (
+                Self::Arena,
+                BenchWorkload::Bandwidth | BenchWorkload::Both | BenchWorkload::Consume,
+                transport,
+            ) => transport != Transport::Tcp,
             (Self::Arena, ..) => false,
-            (Self::AbiTyped, workload, _) => workload == Workload::Latency,
-            (Self::Ucx, Workload::Latency | Workload::Bandwidth | Workload::Rate, _) => true,
-            (Self::Ucx, ..) | (Self::Gloo, Workload::Both | Workload::Consume | Workload::Overlap, _) => {
+            (Self::AbiTyped, workload, _) => workload == BenchWorkload::Latency,
+            (Self::Ucx, BenchWorkload::Latency | BenchWorkload::Bandwidth | BenchWorkload::Rate, _) => true,
+            (Self::Ucx, ..)
+            | (Self::Gloo, BenchWorkload::Both | BenchWorkload::Consume | BenchWorkload::Overlap, _) => false,
+            (Self::Gloo, BenchWorkload::Gatherv | BenchWorkload::Scatterv | BenchWorkload::Alltoallw, _) => {
                 false
             }
-            (Self::Gloo, Workload::Gatherv | Workload::Scatterv | Workload::Alltoallw, _) => false,
-            (Self::Gloo, Workload::ReduceScatterBlock | Workload::ReduceScatter, _) => false,
-            (Self::Gloo, Workload::Scan | Workload::Exscan, _) => false,
-            (Self::Gloo, Workload::NeighborAllgather | Workload::NeighborAllgatherv, _) => false,
-            (Self::Gloo, Workload::NeighborAlltoall | Workload::NeighborAlltoallv, _) => false,
-            (Self::Gloo, Workload::NeighborAlltoallw, _) => false,
+            (Self::Gloo, BenchWorkload::ReduceScatterBlock | BenchWorkload::ReduceScatter, _) => false,
+            (Self::Gloo, BenchWorkload::Scan | BenchWorkload::Exscan, _) => false,
+            (Self::Gloo, BenchWorkload::NeighborAllgather | BenchWorkload::NeighborAllgatherv, _) => false,
+            (Self::Gloo, BenchWorkload::NeighborAlltoall | BenchWorkload::NeighborAlltoallv, _) => false,
+            (Self::Gloo, BenchWorkload::NeighborAlltoallw, _) => false,
             (Self::Gloo, _, transport) => transport == Transport::Tcp,
             _ => true,
         }
@@ -153,9 +160,9 @@ impl Implementation {
     }
 
     /// The bytes that it is asked to carry for messages of so many.
-    pub(crate) fn payload(self, workload: Workload, transport: Transport, bytes: usize) -> usize {
+    pub(crate) fn payload(self, workload: BenchWorkload, transport: Transport, bytes: usize) -> usize {
         match (self, workload) {
-            (Self::Raw, Workload::Latency | Workload::Rate) if transport != Transport::Tcp => {
+            (Self::Raw, BenchWorkload::Latency | BenchWorkload::Rate) if transport != Transport::Tcp => {
                 bytes.min(LINE_PAYLOAD)
             }
             _ => bytes,

@@ -12,7 +12,7 @@ use super::figure::{Figure, Point};
 use super::implementation::{Implementation, Transport};
 use super::programs::Programs;
 use super::rounds::Bench;
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 use crate::verbs;
 
 /// The choice of what to measure, of which implementations, and for how long.
@@ -78,10 +78,10 @@ pub(super) fn step() -> Result<Outcome> {
     };
     let mut bench = measure.bench()?;
     for (workload, bytes, ranks) in [
-        (Workload::Latency, 8, RANKS),
-        (Workload::Bandwidth, 64 << 10, RANKS),
-        (Workload::Rate, 8, RANKS),
-        (Workload::Allreduce, 8, 4),
+        (BenchWorkload::Latency, 8, RANKS),
+        (BenchWorkload::Bandwidth, 64 << 10, RANKS),
+        (BenchWorkload::Rate, 8, RANKS),
+        (BenchWorkload::Allreduce, 8, 4),
     ] {
         measure.bytes = vec![bytes];
         measure.on(&mut bench, workload, ranks)?;
@@ -94,7 +94,7 @@ const RANKS: usize = 2;
 
 impl Measure {
     /// Measures `workload`.
-    pub(crate) fn run(self, workload: Workload) -> Result<()> {
+    pub(crate) fn run(self, workload: BenchWorkload) -> Result<()> {
         if self.bytes.iter().any(|&bytes| bytes < workload.bytes_min()) {
             bail!("{} needs messages of {} bytes at least", workload.name(), workload.bytes_min());
         }
@@ -109,7 +109,7 @@ impl Measure {
         Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[], &self.features)?)
     }
 
-    fn on(&self, bench: &mut Bench, workload: Workload, ranks: usize) -> Result<()> {
+    fn on(&self, bench: &mut Bench, workload: BenchWorkload, ranks: usize) -> Result<()> {
         let mut wanted = self.wanted()?;
         if wanted.contains(&Implementation::Aldis) && !bench.knows(self.transport)? {
             eprintln!("aldis has no transport {} yet and is not measured", self.transport.name());

@@ -18,7 +18,7 @@ pub(crate) struct Peers {
 
 /// A line of the measured program.
 #[derive(Deserialize)]
-pub(super) struct Line {
+pub(super) struct PeersLine {
     peers: u32,
     poll_p5_ns: f64,
     poll_p50_ns: f64,
@@ -35,7 +35,7 @@ pub(super) const POLL: &str = "Nanoseconds of a poll that finds nothing, by the 
 
 impl Peers {
     /// Shows one of the two tables, or both as JSON.
-    pub(crate) fn run(self, title: &str, table: fn(&[Line]) -> Table) -> Result<()> {
+    pub(crate) fn run(self, title: &str, table: fn(&[PeersLine]) -> Table) -> Result<()> {
         let text = said()?;
         if self.json {
             print!("{text}");
@@ -51,7 +51,7 @@ fn said() -> Result<String> {
     shell::output(&mut program("bench_peers")?)
 }
 
-fn parse(text: &str) -> Result<Vec<Line>> {
+fn parse(text: &str) -> Result<Vec<PeersLine>> {
     let lines = text.lines().map(serde_json::from_str).collect::<Result<_, _>>();
     lines.context("reading what bench_peers says")
 }
@@ -62,7 +62,7 @@ pub(super) fn tables() -> Result<[(String, Table); 2]> {
     Ok([(MEMORY.into(), memory(&lines)), (POLL.into(), poll(&lines))])
 }
 
-pub(super) fn memory(lines: &[Line]) -> Table {
+pub(super) fn memory(lines: &[PeersLine]) -> Table {
     let mut table = Table::new([
         "peers",
         "storage a peer",
@@ -85,7 +85,7 @@ pub(super) fn memory(lines: &[Line]) -> Table {
     table
 }
 
-pub(super) fn poll(lines: &[Line]) -> Table {
+pub(super) fn poll(lines: &[PeersLine]) -> Table {
     let mut table = Table::new(["idle peers", "p5 ns", "p50 ns"]);
     for line in lines {
         table.row([

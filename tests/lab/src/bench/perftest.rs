@@ -10,7 +10,7 @@ use aldis_shell::shell;
 use anyhow::{Context, Result, bail};
 
 use super::implementation::Transport;
-use super::workload::{Ask, Workload};
+use super::workload::{Ask, BenchWorkload};
 
 /// Between two runs: each takes a large part of a second to start.
 const PAUSE: Duration = Duration::from_millis(1500);
@@ -42,7 +42,7 @@ impl Perftest {
 
     /// Returns what a turn of the workload would cost, in nanoseconds; `None` if the last run was
     /// just now.
-    pub(crate) fn sample(&mut self, workload: Workload, ask: Ask) -> Result<Option<f64>> {
+    pub(crate) fn sample(&mut self, workload: BenchWorkload, ask: Ask) -> Result<Option<f64>> {
         if self.last.is_some_and(|last| last.elapsed() < PAUSE) {
             return Ok(None);
         }
@@ -50,26 +50,30 @@ impl Perftest {
         self.last = Some(Instant::now());
         let of = |name: &str| figures.iter().find(|(known, _)| known == name).map(|(_, value)| *value);
         let cost = match workload {
-            Workload::Latency => of("50.0_percentile_lat").map(|us| 2e3 * us),
+            BenchWorkload::Latency => of("50.0_percentile_lat").map(|us| 2e3 * us),
             // Mebibytes a second.
-            Workload::Bandwidth => {
+            BenchWorkload::Bandwidth => {
                 of("overall_bw").map(|rate| (ask.bytes * ask.each) as f64 * 1e9 / (rate * 1_048_576.0))
             }
-            Workload::Rate => of("overall_mr").map(|rate| ask.each as f64 * 1e9 / rate),
+            BenchWorkload::Rate => of("overall_mr").map(|rate| ask.each as f64 * 1e9 / rate),
             _ => bail!("ucx_perftest has no {}", ask.wire),
         };
         cost.filter(|cost| cost.is_finite()).map(Some).context("ucx_perftest gave no such figure")
     }
 
     /// Runs both ranks once: returns names and values of its figures.
-    fn run(&mut self, workload: Workload, ask: Ask) -> Result<Vec<(String, f64)>> {
+    fn run(&mut self, workload: BenchWorkload, ask: Ask) -> Result<Vec<(String, f64)>> {
         self.port = self.port.checked_add(1).unwrap_or(FIRST_PORT);
         let [first, second] = self.cores;
         let mut server = self.command("ucx_perftest", second);
-        let mut server = Running(server.stdout(Stdio::null()).spawn().context("starting ucx_perftest")?);
-        let test = if workload == Workload::Latency { "tag_lat" } else { "tag_bw" };
-        let messages =
-            if workload == Workload::Latency { 2000 } else { (BYTES / ask.bytes.max(1)).clamp(16, 100_000) };
+        let mut server =
+            RunningServer(server.stdout(Stdio::null()).spawn().context("starting ucx_perftest")?);
+        let test = if workload == BenchWorkload::Latency { "tag_lat" } else { "tag_bw" };
+        let messages = if workload == BenchWorkload::Latency {
+            2000
+        } else {
+            (BYTES / ask.bytes.max(1)).clamp(16, 100_000)
+        };
         // A client whose server died would wait for ever.
         let mut client = self.command("timeout", first);
         client.args(["127.0.0.1", "-f", "-v", "-t", test, "-s", &ask.bytes.to_string()]);
@@ -112,9 +116,9 @@ impl Perftest {
 }
 
 /// A server, which ends with its client; stopped when dropped.
-struct Running(Child);
+struct RunningServer(Child);
 
-impl Running {
+impl RunningServer {
     fn wait(&mut self, end: Instant) {
         while matches!(self.0.try_wait(), Ok(None)) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
@@ -122,7 +126,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         // Whether it ended by itself or now makes no difference.
         let _ = self.0.kill();

@@ -5,8 +5,8 @@ use anyhow::Result;
 
 use super::figure::{Figure, Point};
 use super::implementation::{Implementation, Transport};
-use super::target::Target;
-use super::workload::{Workload, spell_bytes};
+use super::target::PointTarget;
+use super::workload::{BenchWorkload, spell_bytes};
 
 pub(crate) mod file;
 pub(crate) mod machine;
@@ -113,7 +113,7 @@ impl Report {
 
     /// A plot for each workload on each transport with each number of ranks that has several sizes.
     fn plots(&self) -> Result<Vec<String>> {
-        let mut kinds: Vec<(Workload, Transport, usize)> = Vec::new();
+        let mut kinds: Vec<(BenchWorkload, Transport, usize)> = Vec::new();
         for figure in self.points.iter().flatten() {
             let kind = (figure.workload, figure.transport, figure.ranks);
             if !kinds.contains(&kind) {
@@ -123,7 +123,7 @@ impl Report {
         let mut plots = Vec::new();
         for kind in kinds {
             let of_kind = |figure: &&Figure| (figure.workload, figure.transport, figure.ranks) == kind;
-            let lines: Vec<plot::Line> = self
+            let lines: Vec<plot::PlotLine> = self
                 .measured()
                 .into_iter()
                 .map(|which| {
@@ -131,7 +131,7 @@ impl Report {
                     let own = figures.filter(|figure| figure.which == which);
                     (which.name(), own.map(|figure| (figure.bytes as f64, figure.value)).collect())
                 })
-                .filter(|(_, places): &plot::Line| !places.is_empty())
+                .filter(|(_, places): &plot::PlotLine| !places.is_empty())
                 .collect();
             let (workload, transport, ranks) = kind;
             let title = format!("{} over {}, {ranks} ranks", workload.name(), transport.name());
@@ -162,7 +162,7 @@ fn row(point: Point<'_>, measured: &[Implementation], which: Implementation) -> 
     let (to_raw, to_peer) =
         (own.and_then(|figure| point.to_raw(figure)), own.and_then(|figure| point.to_best_peer(figure)));
     let spell = |ratio: Option<f64>| ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
-    let target = Target::of(which, first.workload, first.transport, first.ranks, first.bytes);
+    let target = PointTarget::of(which, first.workload, first.transport, first.ranks, first.bytes);
     let met = match target.is_met(unit.is_rate(), to_raw, to_peer) {
         Some(true) => "yes",
         Some(false) => "no",
@@ -189,7 +189,7 @@ mod tests {
     fn report() -> Report {
         let figure = |which, bytes, best| {
             let summary = Summary { best, median: best, samples: 10 };
-            Figure::new(Workload::Latency, Transport::Shm, 2, bytes, which, summary)
+            Figure::new(BenchWorkload::Latency, Transport::Shm, 2, bytes, which, summary)
         };
         let point = |bytes| {
             vec![

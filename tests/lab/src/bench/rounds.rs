@@ -14,8 +14,8 @@ use super::implementation::{Implementation, Transport};
 use super::perftest::Perftest;
 use super::programs::Programs;
 use super::series::{Runner, Series};
-use super::statistics::{Verdict, judge, percentile};
-use super::workload::{Ask, Workload};
+use super::statistics::{RoundVerdict, judge, percentile};
+use super::workload::{Ask, BenchWorkload};
 
 /// The batch that the calibrator is asked for: it shows the machine's state, whatever is measured.
 const CALIBRATION: Ask = Ask { wire: "latency", turns: 200, bytes: 8, each: 1 };
@@ -120,7 +120,7 @@ impl Bench {
     pub(crate) fn measure(
         &mut self,
         field: &mut RoundField,
-        workload: Workload,
+        workload: BenchWorkload,
         bytes: usize,
         seconds: f64,
     ) -> Result<Vec<Figure>> {
@@ -148,16 +148,16 @@ impl Bench {
             if now < end || calibrators.len() < rounds_min {
                 continue;
             }
-            if judge(&calibrators).contains(&Verdict::Steady) || end == last {
+            if judge(&calibrators).contains(&RoundVerdict::Steady) || end == last {
                 break;
             }
             end = last;
         }
         let verdicts = judge(&calibrators);
         self.calibrators.extend(calibrators.iter().map(|&(before, _)| before));
-        self.steady += verdicts.iter().filter(|&&verdict| verdict == Verdict::Steady).count();
+        self.steady += verdicts.iter().filter(|&&verdict| verdict == RoundVerdict::Steady).count();
         self.tell(field, workload, bytes, &calibrators, &verdicts);
-        let counts = |round: usize| verdicts.get(round) == Some(&Verdict::Steady);
+        let counts = |round: usize| verdicts.get(round) == Some(&RoundVerdict::Steady);
         let measured = field.series.iter().filter(|one| carries(one));
         let figures: Vec<Figure> = measured
             .filter(|one| one.failed.is_none())
@@ -173,18 +173,18 @@ impl Bench {
     fn tell(
         &self,
         field: &RoundField,
-        workload: Workload,
+        workload: BenchWorkload,
         bytes: usize,
         calibrators: &[(f64, f64)],
-        verdicts: &[Verdict],
+        verdicts: &[RoundVerdict],
     ) {
         let count = |verdict| verdicts.iter().filter(|&&one| one == verdict).count();
         let what = format!("{} {}, {bytes} B", field.transport.name(), workload.name());
         let mut said = format!(
             "{what}: {} rounds; discarded {} in which the calibrator moved and {} on another placement of the cores",
             verdicts.len(),
-            count(Verdict::Moved),
-            count(Verdict::Displaced),
+            count(RoundVerdict::Moved),
+            count(RoundVerdict::Displaced),
         );
         let near = calibrators.iter().filter(|&&(before, _)| before < SHARED_CACHE_NS).count();
         said += if near * 2 > calibrators.len() { "; cores that share a cache" } else { "; cores far apart" };
@@ -222,7 +222,7 @@ impl Bench {
 }
 
 /// Runs a round: each implementation's batches in turn, another one first in each round.
-fn take_turns(field: &mut RoundField, workload: Workload, ask: Ask, round: usize) -> Result<()> {
+fn take_turns(field: &mut RoundField, workload: BenchWorkload, ask: Ask, round: usize) -> Result<()> {
     let transport = field.transport;
     let first = round % field.series.len().max(1);
     for _ in 0..BATCHES {

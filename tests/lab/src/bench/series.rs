@@ -6,14 +6,14 @@ use super::group::BenchGroup;
 use super::implementation::Implementation;
 use super::perftest::Perftest;
 use super::statistics::percentile;
-use super::workload::{Ask, Workload};
+use super::workload::{Ask, BenchWorkload};
 
 /// Samples of one implementation of one workload at one size, with the number of the round that
 /// each is from.
 pub(crate) struct Series {
     pub(crate) which: Implementation,
     runner: Runner,
-    /// Nanoseconds of a turn, or what [`Workload::Overlap`] makes of them.
+    /// Nanoseconds of a turn, or what [`BenchWorkload::Overlap`] makes of them.
     costs: Vec<(usize, f64)>,
     /// The reason why nothing more can be measured of it.
     pub(crate) failed: Option<String>,
@@ -56,10 +56,16 @@ impl Series {
 
     /// Takes one sample of a batch of so many turns, or of fewer but one for each of `ranks` where
     /// that is too long; or none where that would take too long a share of the run.
-    pub(crate) fn sample(&mut self, workload: Workload, ask: Ask, ranks: usize, round: usize) -> Result<()> {
+    pub(crate) fn sample(
+        &mut self,
+        workload: BenchWorkload,
+        ask: Ask,
+        ranks: usize,
+        round: usize,
+    ) -> Result<()> {
         let ask = Ask { turns: ask.turns.min(self.turns_max), ..ask };
         let cost = match &mut self.runner {
-            Runner::Group(group) if workload == Workload::Overlap => {
+            Runner::Group(group) if workload == BenchWorkload::Overlap => {
                 Some(exposed(group, &mut self.units, ask)?)
             }
             Runner::Group(group) => Some(group.batch(ask)?),

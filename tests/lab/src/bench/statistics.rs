@@ -8,7 +8,7 @@ pub(crate) fn percentile(sorted: &[f64], percent: f64) -> Option<f64> {
 
 /// The verdict on a round: counted, or the reason why not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum RoundVerdict {
     /// The machine was the same before and after.
     Steady,
     /// The calibrator changed during the round.
@@ -25,7 +25,7 @@ const MOVED: f64 = 1.25;
 const DISPLACED: f64 = 1.6;
 
 /// Judges rounds by their calibrator, in nanoseconds before and after each.
-pub(crate) fn judge(calibrators: &[(f64, f64)]) -> Vec<Verdict> {
+pub(crate) fn judge(calibrators: &[(f64, f64)]) -> Vec<RoundVerdict> {
     let mut all: Vec<f64> = calibrators.iter().flat_map(|&(before, after)| [before, after]).collect();
     all.sort_by(f64::total_cmp);
     let median = percentile(&all, 50.0).unwrap_or(0.0);
@@ -34,11 +34,11 @@ pub(crate) fn judge(calibrators: &[(f64, f64)]) -> Vec<Verdict> {
         .iter()
         .map(|&(before, after)| {
             if apart(before, after) > MOVED {
-                Verdict::Moved
+                RoundVerdict::Moved
             } else if apart(before, median) > DISPLACED || apart(after, median) > DISPLACED {
-                Verdict::Displaced
+                RoundVerdict::Displaced
             } else {
-                Verdict::Steady
+                RoundVerdict::Steady
             }
         })
         .collect()
@@ -64,7 +64,13 @@ mod tests {
         let verdicts = judge(&rounds);
         assert_eq!(
             verdicts,
-            [Verdict::Steady, Verdict::Steady, Verdict::Displaced, Verdict::Moved, Verdict::Steady]
+            [
+                RoundVerdict::Steady,
+                RoundVerdict::Steady,
+                RoundVerdict::Displaced,
+                RoundVerdict::Moved,
+                RoundVerdict::Steady
+            ]
         );
     }
 }

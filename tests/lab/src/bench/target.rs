@@ -2,42 +2,45 @@
 //! within one run.
 
 use super::implementation::{Implementation, Transport};
-use super::workload::Workload;
+use super::workload::BenchWorkload;
 
 /// Bounds of a point: at most for times, at least for rates.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub(crate) struct Target {
+pub(crate) struct PointTarget {
     pub(crate) to_raw: Option<f64>,
     pub(crate) to_best_peer: Option<f64>,
 }
 
-impl Target {
+impl PointTarget {
     /// The bounds of `which`, one that is Aldis, for a workload at a size.
     pub(crate) fn of(
         which: Implementation,
-        workload: Workload,
+        workload: BenchWorkload,
         transport: Transport,
         ranks: usize,
         bytes: usize,
     ) -> Self {
         if which == Implementation::Arena {
-            let is_aim = matches!(workload, Workload::Bandwidth | Workload::Consume) && bytes >= 64 << 10;
+            let is_aim =
+                matches!(workload, BenchWorkload::Bandwidth | BenchWorkload::Consume) && bytes >= 64 << 10;
             return Self { to_raw: None, to_best_peer: is_aim.then_some(2.0) };
         }
         let (to_raw, to_best_peer) = match (transport, workload) {
-            (Transport::Tcp, Workload::Latency) => (Some(1.1), Some(1.0)),
-            (Transport::Tcp, Workload::Bandwidth) => (Some(0.95), Some(1.0)),
+            (Transport::Tcp, BenchWorkload::Latency) => (Some(1.1), Some(1.0)),
+            (Transport::Tcp, BenchWorkload::Bandwidth) => (Some(0.95), Some(1.0)),
             (Transport::Tcp, collective) if collective.is_collective() => (None, Some(1.0)),
             (Transport::Tcp, _) => (None, None),
-            (_, Workload::Latency) if bytes <= 64 => (Some(1.3), Some(0.6)),
-            (_, Workload::Latency) if (1024..=8192).contains(&bytes) => (None, Some(0.7)),
-            (_, Workload::Bandwidth) if bytes >= 64 << 10 => (None, Some(1.2)),
-            (_, Workload::Rate) => (None, Some(2.0)),
-            (_, Workload::Barrier | Workload::Bcast | Workload::Reduce | Workload::Allreduce)
-                if ranks == 2 =>
-            {
-                (None, Some(0.7))
-            }
+            (_, BenchWorkload::Latency) if bytes <= 64 => (Some(1.3), Some(0.6)),
+            (_, BenchWorkload::Latency) if (1024..=8192).contains(&bytes) => (None, Some(0.7)),
+            (_, BenchWorkload::Bandwidth) if bytes >= 64 << 10 => (None, Some(1.2)),
+            (_, BenchWorkload::Rate) => (None, Some(2.0)),
+            (
+                _,
+                BenchWorkload::Barrier
+                | BenchWorkload::Bcast
+                | BenchWorkload::Reduce
+                | BenchWorkload::Allreduce,
+            ) if ranks == 2 => (None, Some(0.7)),
             (_, collective) if collective.is_collective() => (None, Some(1.0)),
             _ => (None, None),
         };
@@ -75,15 +78,17 @@ mod tests {
 
     #[test]
     fn times_have_ceilings_and_rates_have_floors() {
-        let latency = Target::of(Implementation::Aldis, Workload::Latency, Transport::Shm, 2, 8);
+        let latency = PointTarget::of(Implementation::Aldis, BenchWorkload::Latency, Transport::Shm, 2, 8);
         assert_eq!(latency.is_met(false, Some(1.29), Some(0.59)), Some(true));
         assert_eq!(latency.is_met(false, Some(1.31), Some(0.59)), Some(false));
         assert_eq!(latency.is_met(false, None, Some(0.61)), Some(false));
-        let bandwidth = Target::of(Implementation::Aldis, Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        let bandwidth =
+            PointTarget::of(Implementation::Aldis, BenchWorkload::Bandwidth, Transport::Shm, 2, 1 << 20);
         assert_eq!(bandwidth.is_met(true, Some(0.5), Some(1.3)), Some(true));
         assert_eq!(bandwidth.is_met(true, None, None), None);
-        let arena = Target::of(Implementation::Arena, Workload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        let arena =
+            PointTarget::of(Implementation::Arena, BenchWorkload::Bandwidth, Transport::Shm, 2, 1 << 20);
         assert_eq!(arena.is_met(true, Some(0.5), Some(1.9)), Some(false));
-        assert_eq!(Target::default().is_met(false, Some(9.0), Some(9.0)), None);
+        assert_eq!(PointTarget::default().is_met(false, Some(9.0), Some(9.0)), None);
     }
 }

@@ -5,7 +5,7 @@ use super::implementation::Transport;
 
 /// A workload, as `cargo xtask bench` names it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Workload {
+pub(crate) enum BenchWorkload {
     Latency,
     Bandwidth,
     Both,
@@ -68,7 +68,7 @@ const MIB: usize = 1 << 20;
 const WINDOW_BYTES: usize = 2 * MIB;
 const WINDOW_MAX: usize = 64;
 
-impl Workload {
+impl BenchWorkload {
     /// Every collective operation.
     pub(crate) const COLLECTIVES: [Self; 22] = [
         Self::Barrier,
@@ -249,8 +249,8 @@ impl Workload {
         Ask { wire: self.name(), turns, bytes, each: self.window(bytes) }
     }
 
-    /// The figure that a turn of `cost` makes: nanoseconds, or of [`Workload::Overlap`] the share
-    /// that is not hidden.
+    /// The figure that a turn of `cost` makes: nanoseconds, or of [`BenchWorkload::Overlap`] the
+    /// share that is not hidden.
     pub(crate) fn figure(self, bytes: usize, cost: f64) -> f64 {
         let messages = self.window(bytes) as f64;
         match self {
@@ -304,13 +304,13 @@ mod tests {
 
     #[test]
     fn figures_are_in_their_units() {
-        assert_eq!(Workload::Latency.figure(8, 300.0), 150.0);
-        assert_eq!(Workload::Bandwidth.window(MIB), 2);
-        assert_eq!(Workload::Bandwidth.figure(MIB, 2.0 * MIB as f64 / 10.0), 10.0);
-        assert_eq!(Workload::Both.figure(MIB, 2.0 * MIB as f64 / 10.0), 20.0);
-        assert_eq!(Workload::Rate.figure(8, 6400.0), 10.0);
-        assert_eq!(Workload::Overlap.figure(8, 0.25), 75.0);
-        assert_eq!(Workload::Barrier.figure(0, 1500.0), 1.5);
+        assert_eq!(BenchWorkload::Latency.figure(8, 300.0), 150.0);
+        assert_eq!(BenchWorkload::Bandwidth.window(MIB), 2);
+        assert_eq!(BenchWorkload::Bandwidth.figure(MIB, 2.0 * MIB as f64 / 10.0), 10.0);
+        assert_eq!(BenchWorkload::Both.figure(MIB, 2.0 * MIB as f64 / 10.0), 20.0);
+        assert_eq!(BenchWorkload::Rate.figure(8, 6400.0), 10.0);
+        assert_eq!(BenchWorkload::Overlap.figure(8, 0.25), 75.0);
+        assert_eq!(BenchWorkload::Barrier.figure(0, 1500.0), 1.5);
     }
 
     #[test]
@@ -322,23 +322,23 @@ mod tests {
     #[test]
     fn sums_of_a_batch_stay_finite() {
         for (ranks, transport) in [(2.0_f64, Transport::Shm), (4.0, Transport::Shm), (4.0, Transport::Tcp)] {
-            let turns = Workload::Allreduce.ask(8, transport, ranks as usize).turns;
+            let turns = BenchWorkload::Allreduce.ask(8, transport, ranks as usize).turns;
             assert!(ranks.powi((turns + turns.div_ceil(10)) as i32).is_finite());
         }
     }
 
     #[test]
     fn every_rank_is_the_root_as_often_as_every_other() {
-        for (workload, bytes, ranks) in [(Workload::Bcast, MIB, 2), (Workload::Gather, 8, 4)] {
+        for (workload, bytes, ranks) in [(BenchWorkload::Bcast, MIB, 2), (BenchWorkload::Gather, 8, 4)] {
             assert_eq!(workload.ask(bytes, Transport::Shm, ranks).turns as usize % ranks, 0);
         }
     }
 
     #[test]
     fn default_sizes_can_be_asked_for() {
-        use Workload::{Bandwidth, Both, Consume, Latency, Overlap, Rate};
+        use BenchWorkload::{Bandwidth, Both, Consume, Latency, Overlap, Rate};
         let pairs = [Latency, Bandwidth, Both, Rate, Consume, Overlap];
-        for workload in pairs.into_iter().chain(Workload::COLLECTIVES) {
+        for workload in pairs.into_iter().chain(BenchWorkload::COLLECTIVES) {
             assert!(workload.sizes().iter().all(|&bytes| bytes >= workload.bytes_min()));
         }
     }

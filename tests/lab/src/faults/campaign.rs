@@ -5,14 +5,14 @@ use core::num::NonZeroU32;
 use aldis_shell::dice::Dice;
 
 use aldis_sys::Call;
-use aldis_sys::plan::{Outcome, Plan, Process, Rule, Uses};
+use aldis_sys::plan::{CallPlan, Outcome, PlannedProcess, Rule, Uses};
 
 use super::job::Use;
 use super::outcomes;
 
 /// The plan in which this use comes to this.
-fn plan(process: Process, call: Call, uses: Uses, outcome: Outcome) -> Plan {
-    Plan { rules: vec![Rule { process: Some(process), call, uses, outcome }] }
+fn plan(process: PlannedProcess, call: Call, uses: Uses, outcome: Outcome) -> CallPlan {
+    CallPlan { rules: vec![Rule { process: Some(process), call, uses, outcome }] }
 }
 
 fn first(number: u32) -> NonZeroU32 {
@@ -20,7 +20,7 @@ fn first(number: u32) -> NonZeroU32 {
 }
 
 /// Every use and every outcome, one at a time.
-pub(super) fn all(uses: &[Use]) -> Vec<Plan> {
+pub(super) fn all(uses: &[Use]) -> Vec<CallPlan> {
     let mut plans = Vec::new();
     for Use { process, call, number } in uses {
         for outcome in outcomes::of(*call) {
@@ -36,8 +36,8 @@ pub(super) fn all(uses: &[Use]) -> Vec<Plan> {
 }
 
 /// Every use once, with an error that the dice draw; a call that no system refuses is left out.
-pub(super) fn each(dice: &mut Dice, uses: &[Use]) -> Vec<Plan> {
-    let mut plans: Vec<Plan> = Vec::new();
+pub(super) fn each(dice: &mut Dice, uses: &[Use]) -> Vec<CallPlan> {
+    let mut plans: Vec<CallPlan> = Vec::new();
     for Use { process, call, number } in uses {
         let errors = outcomes::errors(*call);
         if errors.is_empty() {
@@ -50,21 +50,21 @@ pub(super) fn each(dice: &mut Dice, uses: &[Use]) -> Vec<Plan> {
             uses,
             outcome: Outcome::Fails(*dice.one_of(errors)),
         };
-        let is_there = |plan: &Plan| {
+        let is_there = |plan: &CallPlan| {
             plan.rules
                 .iter()
                 .any(|old| (old.process, old.call, old.uses) == (rule.process, rule.call, rule.uses))
         };
         if !plans.iter().any(is_there) {
-            plans.push(Plan { rules: vec![rule] });
+            plans.push(CallPlan { rules: vec![rule] });
         }
     }
     plans
 }
 
 /// Draws a plan: a process's call, rare ones as often as frequent ones, from one of its uses on.
-pub(super) fn draw(dice: &mut Dice, uses: &[Use]) -> Plan {
-    let mut calls: Vec<(Process, Call)> = Vec::new();
+pub(super) fn draw(dice: &mut Dice, uses: &[Use]) -> CallPlan {
+    let mut calls: Vec<(PlannedProcess, Call)> = Vec::new();
     for Use { process, call, .. } in uses {
         if !calls.contains(&(*process, *call)) {
             calls.push((*process, *call));
@@ -91,8 +91,10 @@ mod tests {
 
     fn uses() -> Vec<Use> {
         let of = |process, call, number| Use { process, call, number };
-        let reads = (1..=20).map(|number| of(Process::Rank(0), Call::Read, number));
-        reads.chain([of(Process::Launcher, Call::Mmap, 1), of(Process::Launcher, Call::Mmap, 1)]).collect()
+        let reads = (1..=20).map(|number| of(PlannedProcess::Rank(0), Call::Read, number));
+        reads
+            .chain([of(PlannedProcess::Launcher, Call::Mmap, 1), of(PlannedProcess::Launcher, Call::Mmap, 1)])
+            .collect()
     }
 
     #[test]
@@ -106,14 +108,14 @@ mod tests {
     fn each_use_has_one_error() {
         let plans = each(&mut Dice(3), &uses());
         assert_eq!(plans.len(), 21);
-        let fails = |plan: &Plan| plan.rules.iter().all(|rule| matches!(rule.outcome, Outcome::Fails(_)));
+        let fails = |plan: &CallPlan| plan.rules.iter().all(|rule| matches!(rule.outcome, Outcome::Fails(_)));
         assert!(plans.iter().all(fails));
         assert_eq!(plans, each(&mut Dice(3), &uses()));
     }
 
     #[test]
     fn a_seed_draws_the_same_plan_and_seeds_reach_every_call_and_each_way_to_go_on() {
-        let plans: Vec<Plan> = (0..300).map(|seed| draw(&mut Dice(seed), &uses())).collect();
+        let plans: Vec<CallPlan> = (0..300).map(|seed| draw(&mut Dice(seed), &uses())).collect();
         assert_eq!(plans[7], draw(&mut Dice(7), &uses()));
         let any = |is: fn(&Rule) -> bool| plans.iter().any(|plan| plan.rules.iter().any(is));
         assert!(any(|rule| rule.call == Call::Mmap) && any(|rule| rule.call == Call::Read));

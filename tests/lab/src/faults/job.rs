@@ -11,14 +11,14 @@ use std::time::Instant;
 use aldis_shell::children::{Child, Folder, lines_of};
 use aldis_shell::marked::{Mark, Remains};
 use aldis_sys::fault::{LOG_VARIABLE, PLAN_VARIABLE};
-use aldis_sys::plan::{Outcome, Plan, Process, Rule};
+use aldis_sys::plan::{CallPlan, Outcome, PlannedProcess, Rule};
 use aldis_sys::{Call, Errno};
 use anyhow::{Context, Result};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use super::outcomes;
-use super::programs::Programs;
+use super::programs::FaultPrograms;
 use super::scenario::Scenario;
 
 /// The time that a job may take: many times what it needs on two cores that others use too.
@@ -38,14 +38,14 @@ const MARK: &str = "ALDIS_FAULTS_JOB";
 /// A use of a call by a process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Use {
-    pub(super) process: Process,
+    pub(super) process: PlannedProcess,
     pub(super) call: Call,
     pub(super) number: u32,
 }
 
 /// The end of a job.
 #[derive(Debug)]
-pub(super) struct End {
+pub(super) struct JobEnd {
     /// The uses that were noted.
     pub(super) uses: Vec<Use>,
     /// Set if a call came to what the plan has.
@@ -61,11 +61,11 @@ pub(super) struct End {
 /// Runs a job as planned.
 /// `lines` are those that the program prints if nothing fails.
 pub(super) fn run(
-    programs: &Programs,
+    programs: &FaultPrograms,
     scenario: &Scenario,
-    plan: &Plan,
+    plan: &CallPlan,
     lines: Option<usize>,
-) -> Result<End> {
+) -> Result<JobEnd> {
     let (folder, notes) = (Folder::new()?, Folder::new()?);
     let log = notes.path().join("log");
     let mark = Mark::new(MARK, 0);
@@ -82,7 +82,7 @@ pub(super) fn run(
     let status = if stops { wait(&mut launcher, &mark) } else { launcher.wait(Instant::now() + ENDS_WITHIN) };
     let Some(status) = status else {
         let wrong = Some(format!("not over after {} s", ENDS_WITHIN.as_secs()));
-        return Ok(End { uses: Vec::new(), is_hit: true, is_right: false, lines: 0, wrong });
+        return Ok(JobEnd { uses: Vec::new(), is_hit: true, is_right: false, lines: 0, wrong });
     };
     let mut remains = Remains::of(&mark, &streams, folder.path())?;
     let (printed, said) = (remains.said.first().map_or(0, Vec::len), remains.said.concat());
@@ -95,7 +95,7 @@ pub(super) fn run(
     let lost = is_lost.then(|| format!("{printed} lines of output, and exit code 0"));
     let wrong = remains.wrong().or(lost).or_else(|| judge(plan, status, &said));
     let wrong = wrong.map(|wrong| format!("{wrong}\n{}", said.join("\n")));
-    Ok(End { uses, is_hit, is_right: status.success(), lines: printed, wrong })
+    Ok(JobEnd { uses, is_hit, is_right: status.success(), lines: printed, wrong })
 }
 
 /// Waits for the launcher's end, and continues each process some time after it has stopped itself.
@@ -136,7 +136,7 @@ fn read(log: &str) -> Result<(Vec<Use>, bool)> {
 }
 
 /// Returns the reason why the launcher must not have ended so, or not with these words.
-fn judge(plan: &Plan, status: ExitStatus, said: &[String]) -> Option<String> {
+fn judge(plan: &CallPlan, status: ExitStatus, said: &[String]) -> Option<String> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
     // Once no process reads what it prints, a program in Rust panics, as one in C is ended by
     // SIGPIPE.
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_log_is_read_with_its_faults() {
         let (uses, is_hit) = read("rank1 77 recv 3\nlauncher 78 poll 1\n").unwrap();
-        let expected = Use { process: Process::Rank(1), call: Call::Recv, number: 3 };
+        let expected = Use { process: PlannedProcess::Rank(1), call: Call::Recv, number: 3 };
         assert!(uses.len() == 2 && uses[0] == expected && !is_hit);
         assert!(read("rank1 77 recv 3 -> short\n").unwrap().1);
         assert!(read("rank1 77 recv").is_err() && read("rank1 77 no_call 3").is_err());

@@ -14,14 +14,14 @@ use super::scenario::{SCENARIOS, Scenario};
 const LIBRARY: &str = "libmpi_abi.so.1";
 
 /// Their folders.
-pub(super) struct Programs {
+pub(super) struct FaultPrograms {
     /// The folder of cargo's programs.
     pub(super) debug: PathBuf,
     /// The folder of the programs in C, if there is a compiler.
     in_c: Option<PathBuf>,
 }
 
-impl Programs {
+impl FaultPrograms {
     /// Builds them.
     pub(super) fn build() -> Result<Self> {
         let target = Workspace::members()?.target;

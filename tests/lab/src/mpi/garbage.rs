@@ -3,7 +3,7 @@
 
 use core::fmt::Write;
 
-use aldis_mpi_table::{Function, State};
+use aldis_mpi_table::{Function, FunctionState};
 
 mod numbers;
 
@@ -50,7 +50,7 @@ pub(super) fn calls(functions: &[Function<'_>]) -> String {
     let mut text = String::new();
     let mut names = Vec::new();
     for function in functions {
-        let is_called = function.state != State::Unsupported && !LEFT_OUT.contains(&function.name);
+        let is_called = function.state != FunctionState::Unsupported && !LEFT_OUT.contains(&function.name);
         if !is_called || function.returns == "double" {
             continue;
         }

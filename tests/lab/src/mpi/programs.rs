@@ -41,18 +41,18 @@ const PROGRAMS: &[(&str, &[u32], &[&str])] = &[
 ];
 
 /// A program that goes wrong, with what it says.
-struct Failure {
+struct ProgramFailure {
     /// An argument of `errors.c`.
     case: &'static str,
     ranks: &'static str,
     says: &'static str,
 }
 
-const FAILURES: [Failure; 4] = [
-    Failure { case: "rank", ranks: "2", says: "MPI_Send: send with rank 7" },
-    Failure { case: "freed", ranks: "1", says: "is no communicator: it was freed, or never was one" },
-    Failure { case: "truncated", ranks: "2", says: "a message of 8 bytes met a buffer of 4" },
-    Failure {
+const FAILURES: [ProgramFailure; 4] = [
+    ProgramFailure { case: "rank", ranks: "2", says: "MPI_Send: send with rank 7" },
+    ProgramFailure { case: "freed", ranks: "1", says: "is no communicator: it was freed, or never was one" },
+    ProgramFailure { case: "truncated", ranks: "2", says: "a message of 8 bytes met a buffer of 4" },
+    ProgramFailure {
         case: "unsupported",
         ranks: "1",
         says: "MPI_Win_create: Aldis does not have this function yet",
@@ -172,7 +172,7 @@ fn garbage_calls(prefix: &Path, into: &Path) -> Result<String> {
     }
 }
 
-impl Failure {
+impl ProgramFailure {
     /// Ranks of which some go wrong: the message is said once, and the job ends.
     fn check(&self, mut job: Command) -> Result<String> {
         let ended = job.arg(self.case).output()?;

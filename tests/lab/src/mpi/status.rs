@@ -3,7 +3,7 @@
 use core::fmt::Write;
 use std::fs;
 
-use aldis_mpi_table::{State, functions};
+use aldis_mpi_table::{FunctionState, functions};
 use aldis_shell::workspace::checkout;
 use anyhow::{Context, Result, anyhow};
 
@@ -28,9 +28,9 @@ pub(super) fn write(check: bool) -> Result<()> {
     let functions = functions(&listed).map_err(|error| anyhow!(error))?;
     let there = |tier: &str| {
         let of_tier = functions.iter().filter(move |function| function.tier == tier);
-        of_tier.partition::<Vec<_>, _>(|function| function.state != State::Unsupported)
+        of_tier.partition::<Vec<_>, _>(|function| function.state != FunctionState::Unsupported)
     };
-    let total = functions.iter().filter(|function| function.state != State::Unsupported).count();
+    let total = functions.iter().filter(|function| function.state != FunctionState::Unsupported).count();
     let mut table = format!(
         "\n{total} of {} functions are there. The others answer `MPI_ERR_UNSUPPORTED_OPERATION`, through the error handler:\n\n",
         functions.len()

@@ -14,12 +14,12 @@ use aldis_shell::workspace::{self, Workspace};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Parser};
 
-use super::cli::{Mixed, Run};
+use super::cli::{Mixed, QemuRun};
 use super::job::Job;
 use super::machine::Arch;
-use super::programs::{self, Programs};
+use super::programs::{self, QemuPrograms};
 use super::rank::Rank;
-use super::report::Report;
+use super::report::JobReport;
 
 /// Compares jobs in emulators with what they should say.
 ///
@@ -70,7 +70,7 @@ fn check(filter: Option<&str>, bless: bool) -> Result<Outcome> {
     if let Some(missing) = programs::missing(&Workspace::members()?, &members)? {
         return Ok(missing);
     }
-    let programs = Programs::build(&members)?;
+    let programs = QemuPrograms::build(&members)?;
     let mut wrong = Vec::new();
     for snapshot in &chosen {
         let start = Instant::now();
@@ -102,8 +102,8 @@ struct Snapshot {
 /// The command line of a snapshot.
 #[derive(Parser)]
 #[command(name = "cargo xtask qemu", no_binary_name = true)]
-enum Line {
-    Run(Run),
+enum CheckLine {
+    Run(QemuRun),
     Mixed(Mixed),
 }
 
@@ -123,14 +123,14 @@ impl Snapshot {
         let text = fs::read_to_string(path)?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (head, command, expected) = parts(&text)?;
-        let job = match Line::try_parse_from(command.split_whitespace())? {
-            Line::Run(run) => run.job(),
-            Line::Mixed(mixed) => mixed.job()?,
+        let job = match CheckLine::try_parse_from(command.split_whitespace())? {
+            CheckLine::Run(run) => run.job(),
+            CheckLine::Mixed(mixed) => mixed.job()?,
         };
         Ok(Self { name, path: path.into(), head: head.into(), job, expected: expected.into() })
     }
 
-    fn compare(&self, programs: &Programs, bless: bool) -> Result<()> {
+    fn compare(&self, programs: &QemuPrograms, bless: bool) -> Result<()> {
         let job = Job { quiet: true, silent: true, ..self.job.clone() };
         let mut report = job.play(programs)?;
         report.compare_with_host(programs)?;
@@ -159,7 +159,7 @@ fn parts(text: &str) -> Result<(&str, &str, &str)> {
 }
 
 /// All that was said, for the reader who has to find out why it went wrong.
-fn transcript(report: &Report) -> String {
+fn transcript(report: &JobReport) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
         rank.lines.iter().map(|line| format!("{label} {line}\n")).collect::<String>()
@@ -173,7 +173,7 @@ const ASIDES: [&str; 8] =
     ["frames: ", "qemu-system-", "log: ", "trace: ", "debug: ", "info: ", "warn: ", "error: "];
 
 /// Returns what the ranks said, rank by rank, without what differs from run to run.
-fn normalised(report: &Report) -> String {
+fn normalised(report: &JobReport) -> String {
     let lines = |rank: &Rank| {
         let label = rank.label();
         let is_said =

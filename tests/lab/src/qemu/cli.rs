@@ -13,14 +13,14 @@ use super::{check, demo};
 /// Ranks as firmware in emulators and as Linux processes, one job, joined by a switch
 #[derive(Subcommand)]
 #[allow(missing_docs, reason = "each is the command of its name, whose arguments hold the help text")]
-pub enum Command {
-    Run(Run),
+pub enum QemuCommand {
+    Run(QemuRun),
     Mixed(Mixed),
     Demo(demo::Demo),
     Check(check::Check),
 }
 
-impl Command {
+impl QemuCommand {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Run(run) => run.job().show(run.options.json),
@@ -38,7 +38,7 @@ impl Command {
 /// processes. Everything is ended and removed at the end, also on Ctrl-C.
 #[derive(Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
-pub struct Run {
+pub struct QemuRun {
     /// Architecture that the ranks run on; `host` is Linux processes, without any emulator
     #[arg(long, value_enum)]
     arch: Arch,
@@ -90,7 +90,7 @@ Examples:
       two Linux processes, an aarch64 board and a riscv64 board: one communicator, one result
   cargo xtask qemu mixed --host 1 --guest x86_64=2 --guest aarch64=1 --program collectives --loss 3";
 
-impl Run {
+impl QemuRun {
     pub(super) fn job(&self) -> Job {
         self.options.job(vec![self.arch; self.ranks as usize], "run")
     }
@@ -134,7 +134,7 @@ impl core::str::FromStr for Guests {
 
 /// The link that joins emulators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub(crate) enum Link {
+pub(crate) enum EmulatorLink {
     /// Ethernet frames through a virtio network device and the switch
     VirtioNet,
     /// Memory of a PCI device that all ranks share; no switch and no faults
@@ -156,8 +156,8 @@ pub(crate) enum Framing {
 #[derive(Args, Clone)]
 pub(crate) struct Options {
     /// Link that joins the ranks; Linux processes stand on the switch
-    #[arg(long, value_enum, default_value_t = Link::VirtioNet)]
-    pub(super) link: Link,
+    #[arg(long, value_enum, default_value_t = EmulatorLink::VirtioNet)]
+    pub(super) link: EmulatorLink,
     /// Framing of messages; shared memory has no frames
     #[arg(long, value_enum, default_value_t = Framing::Ethernet)]
     pub(super) framing: Framing,
@@ -168,7 +168,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(super) count: Option<u32>,
     #[command(flatten)]
-    pub(super) wire: Faults,
+    pub(super) wire: FramePercentages,
     /// Write what the members were given to a file for `tshark -r`
     #[arg(long, value_name = "FILE")]
     pub(super) pcap: Option<PathBuf>,
@@ -182,7 +182,7 @@ pub(crate) struct Options {
 
 /// Percentages of the frames to each member.
 #[derive(Args, Clone, Default)]
-pub(crate) struct Faults {
+pub(crate) struct FramePercentages {
     /// Percentage of frames that vanish
     #[arg(long, value_name = "P", default_value_t = 0.0)]
     pub(super) loss: f64,
@@ -206,7 +206,7 @@ pub(crate) struct Faults {
     pub(super) seed: u64,
 }
 
-impl Faults {
+impl FramePercentages {
     /// The percentages, by the names that the switch knows them by.
     pub(super) const fn rates(&self) -> [(&'static str, f64); 6] {
         [

@@ -5,11 +5,11 @@ use core::time::Duration;
 use anyhow::Result;
 use clap::Args;
 
-use super::cli::{Faults, Framing, Link};
+use super::cli::{EmulatorLink, FramePercentages, Framing};
 use super::job::{Job, Wire};
 use super::machine::Arch;
-use super::programs::Programs;
-use super::report::Report;
+use super::programs::QemuPrograms;
+use super::report::JobReport;
 
 /// Two boards and a Linux process in one job: first on a good wire, then on a bad one.
 #[derive(Args)]
@@ -24,7 +24,7 @@ impl Demo {
             "Three ranks of one job: a process of this machine, an x86_64 unikernel and a riscv64 board. The boards run"
         );
         println!("the same kernel without an operating system and without a heap. Building them.\n");
-        let programs = Programs::build(&CAST)?;
+        let programs = QemuPrograms::build(&CAST)?;
         println!(
             "1. They boot, find each other on an Ethernet and reduce, broadcast and wait for each other.\n"
         );
@@ -36,7 +36,13 @@ impl Demo {
             "\n3. The same on a bad wire: of a hundred frames five vanish, five come twice, ten are overtaken and five are"
         );
         println!("   garbage that somebody puts in between.\n");
-        let faults = Faults { loss: 5.0, duplicate: 5.0, reorder: 10.0, malformed: 5.0, ..Faults::default() };
+        let faults = FramePercentages {
+            loss: 5.0,
+            duplicate: 5.0,
+            reorder: 10.0,
+            malformed: 5.0,
+            ..FramePercentages::default()
+        };
         let bad = act(&job("heat", Wire { faults, pcap: None }), &programs)?;
         let (good, bad) = (good.digest().unwrap_or("none"), bad.digest().unwrap_or("none"));
         if good != bad {
@@ -53,7 +59,7 @@ fn job(program: &str, wire: Wire) -> Job {
     Job {
         name: "demo".into(),
         members: CAST.to_vec(),
-        link: Link::VirtioNet,
+        link: EmulatorLink::VirtioNet,
         framing: Framing::Ethernet,
         program: program.into(),
         count: None,
@@ -64,7 +70,7 @@ fn job(program: &str, wire: Wire) -> Job {
     }
 }
 
-fn act(job: &Job, programs: &Programs) -> Result<Report> {
+fn act(job: &Job, programs: &QemuPrograms) -> Result<JobReport> {
     let report = job.play(programs)?;
     println!("{}", report.table());
     report.judge()?;

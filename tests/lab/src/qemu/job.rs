@@ -11,12 +11,12 @@ use aldis_shell::children::{Child, Folder, lines_of};
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
-use super::cli::{Faults, Framing, Link};
+use super::cli::{EmulatorLink, FramePercentages, Framing};
 use super::defmt::Decoded;
-use super::machine::{self, Arch, Place};
-use super::programs::Programs;
+use super::machine::{self, Arch, RankPlace};
+use super::programs::QemuPrograms;
 use super::rank::Rank;
-use super::report::Report;
+use super::report::JobReport;
 
 /// Once a rank has failed, how long the others may take to say what they think of it.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ const END_LIMIT: Duration = Duration::from_secs(5);
 /// The wire between the ranks.
 #[derive(Clone, Default)]
 pub(super) struct Wire {
-    pub(super) faults: Faults,
+    pub(super) faults: FramePercentages,
     pub(super) pcap: Option<PathBuf>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Job {
     pub(super) name: String,
     /// The architecture that each rank runs on.
     pub(super) members: Vec<Arch>,
-    pub(super) link: Link,
+    pub(super) link: EmulatorLink,
     pub(super) framing: Framing,
     pub(super) program: String,
     pub(super) count: Option<u32>,
@@ -51,7 +51,7 @@ pub(super) struct Job {
 }
 
 /// An event of a rank.
-enum Event {
+enum RankEvent {
     Said(usize, Vec<u8>),
     /// The end of one of its two streams.
     Silent(usize),
@@ -66,7 +66,7 @@ impl Job {
         }
         let everybody: Vec<Arch> = self.members.iter().copied().chain([Arch::Host]).collect();
         eprintln!("building what the ranks run");
-        let programs = Programs::build(&everybody)?;
+        let programs = QemuPrograms::build(&everybody)?;
         let mut report = self.play(&programs)?;
         report.compare_with_host(&programs)?;
         println!("{}", if json { report.json() } else { report.table() });
@@ -82,7 +82,7 @@ impl Job {
         Self {
             name: "the host's own".into(),
             members: vec![Arch::Host; self.members.len()],
-            link: Link::VirtioNet,
+            link: EmulatorLink::VirtioNet,
             wire: Wire::default(),
             silent: true,
             ..self.clone()
@@ -90,7 +90,7 @@ impl Job {
     }
 
     /// Plays the job. Fails if it cannot be started; what the ranks do is for the report.
-    pub(super) fn play(&self, programs: &Programs) -> Result<Report> {
+    pub(super) fn play(&self, programs: &QemuPrograms) -> Result<JobReport> {
         let folder = Folder::new()?;
         let start = Instant::now();
         let mut switch = self.switch(programs, &folder)?;
@@ -99,7 +99,7 @@ impl Job {
         for (rank, arch) in self.members.iter().enumerate() {
             let words = self.words(rank, *arch);
             let program = programs.of(*arch);
-            let place = Place { folder: folder.path(), rank, link: self.link, words: &words, program };
+            let place = RankPlace { folder: folder.path(), rank, link: self.link, words: &words, program };
             let mut child = Child::start(&machine::command(*arch, &place))?;
             for (number, stream) in child.streams().enumerate() {
                 // The emulator's errors, among which a microcontroller's image logs.
@@ -115,7 +115,13 @@ impl Job {
         let ranks = self.watch(&mut children, &events, start);
         drop(children);
         let wire = switch.as_mut().map(Switch::end).transpose()?;
-        Ok(Report { job: self.clone(), ranks, wire, seconds: start.elapsed().as_secs_f64(), reference: None })
+        Ok(JobReport {
+            job: self.clone(),
+            ranks,
+            wire,
+            seconds: start.elapsed().as_secs_f64(),
+            reference: None,
+        })
     }
 
     /// The command line of a rank.
@@ -123,9 +129,9 @@ impl Job {
         let link = match (arch, self.link) {
             (Arch::Host, _) => "nic",
             _ if self.members.len() == 1 => "loopback",
-            (_, Link::VirtioNet) => "virtio-net",
-            (_, Link::Ivshmem) => "ivshmem",
-            (_, Link::Serial) => "serial",
+            (_, EmulatorLink::VirtioNet) => "virtio-net",
+            (_, EmulatorLink::Ivshmem) => "ivshmem",
+            (_, EmulatorLink::Serial) => "serial",
         };
         let framing = if self.framing == Framing::Udp { "udp" } else { "ethernet" };
         let (size, program, ms) = (self.members.len(), &self.program, self.deadline.as_millis());
@@ -139,20 +145,20 @@ impl Job {
     }
 
     /// Starts the switch, where the link has one, and waits until it is ready.
-    fn switch(&self, programs: &Programs, folder: &Folder) -> Result<Option<Switch>> {
-        if self.link == Link::Ivshmem {
+    fn switch(&self, programs: &QemuPrograms, folder: &Folder) -> Result<Option<Switch>> {
+        if self.link == EmulatorLink::Ivshmem {
             return Ok(None);
         }
         let mut command = Command::new(&programs.switch);
         command.arg(folder.path()).args(["--until-eof", "--json"]);
-        let is_serial = |arch: &Arch| self.link == Link::Serial && *arch != Arch::Host;
+        let is_serial = |arch: &Arch| self.link == EmulatorLink::Serial && *arch != Arch::Host;
         let ports = |serial: bool| {
             let members = self.members.iter().enumerate().filter(|(_, arch)| is_serial(arch) == serial);
             let list: String = members.map(|(rank, _)| format!("{rank},")).collect();
             if list.is_empty() { "0".into() } else { list }
         };
         command.args(["--datagram", &ports(false)]);
-        if self.link == Link::Serial {
+        if self.link == EmulatorLink::Serial {
             command.args(["--serial", &ports(true)]);
         }
         let faults = &self.wire.faults;
@@ -168,7 +174,7 @@ impl Job {
 
     /// Reads the ranks' output until all have ended, one has failed and the others have had their
     /// say, or time is up.
-    fn watch(&self, children: &mut [Child], events: &Receiver<Event>, start: Instant) -> Vec<Rank> {
+    fn watch(&self, children: &mut [Child], events: &Receiver<RankEvent>, start: Instant) -> Vec<Rank> {
         let mut ranks: Vec<Rank> =
             self.members.iter().enumerate().map(|(number, arch)| Rank::new(number, *arch)).collect();
         let mut streams = vec![2_u8; ranks.len()];
@@ -176,8 +182,8 @@ impl Job {
         // Once no child is left that could print something, this ends too.
         while let Some(event) = next(events, until) {
             let (number, bytes) = match event {
-                Event::Said(number, bytes) => (number, bytes),
-                Event::Silent(number) => {
+                RankEvent::Said(number, bytes) => (number, bytes),
+                RankEvent::Silent(number) => {
                     streams[number] -= 1;
                     (number, if streams[number] == 0 { b"\n".to_vec() } else { Vec::new() })
                 }
@@ -208,21 +214,21 @@ impl Job {
     }
 }
 
-fn next(events: &Receiver<Event>, until: Instant) -> Option<Event> {
+fn next(events: &Receiver<RankEvent>, until: Instant) -> Option<RankEvent> {
     events.recv_timeout(until.saturating_duration_since(Instant::now())).ok()
 }
 
 /// Passes on what a stream says, until it ends: a thread that ends with the rank.
-fn listen(rank: usize, stream: Box<dyn Read + Send>, events: Sender<Event>) {
+fn listen(rank: usize, stream: Box<dyn Read + Send>, events: Sender<RankEvent>) {
     std::thread::spawn(move || {
         // Line by line: a rank's two streams are told as one.
         let (mut stream, mut line) = (BufReader::new(stream), Vec::new());
         while let Ok(1..) = stream.read_until(b'\n', &mut line) {
-            if events.send(Event::Said(rank, core::mem::take(&mut line))).is_err() {
+            if events.send(RankEvent::Said(rank, core::mem::take(&mut line))).is_err() {
                 return;
             }
         }
-        let _ = events.send(Event::Silent(rank));
+        let _ = events.send(RankEvent::Silent(rank));
     });
 }
 

@@ -7,7 +7,7 @@ use aldis_shell::shell;
 use aldis_shell::steps::Outcome;
 use clap::ValueEnum;
 
-use super::cli::Link;
+use super::cli::EmulatorLink;
 use crate::board;
 
 /// The architecture that a rank runs on.
@@ -76,12 +76,12 @@ impl Arch {
     }
 
     /// The reason why a rank of this kind cannot stand on such a link, if it cannot.
-    pub(super) const fn refuses(self, link: Link) -> Option<&'static str> {
+    pub(super) const fn refuses(self, link: EmulatorLink) -> Option<&'static str> {
         match (self, link) {
-            (Self::CortexM, Link::VirtioNet | Link::Ivshmem) => {
+            (Self::CortexM, EmulatorLink::VirtioNet | EmulatorLink::Ivshmem) => {
                 Some("the microcontroller has a serial line only: --link serial")
             }
-            (Self::Host, Link::Ivshmem) => {
+            (Self::Host, EmulatorLink::Ivshmem) => {
                 Some("Linux processes stand on the switch, which --link ivshmem does not have")
             }
             _ => None,
@@ -97,10 +97,10 @@ impl Arch {
 
 /// The place and the command line with which a rank starts.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(super) struct RankPlace<'a> {
     pub(super) folder: &'a Path,
     pub(super) rank: usize,
-    pub(super) link: Link,
+    pub(super) link: EmulatorLink,
     /// The rank's own command line.
     pub(super) words: &'a str,
     /// The program that it runs: an image, or the host's program.
@@ -108,7 +108,7 @@ pub(super) struct Place<'a> {
 }
 
 /// The command that starts a rank.
-pub(super) fn command(arch: Arch, place: &Place<'_>) -> Command {
+pub(super) fn command(arch: Arch, place: &RankPlace<'_>) -> Command {
     let Some((emulator, _)) = arch.emulator() else {
         let mut host = Command::new(place.program);
         host.arg(place.folder).args(place.words.split(' '));
@@ -168,11 +168,11 @@ fn board(qemu: &mut Command, arch: Arch) {
     qemu.args(["-serial", "stdio"]);
 }
 
-fn plug(qemu: &mut Command, arch: Arch, place: &Place<'_>) {
-    let Place { folder, rank, .. } = place;
+fn plug(qemu: &mut Command, arch: Arch, place: &RankPlace<'_>) {
+    let RankPlace { folder, rank, .. } = place;
     let folder = folder.display();
     match place.link {
-        Link::VirtioNet => {
+        EmulatorLink::VirtioNet => {
             let device = if arch == Arch::X86_64 { "virtio-net-pci,romfile=" } else { "virtio-net-device" };
             let mac = mac(*rank);
             qemu.args(["-device", &format!("{device},netdev=net,mac={mac}")]);
@@ -181,14 +181,14 @@ fn plug(qemu: &mut Command, arch: Arch, place: &Place<'_>) {
             );
             qemu.args(["-netdev", &netdev]);
         }
-        Link::Ivshmem => {
+        EmulatorLink::Ivshmem => {
             qemu.args([
                 "-object",
                 &format!("memory-backend-file,id=shared,share=on,size=16M,mem-path={folder}/memory"),
             ]);
             qemu.args(["-device", "ivshmem-plain,memdev=shared"]);
         }
-        Link::Serial => {
+        EmulatorLink::Serial => {
             qemu.args(["-chardev", &format!("socket,id=link,path={folder}/serial{rank}.sock")]);
             match arch {
                 // These boards have the console's line alone: the second is a card.
@@ -208,31 +208,31 @@ pub(crate) fn mac(rank: usize) -> String {
 mod tests {
     use super::*;
 
-    fn line(arch: Arch, link: Link) -> String {
+    fn line(arch: Arch, link: EmulatorLink) -> String {
         let words = "aldis.rank=1 aldis.size=2";
-        let place = Place { folder: Path::new("/d"), rank: 1, link, words, program: Path::new("/p") };
+        let place = RankPlace { folder: Path::new("/d"), rank: 1, link, words, program: Path::new("/p") };
         shell::spell(&command(arch, &place))
     }
 
     #[test]
     fn a_host_rank_gets_the_folder_and_the_words() {
-        assert_eq!(line(Arch::Host, Link::VirtioNet), "p /d aldis.rank=1 aldis.size=2");
+        assert_eq!(line(Arch::Host, EmulatorLink::VirtioNet), "p /d aldis.rank=1 aldis.size=2");
     }
 
     #[test]
     fn memory_that_is_shared_is_shared_atomically() {
         for arch in [Arch::X86_64, Arch::Aarch64, Arch::Riscv64] {
-            let line = line(arch, Link::Ivshmem);
+            let line = line(arch, EmulatorLink::Ivshmem);
             assert!(line.contains("-smp 1,maxcpus=2") && line.contains("mem-path=/d/memory"), "{line}");
         }
     }
 
     #[test]
     fn links_are_plugged_into_the_switch() {
-        let x86_64 = line(Arch::X86_64, Link::VirtioNet);
+        let x86_64 = line(Arch::X86_64, EmulatorLink::VirtioNet);
         assert!(x86_64.contains("virtio-net-pci,romfile=,netdev=net,mac=02:a1:d1:00:00:01"), "{x86_64}");
         assert!(x86_64.contains("remote.path=/d/port1.sock") && x86_64.contains("-nodefaults"), "{x86_64}");
-        let cortex_m = line(Arch::CortexM, Link::Serial);
+        let cortex_m = line(Arch::CortexM, EmulatorLink::Serial);
         assert!(cortex_m.ends_with("-serial chardev:link"), "{cortex_m}");
         assert!(cortex_m.contains("arg=aldis,arg=aldis.rank=1,arg=aldis.size=2"), "{cortex_m}");
     }

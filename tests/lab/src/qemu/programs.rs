@@ -12,13 +12,13 @@ use crate::board;
 
 /// The programs that were built.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(super) struct QemuPrograms {
     pub(super) switch: PathBuf,
     host: PathBuf,
     images: Vec<(Arch, PathBuf)>,
 }
 
-impl Programs {
+impl QemuPrograms {
     /// Builds the switch, the host's rank, and the image of each architecture among `members`.
     pub(super) fn build(members: &[Arch]) -> Result<Self> {
         let workspace = Workspace::members()?;

@@ -6,11 +6,11 @@ use serde_json::{Value, json};
 
 use super::job::Job;
 use super::machine::Arch;
-use super::programs::Programs;
+use super::programs::QemuPrograms;
 use super::rank::Rank;
 
 /// A job as it went.
-pub(super) struct Report {
+pub(super) struct JobReport {
     pub(super) job: Job,
     pub(super) ranks: Vec<Rank>,
     /// The switch's figures, where there was one.
@@ -34,7 +34,7 @@ pub(super) const FAULTS: [(&str, &str); 6] = [
 const COUNTS: [(&str, &str); 3] =
     [("frames", "/received"), ("delivered", "/sent"), ("overflowed", "/overflowed")];
 
-impl Report {
+impl JobReport {
     /// Returns true if every rank is good and all agree.
     pub(super) fn is_good(&self) -> bool {
         self.faults().is_empty()
@@ -56,7 +56,7 @@ impl Report {
 
     /// Runs the same job of Linux processes on a good wire, if there is a result to compare and
     /// something it could differ by.
-    pub(super) fn compare_with_host(&mut self, programs: &Programs) -> Result<()> {
+    pub(super) fn compare_with_host(&mut self, programs: &QemuPrograms) -> Result<()> {
         let job = self.job.of_the_host();
         let differs = self.job.members != job.members || !self.job.wire.faults.are_none();
         if differs && self.is_good() && self.digest().is_some() {

@@ -13,7 +13,7 @@ use aldis_shell::marked::{Mark, Process, Remains};
 use anyhow::Result;
 use nix::sys::signal::{Signal, kill};
 
-use super::plan::{KINDS, Pause, Plan, Victim};
+use super::plan::{KINDS, Pause, StormPlan, Victim};
 
 /// The time that a job may go on after the last signal: many times what it needs on two cores that
 /// others use too.
@@ -32,7 +32,7 @@ struct Job {
 }
 
 /// Runs a job as planned; what was wrong with its end.
-pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
+pub(super) fn run(programs: &Path, plan: &StormPlan) -> Result<Option<String>> {
     let folder = Folder::new()?;
     let mark = Mark::new(MARK, plan.seed);
     let mut command = Command::new("env");
@@ -61,7 +61,7 @@ pub(super) fn run(programs: &Path, plan: &Plan) -> Result<Option<String>> {
 }
 
 /// Returns what is wrong with how the launcher ended and what it and the ranks said.
-fn judge(plan: &Plan, hit: Option<&Process>, status: ExitStatus, said: &[String]) -> Option<String> {
+fn judge(plan: &StormPlan, hit: Option<&Process>, status: ExitStatus, said: &[String]) -> Option<String> {
     let says = |words: &str| said.iter().any(|line| line.contains(words));
     if let Some(words) = WRONG.iter().find(|words| says(words)) {
         return Some(format!("something says {words:?}"));
@@ -133,7 +133,7 @@ mod tests {
     const FAILED: i32 = 1 << 8;
 
     fn judged(victim: Option<Victim>, is_rank: bool, status: i32, said: &str) -> Option<String> {
-        let mut plan = Plan::draw(0, None);
+        let mut plan = StormPlan::draw(0, None);
         plan.kills = victim.map(|victim| (Duration::ZERO, victim));
         let hit = Process { pid: Pid::from_raw(77), is_rank, is_stopped: false };
         judge(&plan, victim.map(|_| &hit), ExitStatus::from_raw(status), &[said.to_owned()])

@@ -6,17 +6,17 @@ use core::time::Duration;
 use aldis_shell::dice::Dice;
 
 /// A transport between ranks, and the options that ask the launcher for it.
-pub(crate) struct Kind {
+pub(crate) struct StormKind {
     pub(crate) name: &'static str,
     pub(super) options: &'static [&'static str],
 }
 
-pub(crate) const KINDS: [Kind; 5] = [
-    Kind { name: "shm", options: &["--transport", "shm"] },
-    Kind { name: "arena", options: &["--transport", "shm", "--arena", "1M"] },
-    Kind { name: "tcp", options: &["--transport", "tcp"] },
-    Kind { name: "hosts", options: &["--host", "local:a,local:b"] },
-    Kind { name: "hosts-tcp", options: &["--transport", "tcp", "--host", "local:a,local:b"] },
+pub(crate) const KINDS: [StormKind; 5] = [
+    StormKind { name: "shm", options: &["--transport", "shm"] },
+    StormKind { name: "arena", options: &["--transport", "shm", "--arena", "1M"] },
+    StormKind { name: "tcp", options: &["--transport", "tcp"] },
+    StormKind { name: "hosts", options: &["--host", "local:a,local:b"] },
+    StormKind { name: "hosts-tcp", options: &["--transport", "tcp", "--host", "local:a,local:b"] },
 ];
 
 /// An example, the option that says how long it runs, and how much of that is a fraction of a
@@ -55,7 +55,7 @@ pub(super) struct Pause {
 }
 
 /// A job and what is done to it.
-pub(crate) struct Plan {
+pub(crate) struct StormPlan {
     pub(crate) seed: u64,
     /// Its number among the kinds.
     pub(crate) kind: usize,
@@ -67,7 +67,7 @@ pub(crate) struct Plan {
     pub(crate) kills: Option<(Duration, Victim)>,
 }
 
-impl Plan {
+impl StormPlan {
     /// Draws the plan of a seed, of the kind that is named.
     pub(crate) fn draw(seed: u64, kind: Option<&str>) -> Self {
         let mut dice = Dice(seed);
@@ -85,7 +85,7 @@ impl Plan {
     }
 }
 
-impl fmt::Display for Plan {
+impl fmt::Display for StormPlan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kind, ranks, program, pauses, kills, .. } = self;
         write!(f, "{ranks} ranks, {}, {}", KINDS[*kind].name, program.join(" "))?;
@@ -120,16 +120,17 @@ mod tests {
 
     #[test]
     fn seeds_draw_every_kind_and_every_end_and_always_the_same() {
-        let plans: Vec<Plan> = (0..300).map(|seed| Plan::draw(seed, None)).collect();
+        let plans: Vec<StormPlan> = (0..300).map(|seed| StormPlan::draw(seed, None)).collect();
         for kind in 0..KINDS.len() {
-            let of = |kills: fn(&Plan) -> bool| plans.iter().any(|plan| plan.kind == kind && kills(plan));
+            let of =
+                |kills: fn(&StormPlan) -> bool| plans.iter().any(|plan| plan.kind == kind && kills(plan));
             assert!(of(|plan| plan.kills.is_none() && !plan.pauses.is_empty()));
             assert!(of(|plan| plan.kills.is_some_and(|(_, victim)| victim == Victim::Launcher)));
             assert!(of(|plan| plan.kills.is_some_and(|(_, victim)| victim != Victim::Launcher)));
         }
         for plan in &plans {
-            assert_eq!(plan.to_string(), Plan::draw(plan.seed, None).to_string());
-            assert_eq!(KINDS[Plan::draw(plan.seed, Some("tcp")).kind].name, "tcp");
+            assert_eq!(plan.to_string(), StormPlan::draw(plan.seed, None).to_string());
+            assert_eq!(KINDS[StormPlan::draw(plan.seed, Some("tcp")).kind].name, "tcp");
         }
     }
 }

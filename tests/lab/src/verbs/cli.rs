@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 
-use super::guest::Clock;
+use super::guest::GuestClock;
 use super::pingpong::{self, PingpongLine};
 use super::session::Session;
 use super::transport::{self, Findings};
@@ -14,12 +14,12 @@ use super::transport::{self, Findings};
 /// Soft RoCE in emulated machines: RDMA without a device
 #[derive(Subcommand)]
 #[allow(missing_docs, reason = "each is the command of its name, whose arguments hold the help text")]
-pub enum Command {
+pub enum VerbsCommand {
     Test(Test),
-    Run(Run),
+    Run(VerbsRun),
 }
 
-impl Command {
+impl VerbsCommand {
     pub(crate) fn run(self) -> Result<()> {
         match self {
             Self::Test(test) => test.run(),
@@ -65,7 +65,7 @@ pub struct Test {
 /// ibv_srq_pingpong, and `retry COMMAND..`, which repeats a command until it succeeds, for 20 s.
 #[derive(Args)]
 #[command(after_long_help = RUN_EXAMPLES)]
-pub struct Run {
+pub struct VerbsRun {
     /// Guests; two are joined by a virtual Ethernet
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     guests: u8,
@@ -142,18 +142,18 @@ fn baseline(limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
         let session = Session { programs: Vec::new(), commands, clock, limit, loud };
         session.play().with_context(|| format!("ibv_rc_pingpong {place}"))
     };
-    let one = play(vec![pingpong::in_one_guest(true, limit)], Clock::Instructions, "in one guest")?;
+    let one = play(vec![pingpong::in_one_guest(true, limit)], GuestClock::Instructions, "in one guest")?;
     let mut figures = pingpong::of_one_guest(&one.concat())?;
-    let two = play(pingpong::in_two_guests().into(), Clock::Wall, "between two guests")?;
+    let two = play(pingpong::in_two_guests().into(), GuestClock::Wall, "between two guests")?;
     figures.extend(pingpong::of_two_guests(two.last().map_or(&[], Vec::as_slice), None)?);
     Ok(figures)
 }
 
-impl Run {
+impl VerbsRun {
     fn run(self) -> Result<()> {
         let commands = by_guest(&self.commands, usize::from(self.guests))?;
         let (limit, loud) = (self.options.limit(LIMIT), self.options.verbose);
-        let clock = if self.icount { Clock::Instructions } else { Clock::Wall };
+        let clock = if self.icount { GuestClock::Instructions } else { GuestClock::Wall };
         let session = Session { programs: self.programs, commands: commands.clone(), clock, limit, loud };
         for (guest, ran) in session.play()?.iter().enumerate() {
             for (command, ran) in commands[guest].iter().zip(ran) {

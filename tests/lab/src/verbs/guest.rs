@@ -32,14 +32,14 @@ pub(super) struct Guest<'a> {
     pub(super) image: &'a Path,
     /// The socket between two.
     pub(super) wire: &'a Path,
-    pub(super) clock: Clock,
+    pub(super) clock: GuestClock,
     /// The time after which it gives up and shows what it is doing.
     pub(super) limit: Duration,
 }
 
 /// The source of a guest's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Clock {
+pub(super) enum GuestClock {
     /// That of this machine.
     Wall,
     /// A nanosecond for each instruction of its own; while it sleeps, none passes. What it measures
@@ -52,7 +52,7 @@ impl Guest<'_> {
     pub(super) fn command(&self) -> Command {
         let mut command = qemu::emulator("qemu-system-x86_64");
         command.args(["-nodefaults", "-no-user-config", "-smp", "1", "-m", &MEMORY_MIB.to_string()]);
-        if self.clock == Clock::Instructions {
+        if self.clock == GuestClock::Instructions {
             command.args(["-icount", "shift=0,sleep=off"]);
         }
         command.args(["-serial", "stdio"]);
@@ -82,7 +82,7 @@ mod tests {
     fn line(number: usize, has_neighbour: bool) -> String {
         let path = Path::new("/d/x");
         let limit = Duration::from_secs(90);
-        let clock = if has_neighbour { Clock::Wall } else { Clock::Instructions };
+        let clock = if has_neighbour { GuestClock::Wall } else { GuestClock::Instructions };
         let guest = Guest { number, has_neighbour, kernel: path, image: path, wire: path, clock, limit };
         shell::spell(&guest.command())
     }

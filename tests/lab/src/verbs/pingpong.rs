@@ -21,7 +21,7 @@ const RANKS: &str = "aldis";
 
 /// The place of the two sides.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Place {
+pub(super) enum SidesPlace {
     /// Two processes of one guest.
     OneGuest,
     /// A process in each of two guests.
@@ -32,7 +32,7 @@ pub(super) enum Place {
 #[derive(Debug)]
 pub(super) struct PingpongLine {
     program: &'static str,
-    place: Place,
+    place: SidesPlace,
     bytes: u32,
     /// Half of a round trip.
     half_us: f64,
@@ -44,7 +44,7 @@ impl PingpongLine {
     }
 }
 
-impl Place {
+impl SidesPlace {
     const fn name(self) -> &'static str {
         match self {
             Self::OneGuest => "one guest",
@@ -82,7 +82,7 @@ pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
 
 /// Returns the figures from what they have said.
 pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<PingpongLine>> {
-    figures(Place::OneGuest, ran, ran.get(SIZES.len()))
+    figures(SidesPlace::OneGuest, ran, ran.get(SIZES.len()))
 }
 
 /// Returns the commands that two guests run: the base at every size, which the last of them begins.
@@ -96,10 +96,10 @@ pub(super) fn in_two_guests() -> [Vec<String>; 2] {
 /// Returns the figures from what the base of the last guest has said, and two ranks if there were
 /// any.
 pub(super) fn of_two_guests(ran: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
-    figures(Place::TwoGuests, ran, ranks)
+    figures(SidesPlace::TwoGuests, ran, ranks)
 }
 
-fn figures(place: Place, bases: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
+fn figures(place: SidesPlace, bases: &[Ran], ranks: Option<&Ran>) -> Result<Vec<PingpongLine>> {
     let figure =
         |program, bytes, half_us: Result<f64>| Ok(PingpongLine { program, place, bytes, half_us: half_us? });
     let bases = SIZES.iter().zip(bases).map(|((bytes, _), ran)| figure(BASE, *bytes, base_half_us(ran)));
@@ -150,7 +150,7 @@ pub(super) fn table(figures: &[PingpongLine]) -> Table {
 /// Returns the ratio of half a round trip of 8 bytes of two ranks in one guest to the base's.
 pub(super) fn short(figures: &[PingpongLine]) -> Option<f64> {
     let is_it = |figure: &&PingpongLine| {
-        (figure.program, figure.place, figure.bytes) == (RANKS, Place::OneGuest, SIZES[0].0)
+        (figure.program, figure.place, figure.bytes) == (RANKS, SidesPlace::OneGuest, SIZES[0].0)
     };
     ratio(figures, figures.iter().find(is_it)?)
 }

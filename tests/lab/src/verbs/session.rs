@@ -15,7 +15,7 @@ use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 
 use super::console::{Console, Ran};
-use super::guest::{self, Clock, Guest};
+use super::guest::{self, Guest, GuestClock};
 use super::image::{self, ImageContents};
 use super::packages::{self, Packages};
 
@@ -49,7 +49,7 @@ pub(super) struct Session {
     /// lists, one or two.
     pub(super) commands: Vec<Vec<String>>,
     /// Of two guests, which exchange messages, the wall's.
-    pub(super) clock: Clock,
+    pub(super) clock: GuestClock,
     /// The time that all commands of a guest may take from its start.
     pub(super) limit: Duration,
     /// True if what the guests say is shown on standard error while they run.

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 
 use super::console::Ran;
-use super::guest::{Clock, address};
+use super::guest::{GuestClock, address};
 use super::pingpong::{self, PingpongLine};
 use super::session::{self, Session};
 use crate::conformance;
@@ -125,7 +125,7 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(us
         // These leave a device of another name.
         format!("{MANAGED} {all_tests}"),
     ];
-    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let (programs, clock) = (programs.to_vec(), GuestClock::Wall);
     let session = Session { programs, commands: vec![commands], clock, limit, loud };
     let guests = session.play().context("the transport in a guest")?;
     let ran = guests.first().map_or(&[][..], Vec::as_slice);
@@ -137,7 +137,7 @@ fn in_one_guest(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(us
 
 /// Returns the figures of two ranks of one guest, beside the stack itself.
 fn figures(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<Vec<PingpongLine>> {
-    let (programs, clock) = (programs.to_vec(), Clock::Instructions);
+    let (programs, clock) = (programs.to_vec(), GuestClock::Instructions);
     let commands = vec![pingpong::in_one_guest(false, limit)];
     let guests =
         Session { programs, commands, clock, limit, loud }.play().context("the figures of a guest")?;
@@ -167,7 +167,7 @@ fn in_two_guests(programs: &[PathBuf], limit: Duration, loud: bool) -> Result<(u
     // The other guest serves until this one is through.
     first.push(format!("rsh {other} touch /tmp/over < /dev/null"));
     second.push("until [ -e /tmp/over ]; do usleep 100000; done".into());
-    let (programs, clock) = (programs.to_vec(), Clock::Wall);
+    let (programs, clock) = (programs.to_vec(), GuestClock::Wall);
     let session = Session { programs, commands: vec![first, second], clock, limit, loud };
     let guests = session.play().context("the transport between two guests")?;
     let [first, second] = guests.as_slice() else { bail!("not all guests were run") };

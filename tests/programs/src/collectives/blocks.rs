@@ -7,8 +7,8 @@ use aldis_coll::{InputBlocks, Options as Choice, alltoallw, gatherv, reduce_scat
 use aldis_kernel::Rank;
 use aldis_kernel::hal::{Operation, Platform, Transport};
 
-use super::Part;
-use crate::Failure;
+use super::RankPart;
+use crate::ProgramFailure;
 
 /// Ranks whose blocks there is memory for; larger jobs leave these operations out.
 const RANKS_MAX: usize = 16;
@@ -16,12 +16,12 @@ const LEN_MAX: usize = 7;
 const ELEMENTS_MAX: usize = RANKS_MAX * LEN_MAX;
 
 /// Blocks for all ranks, one behind the other.
-struct List {
+struct BlockList {
     blocks: [Block; RANKS_MAX],
     size: usize,
 }
 
-impl List {
+impl BlockList {
     fn new(size: u32, len: impl Fn(u32) -> usize) -> Self {
         let (size, mut start) = (size as usize, 0);
         let mut blocks = [Block { start: 0, len: 0 }; RANKS_MAX];
@@ -57,8 +57,8 @@ fn element(round: u32, (from, to): (u32, u32), place: usize) -> u8 {
     (round + from * 37 + to * 11 + place as u32) as u8
 }
 
-impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
-    pub(super) fn blocks(&mut self, round: u32) -> Result<(), Failure> {
+impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
+    pub(super) fn blocks(&mut self, round: u32) -> Result<(), ProgramFailure> {
         if self.world.size() as usize > RANKS_MAX {
             return Ok(());
         }
@@ -67,8 +67,8 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         self.reduce_scatters(round)
     }
 
-    fn gathers(&mut self, round: u32, root: u32) -> Result<(), Failure> {
-        let (me, list) = (self.world.rank().0, List::new(self.world.size(), |from| len(from, root)));
+    fn gathers(&mut self, round: u32, root: u32) -> Result<(), ProgramFailure> {
+        let (me, list) = (self.world.rank().0, BlockList::new(self.world.size(), |from| len(from, root)));
         let own = if me == root { list.blocks[me as usize].start } else { 0 };
         let count = if me == root { list.elements() } else { len(me, root) };
         for &algorithm in algorithms(Operation::Gatherv).iter().filter(|known| known.serves(list.size as u32))
@@ -91,9 +91,10 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         Ok(())
     }
 
-    fn exchanges(&mut self, round: u32) -> Result<(), Failure> {
+    fn exchanges(&mut self, round: u32) -> Result<(), ProgramFailure> {
         let (me, size) = (self.world.rank().0, self.world.size());
-        let (given, list) = (List::new(size, |to| len(me, to)), List::new(size, |from| len(from, me)));
+        let (given, list) =
+            (BlockList::new(size, |to| len(me, to)), BlockList::new(size, |from| len(from, me)));
         let mut input = [0; ELEMENTS_MAX];
         for (mine, (to, place)) in input.iter_mut().zip(given.places()) {
             *mine = element(round, (me, to), place);
@@ -112,9 +113,9 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
         Ok(())
     }
 
-    fn reduce_scatters(&mut self, round: u32) -> Result<(), Failure> {
+    fn reduce_scatters(&mut self, round: u32) -> Result<(), ProgramFailure> {
         let (me, size) = (self.world.rank().0, self.world.size());
-        let list = List::new(size, |to| len(1, to));
+        let list = BlockList::new(size, |to| len(1, to));
         let mut input = [0; ELEMENTS_MAX];
         for (mine, (to, place)) in input.iter_mut().zip(list.places()) {
             *mine = element(round, (me, to), place);
@@ -136,9 +137,9 @@ impl<T: Transport, P: Platform> Part<'_, '_, T, P> {
     }
 }
 
-fn check(what: &'static str, found: &[u8], expected: impl Iterator<Item = u8>) -> Result<(), Failure> {
+fn check(what: &'static str, found: &[u8], expected: impl Iterator<Item = u8>) -> Result<(), ProgramFailure> {
     for ((at, found), expected) in (0..).zip(found).zip(expected) {
-        Failure::unless_equal(what, at, (*found).into(), expected.into())?;
+        ProgramFailure::unless_equal(what, at, (*found).into(), expected.into())?;
     }
     Ok(())
 }

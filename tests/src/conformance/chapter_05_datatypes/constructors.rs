@@ -3,7 +3,7 @@
 
 use aldis_hal::{Cause, Platform, Transport};
 use aldis_kernel::datatype::{
-    Basic, Block, Committed, Datatype, Distribution, Field, Order, Slice, Spread, Types,
+    Basic, Committed, Datatype, Distribution, Field, IndexedBlock, Order, Slice, Spread, Types,
 };
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch, Typed, TypedMut};
 
@@ -28,7 +28,7 @@ cases! {
 
 /// A type, made anew on each rank, and where its data lie: the displacement of each byte, in the
 /// order of the type map.
-struct Made {
+struct MadeType {
     make: fn(&mut Types<'_>) -> Result<Datatype, Cause>,
     bytes: fn() -> Vec<usize>,
     /// From one element to the next: rounded up to the alignment of the elements.
@@ -40,8 +40,8 @@ fn words(displacements: impl IntoIterator<Item = usize>) -> Vec<usize> {
     displacements.into_iter().flat_map(|start| start..start + 4).collect()
 }
 
-fn block(length: u64, displacement: i64) -> Block {
-    Block { length, displacement }
+fn block(length: u64, displacement: i64) -> IndexedBlock {
+    IndexedBlock { length, displacement }
 }
 
 /// The byte at a place of the sender's memory.
@@ -54,10 +54,10 @@ const UNTOUCHED: u8 = 0xA5;
 
 /// Messages of the type, sent as it lies and received as bytes, sent as bytes and received to where
 /// it lies, and both ways; in lengths for which messages are eager and in many fragments.
-fn arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, made: &[Made]) -> Outcome {
+fn arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, made: &[MadeType]) -> Outcome {
     let world = ep.world();
     attach(ep)?;
-    for Made { make, bytes, extent } in made {
+    for MadeType { make, bytes, extent } in made {
         let types = ep.types()?;
         let datatype = make(types)?;
         let datatype = types.commit(datatype)?;
@@ -100,19 +100,23 @@ fn elements_in_a_row_and_in_equal_steps_arrive<T: Transport, P: Platform>(
     arrive(
         ep,
         &[
-            Made { make: |types| types.contiguous(5, Basic::U32), bytes: || (0..20).collect(), extent: 20 },
-            Made {
+            MadeType {
+                make: |types| types.contiguous(5, Basic::U32),
+                bytes: || (0..20).collect(),
+                extent: 20,
+            },
+            MadeType {
                 make: |types| types.vector(3, 2, 4, Basic::U32),
                 bytes: || words([0, 4, 16, 20, 32, 36]),
                 extent: 40,
             },
-            Made {
+            MadeType {
                 make: |types| types.hvector(3, 1, 13, Basic::U32),
                 bytes: || words([0, 13, 26]),
                 extent: 32,
             },
             // Blocks that come in falling order.
-            Made {
+            MadeType {
                 make: |types| {
                     let falling = types.hvector(3, 1, -8, Basic::U32)?;
                     let list = types.hindexed(&[block(1, 16)], falling)?;
@@ -132,24 +136,24 @@ fn blocks_anywhere_arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>
     arrive(
         ep,
         &[
-            Made {
+            MadeType {
                 make: |types| {
                     types.indexed(&[block(2, 5), block(0, 9), block(1, 0), block(1, 3)], Basic::U32)
                 },
                 bytes: || words([20, 24, 0, 12]),
                 extent: 28,
             },
-            Made {
+            MadeType {
                 make: |types| types.hindexed(&[block(1, 7), block(2, 15), block(1, 0)], Basic::U32),
                 bytes: || words([7, 15, 19, 0]),
                 extent: 24,
             },
-            Made {
+            MadeType {
                 make: |types| types.indexed_block(2, &[4, 0, 9], Basic::U32),
                 bytes: || words([16, 20, 0, 4, 36, 40]),
                 extent: 44,
             },
-            Made {
+            MadeType {
                 make: |types| types.hindexed_block(1, &[9, 0, 22], Basic::U32),
                 bytes: || words([9, 0, 22]),
                 extent: 28,
@@ -162,7 +166,7 @@ fn structures_of_several_types_arrive<T: Transport, P: Platform>(ep: &mut Endpoi
     arrive(
         ep,
         &[
-            Made {
+            MadeType {
                 make: |types| {
                     types.structure(&[
                         Field::new(0, Basic::U8),
@@ -175,7 +179,7 @@ fn structures_of_several_types_arrive<T: Transport, P: Platform>(ep: &mut Endpoi
                 extent: 24,
             },
             // A field that lies before another in memory and comes after it in the message.
-            Made {
+            MadeType {
                 make: |types| types.structure(&[Field::new(8, Basic::U32), Field::new(0, Basic::U64)]),
                 bytes: || (8..12).chain(0..8).collect(),
                 extent: 16,
@@ -193,7 +197,7 @@ fn boxes_of_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>
     arrive(
         ep,
         &[
-            Made {
+            MadeType {
                 make: |types| types.subarray(&BOX, Order::C, Basic::U32),
                 bytes: || {
                     let at = |i: usize, j: usize, k: usize| 4 * (20 * (1 + i) + 5 * j + 2 + k);
@@ -201,7 +205,7 @@ fn boxes_of_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>
                 },
                 extent: 240,
             },
-            Made {
+            MadeType {
                 make: |types| types.subarray(&BOX, Order::Fortran, Basic::U32),
                 bytes: || {
                     let at = |i: usize, j: usize, k: usize| 4 * (1 + i + 3 * j + 12 * (2 + k));
@@ -221,7 +225,7 @@ fn pieces_of_distributed_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpo
         ep,
         &[
             // The second process of two: elements 4 to 6 of seven.
-            Made {
+            MadeType {
                 make: |types| {
                     types.darray(1, &[spread(7, Distribution::Block(None), 2)], Order::C, Basic::U32)
                 },
@@ -229,7 +233,7 @@ fn pieces_of_distributed_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpo
                 extent: 28,
             },
             // The first of three, which gets two at a time: 0, 1, 6, 7 of eleven.
-            Made {
+            MadeType {
                 make: |types| {
                     types.darray(0, &[spread(11, Distribution::Cyclic(Some(2)), 3)], Order::C, Basic::U32)
                 },
@@ -238,7 +242,7 @@ fn pieces_of_distributed_arrays_arrive<T: Transport, P: Platform>(ep: &mut Endpo
             },
             // The last of a grid of two by three over four rows and six columns: rows 2 and 3,
             // columns 2 and 5.
-            Made {
+            MadeType {
                 make: |types| {
                     let rows = spread(4, Distribution::Block(None), 2);
                     let columns = spread(6, Distribution::Cyclic(None), 3);
@@ -255,10 +259,10 @@ fn elements_with_other_bounds_arrive<T: Transport, P: Platform>(ep: &mut Endpoin
     arrive(
         ep,
         &[
-            Made { make: |types| types.resized(Basic::U32, 0, 9), bytes: || (0..4).collect(), extent: 9 },
+            MadeType { make: |types| types.resized(Basic::U32, 0, 9), bytes: || (0..4).collect(), extent: 9 },
             // Each element begins inside the one before: its second word is where the other's gap
             // is.
-            Made {
+            MadeType {
                 make: |types| {
                     let pair = types.vector(2, 1, 81, Basic::U32)?;
                     let narrow = types.resized(pair, 0, 4)?;
@@ -275,7 +279,7 @@ fn elements_with_other_bounds_arrive<T: Transport, P: Platform>(ep: &mut Endpoin
 fn a_duplicate_of_a_type_is_as_good<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     arrive(
         ep,
-        &[Made {
+        &[MadeType {
             make: |types| {
                 let comb = types.vector(4, 1, 2, Basic::U32)?;
                 let copy = types.duplicate(comb)?;
@@ -291,7 +295,7 @@ fn a_duplicate_of_a_type_is_as_good<T: Transport, P: Platform>(ep: &mut Endpoint
 fn types_of_types_of_types_arrive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     arrive(
         ep,
-        &[Made {
+        &[MadeType {
             // Pairs of (a byte, a padded word), every other one of three, twice with 40 bytes
             // between.
             make: |types| {

@@ -1,7 +1,7 @@
 //! Constructors, extents, pack and unpack: sections 5.1 to 5.3.
 
 use aldis_hal::{Cause, Platform, Transport};
-use aldis_kernel::datatype::{Basic, Block, Convertor, Field, Form, Order, Slice, TypeTable};
+use aldis_kernel::datatype::{Basic, Convertor, Field, Form, IndexedBlock, Order, Slice, TypeTable};
 use aldis_kernel::{Endpoint, Rank, Tag};
 
 use super::super::Outcome;
@@ -46,7 +46,8 @@ fn scattered_blocks_arrive_where_they_belong<T: Transport, P: Platform>(
     let world = ep.world();
     let mut table = TypeTable::<8, 128>::new();
     let mut types = table.types();
-    let blocks = [(3, 10), (1, 0), (2, 5)].map(|(length, displacement)| Block { length, displacement });
+    let blocks =
+        [(3, 10), (1, 0), (2, 5)].map(|(length, displacement)| IndexedBlock { length, displacement });
     let scattered = types.indexed(&blocks, Basic::U16)?;
     let scattered = types.commit(scattered)?;
     let numbers: Vec<u8> = (0..13_u16).flat_map(|number| (100 + number).to_ne_bytes()).collect();

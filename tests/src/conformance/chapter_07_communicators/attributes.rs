@@ -2,7 +2,7 @@
 
 use core::cell::RefCell;
 
-use aldis_coll::comm::Choice;
+use aldis_coll::comm::SplitChoice;
 use aldis_coll::comm::{dup, free, split};
 use aldis_hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::{Attribute, Comm, Endpoint, Error, Keyval, Tag};
@@ -108,7 +108,7 @@ fn a_duplicate_has_what_the_keys_give_it<T: Transport, P: Platform>(ep: &mut End
 }
 
 fn what_is_split_off_has_no_attributes<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 2]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 2]);
     lend(ep, 2)?;
     ep.comm_mut(&world).set_attribute(&COPIED, 1)?;
     let part = split(ep, &world, Some(0), 0, &mut scratch)?.ok_or("all have the colour")?;

@@ -1,6 +1,6 @@
 //! Inter-communication: section 7.6.
 
-use aldis_coll::comm::{self, Choice, inter};
+use aldis_coll::comm::{self, SplitChoice, inter};
 use aldis_coll::op::Sum;
 use aldis_coll::{allreduce, barrier};
 use aldis_hal::{Cause, Platform, Transport};
@@ -19,12 +19,12 @@ cases! {
     "7.6.2", 3: two_groups_of_an_intercommunicator_share_nobody;
 }
 
-pub(super) type Made = Result<(Comm, Comm), Box<dyn core::error::Error>>;
+pub(super) type MadeBetween = Result<(Comm, Comm), Box<dyn core::error::Error>>;
 
 /// The first two ranks, the others, and an intercommunicator between them: this rank's group and
 /// that.
-pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Made {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 10]);
+pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> MadeBetween {
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 10]);
     let is_upper = world.rank().0 >= 2;
     let half = comm::split(ep, &world, Some(is_upper.into()), 0, &mut scratch)?.ok_or("two colours")?;
     let other = Rank(if is_upper { 0 } else { 2 });
@@ -142,7 +142,7 @@ fn a_duplicate_of_an_intercommunicator_is_another<T: Transport, P: Platform>(
 fn both_groups_of_an_intercommunicator_are_split<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (made, mut scratch) = (halves(ep)?, [Choice::NONE; 10]);
+    let (made, mut scratch) = (halves(ep)?, [SplitChoice::NONE; 10]);
     let me = ep.world().rank().0;
     // Even with even, odd with odd: 0 with 2 and 4, 1 with 3 and 5.
     let part =
@@ -168,7 +168,7 @@ fn a_collective_needs_one_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
 fn two_groups_of_an_intercommunicator_share_nobody<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 10]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 10]);
     // All of the world on either side: rank 0 leads one, and tells that rank 1 leads the other.
     let error = inter::create(ep, &world, Rank(0), (&world, Rank(0)), Tag(1), &mut scratch).err();
     assert!(matches!(error.map(|error| error.cause), Some(Cause::Overlap { .. })), "{error:?}");

@@ -1,10 +1,12 @@
 //! Communicator management: section 7.4, and names, 7.8.
 
 use aldis_coll::allreduce;
-use aldis_coll::comm::{Choice, create, create_group, dup, free, split, split_type};
+use aldis_coll::comm::{SplitChoice, create, create_group, dup, free, split, split_type};
 use aldis_coll::op::Sum;
 use aldis_hal::{Cause, Platform, Transport};
-use aldis_kernel::{Comm, Comparison, Endpoint, Error, Group, Piece, Rank, RankRange, Source, Tag, TagMatch};
+use aldis_kernel::{
+    Comm, Comparison, Endpoint, Error, Group, GroupPiece, Rank, RankRange, Source, Tag, TagMatch,
+};
 
 use super::super::Outcome;
 
@@ -51,7 +53,7 @@ fn communicators_compare_by_context_and_group<T: Transport, P: Platform>(
 ) -> Outcome {
     let (world, itself) = (ep.world(), ep.itself());
     let copy = dup(ep, &world)?;
-    let mut scratch = [Choice::NONE; 3];
+    let mut scratch = [SplitChoice::NONE; 3];
     let turned = split(ep, &world, Some(0), -(world.rank().0 as i32), &mut scratch)?.ok_or("one colour")?;
     assert_eq!(ep.comm(&world).compare(&world)?, Comparison::Identical);
     assert_eq!(ep.comm(&world).compare(&copy)?, Comparison::Congruent);
@@ -85,7 +87,7 @@ fn a_duplicate_has_the_same_ranks_in_a_context_of_its_own<T: Transport, P: Platf
 }
 
 fn a_split_goes_by_colour_and_key<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 6]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 6]);
     let me = world.rank().0;
     // By thirds, falling; and all together, by equal keys in the order of their ranks.
     let third = split(ep, &world, Some(me % 3), -(me as i32), &mut scratch)?.ok_or("it has a colour")?;
@@ -102,7 +104,7 @@ fn a_split_goes_by_colour_and_key<T: Transport, P: Platform>(ep: &mut Endpoint<'
 }
 
 fn a_split_without_colour_is_in_none<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 4]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 4]);
     let me = world.rank().0;
     let part = split(ep, &world, (me != 2).then_some(0), 0, &mut scratch)?;
     assert_eq!(part.is_none(), me == 2, "MPI_UNDEFINED");
@@ -116,7 +118,7 @@ fn a_split_without_colour_is_in_none<T: Transport, P: Platform>(ep: &mut Endpoin
 fn ranks_that_share_memory_are_split_together<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 6]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 6]);
     let me = world.rank().0;
     let node =
         split_type(ep, &world, 0, |other| other.0 / 2 == me / 2, &mut scratch)?.ok_or("it has a node")?;
@@ -125,7 +127,7 @@ fn ranks_that_share_memory_are_split_together<T: Transport, P: Platform>(
 }
 
 fn create_makes_one_of_a_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
+    let (world, mut memory) = (ep.world(), [GroupPiece::NONE; 8]);
     let group = ep.comm(&world).group()?.incl(&[4, 0, 1].map(Rank), &mut memory)?;
     let made = create(ep, &world, &group)?;
     assert_eq!(made.is_some(), [0, 1, 4].contains(&world.rank().0));
@@ -138,7 +140,7 @@ fn create_makes_one_of_a_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, 
 }
 
 fn disjoint_groups_are_created_at_a_time<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
+    let (world, mut memory) = (ep.world(), [GroupPiece::NONE; 8]);
     let is_odd = world.rank().0 % 2;
     let range = RankRange { first: Rank(4 + is_odd), last: Rank(is_odd), stride: -2 };
     let group = ep.comm(&world).group()?.range_incl(&[range], &mut memory)?;
@@ -148,7 +150,7 @@ fn disjoint_groups_are_created_at_a_time<T: Transport, P: Platform>(ep: &mut End
 }
 
 fn create_group_needs_its_members_only<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut memory) = (ep.world(), [Piece::NONE; 8]);
+    let (world, mut memory) = (ep.world(), [GroupPiece::NONE; 8]);
     if [1, 2, 4].contains(&world.rank().0) {
         let group = ep.comm(&world).group()?.incl(&[4, 2, 1].map(Rank), &mut memory)?;
         let made = create_group(ep, &world, &group, Tag(5))?;
@@ -159,7 +161,7 @@ fn create_group_needs_its_members_only<T: Transport, P: Platform>(ep: &mut Endpo
 }
 
 fn communicators_are_made_of_made_ones<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    let (world, mut scratch) = (ep.world(), [Choice::NONE; 4]);
+    let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 4]);
     let me = world.rank().0;
     let turned = split(ep, &world, Some(0), -(me as i32), &mut scratch)?.ok_or("one colour")?;
     let copy = dup(ep, &turned)?;

@@ -1,7 +1,7 @@
 //! Group management: section 7.3.
 
 use aldis_hal::{Cause, PeerId, Platform, Transport};
-use aldis_kernel::{Comparison, Endpoint, Group, Piece, Rank, RankRange};
+use aldis_kernel::{Comparison, Endpoint, Group, GroupPiece, Rank, RankRange};
 
 use super::super::Outcome;
 
@@ -38,7 +38,7 @@ fn a_communicator_has_a_group_with_its_ranks<T: Transport, P: Platform>(
 fn ranks_are_translated_between_groups<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let all = ep.comm(&world).group()?;
-    let mut memory = [Piece::NONE; 8];
+    let mut memory = [GroupPiece::NONE; 8];
     let some = all.incl(&ranks([3, 1]), &mut memory)?;
     let mut found = [None; 4];
     all.translate_ranks(&ranks([0, 1, 2, 3]), &some, &mut found)?;
@@ -53,7 +53,7 @@ fn ranks_are_translated_between_groups<T: Transport, P: Platform>(ep: &mut Endpo
 fn groups_compare_by_members_and_order<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let all = ep.comm(&world).group()?;
-    let mut memory = [[Piece::NONE; 8]; 3];
+    let mut memory = [[GroupPiece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
     let (same, turned, fewer) = (
         all.incl(&ranks([0, 1, 2, 3]), a)?,
@@ -74,14 +74,14 @@ fn union_intersection_and_difference_keep_the_first_groups_order<T: Transport, P
 ) -> Outcome {
     let world = ep.world();
     let all = ep.comm(&world).group()?;
-    let mut memory = [[Piece::NONE; 8]; 6];
+    let mut memory = [[GroupPiece::NONE; 8]; 6];
     let [a, b, c, d, e, f] = &mut memory;
     let (one, other) = (all.incl(&ranks([5, 0, 2]), a)?, all.incl(&ranks([2, 3, 5]), b)?);
     assert_eq!(list(&one.union(&other, c)?), [5, 0, 2, 3]);
     assert_eq!(list(&one.intersection(&other, d)?), [5, 2]);
     assert_eq!(list(&other.intersection(&one, e)?), [2, 5]);
     assert_eq!(list(&one.difference(&other, f)?), [0]);
-    let mut memory = [Piece::NONE; 8];
+    let mut memory = [GroupPiece::NONE; 8];
     assert_eq!(one.difference(&all, &mut memory)?.compare(&Group::EMPTY), Comparison::Identical);
     Ok(())
 }
@@ -89,7 +89,7 @@ fn union_intersection_and_difference_keep_the_first_groups_order<T: Transport, P
 fn incl_and_excl_pick_ranks<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let world = ep.world();
     let all = ep.comm(&world).group()?;
-    let mut memory = [[Piece::NONE; 8]; 3];
+    let mut memory = [[GroupPiece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
     let some = all.incl(&ranks([4, 1, 5]), a)?;
     assert_eq!(list(&some), [4, 1, 5]);
@@ -102,7 +102,7 @@ fn ranges_of_ranks_rise_and_fall<T: Transport, P: Platform>(ep: &mut Endpoint<'_
     let world = ep.world();
     let all = ep.comm(&world).group()?;
     let range = |first, last, stride| RankRange { first: Rank(first), last: Rank(last), stride };
-    let mut memory = [[Piece::NONE; 8]; 3];
+    let mut memory = [[GroupPiece::NONE; 8]; 3];
     let [a, b, c] = &mut memory;
     assert_eq!(list(&all.range_incl(&[range(5, 1, -2), range(0, 2, 2)], a)?), [5, 3, 1, 0, 2]);
     assert_eq!(list(&all.range_incl(&[range(1, 4, 2)], b)?), [1, 3], "the last is a bound");
@@ -114,7 +114,7 @@ fn what_is_no_list_of_ranks_is_refused<T: Transport, P: Platform>(ep: &mut Endpo
     let world = ep.world();
     let all = ep.comm(&world).group()?;
     let range = |first, last, stride| [RankRange { first: Rank(first), last: Rank(last), stride }];
-    let memory = &mut [Piece::NONE; 8];
+    let memory = &mut [GroupPiece::NONE; 8];
     let outside = Cause::RankOutOfRange { rank: 4, size: 4 };
     assert_eq!(all.incl(&ranks([4]), memory).err(), Some(outside));
     assert_eq!(all.excl(&ranks([1, 4]), memory).err(), Some(outside));

@@ -35,7 +35,7 @@ fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64
         comms.push(comm::dup(endpoint, &world).unwrap());
     }
     // One of half of the ranks, in the other order.
-    let (me, mut scratch) = (world.rank().0, [comm::Choice::NONE; 9]);
+    let (me, mut scratch) = (world.rank().0, [comm::SplitChoice::NONE; 9]);
     let half = comm::split(endpoint, &world, Some(me % 2), -(me as i32), &mut scratch).unwrap().unwrap();
     comms.push(half);
     for (index, &(which, what, count, root)) in steps.iter().enumerate() {

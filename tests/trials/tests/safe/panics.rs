@@ -145,10 +145,10 @@ fn a_wait_that_panics_ends_what_is_under_way() {
 }
 
 /// A program of one endpoint, all of whose memory is freed when it ends, however that comes about.
-type Program = fn(&mut FragileEnd<'_>, usize) -> Result<(), Error>;
+type PanickingProgram = fn(&mut FragileEnd<'_>, usize) -> Result<(), Error>;
 
 /// Blocking calls, requests of scopes and futures: each waits for what it sends to itself.
-const PROGRAMS: [(&str, Program); 8] = [
+const PROGRAMS: [(&str, PanickingProgram); 8] = [
     ("sendrecv", |end, len| {
         let (world, data, mut into) = (end.world(), vec![1u8; len], vec![0u8; len]);
         end.sendrecv(&world, &data, Rank(0), Tag(1), &mut into, Rank(0), Tag(1)).map(drop)

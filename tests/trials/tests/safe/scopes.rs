@@ -47,7 +47,7 @@ fn nested_scopes_of_two_endpoints_each_have_their_own_memory() {
 
 /// A way to have a request on memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+enum ScopeKind {
     Receive,
     Part,
     Persistent,
@@ -60,9 +60,16 @@ enum Kind {
     PartitionedSend,
 }
 
-const RECEIVES: [Kind; 6] =
-    [Kind::Receive, Kind::Part, Kind::Persistent, Kind::Partitioned, Kind::Detached, Kind::Matched];
-const SENDS: [Kind; 4] = [Kind::Send, Kind::SynchronousSend, Kind::PersistentSend, Kind::PartitionedSend];
+const RECEIVES: [ScopeKind; 6] = [
+    ScopeKind::Receive,
+    ScopeKind::Part,
+    ScopeKind::Persistent,
+    ScopeKind::Partitioned,
+    ScopeKind::Detached,
+    ScopeKind::Matched,
+];
+const SENDS: [ScopeKind; 4] =
+    [ScopeKind::Send, ScopeKind::SynchronousSend, ScopeKind::PersistentSend, ScopeKind::PartitionedSend];
 
 /// A way for a scope to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,48 +84,48 @@ const TAG: Tag = Tag(1);
 
 /// Starts one request on all of `memory` and forgets it.
 fn start<'scope>(
-    kind: Kind,
+    kind: ScopeKind,
     scope: &mut MateScope<'scope, '_, '_, '_>,
     world: &Comm,
     memory: &'scope mut [u8],
 ) -> Result<(), Error> {
     let (all, mate) = (0..memory.len(), Rank(1 - world.rank().0));
     let request = match kind {
-        Kind::Receive => scope.irecv(world, memory, mate, TAG)?,
-        Kind::Part => {
+        ScopeKind::Receive => scope.irecv(world, memory, mate, TAG)?,
+        ScopeKind::Part => {
             let loan = scope.lend(memory);
             scope.irecv_part(world, loan, all, mate, TAG)?
         }
-        Kind::Persistent => {
+        ScopeKind::Persistent => {
             let loan = scope.lend(memory);
             let mut request = scope.recv_init(world, loan, all, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
-        Kind::Partitioned => {
+        ScopeKind::Partitioned => {
             let loan = scope.lend(memory);
             let mut request = scope.precv_init(world, loan, all, 2, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
-        Kind::Detached => {
+        ScopeKind::Detached => {
             let request = scope.irecv(world, memory, mate, TAG)?;
             scope.detach(request);
             Request::null()
         }
-        Kind::Matched => match scope.improbe(world, mate, TAG)? {
+        ScopeKind::Matched => match scope.improbe(world, mate, TAG)? {
             Some(message) => scope.imrecv(message, memory)?,
             None => Request::null(),
         },
-        Kind::Send => scope.isend(world, memory, mate, TAG)?,
-        Kind::SynchronousSend => scope.issend(world, memory, mate, TAG)?,
-        Kind::PersistentSend => {
+        ScopeKind::Send => scope.isend(world, memory, mate, TAG)?,
+        ScopeKind::SynchronousSend => scope.issend(world, memory, mate, TAG)?,
+        ScopeKind::PersistentSend => {
             let loan = scope.lend(memory);
             let mut request = scope.send_init(world, loan, all, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
-        Kind::PartitionedSend => {
+        ScopeKind::PartitionedSend => {
             let loan = scope.lend(memory);
             let mut request = scope.psend_init(world, loan, all, 2, mate, TAG)?;
             scope.start(&mut request)?;
@@ -132,7 +139,12 @@ fn start<'scope>(
 
 /// Has both start what meets, moves them a few times, and ends both scopes at once. All memory is
 /// freed by then.
-fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [Kind; 2], end: End, (len, polls): (usize, u32)) {
+fn cut_off(
+    [one, two]: &mut [Mate<'_>; 2],
+    [left, right]: [ScopeKind; 2],
+    end: End,
+    (len, polls): (usize, u32),
+) {
     let [mut ours, mut theirs] = [1, 2].map(|byte| vec![byte; len]);
     let limit = if end == End::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
     let worlds = [one.world(), two.world()];
@@ -140,7 +152,7 @@ fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [Kind; 2], end: End, (
         one.within(limit).scope(|here| {
             two.within(limit).scope(|there| {
                 // What is matched by a probe has to be there.
-                if left == Kind::Matched {
+                if left == ScopeKind::Matched {
                     start(right, there, &worlds[1], &mut theirs)?;
                     (0..4).for_each(|_| assert!(there.poll(64) + here.poll(64) < 128));
                     start(left, here, &worlds[0], &mut ours)?;
@@ -197,7 +209,7 @@ fn ends() -> Vec<(End, (usize, u32))> {
     [End::Error, End::Panic, End::Deadline].into_iter().flat_map(each).collect()
 }
 
-fn cut_off_all(kinds: impl IntoIterator<Item = [Kind; 2]>) {
+fn cut_off_all(kinds: impl IntoIterator<Item = [ScopeKind; 2]>) {
     for kinds in kinds {
         for (end, moment) in ends() {
             let mut pair = Pair::new();
@@ -212,13 +224,15 @@ fn cut_off_all(kinds: impl IntoIterator<Item = [Kind; 2]>) {
 
 #[test]
 fn scopes_that_end_early_have_let_go_of_what_they_receive_into() {
-    let sender = |kind| if kind == Kind::Partitioned { Kind::PartitionedSend } else { Kind::Send };
+    let sender =
+        |kind| if kind == ScopeKind::Partitioned { ScopeKind::PartitionedSend } else { ScopeKind::Send };
     cut_off_all(RECEIVES.map(|kind| [kind, sender(kind)]));
 }
 
 #[test]
 fn scopes_that_end_early_have_let_go_of_what_they_send() {
-    let receiver = |kind| if kind == Kind::PartitionedSend { Kind::Partitioned } else { Kind::Receive };
+    let receiver =
+        |kind| if kind == ScopeKind::PartitionedSend { ScopeKind::Partitioned } else { ScopeKind::Receive };
     cut_off_all(SENDS.map(|kind| [receiver(kind), kind]));
 }
 

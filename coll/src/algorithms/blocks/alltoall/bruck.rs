@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use crate::schedule::radix::{self, Turn};
+use crate::schedule::radix::{self, RoundTurn};
 use crate::schedule::{Instance, Priced, Schedule, Span, Step, Work, divide};
 
 /// Bruck's all-to-all of radix k, 2 in the original, modified: ceil(log_k p) stages of up to k - 1
@@ -26,12 +26,12 @@ fn home(instance: &Instance, distance: u32) -> Span {
 }
 
 impl<const RADIX: u32> Bruck<RADIX> {
-    fn turn(size: u32, round: u32) -> Option<Turn> {
+    fn turn(size: u32, round: u32) -> Option<RoundTurn> {
         radix::turns(size, RADIX).nth(round as usize)
     }
 
     /// Blocks whose way has this digit at the distance of the turn.
-    fn passing(size: u32, turn: Turn, digit: u32) -> u32 {
+    fn passing(size: u32, turn: RoundTurn, digit: u32) -> u32 {
         let (size, distance) = (size as usize, turn.distance as usize);
         let (full, rest) = divide(size, distance.saturating_mul(RADIX as usize));
         let beyond = rest.saturating_sub(distance.saturating_mul(digit as usize)).min(distance);
@@ -39,12 +39,12 @@ impl<const RADIX: u32> Bruck<RADIX> {
     }
 
     /// Blocks of the first `exchanges` of a turn.
-    fn before(size: u32, turn: Turn, exchanges: u32) -> u32 {
+    fn before(size: u32, turn: RoundTurn, exchanges: u32) -> u32 {
         (0..exchanges).map(|index| Self::passing(size, turn, turn.digit(index))).sum()
     }
 
     /// Blocks of a turn.
-    fn all(size: u32, turn: Turn) -> u32 {
+    fn all(size: u32, turn: RoundTurn) -> u32 {
         Self::before(size, turn, turn.digits)
     }
 
@@ -54,7 +54,7 @@ impl<const RADIX: u32> Bruck<RADIX> {
     }
 
     /// The way of the block that is number `index` of those of a turn.
-    fn way(size: u32, turn: Turn, mut index: u32) -> u32 {
+    fn way(size: u32, turn: RoundTurn, mut index: u32) -> u32 {
         for digit in (0..turn.digits).map(|index| turn.digit(index)) {
             let blocks = Self::passing(size, turn, digit);
             if index < blocks {
@@ -69,14 +69,14 @@ impl<const RADIX: u32> Bruck<RADIX> {
 
     /// The place in scratch of as many blocks that are sent in a turn, or received behind them,
     /// from number `index` on.
-    fn packed(instance: &Instance, turn: Turn, (index, blocks): (u32, u32), received: bool) -> Span {
+    fn packed(instance: &Instance, turn: RoundTurn, (index, blocks): (u32, u32), received: bool) -> Span {
         let before = if received { Self::all(instance.size(), turn) } else { 0 };
         let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
         Span { start: elements(before.saturating_add(index)), ..Span::scratch(elements(blocks)) }
     }
 
     /// All blocks of an exchange.
-    fn message(instance: &Instance, turn: Turn, exchange: u32, received: bool) -> Span {
+    fn message(instance: &Instance, turn: RoundTurn, exchange: u32, received: bool) -> Span {
         let (size, digit) = (instance.size(), turn.digit(exchange));
         let blocks = (Self::before(size, turn, exchange), Self::passing(size, turn, digit));
         Self::packed(instance, turn, blocks, received)
@@ -84,7 +84,12 @@ impl<const RADIX: u32> Bruck<RADIX> {
 
     /// The local steps after a round: what came is stored in its place, and what is sent in the
     /// next is packed. All comes from the input at first.
-    fn sort(instance: &Instance, came: Option<Turn>, goes: Option<Turn>, index: u32) -> Option<Step> {
+    fn sort(
+        instance: &Instance,
+        came: Option<RoundTurn>,
+        goes: Option<RoundTurn>,
+        index: u32,
+    ) -> Option<Step> {
         let size = instance.size();
         let blocks = came.map_or(size, |turn| Self::all(size, turn));
         let Some(index) = index.checked_sub(blocks) else {

@@ -100,9 +100,9 @@ fn whatever_a_manager_says_instead_is_told_with_the_command() {
                 manager.join().unwrap();
                 let PmiError::Command { command: named, fault } = &error else { panic!("{error}") };
                 assert!(command.contains(named), "{named} is not {command}");
-                let cut = matches!(fault, Fault::Closed | Fault::TooLong);
+                let cut = matches!(fault, AnswerFault::Closed | AnswerFault::TooLong);
                 assert!(
-                    cut || error.to_string().contains(told) || matches!(fault, Fault::Malformed { .. }),
+                    cut || error.to_string().contains(told) || matches!(fault, AnswerFault::Malformed { .. }),
                     "{error}"
                 );
             }
@@ -149,7 +149,7 @@ fn silence_ends_at_the_deadline() {
         ManagedRank { socket: theirs.into(), rank: 0, size: 1, version: Version::One, job: "0".into() };
     let deadline = Instant::now() + Duration::from_millis(20);
     let error = Client::introduce(managed_rank, deadline).unwrap_err();
-    assert_eq!(error, Fault::TimedOut.of("init"));
+    assert_eq!(error, AnswerFault::TimedOut.of("init"));
     assert!(Instant::now() >= deadline);
     drop(ours);
 }

@@ -36,7 +36,7 @@ fn lost(ranks: &mut [Rank]) -> Cause {
 #[test]
 fn the_end_of_the_stream_within_a_frame_is_a_death() {
     let (mut ranks, mut socket) = talking();
-    socket.write_all(&super::super::frame::Frame::data(100, 1).emit()).unwrap();
+    socket.write_all(&super::super::frame::TcpFrame::data(100, 1).emit()).unwrap();
     socket.write_all(&[1; 40]).unwrap();
     socket.shutdown(std::net::Shutdown::Write).unwrap();
     assert_eq!(lost(&mut ranks[..1]), Cause::PeerDead);
@@ -46,8 +46,8 @@ fn the_end_of_the_stream_within_a_frame_is_a_death() {
 #[test]
 fn a_reset_is_a_death_and_what_came_before_it_is_delivered() {
     let (mut ranks, mut socket) = talking();
-    socket.write_all(&[&super::super::frame::Frame::data(4, 1).emit()[..], b"last"].concat()).unwrap();
-    socket.write_all(&super::super::frame::Frame::data(100, 2).emit()).unwrap();
+    socket.write_all(&[&super::super::frame::TcpFrame::data(4, 1).emit()[..], b"last"].concat()).unwrap();
+    socket.write_all(&super::super::frame::TcpFrame::data(100, 2).emit()).unwrap();
     let linger = nix::libc::linger { l_onoff: 1, l_linger: 0 };
     nix::sys::socket::setsockopt(&socket, nix::sys::socket::sockopt::Linger, &linger).unwrap();
     // Its transport must not say bye: it forgets the peer first.
@@ -70,14 +70,14 @@ fn a_giant_length_is_refused_and_the_peer_lost() {
 #[test]
 fn a_message_out_of_turn_is_refused_and_the_peer_lost() {
     let (mut ranks, mut socket) = talking();
-    socket.write_all(&[&super::super::frame::Frame::data(1, 7).emit()[..], b"x"].concat()).unwrap();
+    socket.write_all(&[&super::super::frame::TcpFrame::data(1, 7).emit()[..], b"x"].concat()).unwrap();
     assert_eq!(lost(&mut ranks), Cause::Malformed(Malformed::Sequence { got: 7, need: 1 }));
 }
 
 #[test]
 fn bytes_may_come_one_by_one() {
     let (mut ranks, mut socket) = talking();
-    let stream = [&super::super::frame::Frame::data(5, 1).emit()[..], b"slow!"].concat();
+    let stream = [&super::super::frame::TcpFrame::data(5, 1).emit()[..], b"slow!"].concat();
     for byte in stream {
         assert_eq!(ranks[0].log.messages.len(), 1);
         socket.write_all(&[byte]).unwrap();
@@ -91,7 +91,7 @@ fn bytes_may_come_one_by_one() {
 
 #[test]
 fn a_peer_that_listens_no_more_is_dead_when_patience_ends() {
-    let mut ranks = job(2, &Config { connect_timeout: Duration::from_millis(50), ..config(Family::V4) });
+    let mut ranks = job(2, &TcpConfig { connect_timeout: Duration::from_millis(50), ..config(Family::V4) });
     drop(ranks.pop());
     ranks[0].tcp.expect(PeerId(1));
     assert_eq!(lost(&mut ranks), Cause::PeerDead);
@@ -133,7 +133,7 @@ fn posts_to_a_peer_that_died_are_swallowed_until_its_death_is_told() {
 fn a_taken_port_is_named_with_its_range() {
     let first = Rank::listen(0, 1, &config(Family::V4));
     let port = first.tcp.listens_at()[0].port();
-    let narrow = Config { ports: port..=port, ..config(Family::V4) };
+    let narrow = TcpConfig { ports: port..=port, ..config(Family::V4) };
     let refused = Tcp::listen(identity(0, 1), &narrow).unwrap_err();
     assert_eq!(refused, TcpError::NoPort { ip: first.tcp.listens_at()[0].ip(), first: port, last: port });
 }

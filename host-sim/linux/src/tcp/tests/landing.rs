@@ -5,7 +5,7 @@ use super::*;
 const LENGTHS: [usize; 9] = [60_000, 5, 200_000, 262_144, 16_384, 100, 20_000, 1, 150_000];
 
 /// Sends messages of all those lengths, of which the long ones land.
-fn sent(config: &Config, lends: Option<u32>) -> Vec<Rank> {
+fn sent(config: &TcpConfig, lends: Option<u32>) -> Vec<Rank> {
     let mut ranks = job(2, config);
     ranks[1].log.runway = Some(Vec::new());
     ranks[1].log.lends = lends;
@@ -18,8 +18,8 @@ fn sent(config: &Config, lends: Option<u32>) -> Vec<Rank> {
 #[test]
 fn long_messages_land_in_their_order_with_short_ones_between() {
     let little = Some(4096);
-    let tiny = Config { send_buffer: little, receive_buffer: little, ..config(Family::V4) };
-    let striped = Config { links: 3, ..tiny.clone() };
+    let tiny = TcpConfig { send_buffer: little, receive_buffer: little, ..config(Family::V4) };
+    let striped = TcpConfig { links: 3, ..tiny.clone() };
     for config in [config(Family::V4), tiny, striped] {
         let mut ranks = sent(&config, None);
         until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == LENGTHS.len());
@@ -35,7 +35,7 @@ fn long_messages_land_in_their_order_with_short_ones_between() {
 /// ended.
 #[test]
 fn the_rest_of_a_message_that_was_let_go_of_goes_nowhere() {
-    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let tiny = TcpConfig { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = sent(&tiny, Some(2));
     until(&mut ranks, "all", |ranks| ranks[1].log.messages.len() == LENGTHS.len());
     let log = &ranks[1].log;

@@ -35,8 +35,8 @@ fn send_lent(ranks: &mut [Rank], region: RegionId, number: usize, length: usize)
 #[test]
 fn lent_memory_arrives_in_order_with_short_messages_between() {
     let little = Some(4096);
-    let tiny = Config { send_buffer: little, receive_buffer: little, ..config(Family::V4) };
-    let striped = Config { links: 3, ..tiny.clone() };
+    let tiny = TcpConfig { send_buffer: little, receive_buffer: little, ..config(Family::V4) };
+    let striped = TcpConfig { links: 3, ..tiny.clone() };
     for config in [config(Family::V4), tiny, striped] {
         let mut ranks = job(2, &config);
         let messages: Vec<_> =
@@ -64,7 +64,7 @@ fn lent_memory_arrives_in_order_with_short_messages_between() {
 /// told that it was sent.
 #[test]
 fn memory_that_was_taken_back_is_touched_no_more() {
-    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let tiny = TcpConfig { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = job(2, &tiny);
     send(&mut ranks, 0, 1, [b"", b"first"]);
     let mut taken_back = vec![1_u8; 200_001];

@@ -5,7 +5,7 @@ use super::*;
 #[test]
 fn long_messages_are_dealt_out_and_arrive_in_order() {
     let striped =
-        Config { links: 3, send_buffer: Some(8192), receive_buffer: Some(8192), ..config(Family::V4) };
+        TcpConfig { links: 3, send_buffer: Some(8192), receive_buffer: Some(8192), ..config(Family::V4) };
     let mut ranks = job(2, &striped);
     send(&mut ranks, 0, 1, [b"", b"begin"]);
     until(&mut ranks, "links", |ranks| ranks.iter().all(|rank| rank.counters().opened == 3));
@@ -28,7 +28,7 @@ fn long_messages_are_dealt_out_and_arrive_in_order() {
 #[test]
 fn ranks_that_do_not_agree_on_links_do_not_connect() {
     let one = Rank::listen(0, 2, &config(Family::V4));
-    let other = Rank::listen(1, 2, &Config { links: 2, ..config(Family::V4) });
+    let other = Rank::listen(1, 2, &TcpConfig { links: 2, ..config(Family::V4) });
     let mut ranks = vec![one, other];
     let address = ranks[1].tcp.address();
     ranks[0].meet(1, &address);
@@ -40,7 +40,7 @@ fn ranks_that_do_not_agree_on_links_do_not_connect() {
 #[test]
 fn there_is_no_transport_of_no_links() {
     for links in [0, 17] {
-        let refused = Tcp::listen(identity(0, 1), &Config { links, ..config(Family::V4) });
+        let refused = Tcp::listen(identity(0, 1), &TcpConfig { links, ..config(Family::V4) });
         assert_eq!(refused.unwrap_err(), crate::tcp::TcpError::Links { links });
     }
 }

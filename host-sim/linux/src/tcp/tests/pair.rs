@@ -63,7 +63,7 @@ fn both_may_connect_at_once_and_keep_the_same_connection() {
 /// cut too.
 #[test]
 fn everything_arrives_in_order_however_little_the_sockets_take() {
-    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let tiny = TcpConfig { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = job(2, &tiny);
     let lengths = [1, 100, 2047, 2048, 5000, 70_000, 3, MESSAGE_BYTES_MAX - 5, 1, 60_000, 200_000, 40];
     for (number, length) in lengths.into_iter().enumerate() {
@@ -83,7 +83,7 @@ fn everything_arrives_in_order_however_little_the_sockets_take() {
 
 #[test]
 fn a_full_link_says_again_and_ready() {
-    let tiny = Config { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
+    let tiny = TcpConfig { send_buffer: Some(4096), receive_buffer: Some(4096), ..config(Family::V4) };
     let mut ranks = job(2, &tiny);
     send(&mut ranks, 0, 1, [b"", b"first"]);
     ranks[0].log.ready.clear();

@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use aldis_protocols::stream::{
-    ANSWER_BYTES, Dial, Handshake, Link, Mac, NONCE_BYTES, Node, StreamRefusal, StreamSetup, job_name,
+    ANSWER_BYTES, Dial, Handshake, Mac, NONCE_BYTES, Node, StreamLink, StreamRefusal, StreamSetup, job_name,
 };
 
 use super::*;
@@ -15,7 +15,7 @@ const RANKS: u32 = 3;
 /// Returns what a rank of another job, or a thief of greetings, would say first to rank 0.
 fn greeting(key: &JobKey, job: u64) -> Vec<u8> {
     let setup = StreamSetup { job, ranks: RANKS, rank: PeerId(1), epoch: epoch(1), ..StreamSetup::DEFAULT };
-    let mut links = [Link::NONE; RANKS as usize];
+    let mut links = [StreamLink::NONE; RANKS as usize];
     assert!(links[0].introduce(epoch(0)) && links[0].want(&setup, Instant(0)));
     let mut node = Node { setup: &setup, mac: key, links: &mut links };
     let nonce = [3; NONCE_BYTES];
@@ -59,7 +59,7 @@ fn impostor(ranks: &mut [Rank], address: SocketAddr) {
 
 #[test]
 fn a_job_goes_on_whoever_knocks() {
-    let patience = Config { connect_timeout: Duration::from_secs(3), ..config(Family::V4) };
+    let patience = TcpConfig { connect_timeout: Duration::from_secs(3), ..config(Family::V4) };
     let mut ranks = job(RANKS, &patience);
     let address = ranks[0].tcp.listens_at()[0];
     let other = JobKey::new([9; 32]);

@@ -43,12 +43,12 @@ impl<'a> Authority<'a> {
     }
 }
 
-fn encrypted(files: Files) -> Config {
-    Config { tls: Some(files), ..config(Family::V4) }
+fn encrypted(files: Files) -> TcpConfig {
+    TcpConfig { tls: Some(files), ..config(Family::V4) }
 }
 
 /// A job, each of whose ranks has its own configuration.
-fn job_of(configs: &[Config]) -> Vec<Rank> {
+fn job_of(configs: &[TcpConfig]) -> Vec<Rank> {
     let ranks = configs.len() as u32;
     let mut all: Vec<_> =
         configs.iter().zip(0..).map(|(config, me)| Rank::listen(me, ranks, config)).collect();
@@ -60,7 +60,7 @@ fn job_of(configs: &[Config]) -> Vec<Rank> {
 fn messages_pass_under_tls() {
     let folder = ScratchFolder::new("tls");
     let authority = Authority::new(&folder, "authority");
-    let configs = ["a", "b", "c"].map(|rank| Config {
+    let configs = ["a", "b", "c"].map(|rank| TcpConfig {
         links: 2,
         send_buffer: Some(8 << 10),
         ..encrypted(authority.issue(rank, "aldis"))
@@ -90,9 +90,9 @@ fn messages_pass_under_tls() {
 
 /// Of three ranks the last does not fit. It is kept out whichever side begins, and the others go
 /// on.
-fn kept_out(fitting: [Config; 2], other: Config, refused: StreamRefusal, told: &[StreamRefusal]) {
+fn kept_out(fitting: [TcpConfig; 2], other: TcpConfig, refused: StreamRefusal, told: &[StreamRefusal]) {
     let [one, two] = fitting;
-    let all = [one, two, other].map(|config| Config { connect_timeout: Duration::from_secs(2), ..config });
+    let all = [one, two, other].map(|config| TcpConfig { connect_timeout: Duration::from_secs(2), ..config });
     let mut ranks = job_of(&all);
     ranks[2].tcp.expect(PeerId(0));
     ranks[1].tcp.expect(PeerId(2));
@@ -141,7 +141,7 @@ fn strangers_at_a_rank_with_tls_do_no_harm() {
     let authority = Authority::new(&folder, "authority");
     let patience = Duration::from_secs(3);
     let configs = ["a", "b"]
-        .map(|rank| Config { connect_timeout: patience, ..encrypted(authority.issue(rank, "aldis")) });
+        .map(|rank| TcpConfig { connect_timeout: patience, ..encrypted(authority.issue(rank, "aldis")) });
     let mut ranks = job_of(&configs);
     let address = ranks[0].tcp.listens_at()[0];
     let connect = || TcpStream::connect(address).unwrap();

@@ -21,7 +21,7 @@ mod tests;
 
 use aldis_hal::Cause;
 
-use super::control::{ControlKind, ControlMessage, Lane};
+use super::control::{ControlKind, ControlLane, ControlMessage};
 
 /// This side's end of a connection: a queue pair. Dropped, it touches no memory any more.
 pub(super) trait ConnectionEnd: Sized {
@@ -37,7 +37,7 @@ pub(super) trait ConnectionEnd: Sized {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum State {
+pub(super) enum ConnectionState {
     Closed,
     Offered,
     Answered,
@@ -61,10 +61,10 @@ pub(super) enum News<E> {
 /// A side of a connection.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) struct PeerConnection<E> {
-    lane: Lane,
+    lane: ControlLane,
     /// True if this is the side of the lower rank.
     is_lower: bool,
-    state: State,
+    state: ConnectionState,
     end: Option<E>,
     serial: u16,
     /// The control message that the peer is to be sent next. A later one says all that an earlier
@@ -73,11 +73,11 @@ pub(super) struct PeerConnection<E> {
 }
 
 impl<E: ConnectionEnd> PeerConnection<E> {
-    pub(super) const fn new(lane: Lane, is_lower: bool) -> Self {
-        Self { lane, is_lower, state: State::Closed, end: None, serial: 0, say: None }
+    pub(super) const fn new(lane: ControlLane, is_lower: bool) -> Self {
+        Self { lane, is_lower, state: ConnectionState::Closed, end: None, serial: 0, say: None }
     }
 
-    pub(super) const fn state(&self) -> State {
+    pub(super) const fn state(&self) -> ConnectionState {
         self.state
     }
 
@@ -107,15 +107,15 @@ impl<E: ConnectionEnd> PeerConnection<E> {
 
     /// Offers a connection, which is needed, to the peer, if there is none.
     pub(super) fn need(&mut self, maker: &E::Maker<'_>) -> Result<(), Cause> {
-        if self.state == State::Closed {
+        if self.state == ConnectionState::Closed {
             self.serial = self.serial.wrapping_add(1);
             if self.serial.is_multiple_of(2) != self.is_lower {
                 self.serial = self.serial.wrapping_add(1);
             }
             match E::make(maker) {
-                Ok(end) => self.hold(State::Offered, ControlKind::Offer, end, maker),
+                Ok(end) => self.hold(ConnectionState::Offered, ControlKind::Offer, end, maker),
                 Err(cause) => {
-                    self.state = State::Refused;
+                    self.state = ConnectionState::Refused;
                     return Err(cause);
                 }
             }
@@ -123,7 +123,7 @@ impl<E: ConnectionEnd> PeerConnection<E> {
         Ok(())
     }
 
-    fn hold(&mut self, state: State, kind: ControlKind, end: E, maker: &E::Maker<'_>) {
+    fn hold(&mut self, state: ConnectionState, kind: ControlKind, end: E, maker: &E::Maker<'_>) {
         let (number, depth) = end.number(maker);
         self.say = Some(ControlMessage { lane: self.lane, kind, serial: self.serial, depth, number });
         (self.state, self.end) = (state, Some(end));
@@ -133,11 +133,11 @@ impl<E: ConnectionEnd> PeerConnection<E> {
     pub(super) fn hear(&mut self, control: &ControlMessage, maker: &E::Maker<'_>) -> News<E> {
         let ahead = control.serial.wrapping_sub(self.serial).cast_signed();
         match (control.kind, self.state) {
-            (ControlKind::Offer, State::Refused) => {
+            (ControlKind::Offer, ConnectionState::Refused) => {
                 self.say = Some(ControlMessage::bare(self.lane, ControlKind::Refuse, control.serial));
                 News::Nothing
             }
-            (_, State::Refused) => News::Nothing,
+            (_, ConnectionState::Refused) => News::Nothing,
             (ControlKind::Offer, _) if ahead > 0 => self.answer(control, maker),
             (ControlKind::Close, _) if ahead >= 0 => {
                 self.serial = control.serial;
@@ -145,10 +145,10 @@ impl<E: ConnectionEnd> PeerConnection<E> {
             }
             (ControlKind::Refuse, _) if ahead >= 0 => {
                 self.cut();
-                self.state = State::Refused;
+                self.state = ConnectionState::Refused;
                 News::Refused(Cause::Unreachable)
             }
-            (ControlKind::Answer, State::Offered) if ahead == 0 => self.complete(control, maker),
+            (ControlKind::Answer, ConnectionState::Offered) if ahead == 0 => self.complete(control, maker),
             (ControlKind::Go, _) if ahead == 0 => self.go(),
             // Of a connection that is over.
             _ => News::Nothing,
@@ -160,7 +160,7 @@ impl<E: ConnectionEnd> PeerConnection<E> {
             return self.refuse(cause);
         }
         (self.state, self.say) =
-            (State::Open, Some(ControlMessage::bare(self.lane, ControlKind::Go, self.serial)));
+            (ConnectionState::Open, Some(ControlMessage::bare(self.lane, ControlKind::Go, self.serial)));
         News::Opened
     }
 
@@ -168,7 +168,7 @@ impl<E: ConnectionEnd> PeerConnection<E> {
         let ended = self.cut();
         self.serial = control.serial;
         match E::make(maker).and_then(|mut end| end.connect(maker, control).map(|()| end)) {
-            Ok(end) => self.hold(State::Answered, ControlKind::Answer, end, maker),
+            Ok(end) => self.hold(ConnectionState::Answered, ControlKind::Answer, end, maker),
             Err(cause) => return self.refuse(cause),
         }
         ended.map_or(News::Nothing, News::Ended)
@@ -176,24 +176,26 @@ impl<E: ConnectionEnd> PeerConnection<E> {
 
     fn refuse(&mut self, cause: Cause) -> News<E> {
         self.cut();
-        (self.state, self.say) =
-            (State::Refused, Some(ControlMessage::bare(self.lane, ControlKind::Refuse, self.serial)));
+        (self.state, self.say) = (
+            ConnectionState::Refused,
+            Some(ControlMessage::bare(self.lane, ControlKind::Refuse, self.serial)),
+        );
         News::Refused(cause)
     }
 
     /// The peer can use it: it has said so, or done so.
     pub(super) fn go(&mut self) -> News<E> {
-        if self.state != State::Answered {
+        if self.state != ConnectionState::Answered {
             return News::Nothing;
         }
-        self.state = State::Open;
+        self.state = ConnectionState::Open;
         News::Opened
     }
 
     /// The peer has given up what it offered before it received the answer, and may offer it once
     /// more.
     pub(super) fn lapse(&mut self, serial: u16) {
-        if self.state == State::Answered && self.serial == serial {
+        if self.state == ConnectionState::Answered && self.serial == serial {
             self.cut();
             self.serial = serial.wrapping_sub(1);
         }
@@ -212,15 +214,15 @@ impl<E: ConnectionEnd> PeerConnection<E> {
     /// Ends it on both sides, and for good.
     pub(super) fn finish(&mut self) -> Option<E> {
         let ended = self.close();
-        self.state = State::Refused;
+        self.state = ConnectionState::Refused;
         ended
     }
 
     /// Ends it here; what there was of it, if it was connected.
     pub(super) fn cut(&mut self) -> Option<E> {
-        let was_connected = matches!(self.state, State::Answered | State::Open);
-        if self.state != State::Refused {
-            self.state = State::Closed;
+        let was_connected = matches!(self.state, ConnectionState::Answered | ConnectionState::Open);
+        if self.state != ConnectionState::Refused {
+            self.state = ConnectionState::Closed;
         }
         self.say = None;
         self.end.take().filter(|_| was_connected)

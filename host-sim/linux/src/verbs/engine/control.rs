@@ -7,7 +7,7 @@ pub(super) const CONTROL_BYTES: usize = 8;
 
 /// A connection with a peer, of the two that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Lane {
+pub(super) enum ControlLane {
     /// Messages.
     Messages = 0,
     /// Reads, writes and atomics.
@@ -32,7 +32,7 @@ pub(super) enum ControlKind {
 /// A control message to a peer about a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct ControlMessage {
-    pub(super) lane: Lane,
+    pub(super) lane: ControlLane,
     pub(super) kind: ControlKind,
     /// The number of the connection among those of this lane, one after the other.
     pub(super) serial: u16,
@@ -44,7 +44,7 @@ pub(super) struct ControlMessage {
 
 impl ControlMessage {
     /// Returns a control message that names no queue pair.
-    pub(super) const fn bare(lane: Lane, kind: ControlKind, serial: u16) -> Self {
+    pub(super) const fn bare(lane: ControlLane, kind: ControlKind, serial: u16) -> Self {
         Self { lane, kind, serial, depth: 0, number: 0 }
     }
 
@@ -56,8 +56,8 @@ impl ControlMessage {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
         let &[lane, kind, low, high, a, b, c, depth] = bytes else { return Err(Malformed::Control) };
         let lane = match lane {
-            0 => Lane::Messages,
-            1 => Lane::Memory,
+            0 => ControlLane::Messages,
+            1 => ControlLane::Memory,
             _ => return Err(Malformed::Control),
         };
         let kind = match kind {
@@ -84,14 +84,14 @@ mod tests {
     #[test]
     fn words_come_back_and_others_are_refused() {
         let offer = ControlMessage {
-            lane: Lane::Memory,
+            lane: ControlLane::Memory,
             kind: ControlKind::Offer,
             serial: 0xFFFE,
             depth: 16,
             number: 0xFF_FFFF,
         };
         assert_eq!(ControlMessage::decode(&offer.encode()), Ok(offer));
-        let close = ControlMessage::bare(Lane::Messages, ControlKind::Close, 7);
+        let close = ControlMessage::bare(ControlLane::Messages, ControlKind::Close, 7);
         assert_eq!(ControlMessage::decode(&close.encode()), Ok(close));
         for (at, value) in [(0, 2), (1, 0), (1, 6), (1, 3)] {
             let mut wrong = offer.encode();

@@ -9,16 +9,16 @@ use std::rc::Rc;
 
 use aldis_hal::{Cause, Token};
 
-use super::super::sys::{DirectOrder, DirectPair, Done, Ending, FlushRead, Region};
-use super::connection::{News, PeerConnection, State};
-use super::control::{ControlMessage, Lane};
+use super::super::sys::{DeviceRegion, DirectOrder, DirectPair, Done, Ending, FlushRead};
+use super::connection::{ConnectionState, News, PeerConnection};
+use super::control::{ControlLane, ControlMessage};
 use super::maker::Maker;
 
 /// Reads, writes and atomics with a peer that can be under way.
 pub(super) const ORDERS: u32 = 16;
 
 /// This side of it.
-pub(super) struct Direct {
+pub(super) struct DirectSide {
     pub(super) connection: PeerConnection<DirectPair>,
     /// A post was refused since the sink was last told that the peer is ready.
     waiting: bool,
@@ -35,13 +35,17 @@ pub(super) enum Attempt {
     Refused,
 }
 
-impl Direct {
+impl DirectSide {
     pub(super) const fn new(is_lower: bool) -> Self {
-        Self { connection: PeerConnection::new(Lane::Memory, is_lower), waiting: false, cut_off: Vec::new() }
+        Self {
+            connection: PeerConnection::new(ControlLane::Memory, is_lower),
+            waiting: false,
+            cut_off: Vec::new(),
+        }
     }
 
     /// Returns the tokens of what is at work, with a piece of `region` or with any.
-    pub(super) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
+    pub(super) fn tokens(&self, region: Option<&Rc<DeviceRegion>>) -> impl Iterator<Item = Token> {
         self.connection.end().into_iter().flat_map(move |pair| pair.tokens(region))
     }
 
@@ -54,10 +58,10 @@ impl Direct {
     pub(super) fn is_ready(&mut self) -> bool {
         let can_post = self.cut_off.is_empty()
             && match self.connection.state() {
-                State::Offered | State::Answered => false,
+                ConnectionState::Offered | ConnectionState::Answered => false,
                 // The next attempt fails with the reason, or offers.
-                State::Closed | State::Refused => true,
-                State::Open => self.connection.end().is_some_and(DirectPair::has_room),
+                ConnectionState::Closed | ConnectionState::Refused => true,
+                ConnectionState::Open => self.connection.end().is_some_and(DirectPair::has_room),
             };
         let is_ready = self.waiting && can_post;
         self.waiting &= !is_ready;
@@ -69,16 +73,16 @@ impl Direct {
         maker: &Maker<'_>,
         token: Token,
         order: DirectOrder,
-        region: &Rc<Region>,
+        region: &Rc<DeviceRegion>,
     ) -> Attempt {
         if self.cut_off.is_empty() && maker.is_clean && self.connection.need(maker).is_err() {
             return Attempt::Refused;
         }
         let state = self.connection.state();
-        self.waiting = state != State::Refused;
+        self.waiting = state != ConnectionState::Refused;
         match (state, self.connection.end_mut()) {
-            (State::Refused, _) => Attempt::Refused,
-            (State::Open, Some(pair)) if self.cut_off.is_empty() && pair.has_room() => {
+            (ConnectionState::Refused, _) => Attempt::Refused,
+            (ConnectionState::Open, Some(pair)) if self.cut_off.is_empty() && pair.has_room() => {
                 self.waiting = false;
                 let flush = FlushRead { into: maker.flush, from: maker.place.flush };
                 if pair.post(token, order, region, flush).is_ok() {
@@ -87,7 +91,7 @@ impl Direct {
                 self.close();
                 Attempt::Refused
             }
-            (State::Open, _) => Attempt::NoRoom,
+            (ConnectionState::Open, _) => Attempt::NoRoom,
             _ => Attempt::Connecting,
         }
     }

@@ -4,8 +4,10 @@ use std::rc::Rc;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
-use super::super::choice::Choice;
-use super::super::sys::{CompletionQueues, DirectPair, Domain, Flush, Pair, PairShape, Receives, Remote};
+use super::super::choice::VerbsChoice;
+use super::super::sys::{
+    CompletionQueues, DirectPair, Domain, Flush, PairShape, Receives, ReliablePair, Remote,
+};
 use super::connection::ConnectionEnd;
 use super::control::ControlMessage;
 use super::direct::ORDERS;
@@ -20,7 +22,7 @@ pub(super) struct Maker<'a> {
     pub(super) domain: &'a Rc<Domain>,
     pub(super) receives: &'a Receives,
     pub(super) queues: CompletionQueues<'a>,
-    pub(super) choice: &'a Choice,
+    pub(super) choice: &'a VerbsChoice,
     pub(super) flush: &'a Flush,
     /// The place of the peer's device.
     pub(super) place: DeviceAddress,
@@ -48,7 +50,7 @@ impl Maker<'_> {
     }
 }
 
-impl ConnectionEnd for Pair {
+impl ConnectionEnd for ReliablePair {
     type Maker<'a> = Maker<'a>;
 
     fn make(maker: &Maker<'_>) -> Result<Self, Cause> {

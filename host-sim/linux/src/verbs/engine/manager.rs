@@ -15,9 +15,9 @@ use std::os::fd::BorrowedFd;
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 
 use super::super::address::Address;
-use super::super::sys::Line;
+use super::super::sys::CmId;
 use super::super::wire::Wire;
-use super::control::{ControlMessage, Lane};
+use super::control::{ControlLane, ControlMessage};
 
 pub(super) use self::rdma::Rdma;
 
@@ -27,7 +27,7 @@ pub(super) enum Heard {
     ControlMessage(ControlMessage),
     /// The answer of this side in the connection of this number has not reached the peer, which has
     /// given it up.
-    Lapsed(Lane, u16),
+    Lapsed(ControlLane, u16),
     Lost(Cause),
 }
 
@@ -62,7 +62,7 @@ pub(super) trait Manager {
 
     /// Returns the connection that knows how a queue pair gets to the other end that `word` names;
     /// `None` if the peer's card tells that.
-    fn line(&self, _peer: PeerId, _word: &ControlMessage) -> Option<&Line> {
+    fn line(&self, _peer: PeerId, _word: &ControlMessage) -> Option<&CmId> {
         None
     }
 }

@@ -11,9 +11,9 @@ use aldis_hal::{Again, Caps, Cause, PeerId, Post, RegionId, Resource, Token};
 use aldis_sys::Errno;
 
 use super::super::error::VerbsError;
-use super::super::sys::{DirectOperation, DirectOrder, DirectPair, Key, Region, Span};
+use super::super::sys::{DeviceRegion, DirectOperation, DirectOrder, DirectPair, DirectSpan, RegionKey};
 use super::direct::Attempt;
-use super::{ATOMICS, Engine, Refusal};
+use super::{ATOMICS, Refusal, VerbsEngine};
 
 /// Bytes of what an atomic updates, and to what they are aligned.
 const CONTROL_BYTES: usize = 8;
@@ -26,7 +26,7 @@ pub(in super::super) struct MemoryRequest<'a> {
     pub(in super::super) remote: RemoteAddress<'a>,
 }
 
-impl Engine {
+impl VerbsEngine {
     /// # Safety
     /// As of [`register`](aldis_hal::RemoteMemory::register).
     pub(in super::super) unsafe fn register(
@@ -39,7 +39,7 @@ impl Engine {
             return Err(Cause::BadRegion);
         }
         // SAFETY: the same promises, of the caller's.
-        let region = unsafe { Region::new(&self.tools.here.domain, memory, access) };
+        let region = unsafe { DeviceRegion::new(&self.tools.here.domain, memory, access) };
         let region = region.map_err(not_registered)?;
         self.regions.insert(region)
     }
@@ -66,7 +66,7 @@ impl Engine {
         Ok(())
     }
 
-    fn let_go(&mut self, region: &Rc<Region>) {
+    fn let_go(&mut self, region: &Rc<DeviceRegion>) {
         for (peer, row) in self.peers.iter_mut().enumerate() {
             if row.direct.let_go(|pair| pair.tokens(Some(region)).next().is_some()) {
                 self.due.insert(peer);
@@ -92,7 +92,7 @@ impl Engine {
     fn try_act(&mut self, peer: PeerId, request: MemoryRequest<'_>, token: Token) -> Result<(), Refusal> {
         let MemoryRequest { operation, local, remote } = request;
         let caps = self.reach(peer).map_err(Refusal::Never)?;
-        let key = Key::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
+        let key = RegionKey::unpack(remote.key, remote.offset, local.len).map_err(Refusal::Never)?;
         let access = check(caps, operation, &local, key.place(remote.offset)).map_err(Refusal::Never)?;
         let Self { regions, peers, tools, manager, .. } = self;
         let region = regions.piece(&local, access).map_err(Refusal::Never)?;
@@ -104,7 +104,7 @@ impl Engine {
             return Err(Refusal::Again(Again::Connecting));
         }
         let maker = tools.maker(peer, row, &**manager);
-        let span = Span { here: local.offset, len: local.len, key, there: remote.offset };
+        let span = DirectSpan { here: local.offset, len: local.len, key, there: remote.offset };
         let attempt = row.direct.post(&maker, token, DirectOrder { operation, span }, region);
         self.note(peer);
         match attempt {

@@ -5,11 +5,11 @@ use aldis_hal::{Cause, Epoch, PeerId, Post, Sink};
 use aldis_protocols::credit::{CreditWindow, Grant};
 
 use super::super::sys::FlushKey;
-use super::connection::{News, PeerConnection, State as Bonded};
-use super::control::{ControlMessage, Lane};
-use super::direct::Direct;
+use super::connection::{ConnectionState as Bonded, News, PeerConnection};
+use super::control::{ControlLane, ControlMessage};
+use super::direct::DirectSide;
 use super::maker::Maker;
-use super::{BARE_MAX, Done, Ending, Pair, Sent, WINDOW};
+use super::{BARE_MAX, Done, Ending, ReliablePair, SentKind, WINDOW};
 
 /// The bit of an immediate value that says that there is a message; the low half is a limit.
 pub(super) const IS_MESSAGE: u32 = 1 << 16;
@@ -25,10 +25,10 @@ pub(super) struct DeviceAddress {
 }
 
 /// A peer's row.
-pub(super) struct Peer {
-    pub(super) state: State,
-    pub(super) connection: PeerConnection<Pair>,
-    pub(super) direct: Direct,
+pub(super) struct VerbsPeer {
+    pub(super) state: PeerState,
+    pub(super) connection: PeerConnection<ReliablePair>,
+    pub(super) direct: DirectSide,
     pub(super) epoch: Epoch,
     pub(super) place: DeviceAddress,
     pub(super) window: CreditWindow,
@@ -50,20 +50,20 @@ pub(super) struct Peer {
 
 /// The state of a peer: whether it can be sent to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum State {
+pub(super) enum PeerState {
     Unknown,
     /// The peer has been introduced; a connection is made when it is needed.
     Known,
     Gone(Cause),
 }
 
-impl Peer {
+impl VerbsPeer {
     /// Returns a peer of which nothing is known. `is_lower` if this rank is lower than its.
     pub(super) fn new(is_lower: bool) -> Self {
         Self {
-            state: State::Unknown,
-            connection: PeerConnection::new(Lane::Messages, is_lower),
-            direct: Direct::new(is_lower),
+            state: PeerState::Unknown,
+            connection: PeerConnection::new(ControlLane::Messages, is_lower),
+            direct: DirectSide::new(is_lower),
             epoch: Epoch(0),
             place: DeviceAddress::default(),
             window: CreditWindow::new(WINDOW).unwrap_or(CreditWindow::NONE),
@@ -87,15 +87,15 @@ impl Peer {
     /// Returns true if there is to be a connection, and is none.
     pub(super) fn needs_connection(&self) -> bool {
         (self.waiting || self.expected)
-            && self.state == State::Known
+            && self.state == PeerState::Known
             && self.connection.state() == Bonded::Closed
     }
 
     /// Gives up the peer: nothing more goes to it or comes from it. Its queue pairs are destroyed,
     /// so that the device touches its memory no more, and the peer is told of it.
     pub(super) fn part(&mut self, cause: Cause) {
-        if self.state == State::Known {
-            (self.state, self.lost) = (State::Gone(cause), true);
+        if self.state == PeerState::Known {
+            (self.state, self.lost) = (PeerState::Gone(cause), true);
             self.connection.finish();
             self.direct.finish();
             (self.flying, self.bare) = (0, 0);
@@ -106,8 +106,8 @@ impl Peer {
     /// Handles a control message of the peer about its connections.
     pub(super) fn hear(&mut self, control: &ControlMessage, maker: &Maker<'_>) {
         match control.lane {
-            Lane::Memory => self.direct.hear(control, maker),
-            Lane::Messages => match self.connection.hear(control, maker) {
+            ControlLane::Memory => self.direct.hear(control, maker),
+            ControlLane::Messages => match self.connection.hear(control, maker) {
                 News::Nothing | News::Opened => {}
                 // Messages may have been under way.
                 News::Ended(_) => self.part(Cause::PeerDead),
@@ -117,10 +117,10 @@ impl Peer {
     }
 
     /// Notes that what was answered has not reached the peer.
-    pub(super) fn lapse(&mut self, lane: Lane, serial: u16) {
+    pub(super) fn lapse(&mut self, lane: ControlLane, serial: u16) {
         match lane {
-            Lane::Messages => self.connection.lapse(serial),
-            Lane::Memory => self.direct.connection.lapse(serial),
+            ControlLane::Messages => self.connection.lapse(serial),
+            ControlLane::Memory => self.direct.connection.lapse(serial),
         }
     }
 
@@ -150,9 +150,9 @@ impl Peer {
     /// Accounts for an order that is over: its message has been sent, or has not.
     pub(super) fn sent(&mut self, done: &Done) {
         match self.connection.end_mut().map(|pair| pair.take(done)) {
-            Some(Sent::Slot) => self.flying = self.flying.saturating_sub(1),
-            Some(Sent::Bare) => self.bare = self.bare.saturating_sub(1),
-            Some(Sent::Probe) => self.probed = false,
+            Some(SentKind::Slot) => self.flying = self.flying.saturating_sub(1),
+            Some(SentKind::Bare) => self.bare = self.bare.saturating_sub(1),
+            Some(SentKind::Probe) => self.probed = false,
             None => return,
         }
         match done.ending {
@@ -221,14 +221,14 @@ impl Peer {
         }
         if events < budget && self.lost {
             self.lost = false;
-            if let State::Gone(cause) = self.state {
+            if let PeerState::Gone(cause) = self.state {
                 sink.lost(peer, cause);
                 events += 1;
             }
         }
         let has_room = self.is_open() && self.window.available() > 0 && self.flying < WINDOW;
         let is_ready = self.waiting && has_room;
-        if events < budget && self.state == State::Known && (is_ready | self.direct.is_ready()) {
+        if events < budget && self.state == PeerState::Known && (is_ready | self.direct.is_ready()) {
             self.waiting &= !is_ready;
             sink.ready(peer);
             events += 1;

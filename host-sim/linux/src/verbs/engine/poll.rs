@@ -3,13 +3,13 @@
 use aldis_hal::{Cause, Instant, PeerId, Resource, Sink};
 
 use super::super::sys::{BATCH, Ending};
-use super::control::{ControlKind, Lane};
+use super::control::{ControlKind, ControlLane};
 use super::manager::Heard;
 use super::memory::cause_of;
-use super::peer::{IS_MESSAGE, Peer};
-use super::{BUSY_POLLS, Engine, PROBE_NS};
+use super::peer::{IS_MESSAGE, VerbsPeer};
+use super::{BUSY_POLLS, PROBE_NS, VerbsEngine};
 
-impl Engine {
+impl VerbsEngine {
     /// See [`Transport::poll`](aldis_hal::Transport::poll).
     pub(in super::super) fn poll<S: Sink>(&mut self, budget: u32, now: Instant, sink: &mut S) -> u32 {
         let found = self.look(budget, now, sink);
@@ -23,7 +23,7 @@ impl Engine {
     /// Has the device wake a rank that sleeps: for what comes, and for what is sent if that is
     /// waited for.
     fn arm(&mut self) {
-        let waits = |row: &Peer| row.waiting || !row.direct.is_idle();
+        let waits = |row: &VerbsPeer| row.waiting || !row.direct.is_idle();
         let sent = self.peers.iter().any(waits).then_some(&self.tools.sent);
         let queues = [Some(&self.tools.received), sent];
         let armed = queues.into_iter().flatten().all(|queue| queue.completions.arm().is_ok());
@@ -90,8 +90,8 @@ impl Engine {
             let Some(row) = peers.get_mut(peer.index()) else { return };
             due.insert(peer.index());
             match lane {
-                Lane::Messages => row.sent(&done),
-                Lane::Memory => {
+                ControlLane::Messages => row.sent(&done),
+                ControlLane::Memory => {
                     // It may be the peer that does not answer, or its queue pair alone.
                     row.expected |= done.ending == Ending::NoAnswer;
                     if let Some((token, result)) = row.direct.ended(&done) {
@@ -126,7 +126,7 @@ impl Engine {
         {
             let heard = match heard {
                 Heard::ControlMessage(control)
-                    if (control.lane, control.kind) == (Lane::Messages, ControlKind::Offer) =>
+                    if (control.lane, control.kind) == (ControlLane::Messages, ControlKind::Offer) =>
                 {
                     self.make_room(peer).map_or_else(Heard::Lost, |()| Heard::ControlMessage(control))
                 }

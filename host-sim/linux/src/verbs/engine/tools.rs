@@ -9,29 +9,29 @@ use super::super::error::VerbsError;
 use super::super::open_device::OpenDevice;
 use super::super::sys::{CompletionQueues, Completions, Flush, Receives};
 use super::super::wire::Identity;
-use super::control::Lane;
+use super::control::ControlLane;
 use super::maker::Maker;
 use super::manager::Manager;
-use super::peer::Peer;
+use super::peer::VerbsPeer;
 
 /// The parts of the device that all connections share.
 pub(super) struct Tools {
     pub(super) here: Rc<OpenDevice>,
     pub(super) epoch: Epoch,
     pub(super) receives: Receives,
-    pub(super) sent: Queue,
-    pub(super) received: Queue,
+    pub(super) sent: CompletionQueue,
+    pub(super) received: CompletionQueue,
     pub(super) flush: Rc<Flush>,
     /// Reads that a queue pair has under way at most.
     pub(super) depth: u8,
     /// The owners of the queue pairs that there are, by their numbers.
-    owners: HashMap<u32, (PeerId, Lane)>,
+    owners: HashMap<u32, (PeerId, ControlLane)>,
     /// The numbers of each peer's, by lane; zero for none.
     numbers: Vec<[u32; 2]>,
 }
 
 /// A queue of completions, and how many there may still be of queue pairs that are gone.
-pub(super) struct Queue {
+pub(super) struct CompletionQueue {
     pub(super) completions: Rc<Completions>,
     entries: u32,
     stale: u32,
@@ -41,11 +41,11 @@ pub(super) struct Queue {
 pub(super) struct DeviceQueues {
     pub(super) receives: Receives,
     /// Completions of sends, and of receives.
-    pub(super) sent: Queue,
-    pub(super) received: Queue,
+    pub(super) sent: CompletionQueue,
+    pub(super) received: CompletionQueue,
 }
 
-impl Queue {
+impl CompletionQueue {
     pub(super) fn new(here: &OpenDevice, entries: u32) -> Result<Self, VerbsError> {
         Ok(Self { completions: Completions::new(&here.domain, &here.channel, entries)?, entries, stale: 0 })
     }
@@ -70,7 +70,7 @@ impl Tools {
     }
 
     /// For connections with a peer.
-    pub(super) fn maker<'a>(&'a self, peer: PeerId, row: &Peer, manager: &'a dyn Manager) -> Maker<'a> {
+    pub(super) fn maker<'a>(&'a self, peer: PeerId, row: &VerbsPeer, manager: &'a dyn Manager) -> Maker<'a> {
         Maker {
             manager,
             peer,
@@ -93,10 +93,10 @@ impl Tools {
     }
 
     /// Takes note of the queue pairs that a peer has now.
-    pub(super) fn note(&mut self, peer: PeerId, row: &Peer) {
+    pub(super) fn note(&mut self, peer: PeerId, row: &VerbsPeer) {
         let now = [
-            (Lane::Messages, row.connection.end().map_or(0, |pair| pair.number())),
-            (Lane::Memory, row.direct.connection.end().map_or(0, |pair| pair.number())),
+            (ControlLane::Messages, row.connection.end().map_or(0, |pair| pair.number())),
+            (ControlLane::Memory, row.direct.connection.end().map_or(0, |pair| pair.number())),
         ];
         let Some(numbers) = self.numbers.get_mut(peer.index()) else { return };
         for (known, (lane, number)) in numbers.iter_mut().zip(now) {
@@ -116,7 +116,7 @@ impl Tools {
 
     /// The owner of the queue pair of this number.
     #[inline]
-    pub(super) fn owner(&self, number: u32) -> Option<(PeerId, Lane)> {
+    pub(super) fn owner(&self, number: u32) -> Option<(PeerId, ControlLane)> {
         self.owners.get(&number).copied()
     }
 

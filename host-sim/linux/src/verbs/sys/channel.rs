@@ -13,12 +13,12 @@ use crate::verbs::error::VerbsError;
 
 /// A file that can be read once an armed queue has a completion.
 #[derive(Debug)]
-pub(in crate::verbs) struct Channel {
+pub(in crate::verbs) struct CompletionChannel {
     pub(super) channel: *mut ffi::ibv_comp_channel,
     _device: Rc<Device>,
 }
 
-impl Channel {
+impl CompletionChannel {
     pub(in crate::verbs) fn new(device: &Rc<Device>) -> Result<Rc<Self>, VerbsError> {
         // SAFETY: the context is open.
         let channel = unsafe { ffi::ibv_create_comp_channel(device.context) };
@@ -63,7 +63,7 @@ impl Channel {
     }
 }
 
-impl Drop for Channel {
+impl Drop for CompletionChannel {
     fn drop(&mut self) {
         // SAFETY: it is open, and the queues that tell it hold it.
         unsafe { ffi::ibv_destroy_comp_channel(self.channel) };

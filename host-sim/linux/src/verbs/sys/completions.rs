@@ -6,7 +6,7 @@ use std::rc::Rc;
 use ibverbs_sys as ffi;
 use nix::errno::Errno;
 
-use super::channel::Channel;
+use super::channel::CompletionChannel;
 use super::device::{Device, Domain};
 use super::{check, failed};
 use crate::verbs::error::VerbsError;
@@ -18,7 +18,7 @@ pub(in crate::verbs) const BATCH: usize = 16;
 #[derive(Debug)]
 pub(in crate::verbs) struct Completions {
     pub(super) queue: *mut ffi::ibv_cq,
-    _channel: Rc<Channel>,
+    _channel: Rc<CompletionChannel>,
     _device: Rc<Device>,
 }
 
@@ -61,7 +61,7 @@ impl Completions {
     /// Room for so many. Once it is [armed](Self::arm), the channel tells of the next one.
     pub(in crate::verbs) fn new(
         domain: &Domain,
-        channel: &Rc<Channel>,
+        channel: &Rc<CompletionChannel>,
         entries: u32,
     ) -> Result<Rc<Self>, VerbsError> {
         let (device, channel) = (Rc::clone(&domain.device), Rc::clone(channel));

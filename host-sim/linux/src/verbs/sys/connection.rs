@@ -8,10 +8,10 @@ use nix::errno::Errno;
 
 use super::completions::{CompletionQueues, Completions};
 use super::device::Domain;
-use super::rdmacm::Line;
+use super::rdmacm::CmId;
 use super::receives::{Receives, SharedQueue};
 use super::{check, failed};
-use crate::verbs::choice::Choice;
+use crate::verbs::choice::VerbsChoice;
 use crate::verbs::error::VerbsError;
 
 /// The exponent of the time for which the device waits for an answer: 4.096 us times 2 to the power
@@ -44,7 +44,7 @@ pub(super) const DATAGRAM_KEY: u32 = 0xA1D1_5000;
 
 /// The kind of a queue pair, and what it is to have room for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Shape {
+pub(super) struct QueuePairShape {
     /// [`IBV_QPT_RC`](ffi::ibv_qp_type::IBV_QPT_RC), or
     /// [`IBV_QPT_UD`](ffi::ibv_qp_type::IBV_QPT_UD).
     pub(super) kind: ffi::ibv_qp_type::Type,
@@ -71,7 +71,7 @@ impl Connection {
         domain: &Domain,
         receives: &Receives,
         queues: CompletionQueues<'_>,
-        shape: Shape,
+        shape: QueuePairShape,
     ) -> Result<(Self, usize), VerbsError> {
         let CompletionQueues { sent, received } = queues;
         let create = |max_inline_data| {
@@ -114,14 +114,14 @@ impl Connection {
     }
 
     /// Connects it: through the states that are needed to receive, then to send.
-    pub(super) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+    pub(super) fn connect(&self, choice: &VerbsChoice, remote: &Remote) -> Result<(), VerbsError> {
         self.start(choice, remote)?;
         self.receive(choice, remote)?;
         self.send(remote)
     }
 
     /// Connects it as the system's manager has found out.
-    pub(super) fn connect_by(&self, line: &Line, mtu: u16, depth: u8) -> Result<(), VerbsError> {
+    pub(super) fn connect_by(&self, line: &CmId, mtu: u16, depth: u8) -> Result<(), VerbsError> {
         use ffi::ibv_qp_state as state;
         let (to, fields) = line.attributes(state::IBV_QPS_INIT)?;
         self.modify(ffi::ibv_qp_attr { qp_access_flags: access(depth).0, ..to }, fields)?;
@@ -134,7 +134,7 @@ impl Connection {
     }
 
     /// Makes it send and receive datagrams.
-    pub(super) fn open(&self, choice: &Choice) -> Result<(), VerbsError> {
+    pub(super) fn open(&self, choice: &VerbsChoice) -> Result<(), VerbsError> {
         use ffi::ibv_qp_attr_mask as mask;
         use ffi::ibv_qp_state as state;
         let to =
@@ -152,7 +152,7 @@ impl Connection {
         self.modify(to, ffi::ibv_qp_attr_mask::IBV_QP_STATE)
     }
 
-    fn start(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+    fn start(&self, choice: &VerbsChoice, remote: &Remote) -> Result<(), VerbsError> {
         use ffi::ibv_qp_attr_mask as mask;
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_INIT,
@@ -165,7 +165,7 @@ impl Connection {
         self.modify(to, fields)
     }
 
-    fn receive(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+    fn receive(&self, choice: &VerbsChoice, remote: &Remote) -> Result<(), VerbsError> {
         use ffi::ibv_qp_attr_mask as mask;
         let to = ffi::ibv_qp_attr {
             qp_state: ffi::ibv_qp_state::IBV_QPS_RTR,
@@ -266,7 +266,7 @@ const fn packet(mtu: u16) -> u32 {
 }
 
 /// The way to a port.
-pub(super) fn path(choice: &Choice, gid: [u8; 16], lid: u16) -> ffi::ibv_ah_attr {
+pub(super) fn path(choice: &VerbsChoice, gid: [u8; 16], lid: u16) -> ffi::ibv_ah_attr {
     ffi::ibv_ah_attr {
         grh: ffi::ibv_global_route {
             dgid: ffi::ibv_gid { raw: gid },

@@ -5,14 +5,14 @@ use std::rc::Rc;
 
 use ibverbs_sys as ffi;
 
-use super::channel::Channel;
+use super::channel::CompletionChannel;
 use super::completions::{CompletionQueues, Completions, Ending};
-use super::connection::{Connection, DATAGRAM_KEY, Shape, order, path, stale};
+use super::connection::{Connection, DATAGRAM_KEY, QueuePairShape, order, path, stale};
 use super::device::Domain;
 use super::failed;
 use super::receives::Receives;
 use super::slab::Slab;
-use crate::verbs::choice::Choice;
+use crate::verbs::choice::VerbsChoice;
 use crate::verbs::error::VerbsError;
 
 /// Bytes in front of what came: where it came from, of which nothing is believed.
@@ -55,7 +55,7 @@ pub(in crate::verbs) struct AddressHandle {
 impl AddressHandle {
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
-        choice: &Choice,
+        choice: &VerbsChoice,
         gid: [u8; 16],
         lid: u16,
     ) -> Result<Self, VerbsError> {
@@ -80,8 +80,8 @@ impl Datagrams {
     /// Creates a queue pair for datagrams, which receives.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
-        channel: &Rc<Channel>,
-        choice: &Choice,
+        channel: &Rc<CompletionChannel>,
+        choice: &VerbsChoice,
         slots: Slots,
     ) -> Result<Self, VerbsError> {
         let sent = Completions::new(domain, channel, slots.sends)?;
@@ -90,7 +90,7 @@ impl Datagrams {
         let mut receives = Receives::new(domain, slots.receives, slots.receives, bytes)?;
         let sends = Slab::new(domain, slots.sends as usize, slots.bytes)?;
         let kind = ffi::ibv_qp_type::IBV_QPT_UD;
-        let shape = Shape { kind, requests: slots.sends, inline_bytes: slots.inline_bytes };
+        let shape = QueuePairShape { kind, requests: slots.sends, inline_bytes: slots.inline_bytes };
         let (connection, inline_bytes) = {
             let queues = CompletionQueues { sent: &sent, received: &received };
             Connection::new(domain, &receives, queues, shape)?

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::{check, failed};
-use crate::verbs::choice::{Description, Gid, Kind, Port, RoceVersion};
+use crate::verbs::choice::{Description, DevicePort, Gid, NetworkKind, RoceVersion};
 use crate::verbs::error::VerbsError;
 
 /// The addresses of a port that are looked at.
@@ -44,7 +44,7 @@ const SOFT_BYTES: u64 = 1 << 20;
 
 /// The limits of a device that matter here.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::verbs) struct Limits {
+pub(in crate::verbs) struct DeviceLimits {
     pub(in crate::verbs) pairs: u64,
     pub(in crate::verbs) receives: u64,
     pub(in crate::verbs) completions: u64,
@@ -130,7 +130,7 @@ impl Device {
         let port = |number| {
             let port = self.port(number)?;
             let of_port = |(at, gid): &(u8, Gid)| (*at == number).then(|| gid.clone());
-            Ok(Port {
+            Ok(DevicePort {
                 number,
                 is_active: port.state == ffi::ibv_port_state::IBV_PORT_ACTIVE,
                 // The numbers stand for powers of two from 256.
@@ -144,11 +144,11 @@ impl Device {
     }
 
     /// Returns what it can do, at most, at a port.
-    pub(in crate::verbs) fn limits(&self, port: u8) -> Result<Limits, VerbsError> {
+    pub(in crate::verbs) fn limits(&self, port: u8) -> Result<DeviceLimits, VerbsError> {
         let (attributes, port) = (self.attributes()?, self.port(port)?);
         let reads = attributes.max_qp_rd_atom.min(attributes.max_qp_init_rd_atom);
         let number = |value: i32| u64::try_from(value).unwrap_or(0);
-        Ok(Limits {
+        Ok(DeviceLimits {
             pairs: number(attributes.max_qp),
             receives: number(attributes.max_srq_wr),
             completions: number(attributes.max_cqe),
@@ -189,9 +189,9 @@ impl Device {
         })?;
         let gid = |entry: &ffi::ibv_gid_entry| {
             let kind = match entry.gid_type {
-                ffi::IBV_GID_TYPE_ROCE_V1 => Kind::Roce(RoceVersion::V1),
-                ffi::IBV_GID_TYPE_ROCE_V2 => Kind::Roce(RoceVersion::V2),
-                _ => Kind::Infiniband,
+                ffi::IBV_GID_TYPE_ROCE_V1 => NetworkKind::Roce(RoceVersion::V1),
+                ffi::IBV_GID_TYPE_ROCE_V2 => NetworkKind::Roce(RoceVersion::V2),
+                _ => NetworkKind::Infiniband,
             };
             // SAFETY: its bytes are those of either form.
             let raw = unsafe { entry.gid.raw };

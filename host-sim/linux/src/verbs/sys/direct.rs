@@ -8,13 +8,13 @@ use aldis_hal::remote_memory::Atomic;
 use ibverbs_sys as ffi;
 
 use super::completions::{CompletionQueues, Done, Ending};
-use super::connection::{Connection, Remote, Shape, order, stale};
+use super::connection::{Connection, QueuePairShape, Remote, order, stale};
 use super::device::Domain;
 use super::flush::{Flush, FlushKey};
-use super::rdmacm::Line;
+use super::rdmacm::CmId;
 use super::receives::Receives;
-use super::region::{Key, Region};
-use crate::verbs::choice::Choice;
+use super::region::{DeviceRegion, RegionKey};
+use crate::verbs::choice::VerbsChoice;
 use crate::verbs::error::VerbsError;
 
 /// Requests of the device that an order takes: a write, and a read behind it.
@@ -29,7 +29,7 @@ pub(in crate::verbs) struct DirectPair {
     // Before the regions that it uses.
     connection: Connection,
     /// The orders under way, each with the memory here.
-    orders: Vec<Option<(Token, Rc<Region>)>>,
+    orders: Vec<Option<(Token, Rc<DeviceRegion>)>>,
 }
 
 /// The operation that is to be done.
@@ -42,11 +42,11 @@ pub(in crate::verbs) enum DirectOperation {
 
 /// A piece of memory here, and the place there.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::verbs) struct Span {
+pub(in crate::verbs) struct DirectSpan {
     /// Offset into the region here.
     pub(in crate::verbs) here: usize,
     pub(in crate::verbs) len: usize,
-    pub(in crate::verbs) key: Key,
+    pub(in crate::verbs) key: RegionKey,
     /// Offset into the region there.
     pub(in crate::verbs) there: u64,
 }
@@ -55,7 +55,7 @@ pub(in crate::verbs) struct Span {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::verbs) struct DirectOrder {
     pub(in crate::verbs) operation: DirectOperation,
-    pub(in crate::verbs) span: Span,
+    pub(in crate::verbs) span: DirectSpan,
 }
 
 /// The read behind a write, by which what is written can be seen there.
@@ -74,7 +74,7 @@ impl DirectPair {
         orders: u32,
     ) -> Result<Self, VerbsError> {
         let (kind, requests) = (ffi::ibv_qp_type::IBV_QPT_RC, orders * REQUESTS_OF_ORDER);
-        let shape = Shape { kind, requests, inline_bytes: 0 };
+        let shape = QueuePairShape { kind, requests, inline_bytes: 0 };
         let (connection, _) = Connection::new(domain, receives, queues, shape)?;
         Ok(Self { connection, orders: (0..orders).map(|_| None).collect() })
     }
@@ -85,12 +85,12 @@ impl DirectPair {
     }
 
     /// Connects it.
-    pub(in crate::verbs) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+    pub(in crate::verbs) fn connect(&self, choice: &VerbsChoice, remote: &Remote) -> Result<(), VerbsError> {
         self.connection.connect(choice, remote)
     }
 
     /// Connects it as the system's manager has found out.
-    pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16, depth: u8) -> Result<(), VerbsError> {
+    pub(in crate::verbs) fn connect_by(&self, line: &CmId, mtu: u16, depth: u8) -> Result<(), VerbsError> {
         self.connection.connect_by(line, mtu, depth)
     }
 
@@ -100,8 +100,8 @@ impl DirectPair {
     }
 
     /// Returns the tokens of what is under way with a piece of `region`, or with any.
-    pub(in crate::verbs) fn tokens(&self, region: Option<&Rc<Region>>) -> impl Iterator<Item = Token> {
-        let is_of = move |of: &Rc<Region>| region.is_none_or(|region| Rc::ptr_eq(of, region));
+    pub(in crate::verbs) fn tokens(&self, region: Option<&Rc<DeviceRegion>>) -> impl Iterator<Item = Token> {
+        let is_of = move |of: &Rc<DeviceRegion>| region.is_none_or(|region| Rc::ptr_eq(of, region));
         self.orders.iter().flatten().filter(move |(_, of)| is_of(of)).map(|(token, _)| *token)
     }
 
@@ -111,7 +111,7 @@ impl DirectPair {
         &mut self,
         token: Token,
         order: DirectOrder,
-        region: &Rc<Region>,
+        region: &Rc<DeviceRegion>,
         flush: FlushRead<'_>,
     ) -> Result<(), VerbsError> {
         let DirectOrder { operation, span } = order;

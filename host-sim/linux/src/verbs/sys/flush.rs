@@ -13,7 +13,7 @@ use aldis_hal::memory::{Access, Memory};
 use ibverbs_sys as ffi;
 
 use super::device::Domain;
-use super::region::{Key, Region};
+use super::region::{DeviceRegion, RegionKey};
 use crate::verbs::error::VerbsError;
 
 /// Bytes that are read.
@@ -21,7 +21,7 @@ const BYTES: usize = 8;
 
 /// A word that peers read, and another for what is read of theirs.
 #[derive(Debug)]
-pub(in crate::verbs) struct Flush(Region);
+pub(in crate::verbs) struct Flush(DeviceRegion);
 
 /// The key by which a peer's word is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,12 +36,12 @@ impl Flush {
         let words: &'static mut [u64; 2] = Box::leak(Box::new([0; 2]));
         let memory = Memory { start: NonNull::from(words).cast(), len: 2 * BYTES };
         // SAFETY: it is there for good, and nothing else has it.
-        let region = unsafe { Region::new(domain, memory, Access::LOCAL_WRITE | Access::REMOTE_READ) };
+        let region = unsafe { DeviceRegion::new(domain, memory, Access::LOCAL_WRITE | Access::REMOTE_READ) };
         Ok(Rc::new(Self(region?)))
     }
 
     pub(in crate::verbs) fn key(&self) -> FlushKey {
-        let Key { key, base, .. } = self.0.key();
+        let RegionKey { key, base, .. } = self.0.key();
         FlushKey { key, base }
     }
 

@@ -5,12 +5,12 @@ use std::rc::Rc;
 use ibverbs_sys as ffi;
 
 use super::completions::{CompletionQueues, Done};
-use super::connection::{Connection, Remote, Shape, order, stale};
+use super::connection::{Connection, QueuePairShape, Remote, order, stale};
 use super::device::Domain;
-use super::rdmacm::Line;
+use super::rdmacm::CmId;
 use super::receives::Receives;
 use super::slab::Slab;
-use crate::verbs::choice::Choice;
+use crate::verbs::choice::VerbsChoice;
 use crate::verbs::error::VerbsError;
 
 /// The number that stands for a slot in the request of a message without one, and of a write of
@@ -20,7 +20,7 @@ const PROBE: u32 = u32::MAX - 1;
 
 /// The kind of a send that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::verbs) enum Sent {
+pub(in crate::verbs) enum SentKind {
     /// Of a slot, which is free again.
     Slot,
     Bare,
@@ -29,7 +29,7 @@ pub(in crate::verbs) enum Sent {
 
 /// A reliable connection, with the memory that it sends from.
 #[derive(Debug)]
-pub(in crate::verbs) struct Pair {
+pub(in crate::verbs) struct ReliablePair {
     // Before the memory that it sends from.
     connection: Connection,
     sends: Slab,
@@ -48,7 +48,7 @@ pub(in crate::verbs) struct PairShape {
     pub(in crate::verbs) inline_bytes: u32,
 }
 
-impl Pair {
+impl ReliablePair {
     /// Creates a queue pair.
     pub(in crate::verbs) fn new(
         domain: &Rc<Domain>,
@@ -58,7 +58,7 @@ impl Pair {
     ) -> Result<Self, VerbsError> {
         let PairShape { slots, slot_bytes, requests, inline_bytes } = shape;
         let sends = Slab::new(domain, slots as usize, slot_bytes)?;
-        let shape = Shape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests, inline_bytes };
+        let shape = QueuePairShape { kind: ffi::ibv_qp_type::IBV_QPT_RC, requests, inline_bytes };
         let (connection, inline_bytes) = Connection::new(domain, receives, queues, shape)?;
         Ok(Self { connection, sends, inline_bytes })
     }
@@ -69,12 +69,12 @@ impl Pair {
     }
 
     /// Connects it.
-    pub(in crate::verbs) fn connect(&self, choice: &Choice, remote: &Remote) -> Result<(), VerbsError> {
+    pub(in crate::verbs) fn connect(&self, choice: &VerbsChoice, remote: &Remote) -> Result<(), VerbsError> {
         self.connection.connect(choice, remote)
     }
 
     /// Connects it as the system's manager has found out.
-    pub(in crate::verbs) fn connect_by(&self, line: &Line, mtu: u16) -> Result<(), VerbsError> {
+    pub(in crate::verbs) fn connect_by(&self, line: &CmId, mtu: u16) -> Result<(), VerbsError> {
         self.connection.connect_by(line, mtu, 0)
     }
 
@@ -122,13 +122,13 @@ impl Pair {
     }
 
     /// Returns the kind of the send that is over, and frees its slot.
-    pub(in crate::verbs) fn take(&mut self, done: &Done) -> Sent {
+    pub(in crate::verbs) fn take(&mut self, done: &Done) -> SentKind {
         match done.request as u32 {
-            BARE => Sent::Bare,
-            PROBE => Sent::Probe,
+            BARE => SentKind::Bare,
+            PROBE => SentKind::Probe,
             slot => {
                 self.sends.set_lent(slot as usize, false);
-                Sent::Slot
+                SentKind::Slot
             }
         }
     }

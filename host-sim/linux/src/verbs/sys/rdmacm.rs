@@ -44,19 +44,19 @@ pub(in crate::verbs) struct Events(*mut ffi::rdma_event_channel);
 
 /// An event of one of the connections.
 #[derive(Debug)]
-pub(in crate::verbs) struct Event {
+pub(in crate::verbs) struct ManagerEvent {
     /// The [mark](Line::mark) of the connection.
     pub(in crate::verbs) mark: usize,
     /// The [key](Line::key) of the connection among those that have had this mark.
     pub(in crate::verbs) key: usize,
-    pub(in crate::verbs) what: What,
+    pub(in crate::verbs) what: ManagerEventKind,
 }
 
 /// The kind of an event.
 #[derive(Debug)]
-pub(in crate::verbs) enum What {
+pub(in crate::verbs) enum ManagerEventKind {
     /// A peer wants to be connected, and sends this.
-    Request(Line, [u8; LETTER_BYTES]),
+    Request(CmId, [u8; LETTER_BYTES]),
     Resolved,
     Routed,
     /// The other side accepts, and says this.
@@ -99,7 +99,7 @@ impl Events {
     }
 
     /// The next event, if there is one.
-    pub(in crate::verbs) fn next(self: &Rc<Self>) -> Option<Event> {
+    pub(in crate::verbs) fn next(self: &Rc<Self>) -> Option<ManagerEvent> {
         let mut event = ptr::null_mut();
         // SAFETY: the channel is open, and the call does not block and writes the event when it
         // returns zero.
@@ -115,31 +115,31 @@ impl Events {
 
     /// # Safety
     /// It has been told by this channel and was not acknowledged.
-    unsafe fn read(self: &Rc<Self>, event: &ffi::rdma_cm_event) -> Event {
+    unsafe fn read(self: &Rc<Self>, event: &ffi::rdma_cm_event) -> ManagerEvent {
         // SAFETY: an event names a connection that is not destroyed before it is acknowledged.
         let mark = unsafe { (*event.id).context } as usize;
         // SAFETY: as the caller promises; it is called for events of connections alone, below.
         let letter = || unsafe { letter(event) };
         let what = match event.event {
             ffi::RDMA_CM_EVENT_CONNECT_REQUEST => {
-                What::Request(Line { line: event.id, _events: Rc::clone(self) }, letter())
+                ManagerEventKind::Request(CmId { line: event.id, _events: Rc::clone(self) }, letter())
             }
-            ffi::RDMA_CM_EVENT_ADDR_RESOLVED => What::Resolved,
-            ffi::RDMA_CM_EVENT_ROUTE_RESOLVED => What::Routed,
-            ffi::RDMA_CM_EVENT_CONNECT_RESPONSE => What::Accepted(letter()),
-            ffi::RDMA_CM_EVENT_ESTABLISHED => What::Established,
+            ffi::RDMA_CM_EVENT_ADDR_RESOLVED => ManagerEventKind::Resolved,
+            ffi::RDMA_CM_EVENT_ROUTE_RESOLVED => ManagerEventKind::Routed,
+            ffi::RDMA_CM_EVENT_CONNECT_RESPONSE => ManagerEventKind::Accepted(letter()),
+            ffi::RDMA_CM_EVENT_ESTABLISHED => ManagerEventKind::Established,
             ffi::RDMA_CM_EVENT_REJECTED => {
-                What::Rejected { is_there: event.status != NOBODY_LISTENS, letter: letter() }
+                ManagerEventKind::Rejected { is_there: event.status != NOBODY_LISTENS, letter: letter() }
             }
             ffi::RDMA_CM_EVENT_ADDR_ERROR
             | ffi::RDMA_CM_EVENT_ROUTE_ERROR
             | ffi::RDMA_CM_EVENT_CONNECT_ERROR
-            | ffi::RDMA_CM_EVENT_UNREACHABLE => What::Unreachable,
-            ffi::RDMA_CM_EVENT_DISCONNECTED => What::Over,
-            ffi::RDMA_CM_EVENT_DEVICE_REMOVAL => What::Removed,
-            _ => What::Other,
+            | ffi::RDMA_CM_EVENT_UNREACHABLE => ManagerEventKind::Unreachable,
+            ffi::RDMA_CM_EVENT_DISCONNECTED => ManagerEventKind::Over,
+            ffi::RDMA_CM_EVENT_DEVICE_REMOVAL => ManagerEventKind::Removed,
+            _ => ManagerEventKind::Other,
         };
-        Event { mark, key: event.id as usize, what }
+        ManagerEvent { mark, key: event.id as usize, what }
     }
 }
 
@@ -175,7 +175,7 @@ impl Drop for Events {
 /// A connection in the hands of the system's manager, or what listens for them. Dropped, the other
 /// side is told of it.
 #[derive(Debug)]
-pub(in crate::verbs) struct Line {
+pub(in crate::verbs) struct CmId {
     line: *mut ffi::rdma_cm_id,
     _events: Rc<Events>,
 }
@@ -187,7 +187,7 @@ pub(in crate::verbs) struct Offered {
     pub(in crate::verbs) depth: u8,
 }
 
-impl Line {
+impl CmId {
     /// Creates a connection that nothing has been done with.
     pub(in crate::verbs) fn new(events: &Rc<Events>, mark: usize) -> Result<Self, VerbsError> {
         let mut line = ptr::null_mut();
@@ -282,7 +282,7 @@ impl Line {
     }
 }
 
-impl Drop for Line {
+impl Drop for CmId {
     fn drop(&mut self) {
         // SAFETY: it is open, and all its events that were taken have been acknowledged.
         unsafe { ffi::rdma_destroy_id(self.line) };

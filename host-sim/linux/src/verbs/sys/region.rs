@@ -16,7 +16,7 @@ use crate::verbs::error::VerbsError;
 /// The device knows its first byte not by its address but by the place in a page that it has, so no
 /// address is on the wire.
 #[derive(Debug)]
-pub(in crate::verbs) struct Region {
+pub(in crate::verbs) struct DeviceRegion {
     region: *mut ffi::ibv_mr,
     base: u64,
     len: u64,
@@ -26,14 +26,14 @@ pub(in crate::verbs) struct Region {
 
 /// The key by which a peer reaches a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(in crate::verbs) struct Key {
+pub(in crate::verbs) struct RegionKey {
     pub(in crate::verbs) key: u32,
     /// The device's number of the first byte.
     pub(in crate::verbs) base: u16,
     pub(in crate::verbs) len: u64,
 }
 
-impl Region {
+impl DeviceRegion {
     /// Registers memory.
     ///
     /// # Safety
@@ -75,10 +75,10 @@ impl Region {
         self.len
     }
 
-    pub(in crate::verbs) fn key(&self) -> Key {
+    pub(in crate::verbs) fn key(&self) -> RegionKey {
         // SAFETY: it is registered.
         let key = unsafe { (*self.region).rkey };
-        Key { key, base: self.base as u16, len: self.len }
+        RegionKey { key, base: self.base as u16, len: self.len }
     }
 
     /// A piece as an order names it; `None` if it is not inside.
@@ -91,7 +91,7 @@ impl Region {
     }
 }
 
-impl Drop for Region {
+impl Drop for DeviceRegion {
     fn drop(&mut self) {
         // SAFETY: registered once. No order names it any more: the engine ends those that do first.
         // Peers that still use its key are refused from here on.

@@ -9,8 +9,8 @@ use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::{Cause, Handle, PeerId, Post, RemoteMemory, Token, Transport};
 use aldis_linux::verbs::{Manager, Mode, Verbs, VerbsError};
 
-use super::memory::{Buffer, register};
-use super::{Config, Duration, Epoch, Rank, config, job, job_of, pattern, send, until};
+use super::memory::{TouchedMemory, register};
+use super::{Duration, Epoch, Rank, VerbsConfig, config, job, job_of, pattern, send, until};
 
 /// The card below the device, as the guest has made it.
 const CARD: &str = "dummy0";
@@ -54,7 +54,7 @@ fn serve(ranks: &mut [Rank], time: Duration) {
 fn a_peer_that_dies_while_it_is_read() {
     let before = held();
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![0; LONG]), Buffer::of(pattern(1, LONG)));
+    let (mut here, mut there) = (TouchedMemory::of(vec![0; LONG]), TouchedMemory::of(pattern(1, LONG)));
     let (region, _) = register(&mut ranks, 0, &mut here, Access::all());
     let (_, key) = register(&mut ranks, 1, &mut there, Access::all());
     let local = Gather { region, offset: 0, len: LONG };
@@ -141,14 +141,14 @@ fn the_device_is_removed() {
 #[ignore = "removes the device: the test above runs it"]
 fn users_of_a_device_that_is_removed() {
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![0; LONG]), Buffer::of(pattern(1, LONG)));
+    let (mut here, mut there) = (TouchedMemory::of(vec![0; LONG]), TouchedMemory::of(pattern(1, LONG)));
     let (region, _) = register(&mut ranks, 0, &mut here, Access::all());
     let (_, key) = register(&mut ranks, 1, &mut there, Access::all());
     let local = Gather { region, offset: 0, len: LONG };
     read(&mut ranks, local, &key, 1);
     until(&mut ranks, "completion", |ranks| !ranks[0].log.completed.is_empty());
     let open = || Verbs::open(PeerId(0), Epoch(1), 2, &config()).map(drop);
-    let mut others = job_of(2, &Config { mode: Mode::Datagrams, ..config() });
+    let mut others = job_of(2, &VerbsConfig { mode: Mode::Datagrams, ..config() });
     let mut removal = Command::new("ip").args(["link", "del", CARD]).spawn().unwrap();
     // They only wait.
     let is_over = |rank: &Rank| !rank.log.lost.is_empty() && rank.verbs.is_idle();

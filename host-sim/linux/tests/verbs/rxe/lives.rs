@@ -1,7 +1,7 @@
 //! The ways in which ranks find each other, when they need to: connections, lives, and datagrams.
 
 use aldis_hal::{Again, Cause, Epoch, PeerId, Post, Transport};
-use aldis_linux::verbs::{Config, Mode};
+use aldis_linux::verbs::{Mode, VerbsConfig};
 
 use super::{Rank, config, connected, epoch, introduce, job, job_of, pattern, send, until};
 
@@ -39,7 +39,7 @@ fn both_may_need_it_at_once() {
 
 /// Rank 1 dies and comes back: it is lost once, if its device `answers` for the living, and
 /// connected again when it is introduced anew.
-fn a_new_life(config: &Config, answers: bool) {
+fn a_new_life(config: &VerbsConfig, answers: bool) {
     let mut ranks = job_of(2, config);
     send(&mut ranks, 0, 1, b"to the first");
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
@@ -128,8 +128,8 @@ fn who_was_let_go_of_is_told_when_it_asks() {
     assert_eq!(ranks[0].log.lost, [(1, Cause::Unreachable)]);
 }
 
-fn datagrams() -> Config {
-    Config { mode: Mode::Datagrams, ..config() }
+fn datagrams() -> VerbsConfig {
+    VerbsConfig { mode: Mode::Datagrams, ..config() }
 }
 
 #[test]

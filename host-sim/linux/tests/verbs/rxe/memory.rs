@@ -10,15 +10,15 @@ use aldis_linux::verbs::{Verbs, VerbsError};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{Uid, seteuid};
 
-use super::{Config, Epoch, Rank, job, pattern, send, until};
+use super::{Epoch, Rank, VerbsConfig, job, pattern, send, until};
 
 const ALL: Access = Access::all();
 const KEY_BYTES: usize = 16;
 
 /// Memory that transports touch: looked at only when nothing is under way.
-pub(super) struct Buffer(Box<[u8]>);
+pub(super) struct TouchedMemory(Box<[u8]>);
 
-impl Buffer {
+impl TouchedMemory {
     pub(super) fn of(bytes: Vec<u8>) -> Self {
         Self(bytes.into())
     }
@@ -32,7 +32,7 @@ impl Buffer {
 pub(super) fn register(
     ranks: &mut [Rank],
     of: usize,
-    buffer: &mut Buffer,
+    buffer: &mut TouchedMemory,
     access: Access,
 ) -> (RegionId, [u8; KEY_BYTES]) {
     let peer = PeerId(1 - of as u32);
@@ -91,7 +91,7 @@ impl MemoryOperation {
 fn memory_is_read_and_written_where_it_was_meant() {
     const ROOM: usize = (1 << 20) + 4096;
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![0; ROOM]), Buffer::of(pattern(1, ROOM)));
+    let (mut here, mut there) = (TouchedMemory::of(vec![0; ROOM]), TouchedMemory::of(pattern(1, ROOM)));
     let (local, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     for (at, len) in [1, 8, 63, 1023, 1024, 1025, 4097, 65536, 1 << 20].into_iter().enumerate() {
@@ -125,7 +125,7 @@ fn a_write_is_over_when_it_can_be_seen() {
     const LEN: usize = 300_000;
     let mut ranks = job(2);
     assert!(ranks.iter().all(|rank| rank.verbs.features().contains(Features::REMOTE_COMPLETION)));
-    let (mut here, mut there) = (Buffer::of(pattern(5, LEN)), Buffer::of(vec![0; LEN]));
+    let (mut here, mut there) = (TouchedMemory::of(pattern(5, LEN)), TouchedMemory::of(vec![0; LEN]));
     let (local, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_READ);
     let (_, key) = register(&mut ranks, 1, &mut there, Access::REMOTE_WRITE);
     for (offset, len) in [(0, LEN), (8, 1), (LEN - 8, 8)] {
@@ -146,7 +146,7 @@ fn words_are_updated_and_what_they_were_is_fetched() {
     let there = unsafe { ranks[1].verbs.register(PeerId(0), memory, ALL) }.unwrap();
     let mut key = [0; KEY_BYTES];
     ranks[1].verbs.pack_key(there, &mut key).unwrap();
-    let mut here = Buffer::of(vec![0; 8]);
+    let mut here = TouchedMemory::of(vec![0; 8]);
     let (region, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_WRITE);
     let piece = Gather { region, offset: 0, len: 8 };
     let swap = |compare, swap| MemoryOperation::Update(Atomic::CompareSwap { compare, swap });
@@ -170,8 +170,11 @@ fn words_are_updated_and_what_they_were_is_fetched() {
 #[test]
 fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
     let mut ranks = job(2);
-    let (mut here, mut there, mut shown) =
-        (Buffer::of(vec![0xAA; 64]), Buffer::of(vec![0x55; 64]), Buffer::of(vec![0x33; 64]));
+    let (mut here, mut there, mut shown) = (
+        TouchedMemory::of(vec![0xAA; 64]),
+        TouchedMemory::of(vec![0x55; 64]),
+        TouchedMemory::of(vec![0x33; 64]),
+    );
     let (region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (gone, stale) = register(&mut ranks, 1, &mut there, ALL);
     ranks[1].verbs.deregister(gone).unwrap();
@@ -208,7 +211,7 @@ fn stale_and_forged_keys_are_refused_and_nothing_is_written() {
 #[test]
 fn what_is_wrong_on_this_side_is_told_at_once() {
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![0; 64]), Buffer::of(vec![0; 64]));
+    let (mut here, mut there) = (TouchedMemory::of(vec![0; 64]), TouchedMemory::of(vec![0; 64]));
     let (region, _) = register(&mut ranks, 0, &mut here, Access::LOCAL_READ);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region, offset: 0, len: 64 };
@@ -242,7 +245,7 @@ fn what_is_wrong_on_this_side_is_told_at_once() {
 fn both_sides_read_from_each_other() {
     const READS: usize = 50;
     let mut ranks = job(2);
-    let mut buffers: Vec<_> = (0..4).map(|at| Buffer::of(pattern(at, READS * 100))).collect();
+    let mut buffers: Vec<_> = (0..4).map(|at| TouchedMemory::of(pattern(at, READS * 100))).collect();
     let registered: Vec<_> = buffers
         .iter_mut()
         .enumerate()
@@ -274,7 +277,7 @@ fn both_sides_read_from_each_other() {
 #[test]
 fn memory_that_is_taken_back_is_touched_no_more() {
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![1; 1 << 20]), Buffer::of(vec![2; 1 << 20]));
+    let (mut here, mut there) = (TouchedMemory::of(vec![1; 1 << 20]), TouchedMemory::of(vec![2; 1 << 20]));
     let (mut region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = |region| Gather { region, offset: 0, len: 1 << 20 };
@@ -308,7 +311,7 @@ fn memory_that_is_taken_back_is_touched_no_more() {
 #[test]
 fn memory_that_its_owner_takes_back_is_stale_for_readers() {
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![1; 1 << 20]), Buffer::of(vec![2; 1 << 20]));
+    let (mut here, mut there) = (TouchedMemory::of(vec![1; 1 << 20]), TouchedMemory::of(vec![2; 1 << 20]));
     let (region, _) = register(&mut ranks, 0, &mut here, ALL);
     let (mut shown, mut key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region, offset: 0, len: 1 << 20 };
@@ -348,12 +351,12 @@ fn as_user<T>(may_lock: u64, what: impl FnOnce() -> T) -> T {
 fn a_limit_on_locked_memory_is_told_with_need_and_have() {
     const HAVE: u64 = 32 << 10;
     let mut ranks = job(2);
-    let mut buffer = Buffer::of(vec![0; 1 << 20]);
+    let mut buffer = TouchedMemory::of(vec![0; 1 << 20]);
     // SAFETY: it is refused.
     let refused = as_user(HAVE, || unsafe { ranks[0].verbs.register(PeerId(1), buffer.memory(), ALL) });
     assert_eq!(refused, Err(Cause::TooBig { len: 1 << 20, max: HAVE }));
     // Without a manager that only some may use.
-    let opened = as_user(HAVE, || Verbs::open(PeerId(0), Epoch(1), 2, &Config::default()));
+    let opened = as_user(HAVE, || Verbs::open(PeerId(0), Epoch(1), 2, &VerbsConfig::default()));
     let error = opened.unwrap_err();
     assert!(matches!(error, VerbsError::Locked { need, have: HAVE } if need > HAVE), "{error}");
     assert!(error.to_string().ends_with("raise RLIMIT_MEMLOCK (`ulimit -l`)"), "{error}");
@@ -380,7 +383,7 @@ fn a_connection_that_needs_more_locked_memory_than_there_may_be_is_told() {
 fn a_megabyte() {
     const LEN: usize = 1 << 20;
     let mut ranks = job(2);
-    let (mut here, mut there) = (Buffer::of(vec![0; LEN]), Buffer::of(pattern(1, LEN)));
+    let (mut here, mut there) = (TouchedMemory::of(vec![0; LEN]), TouchedMemory::of(pattern(1, LEN)));
     let (local, _) = register(&mut ranks, 0, &mut here, ALL);
     let (_, key) = register(&mut ranks, 1, &mut there, ALL);
     let piece = Gather { region: local, offset: 0, len: LEN };

@@ -4,7 +4,7 @@ use std::time::Instant as Clock;
 
 use aldis_hal::transport::{Quiesce, Slot};
 use aldis_hal::{Again, Cause, Epoch, PeerId, Post, Refusal, Transport};
-use aldis_linux::verbs::{Config, Mode, Verbs};
+use aldis_linux::verbs::{Mode, Verbs, VerbsConfig};
 
 use super::{Duration, LONGEST, Rank, config, connected, job, pattern, send, until};
 
@@ -111,18 +111,18 @@ fn what_is_asked_for_is_taken_or_refused() {
     let open = |config| Verbs::open(PeerId(0), Epoch(1), 2, &config);
     let chosen = open(config()).unwrap();
     let (name, ..) = chosen.place().unwrap();
-    let verbs = open(Config { device: Some(name.into()), gid_index: Some(1), ..config() }).unwrap();
+    let verbs = open(VerbsConfig { device: Some(name.into()), gid_index: Some(1), ..config() }).unwrap();
     assert_eq!(verbs.place(), Some((name, 1, 1)));
-    let error = open(Config { device: Some("mlx5_0".into()), ..config() }).unwrap_err();
+    let error = open(VerbsConfig { device: Some("mlx5_0".into()), ..config() }).unwrap_err();
     assert_eq!(error.to_string(), format!("no RDMA device fits: {name} was not asked for"));
-    open(Config { mode: Mode::Datagrams, ..config() }).unwrap();
+    open(VerbsConfig { mode: Mode::Datagrams, ..config() }).unwrap();
     let many = Verbs::open(PeerId(999), Epoch(1), 1000, &config());
     assert!(many.is_ok(), "connections are made when they are needed");
 }
 
 #[test]
 fn an_address_of_another_kind_reaches_nobody() {
-    let datagrams = Config { mode: Mode::Datagrams, ..config() };
+    let datagrams = VerbsConfig { mode: Mode::Datagrams, ..config() };
     let (mut ranks, mut other) = (job(2), Rank::open(0, Epoch(5), 2, &datagrams));
     let address = ranks[1].verbs.address();
     assert_eq!(other.verbs.introduce(PeerId(1), Epoch(6), &address), Err(Cause::Unreachable));

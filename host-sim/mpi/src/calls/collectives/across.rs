@@ -12,13 +12,13 @@ use aldis_kernel::Rank;
 use aldis_kernel::datatype::Form;
 
 use super::Given;
-use super::blocks::Blocks;
-use super::call::{BlockList, Call, What};
+use super::blocks::RankBlocks;
+use super::call::{BlockList, ByteOperation, CollectiveCall};
 use crate::abi::{MPI_ERR_BUFFER, MPI_ERR_COMM, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Region};
 use crate::objects::communicators::rank_in;
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 
 /// The destination of a reduction's result.
 pub(super) enum Where {
@@ -32,11 +32,15 @@ pub(super) enum Where {
 
 impl Where {
     /// Of a reduction over two groups.
-    pub(super) fn across(call: &Call, operation: Operation, to: Option<c_int>) -> Result<Self, Fault> {
+    pub(super) fn across(
+        call: &CollectiveCall,
+        operation: Operation,
+        to: Option<c_int>,
+    ) -> Result<Self, CallFault> {
         match (operation, to) {
             (_, Some(to)) => root(call, to).map(Self::To),
             (Operation::Allreduce, None) => Ok(Self::ToAll),
-            _ => Err(Fault::new(MPI_ERR_COMM, format!("{operation} is for the ranks of one group"))),
+            _ => Err(CallFault::new(MPI_ERR_COMM, format!("{operation} is for the ranks of one group"))),
         }
     }
 
@@ -47,7 +51,7 @@ impl Where {
 }
 
 /// The root, as the program names it.
-fn root(call: &Call, root: c_int) -> Result<Root, Fault> {
+fn root(call: &CollectiveCall, root: c_int) -> Result<Root, CallFault> {
     match root {
         MPI_ROOT => Ok(Root::This),
         MPI_PROC_NULL => Ok(Root::Beside),
@@ -56,15 +60,15 @@ fn root(call: &Call, root: c_int) -> Result<Root, Fault> {
 }
 
 /// Refuses `MPI_IN_PLACE` for an intercommunicator: data go to another group there.
-pub(super) fn no_place(call: &Call, address: Address) -> Result<(), Fault> {
+pub(super) fn no_place(call: &CollectiveCall, address: Address) -> Result<(), CallFault> {
     if call.comm.is_inter() { address.check("sendbuf of an intercommunicator") } else { Ok(()) }
 }
 
 /// Returns the data that this rank gives.
 ///
 /// # Safety
-/// As for [`Data::new`].
-unsafe fn given(call: &mut Call, given: Given) -> Result<Region, Fault> {
+/// As for [`ProgramData::new`].
+unsafe fn given(call: &mut CollectiveCall, given: Given) -> Result<Region, CallFault> {
     // SAFETY: the caller's promise.
     let data = unsafe { given.data("sendbuf of an intercommunicator") }?;
     let bytes = call.own(data.bytes)?;
@@ -73,20 +77,20 @@ unsafe fn given(call: &mut Call, given: Given) -> Result<Region, Fault> {
 }
 
 /// Returns the memory in which this rank receives.
-fn taken(call: &mut Call, data: Data) -> Result<Region, Fault> {
+fn taken(call: &mut CollectiveCall, data: ProgramData) -> Result<Region, CallFault> {
     let bytes = call.own(data.bytes)?;
     call.after(bytes, move |stream| data.unpack_from(Form::Native, stream, &mut 0));
     Ok(bytes)
 }
 
 /// Returns the data that this rank gives, in blocks.
-fn given_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
+fn given_blocks(call: &mut CollectiveCall, blocks: RankBlocks) -> Result<Region, CallFault> {
     let bytes = call.own(blocks.bytes())?;
     call.before(bytes, move |stream| blocks.pack(stream, |_| true));
     Ok(bytes)
 }
 
-fn taken_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
+fn taken_blocks(call: &mut CollectiveCall, blocks: RankBlocks) -> Result<Region, CallFault> {
     let bytes = call.own(blocks.bytes())?;
     call.after(bytes, move |stream| blocks.unpack(stream, |_| true));
     Ok(bytes)
@@ -94,18 +98,18 @@ fn taken_blocks(call: &mut Call, blocks: Blocks) -> Result<Region, Fault> {
 
 /// The part of a rank beside the root in a reduction, for which nothing that it says of data and
 /// operation counts.
-pub(super) fn no_reduction(mut call: Call) -> Call {
+pub(super) fn no_reduction(mut call: CollectiveCall) -> CollectiveCall {
     call.what = across(|| inter::reduce::<Sum, u8>(Sum, &mut [], &mut [], Root::Beside));
     call
 }
 
 /// A collective over two groups. It is made when it is started, and no reference to its memory
 /// before.
-pub(super) fn across(make: impl FnOnce() -> Crossing<'static> + 'static) -> What {
-    What::Across(Box::new(make))
+pub(super) fn across(make: impl FnOnce() -> Crossing<'static> + 'static) -> ByteOperation {
+    ByteOperation::Across(Box::new(make))
 }
 
-pub(super) fn barrier(mut call: Call) -> Call {
+pub(super) fn barrier(mut call: CollectiveCall) -> CollectiveCall {
     call.what = across(inter::barrier);
     call
 }
@@ -113,8 +117,12 @@ pub(super) fn barrier(mut call: Call) -> Call {
 /// A broadcast.
 ///
 /// # Safety
-/// As for [`Data::new`].
-pub(super) unsafe fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call, Fault> {
+/// As for [`ProgramData::new`].
+pub(super) unsafe fn bcast(
+    mut call: CollectiveCall,
+    own: Given,
+    to: c_int,
+) -> Result<CollectiveCall, CallFault> {
     let root = root(&call, to)?;
     let bytes = match root {
         // SAFETY: the caller's promise.
@@ -132,13 +140,13 @@ pub(super) unsafe fn bcast(mut call: Call, own: Given, to: c_int) -> Result<Call
 /// A gather.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 pub(super) unsafe fn gather(
-    mut call: Call,
+    mut call: CollectiveCall,
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     to: c_int,
-) -> Result<Call, Fault> {
+) -> Result<CollectiveCall, CallFault> {
     let root = root(&call, to)?;
     let (bytes, list): (Region, BlockList) = match root {
         Root::This => {
@@ -159,13 +167,13 @@ pub(super) unsafe fn gather(
 /// A scatter.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 pub(super) unsafe fn scatter(
-    mut call: Call,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    mut call: CollectiveCall,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     own: Given,
     from: c_int,
-) -> Result<Call, Fault> {
+) -> Result<CollectiveCall, CallFault> {
     let root = root(&call, from)?;
     let (bytes, list): (Region, BlockList) = match root {
         Root::This => {
@@ -187,12 +195,12 @@ pub(super) unsafe fn scatter(
 /// A gather for all.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 pub(super) unsafe fn allgather(
-    mut call: Call,
+    mut call: CollectiveCall,
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
-) -> Result<Call, Fault> {
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
+) -> Result<CollectiveCall, CallFault> {
     // SAFETY: the caller's promise.
     let input = unsafe { given(&mut call, own) }?;
     let blocks = blocks(call.comm.remote_size())?.in_memory("recvbuf")?;
@@ -204,9 +212,13 @@ pub(super) unsafe fn allgather(
     Ok(call)
 }
 
-pub(super) fn alltoall(mut call: Call, given: Option<Blocks>, taken: Blocks) -> Result<Call, Fault> {
+pub(super) fn alltoall(
+    mut call: CollectiveCall,
+    given: Option<RankBlocks>,
+    taken: RankBlocks,
+) -> Result<CollectiveCall, CallFault> {
     let Some(given) = given else {
-        return Err(Fault::new(
+        return Err(CallFault::new(
             MPI_ERR_BUFFER,
             "MPI_IN_PLACE as sendbuf of an intercommunicator, which is to be memory",
         ));

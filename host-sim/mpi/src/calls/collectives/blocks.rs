@@ -5,36 +5,36 @@
 use aldis_coll::layout::Block;
 use aldis_kernel::datatype::Form;
 
-use super::call::{BlockList, Call};
+use super::call::{BlockList, CollectiveCall};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_TRUNCATE};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Region, too_many};
-use crate::objects::datatypes::{Data, aliased, look};
+use crate::objects::datatypes::{ProgramData, aliased, look};
 
 /// Data of every rank, in one buffer of the program's.
-pub(super) struct Blocks {
-    pub(super) parts: Vec<Data>,
+pub(super) struct RankBlocks {
+    pub(super) parts: Vec<ProgramData>,
     /// True if they are of one length on all ranks.
     pub(super) is_even: bool,
     address: Address,
 }
 
-impl Blocks {
+impl RankBlocks {
     /// A block of `count` elements for each of `size` ranks, one behind the other.
     ///
     /// # Safety
-    /// As for [`Data::new`].
+    /// As for [`ProgramData::new`].
     pub(super) unsafe fn even(
         address: Address,
         count: i64,
         datatype: Handle,
         size: u32,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let stride = look(datatype, |known| known.extent)?.saturating_mul(count);
         let part = |rank: u32| {
             let start = address.shifted(stride.saturating_mul(rank.into()));
             // SAFETY: the caller's promise.
-            unsafe { Data::new(start, count, datatype) }
+            unsafe { ProgramData::new(start, count, datatype) }
         };
         Ok(Self { parts: (0..size).map(part).collect::<Result<_, _>>()?, is_even: true, address })
     }
@@ -42,17 +42,17 @@ impl Blocks {
     /// Blocks as listed, in elements.
     ///
     /// # Safety
-    /// As for [`Data::new`].
+    /// As for [`ProgramData::new`].
     pub(super) unsafe fn listed(
         address: Address,
         counts: &[i64],
         places: &[i64],
         datatype: Handle,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let extent = look(datatype, |known| known.extent)?;
         let part = |(count, place): (&i64, &i64)| {
             // SAFETY: the caller's promise.
-            unsafe { Data::new(address.shifted(extent.saturating_mul(*place)), *count, datatype) }
+            unsafe { ProgramData::new(address.shifted(extent.saturating_mul(*place)), *count, datatype) }
         };
         Ok(Self {
             parts: counts.iter().zip(places).map(part).collect::<Result<_, _>>()?,
@@ -64,16 +64,16 @@ impl Blocks {
     /// Blocks as listed, in bytes, of datatypes of their own.
     ///
     /// # Safety
-    /// As for [`Data::new`].
+    /// As for [`ProgramData::new`].
     pub(super) unsafe fn unlike(
         address: Address,
         counts: &[i64],
         places: &[i64],
         of: &[Handle],
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, CallFault> {
         let part = |((count, place), of): ((&i64, &i64), &Handle)| {
             // SAFETY: the caller's promise.
-            unsafe { Data::new(address.shifted(*place), *count, *of) }
+            unsafe { ProgramData::new(address.shifted(*place), *count, *of) }
         };
         Ok(Self {
             parts: counts.iter().zip(places).zip(of).map(part).collect::<Result<_, _>>()?,
@@ -83,13 +83,13 @@ impl Blocks {
     }
 
     /// A single block.
-    pub(super) fn one(address: Address, block: Data) -> Self {
+    pub(super) fn one(address: Address, block: ProgramData) -> Self {
         Self { parts: vec![block], is_even: true, address }
     }
 
     /// Returns them as they are, unless the buffer is `MPI_IN_PLACE`, or there is no memory where
     /// there are data.
-    pub(super) fn in_memory(self, argument: &str) -> Result<Self, Fault> {
+    pub(super) fn in_memory(self, argument: &str) -> Result<Self, CallFault> {
         self.address.check(argument)?;
         self.parts.iter().try_for_each(|part| part.there().map(|_| ()))?;
         Ok(self)
@@ -97,7 +97,7 @@ impl Blocks {
 
     /// # Errors
     /// A block has a byte of `data`, and both are in one piece.
-    pub(super) fn check_apart(&self, data: Option<Data>) -> Result<(), Fault> {
+    pub(super) fn check_apart(&self, data: Option<ProgramData>) -> Result<(), CallFault> {
         let Some(data) = data else { return Ok(()) };
         for part in &self.parts {
             if part.overlaps(&data)? {
@@ -109,24 +109,24 @@ impl Blocks {
 
     /// # Errors
     /// Returns true if a rank gives more to itself than it has room for.
-    pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), Fault> {
+    pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), CallFault> {
         let (given, room) = (self.own(rank)?.bytes, taken.own(rank)?.bytes);
         if given > room { Err(too_long(given, room)) } else { Ok(()) }
     }
 
-    pub(super) fn own(&self, rank: usize) -> Result<Data, Fault> {
-        self.parts.get(rank).copied().ok_or_else(|| Fault::new(MPI_ERR_BUFFER, "no block for this rank"))
+    pub(super) fn own(&self, rank: usize) -> Result<ProgramData, CallFault> {
+        self.parts.get(rank).copied().ok_or_else(|| CallFault::new(MPI_ERR_BUFFER, "no block for this rank"))
     }
 
     /// The list that the collective takes of them, packed one behind the other.
-    pub(super) fn list(&self, call: &mut Call) -> BlockList {
+    pub(super) fn list(&self, call: &mut CollectiveCall) -> BlockList {
         if self.is_even { BlockList::EVEN } else { self.listing(call) }
     }
 
     /// Like [`list`](Self::list), but lists blocks of one length too.
-    pub(super) fn listing(&self, call: &mut Call) -> BlockList {
+    pub(super) fn listing(&self, call: &mut CollectiveCall) -> BlockList {
         let mut start = 0;
-        let block = |part: &Data| {
+        let block = |part: &ProgramData| {
             let block = Block { start, len: part.bytes };
             start += part.bytes;
             block
@@ -146,7 +146,7 @@ impl Blocks {
     }
 
     /// Packs those that are wanted into `stream`, where all have room.
-    pub(super) fn pack(&self, stream: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
+    pub(super) fn pack(&self, stream: &mut [u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), CallFault> {
         let mut start = 0;
         for (rank, part) in self.parts.iter().enumerate() {
             if is_wanted(rank) {
@@ -158,7 +158,7 @@ impl Blocks {
     }
 
     /// Puts packed blocks where the program wants them.
-    pub(super) fn unpack(&self, stream: &[u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), Fault> {
+    pub(super) fn unpack(&self, stream: &[u8], is_wanted: impl Fn(usize) -> bool) -> Result<(), CallFault> {
         let mut start = 0;
         for (rank, part) in self.parts.iter().enumerate() {
             if is_wanted(rank) {
@@ -171,7 +171,7 @@ impl Blocks {
     }
 
     /// The program's memory, if the blocks lie there one behind the other without gaps.
-    pub(super) fn in_place(&self) -> Result<Option<Region>, Fault> {
+    pub(super) fn in_place(&self) -> Result<Option<Region>, CallFault> {
         let (true, Some(first)) = (self.is_even, self.parts.first()) else { return Ok(None) };
         match first.dense()? {
             Some(_) => {
@@ -186,12 +186,17 @@ impl Blocks {
 }
 
 #[cold]
-fn too_long(bytes: usize, room: usize) -> Fault {
-    Fault::new(MPI_ERR_TRUNCATE, format!("{bytes} bytes into a block of {room}"))
+fn too_long(bytes: usize, room: usize) -> CallFault {
+    CallFault::new(MPI_ERR_TRUNCATE, format!("{bytes} bytes into a block of {room}"))
 }
 
 /// Puts `data` into its place among `blocks`, both packed.
-pub(super) fn put(stream: &mut [u8], blocks: &Blocks, rank: usize, data: Data) -> Result<(), Fault> {
+pub(super) fn put(
+    stream: &mut [u8],
+    blocks: &RankBlocks,
+    rank: usize,
+    data: ProgramData,
+) -> Result<(), CallFault> {
     let start: usize = blocks.parts.iter().take(rank).map(|part| part.bytes).sum();
     let own = blocks.own(rank)?.bytes;
     if data.bytes > own {

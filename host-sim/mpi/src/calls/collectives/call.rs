@@ -18,15 +18,15 @@ use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
 use crate::objects::communicators::{self, rank_in};
 use crate::objects::datatypes::aliased;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::UsedTypes;
-use crate::process::engine::{self, Engine};
+use crate::process::engine::{self, ProcessEngine};
 use crate::process::spare::Spare;
-use crate::requests::{self, MemoryStep, Running, is_alone, run_steps};
+use crate::requests::{self, MemoryStep, RunningCollective, is_alone, run_steps};
 
 /// Blocks that a call keeps, by address and number; none stand for blocks of one length.
 #[derive(Clone, Copy)]
@@ -54,7 +54,7 @@ impl BlockList {
 }
 
 /// A collective operation on bytes.
-pub(super) enum What {
+pub(super) enum ByteOperation {
     Barrier,
     Bcast(Region, Rank),
     Reduce(DynReduction, Region, Region),
@@ -68,7 +68,7 @@ pub(super) enum What {
     Across(Box<dyn FnOnce() -> Crossing<'static>>),
 }
 
-impl What {
+impl ByteOperation {
     /// Returns true if the kernel's blocking call takes the same way as a collective that is
     /// started and waited for.
     const fn is_waited(&self) -> bool {
@@ -80,8 +80,8 @@ impl What {
     }
 
     /// # Errors
-    /// What is given and what comes share memory.
-    fn check(&self) -> Result<(), Fault> {
+    /// ByteOperation is given and what comes share memory.
+    fn check(&self) -> Result<(), CallFault> {
         match self {
             Self::Alltoall(input, _, data, _)
             | Self::NeighborAllgather(_, input, data, _)
@@ -95,7 +95,7 @@ impl What {
     }
 
     /// Carries it out by such a call.
-    fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), Fault> {
+    fn wait(self, endpoint: &mut HostEndpoint, comm: &Comm) -> Result<(), CallFault> {
         match self {
             Self::Barrier => barrier().run(endpoint, comm)?,
             Self::Bcast(data, root) => {
@@ -107,17 +107,17 @@ impl What {
                 let (data, scratch) = unsafe { (data.bytes(), scratch.bytes()) };
                 reduce_by(erased, data, scratch).run(endpoint, comm)?
             }
-            _ => return Err(Fault::new(MPI_ERR_INTERN, "a collective that has to be started")),
+            _ => return Err(CallFault::new(MPI_ERR_INTERN, "a collective that has to be started")),
         }
         Ok(())
     }
 }
 
 /// A collective with what belongs to it.
-pub(super) struct Call {
+pub(super) struct CollectiveCall {
     pub(super) comm: Comm,
     handle: Handle,
-    pub(super) what: What,
+    pub(super) what: ByteOperation,
     memory: Vec<Spare>,
     blocks: Vec<Vec<Block>>,
     before: Vec<MemoryStep>,
@@ -125,12 +125,12 @@ pub(super) struct Call {
     types: UsedTypes,
 }
 
-impl Call {
-    pub(super) fn new(handle: Handle) -> Result<Self, Fault> {
+impl CollectiveCall {
+    pub(super) fn new(handle: Handle) -> Result<Self, CallFault> {
         let comm = communicators::of(handle)?;
         let (memory, blocks, before, after) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let types = UsedTypes::default();
-        Ok(Self { comm, handle, what: What::Barrier, memory, blocks, before, after, types })
+        Ok(Self { comm, handle, what: ByteOperation::Barrier, memory, blocks, before, after, types })
     }
 
     /// This call with the types that it works by, which the program may free before it is over.
@@ -139,7 +139,7 @@ impl Call {
     }
 
     /// Memory for the call, aligned as any element is. Its contents are not known.
-    pub(super) fn own(&mut self, bytes: usize) -> Result<Region, Fault> {
+    pub(super) fn own(&mut self, bytes: usize) -> Result<Region, CallFault> {
         let mut spare = Spare::new(bytes)?;
         let region = spare.region();
         self.memory.push(spare);
@@ -147,12 +147,20 @@ impl Call {
     }
 
     /// Adds work on memory of the collective, to be done each time before it begins.
-    pub(super) fn before(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+    pub(super) fn before(
+        &mut self,
+        on: Region,
+        work: impl FnMut(&mut [u8]) -> Result<(), CallFault> + 'static,
+    ) {
         self.before.push(MemoryStep { on, work: Box::new(work) });
     }
 
     /// Adds work on memory of the collective, to be done each time it is complete.
-    pub(super) fn after(&mut self, on: Region, work: impl FnMut(&mut [u8]) -> Result<(), Fault> + 'static) {
+    pub(super) fn after(
+        &mut self,
+        on: Region,
+        work: impl FnMut(&mut [u8]) -> Result<(), CallFault> + 'static,
+    ) {
         self.after.push(MemoryStep { on, work: Box::new(work) });
     }
 
@@ -163,7 +171,7 @@ impl Call {
         list
     }
 
-    pub(super) fn root(&self, root: c_int) -> Result<Rank, Fault> {
+    pub(super) fn root(&self, root: c_int) -> Result<Rank, CallFault> {
         rank_in(root, self.comm.size(), MPI_ERR_ROOT)
     }
 
@@ -174,7 +182,7 @@ impl Call {
     /// Carries it out. All ranks must take one way, and whether something else is under way, which
     /// goes on meanwhile, differs between them: what is started here is [waited](Options::waited)
     /// for, and meets what the others' blocking calls do.
-    pub(super) fn run(mut self) -> Result<(), Fault> {
+    pub(super) fn run(mut self) -> Result<(), CallFault> {
         if self.what.is_waited() && is_alone() {
             // SAFETY: the collective has not begun.
             unsafe { run_steps(&mut self.before) }?;
@@ -189,7 +197,7 @@ impl Call {
     }
 
     /// Starts it.
-    fn start(mut self, options: Options) -> Result<Running, Fault> {
+    fn start(mut self, options: Options) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         // SAFETY: the collective has not begun.
         unsafe { run_steps(&mut self.before) }?;
@@ -197,45 +205,49 @@ impl Call {
     }
 
     /// Makes it, to be started by the request, or started as well.
-    fn make(self, options: Options) -> Result<Running, Fault> {
+    fn make(self, options: Options) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         let (comm, mut topology) = (self.comm, None);
         // SAFETY: nothing else touches the memory until the collective is over: what is done before
         // and after is done when it is not under way, and the program leaves its own alone. The
         // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
-        // reference. `Running` keeps memory, blocks and topology, and drops them after the
+        // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after the
         // collective.
-        let collective: Collective<'static> = engine::with(|Engine { scope, .. }| unsafe {
+        let collective: Collective<'static> = engine::with(|ProcessEngine { scope, .. }| unsafe {
             Ok(match self.what {
-                What::Barrier => barrier().with(&options).start(scope, &comm)?,
-                What::Bcast(data, root) => bcast(data.bytes(), root).with(&options).start(scope, &comm)?,
-                What::Reduce(erased, data, scratch) => {
+                ByteOperation::Barrier => barrier().with(&options).start(scope, &comm)?,
+                ByteOperation::Bcast(data, root) => {
+                    bcast(data.bytes(), root).with(&options).start(scope, &comm)?
+                }
+                ByteOperation::Reduce(erased, data, scratch) => {
                     reduce_by(erased, data.bytes(), scratch.bytes()).with(&options).start(scope, &comm)?
                 }
-                What::Gather(data, blocks, root) => match blocks.is_even() {
+                ByteOperation::Gather(data, blocks, root) => match blocks.is_even() {
                     true => gather(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
                     false => gatherv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?,
                 },
-                What::Scatter(data, blocks, root) => match blocks.is_even() {
+                ByteOperation::Scatter(data, blocks, root) => match blocks.is_even() {
                     true => scatter(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
                     false => {
                         scatterv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?
                     }
                 },
-                What::Allgather(data, blocks) => match blocks.is_even() {
+                ByteOperation::Allgather(data, blocks) => match blocks.is_even() {
                     true => allgather(data.bytes()).with(&options).start(scope, &comm)?,
                     false => allgatherv(data.bytes(), blocks.list()).with(&options).start(scope, &comm)?,
                 },
-                What::Alltoall(input, given, data, blocks) => match given.is_even() && blocks.is_even() {
-                    true => {
-                        alltoall(input.shown(), data.bytes(), &mut []).with(&options).start(scope, &comm)?
+                ByteOperation::Alltoall(input, given, data, blocks) => {
+                    match given.is_even() && blocks.is_even() {
+                        true => alltoall(input.shown(), data.bytes(), &mut [])
+                            .with(&options)
+                            .start(scope, &comm)?,
+                        false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
+                            .with(&options)
+                            .start(scope, &comm)?,
                     }
-                    false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
-                        .with(&options)
-                        .start(scope, &comm)?,
-                },
-                What::Across(make) => make().by(&options).start(scope, &comm)?,
-                What::NeighborAllgather(topo, input, data, blocks) => {
+                }
+                ByteOperation::Across(make) => make().by(&options).start(scope, &comm)?,
+                ByteOperation::NeighborAllgather(topo, input, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
                     match blocks.is_even() {
                         true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
@@ -248,7 +260,7 @@ impl Call {
                         )?,
                     }
                 }
-                What::NeighborAlltoall(topo, input, given, data, blocks) => {
+                ByteOperation::NeighborAlltoall(topo, input, given, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
                     match given.is_even() && blocks.is_even() {
                         true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
@@ -264,7 +276,7 @@ impl Call {
                 }
             })
         })?;
-        Ok(Running {
+        Ok(RunningCollective {
             collective,
             before: self.before,
             after: self.after,
@@ -276,14 +288,14 @@ impl Call {
         })
     }
 
-    pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), Fault> {
+    pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
         let running = self.start(Options::default())?;
         request.set(requests::of_collective(comm, running)?)
     }
 
     /// Makes it, for a request that can be started again and again.
-    pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), Fault> {
+    pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
         let running = self.make(Options::default().persistent())?;
         request.set(requests::of_kept(comm, running)?)

@@ -7,7 +7,7 @@ use core::ffi::c_int;
 
 use aldis_hal::Operation;
 
-use super::blocks::Blocks;
+use super::blocks::RankBlocks;
 use super::{
     Given, Reduction, allgather, alltoall, barrier, bcast, counts, gather, given_even, ints, kinds_of, parts,
     places, reduce, reduce_scatter, scatter, taken_even, try_barrier, try_bcast, try_reduce,
@@ -158,7 +158,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count, datatype }, |size| Blocks::even(into, room, kind, size), root, comm)
+        gather(Given { address: data, count, datatype }, |size| RankBlocks::even(into, room, kind, size), root, comm)
 }
 mpi! { fn MPI_Gather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -178,7 +178,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, root: c_int,
         comm: Handle,
     ) on comm =>
-        scatter(|size| Blocks::even(data, count, datatype, size), Given { address: into, count: room, datatype: kind }, root, comm)
+        scatter(|size| RankBlocks::even(data, count, datatype, size), Given { address: into, count: room, datatype: kind }, root, comm)
 }
 mpi! { fn MPI_Scatter(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -197,7 +197,7 @@ collective! {
     fn MPI_Allgather_c, fn MPI_Iallgather_c, fn MPI_Allgather_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |size| Blocks::even(into, room, kind, size), comm)
+        allgather(Given { address: data, count, datatype }, |size| RankBlocks::even(into, room, kind, size), comm)
 }
 mpi! { fn MPI_Allgather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -236,7 +236,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count: count.into(), datatype }, |_| Blocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), root, comm)
+        gather(Given { address: data, count: count.into(), datatype }, |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), root, comm)
 }
 
 collective! {
@@ -244,7 +244,7 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address, room: c_int,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(|_| Blocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype), Given { address: into, count: room.into(), datatype: kind }, root, comm)
+        scatter(|_| RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype), Given { address: into, count: room.into(), datatype: kind }, root, comm)
 }
 
 collective! {
@@ -252,7 +252,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count: count.into(), datatype }, |_| Blocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
+        allgather(Given { address: data, count: count.into(), datatype }, |_| RankBlocks::listed(into, &ints(rooms, comm)?, &ints(starts, comm)?, kind), comm)
 }
 
 collective! {
@@ -261,8 +261,8 @@ collective! {
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle,
     ) on comm =>
         alltoall(
-            if data.is_in_place() { None } else { Some(Blocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)?) },
-            Blocks::listed(into, &ints(rooms, comm)?, &ints(ends, comm)?, kind)?, comm)
+            if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &ints(lens, comm)?, &ints(starts, comm)?, datatype)?) },
+            RankBlocks::listed(into, &ints(rooms, comm)?, &ints(ends, comm)?, kind)?, comm)
 }
 
 collective! {
@@ -271,8 +271,8 @@ collective! {
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
         alltoall(
-            if data.is_in_place() { None } else { Some(Blocks::unlike(data, &ints(lens, comm)?, &ints(starts, comm)?, &kinds_of(of, comm)?)?) },
-            Blocks::unlike(into, &ints(rooms, comm)?, &ints(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
+            if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &ints(lens, comm)?, &ints(starts, comm)?, &kinds_of(of, comm)?)?) },
+            RankBlocks::unlike(into, &ints(rooms, comm)?, &ints(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
 }
 
 collective! {
@@ -287,7 +287,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        gather(Given { address: data, count, datatype }, |_| Blocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), root, comm)
+        gather(Given { address: data, count, datatype }, |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), root, comm)
 }
 
 collective! {
@@ -295,7 +295,7 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, room: i64,
         kind: Handle, root: c_int, comm: Handle,
     ) on comm =>
-        scatter(|_| Blocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype), Given { address: into, count: room, datatype: kind }, root, comm)
+        scatter(|_| RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype), Given { address: into, count: room, datatype: kind }, root, comm)
 }
 
 collective! {
@@ -303,7 +303,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |_| Blocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
+        allgather(Given { address: data, count, datatype }, |_| RankBlocks::listed(into, &counts(rooms, comm)?, &places(starts, comm)?, kind), comm)
 }
 
 collective! {
@@ -312,8 +312,8 @@ collective! {
         ends: Ptr<isize>, kind: Handle, comm: Handle,
     ) on comm =>
         alltoall(
-            if data.is_in_place() { None } else { Some(Blocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)?) },
-            Blocks::listed(into, &counts(rooms, comm)?, &places(ends, comm)?, kind)?, comm)
+            if data.is_in_place() { None } else { Some(RankBlocks::listed(data, &counts(lens, comm)?, &places(starts, comm)?, datatype)?) },
+            RankBlocks::listed(into, &counts(rooms, comm)?, &places(ends, comm)?, kind)?, comm)
 }
 
 collective! {
@@ -322,8 +322,8 @@ collective! {
         ends: Ptr<isize>, kinds: Ptr<Handle>, comm: Handle,
     ) on comm =>
         alltoall(
-            if data.is_in_place() { None } else { Some(Blocks::unlike(data, &counts(lens, comm)?, &places(starts, comm)?, &kinds_of(of, comm)?)?) },
-            Blocks::unlike(into, &counts(rooms, comm)?, &places(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
+            if data.is_in_place() { None } else { Some(RankBlocks::unlike(data, &counts(lens, comm)?, &places(starts, comm)?, &kinds_of(of, comm)?)?) },
+            RankBlocks::unlike(into, &counts(rooms, comm)?, &places(ends, comm)?, &kinds_of(kinds, comm)?)?, comm)
 }
 
 collective! {

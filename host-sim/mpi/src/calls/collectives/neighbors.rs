@@ -6,17 +6,17 @@
 use core::ffi::c_int;
 use std::rc::Rc;
 
-use super::blocks::Blocks;
-use super::call::{Call, What};
+use super::blocks::RankBlocks;
+use super::call::{ByteOperation, CollectiveCall};
 use super::calls::collective;
 use super::{Given, given_of, taken_of};
 use crate::abi::Handle;
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::communicators;
 
 /// Sources and destinations.
-fn degrees(comm: Handle) -> Result<[u32; 2], Fault> {
+fn degrees(comm: Handle) -> Result<[u32; 2], CallFault> {
     let (sources, destinations) = communicators::topology(comm)?.presence();
     Ok([sources.len() as u32, destinations.len() as u32])
 }
@@ -29,7 +29,7 @@ unsafe fn numbers<T: Copy + 'static>(
     array: Ptr<T>,
     count: u32,
     number: impl Fn(T) -> i64,
-) -> Result<Vec<i64>, Fault> {
+) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     Ok(unsafe { array.array(count as usize) }?.iter().map(number).collect())
 }
@@ -38,7 +38,7 @@ unsafe fn numbers<T: Copy + 'static>(
 ///
 /// # Safety
 /// As for [`numbers`].
-unsafe fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
+unsafe fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { numbers(array, count, i64::from) }
 }
@@ -47,7 +47,7 @@ unsafe fn ints(array: Ptr<c_int>, count: u32) -> Result<Vec<i64>, Fault> {
 ///
 /// # Safety
 /// As for [`numbers`].
-unsafe fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
+unsafe fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { numbers(array, count, |number| number) }
 }
@@ -56,7 +56,7 @@ unsafe fn counts(array: Ptr<i64>, count: u32) -> Result<Vec<i64>, Fault> {
 ///
 /// # Safety
 /// As for [`numbers`].
-unsafe fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, Fault> {
+unsafe fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, CallFault> {
     // SAFETY: the caller's promise.
     unsafe { numbers(array, count, |place| place as i64) }
 }
@@ -67,10 +67,10 @@ unsafe fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, Fault> {
 /// As for [`Data::new`](crate::objects::datatypes::Data::new).
 unsafe fn allgather(
     own: Given,
-    blocks: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     let topology = communicators::topology(comm)?;
     // A neighbour that is not there leaves its block as it was.
     let (there, _) = topology.presence();
@@ -78,19 +78,19 @@ unsafe fn allgather(
     let list = taken.list(&mut call);
     // SAFETY: the caller's promise.
     let data = unsafe { own.data("sendbuf") }?;
-    let given = Rc::new(Blocks::one(own.address, data));
+    let given = Rc::new(RankBlocks::one(own.address, data));
     let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
-    call.what = What::NeighborAllgather(topology, input, bytes, list);
+    call.what = ByteOperation::NeighborAllgather(topology, input, bytes, list);
     Ok(call)
 }
 
 fn alltoall(
-    given: impl FnOnce(u32) -> Result<Blocks, Fault>,
-    taken: impl FnOnce(u32) -> Result<Blocks, Fault>,
+    given: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
+    taken: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,
     comm: Handle,
-) -> Result<Call, Fault> {
-    let mut call = Call::new(comm)?;
+) -> Result<CollectiveCall, CallFault> {
+    let mut call = CollectiveCall::new(comm)?;
     let topology = communicators::topology(comm)?;
     let [sources, destinations] = degrees(comm)?;
     let (there, _) = topology.presence();
@@ -99,7 +99,7 @@ fn alltoall(
     let (from, to) = (given.list(&mut call), taken.list(&mut call));
     let input = given_of(&mut call, given, false)?;
     let bytes = taken_of(&mut call, taken, move |place| there.get(place) == Some(&true))?;
-    call.what = What::NeighborAlltoall(topology, input, from, bytes, to);
+    call.what = ByteOperation::NeighborAlltoall(topology, input, from, bytes, to);
     Ok(call)
 }
 
@@ -107,7 +107,7 @@ fn alltoall(
 ///
 /// # Safety
 /// As for [`numbers`].
-unsafe fn kinds(of: Ptr<Handle>, count: u32) -> Result<Vec<Handle>, Fault> {
+unsafe fn kinds(of: Ptr<Handle>, count: u32) -> Result<Vec<Handle>, CallFault> {
     // SAFETY: the caller's promise.
     Ok(unsafe { of.array(count as usize) }?.to_vec())
 }
@@ -116,7 +116,7 @@ collective! {
     fn MPI_Neighbor_allgather_c, fn MPI_Ineighbor_allgather_c, fn MPI_Neighbor_allgather_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |sources| Blocks::even(into, room, kind, sources), comm)
+        allgather(Given { address: data, count, datatype }, |sources| RankBlocks::even(into, room, kind, sources), comm)
 }
 mpi! { fn MPI_Neighbor_allgather(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -135,7 +135,7 @@ collective! {
     fn MPI_Neighbor_alltoall_c, fn MPI_Ineighbor_alltoall_c, fn MPI_Neighbor_alltoall_init_c(
         data: Address, count: i64, datatype: Handle, into: Address, room: i64, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| Blocks::even(data, count, datatype, destinations), |sources| Blocks::even(into, room, kind, sources), comm)
+        alltoall(|destinations| RankBlocks::even(data, count, datatype, destinations), |sources| RankBlocks::even(into, room, kind, sources), comm)
 }
 mpi! { fn MPI_Neighbor_alltoall(
     sendbuf: Address, sendcount: c_int, sendtype: Handle, recvbuf: Address, recvcount: c_int,
@@ -155,7 +155,7 @@ collective! {
         data: Address, count: c_int, datatype: Handle, into: Address, rooms: Ptr<c_int>, starts: Ptr<c_int>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count: count.into(), datatype }, |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm)
+        allgather(Given { address: data, count: count.into(), datatype }, |sources| RankBlocks::listed(into, &ints(rooms, sources)?, &ints(starts, sources)?, kind), comm)
 }
 
 collective! {
@@ -163,7 +163,7 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<c_int>, datatype: Handle, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<c_int>, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| Blocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| Blocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm)
+        alltoall(|destinations| RankBlocks::listed(data, &ints(lens, destinations)?, &ints(starts, destinations)?, datatype), |sources| RankBlocks::listed(into, &ints(rooms, sources)?, &ints(ends, sources)?, kind), comm)
 }
 
 collective! {
@@ -171,7 +171,7 @@ collective! {
         data: Address, lens: Ptr<c_int>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address,
         rooms: Ptr<c_int>, ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| Blocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
+        alltoall(|destinations| RankBlocks::unlike(data, &ints(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| RankBlocks::unlike(into, &ints(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
 }
 
 collective! {
@@ -179,7 +179,7 @@ collective! {
         data: Address, count: i64, datatype: Handle, into: Address, rooms: Ptr<i64>, starts: Ptr<isize>,
         kind: Handle, comm: Handle,
     ) on comm =>
-        allgather(Given { address: data, count, datatype }, |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm)
+        allgather(Given { address: data, count, datatype }, |sources| RankBlocks::listed(into, &counts(rooms, sources)?, &places(starts, sources)?, kind), comm)
 }
 
 collective! {
@@ -187,7 +187,7 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, datatype: Handle, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, kind: Handle, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| Blocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| Blocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm)
+        alltoall(|destinations| RankBlocks::listed(data, &counts(lens, destinations)?, &places(starts, destinations)?, datatype), |sources| RankBlocks::listed(into, &counts(rooms, sources)?, &places(ends, sources)?, kind), comm)
 }
 
 collective! {
@@ -195,5 +195,5 @@ collective! {
         data: Address, lens: Ptr<i64>, starts: Ptr<isize>, of: Ptr<Handle>, into: Address, rooms: Ptr<i64>,
         ends: Ptr<isize>, taken: Ptr<Handle>, comm: Handle,
     ) on comm =>
-        alltoall(|destinations| Blocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| Blocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
+        alltoall(|destinations| RankBlocks::unlike(data, &counts(lens, destinations)?, &places(starts, destinations)?, &kinds(of, destinations)?), |sources| RankBlocks::unlike(into, &counts(rooms, sources)?, &places(ends, sources)?, &kinds(taken, sources)?), comm)
 }

@@ -6,9 +6,9 @@
 use aldis_kernel::datatype::Form;
 
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_TYPE};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Address;
-use crate::objects::datatypes::{Data, look};
+use crate::objects::datatypes::{ProgramData, look};
 
 /// The elements of a reduction as they lie in memory, gaps and all: what its function expects.
 #[derive(Clone, Copy)]
@@ -21,7 +21,7 @@ pub(crate) struct Operand {
 
 impl Operand {
     /// So many elements.
-    pub(crate) fn new(count: i64, datatype: Handle) -> Result<Self, Fault> {
+    pub(crate) fn new(count: i64, datatype: Handle) -> Result<Self, CallFault> {
         let (extent, is_dense, is_inside) = look(datatype, |known| {
             let end = known.true_lower_bound.saturating_add(known.true_extent);
             let is_inside = known.true_lower_bound >= 0 && end <= known.extent;
@@ -29,7 +29,7 @@ impl Operand {
         })?;
         if !is_inside {
             // Its elements would lie over each other, and over what is not theirs.
-            return Err(Fault::new(
+            return Err(CallFault::new(
                 MPI_ERR_TYPE,
                 "a reduction of a datatype whose data reach beyond its extent",
             ));
@@ -37,7 +37,7 @@ impl Operand {
         let operand = Self { count, datatype, extent: extent.max(0), is_dense };
         match count.checked_mul(operand.extent) {
             Some(0..) => Ok(operand),
-            _ => Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}"))),
+            _ => Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}"))),
         }
     }
 
@@ -49,14 +49,14 @@ impl Operand {
     /// The program's.
     ///
     /// # Safety
-    /// As for [`Data::new`].
-    pub(crate) unsafe fn data(&self, at: Address) -> Result<Data, Fault> {
+    /// As for [`ProgramData::new`].
+    pub(crate) unsafe fn data(&self, at: Address) -> Result<ProgramData, CallFault> {
         // SAFETY: the caller's promise.
-        unsafe { Data::new(at, self.count, self.datatype) }?.there()
+        unsafe { ProgramData::new(at, self.count, self.datatype) }?.there()
     }
 
     /// Copies the program's into `memory`, which has room for them.
-    pub(crate) fn read(&self, from: &Data, memory: &mut [u8]) -> Result<(), Fault> {
+    pub(crate) fn read(&self, from: &ProgramData, memory: &mut [u8]) -> Result<(), CallFault> {
         if self.is_dense {
             return from.pack_into(Form::Native, memory, &mut 0);
         }
@@ -68,7 +68,7 @@ impl Operand {
     }
 
     /// Puts those in `memory` where the program wants them.
-    pub(crate) fn write(&self, memory: &[u8], into: &Data) -> Result<(), Fault> {
+    pub(crate) fn write(&self, memory: &[u8], into: &ProgramData) -> Result<(), CallFault> {
         if self.is_dense {
             return into.unpack_from(Form::Native, memory, &mut 0);
         }
@@ -80,8 +80,8 @@ impl Operand {
 
     /// # Errors
     /// They do not fit into so many bytes.
-    fn inside(&self, len: usize) -> Result<&Self, Fault> {
-        let short = || Fault::new(MPI_ERR_BUFFER, "memory too short for the elements of a reduction");
+    fn inside(&self, len: usize) -> Result<&Self, CallFault> {
+        let short = || CallFault::new(MPI_ERR_BUFFER, "memory too short for the elements of a reduction");
         if self.bytes() <= len { Ok(self) } else { Err(short()) }
     }
 }

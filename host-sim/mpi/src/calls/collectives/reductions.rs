@@ -13,12 +13,12 @@ use aldis_kernel::{Comm, Rank};
 
 use super::Operand;
 use super::across::{self, Where};
-use super::call::{Call, What};
+use super::call::{ByteOperation, CollectiveCall};
 use crate::abi::{Handle, MPI_ERR_BUFFER, MPI_ERR_COUNT, MPI_ERR_ROOT, MPI_PROC_NULL, MPI_ROOT};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Region};
 use crate::objects::communicators::{self, rank_in};
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 use crate::objects::operations;
 use crate::process::engine;
 use crate::process::spare::Spare;
@@ -40,16 +40,16 @@ impl Reduction {
     /// is.
     ///
     /// # Safety
-    /// As for [`Data::new`].
+    /// As for [`ProgramData::new`].
     unsafe fn call(
         self,
         operation: Operation,
         root: Option<c_int>,
-    ) -> Result<(Call, Operand, Region), Fault> {
+    ) -> Result<(CollectiveCall, Operand, Region), CallFault> {
         let Self { input, into, count, datatype, op, comm } = self;
-        let mut call = Call::new(comm)?;
+        let mut call = CollectiveCall::new(comm)?;
         if count < 0 {
-            return Err(Fault::new(MPI_ERR_COUNT, format!("a count of {count}")));
+            return Err(CallFault::new(MPI_ERR_COUNT, format!("a count of {count}")));
         }
         let kernel = operations::kernel(op, datatype)?;
         let place = match root {
@@ -66,7 +66,9 @@ impl Reduction {
             call.before(data, move |memory| operand.read(&given, memory));
         }
         call.what = match place {
-            Where::Within(root) => What::Reduce(DynReduction { operation, kernel, root }, data, scratch),
+            Where::Within(root) => {
+                ByteOperation::Reduce(DynReduction { operation, kernel, root }, data, scratch)
+            }
             Where::ToAll => across::across(move || {
                 // SAFETY: both are memory of the call, each its own, which nothing else touches
                 // while the collective is under way.
@@ -81,7 +83,7 @@ impl Reduction {
     }
 
     /// Refuses `MPI_IN_PLACE` for the result, and for what a rank gives that has none.
-    fn check(&self, operation: Operation, root: Option<c_int>) -> Result<(), Fault> {
+    fn check(&self, operation: Operation, root: Option<c_int>) -> Result<(), CallFault> {
         let comm = communicators::of(self.comm)?;
         let is_beside = !has_result(&comm, operation, root);
         if operation == Operation::Reduce && is_beside {
@@ -99,8 +101,12 @@ impl Reduction {
     /// where the result goes, if this rank has one, else in a copy.
     ///
     /// # Safety
-    /// As for [`Data::new`].
-    unsafe fn piece(&self, operation: Operation, root: Option<c_int>) -> Result<Option<Piece>, Fault> {
+    /// As for [`ProgramData::new`].
+    unsafe fn piece(
+        &self,
+        operation: Operation,
+        root: Option<c_int>,
+    ) -> Result<Option<ReductionPiece>, CallFault> {
         let &Self { input, into, count, datatype, op, comm } = self;
         let comm = communicators::of(comm)?;
         if comm.is_inter() {
@@ -115,19 +121,19 @@ impl Reduction {
         };
         let what = DynReduction { operation, kernel: operations::kernel(op, datatype)?, root };
         // SAFETY: the caller's promise.
-        let dense = |address| unsafe { Data::new(address, count, datatype) }?.dense();
+        let dense = |address| unsafe { ProgramData::new(address, count, datatype) }?.dense();
         let given = if input.is_in_place() { None } else { dense(input)? };
         let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
         let result = if has_result { of_result()? } else { None };
         Ok(match (given, result) {
             (Some(given), None) if !has_result => {
-                Some(Piece { comm, what, given: Some(given), result: None })
+                Some(ReductionPiece { comm, what, given: Some(given), result: None })
             }
             (given, Some(result)) if is_aligned(result, &what.kernel) => {
                 if given.is_some_and(|given| given.overlaps(result)) {
-                    return Err(Fault::new(MPI_ERR_BUFFER, ALIASED));
+                    return Err(CallFault::new(MPI_ERR_BUFFER, ALIASED));
                 }
-                Some(Piece { comm, what, given, result: Some(result) })
+                Some(ReductionPiece { comm, what, given, result: Some(result) })
             }
             _ => None,
         })
@@ -135,7 +141,7 @@ impl Reduction {
 }
 
 /// Data of a reduction in one piece. What is given and where the result goes are apart.
-struct Piece {
+struct ReductionPiece {
     comm: Comm,
     what: DynReduction,
     /// The data that this rank gives, unless they are in place.
@@ -144,11 +150,11 @@ struct Piece {
     result: Option<Region>,
 }
 
-impl Piece {
+impl ReductionPiece {
     /// The call on it.
-    fn call(self, comm: Handle) -> Result<Call, Fault> {
+    fn call(self, comm: Handle) -> Result<CollectiveCall, CallFault> {
         let Self { what, given, result, .. } = self;
-        let mut call = Call::new(comm)?;
+        let mut call = CollectiveCall::new(comm)?;
         let len = given.map_or(0, Region::len);
         let data = result.map_or_else(|| call.own(len), Ok)?;
         if let Some(given) = given {
@@ -160,12 +166,12 @@ impl Piece {
             });
         }
         let scratch = call.own(data.len())?;
-        call.what = What::Reduce(what, data, scratch);
+        call.what = ByteOperation::Reduce(what, data, scratch);
         Ok(call)
     }
 
     /// Carries it out.
-    fn run(self) -> Result<(), Fault> {
+    fn run(self) -> Result<(), CallFault> {
         let Self { comm, what, given, result } = self;
         let mut own = Spare::new(if result.is_none() { given.map_or(0, Region::len) } else { 0 })?;
         let data = match result {
@@ -194,12 +200,12 @@ const ALIASED: &str = "the input of a reduction lies in its result; MPI_IN_PLACE
 /// [`try_barrier`](super::try_barrier).
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 pub(super) unsafe fn try_reduce(
     operation: Operation,
     reduction: Reduction,
     root: Option<c_int>,
-) -> Result<bool, Fault> {
+) -> Result<bool, CallFault> {
     // SAFETY: the caller's promise.
     let piece = if is_alone() { unsafe { reduction.piece(operation, root) }? } else { None };
     piece.map_or(Ok(false), |piece| piece.run().map(|()| true))
@@ -218,15 +224,15 @@ fn has_result(comm: &Comm, operation: Operation, root: Option<c_int>) -> bool {
 /// A reduction; `root` for that to one rank.
 ///
 /// # Safety
-/// As for [`Data::new`].
+/// As for [`ProgramData::new`].
 pub(super) unsafe fn reduce(
     operation: Operation,
     reduction: Reduction,
     root: Option<c_int>,
-) -> Result<Call, Fault> {
+) -> Result<CollectiveCall, CallFault> {
     let Reduction { into, comm, .. } = reduction;
     if root == Some(MPI_PROC_NULL) && communicators::of(comm)?.is_inter() {
-        return Ok(across::no_reduction(Call::new(comm)?));
+        return Ok(across::no_reduction(CollectiveCall::new(comm)?));
     }
     reduction.check(operation, root)?;
     // SAFETY: the caller's promise.
@@ -246,8 +252,11 @@ pub(super) unsafe fn reduce(
 /// A reduction of which each rank gets a part: of a reduction for all.
 ///
 /// # Safety
-/// As for [`Data::new`].
-pub(super) unsafe fn reduce_scatter(reduction: Reduction, counts: &[i64]) -> Result<Call, Fault> {
+/// As for [`ProgramData::new`].
+pub(super) unsafe fn reduce_scatter(
+    reduction: Reduction,
+    counts: &[i64],
+) -> Result<CollectiveCall, CallFault> {
     let Reduction { into, datatype, comm, .. } = reduction;
     into.check("recvbuf")?;
     let of = communicators::of(comm)?;

@@ -12,14 +12,14 @@ use crate::abi::{
     MPI_DISTRIBUTE_CYCLIC, MPI_DISTRIBUTE_DFLT_DARG, MPI_DISTRIBUTE_NONE, MPI_ERR_ARG, MPI_ORDER_C,
     MPI_ORDER_FORTRAN,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Ptr;
 
-fn way(order: c_int) -> Result<Order, Fault> {
+fn way(order: c_int) -> Result<Order, CallFault> {
     match order {
         MPI_ORDER_C => Ok(Order::C),
         MPI_ORDER_FORTRAN => Ok(Order::Fortran),
-        other => Err(Fault::new(MPI_ERR_ARG, format!("{other} is no order of an array"))),
+        other => Err(CallFault::new(MPI_ERR_ARG, format!("{other} is no order of an array"))),
     }
 }
 
@@ -29,7 +29,7 @@ fn subarray(
     order: c_int,
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let [sizes, counts, starts] = shape;
     let way = way(order)?;
     let mut slices = Vec::new();
@@ -37,7 +37,7 @@ fn subarray(
         let slice = Slice { size: natural(*size)?, count: natural(*count)?, start: natural(*start)? };
         if slice.count == 0 || slice.count > slice.size || slice.start > slice.size - slice.count {
             let why = format!("{count} elements from {start} on of a dimension of {size}");
-            return Err(Fault::new(MPI_ERR_ARG, why));
+            return Err(CallFault::new(MPI_ERR_ARG, why));
         }
         slices.push(slice);
     }
@@ -57,20 +57,20 @@ struct ProcessGrid<'a> {
 
 impl ProcessGrid<'_> {
     /// Of an array of these sizes, over so many processes.
-    fn spreads(&self, sizes: &[i64], size: c_int) -> Result<Vec<Spread>, Fault> {
+    fn spreads(&self, sizes: &[i64], size: c_int) -> Result<Vec<Spread>, CallFault> {
         let mut spreads = Vec::new();
         let ways = self.distributions.iter().zip(self.arguments).zip(self.processes);
         for (whole, ((distribution, argument), processes)) in sizes.iter().zip(ways) {
             let is_default = *argument == i64::from(MPI_DISTRIBUTE_DFLT_DARG);
             let each = if is_default { None } else { Some(natural(*argument)?) };
             if each == Some(0) {
-                return Err(Fault::new(MPI_ERR_ARG, "a distribution of no elements at a time"));
+                return Err(CallFault::new(MPI_ERR_ARG, "a distribution of no elements at a time"));
             }
             let distribution = match c_int::try_from(*distribution) {
                 Ok(MPI_DISTRIBUTE_NONE) => Distribution::None,
                 Ok(MPI_DISTRIBUTE_BLOCK) => Distribution::Block(each),
                 Ok(MPI_DISTRIBUTE_CYCLIC) => Distribution::Cyclic(each),
-                _ => return Err(Fault::new(MPI_ERR_ARG, format!("{distribution} is no distribution"))),
+                _ => return Err(CallFault::new(MPI_ERR_ARG, format!("{distribution} is no distribution"))),
             };
             spreads.push(Spread { size: natural(*whole)?, distribution, processes: natural(*processes)? });
         }
@@ -78,7 +78,7 @@ impl ProcessGrid<'_> {
         if in_grid == i64::from(size) {
             Ok(spreads)
         } else {
-            Err(Fault::new(MPI_ERR_ARG, format!("a grid of {in_grid} for {size} processes")))
+            Err(CallFault::new(MPI_ERR_ARG, format!("a grid of {in_grid} for {size} processes")))
         }
     }
 }
@@ -91,9 +91,9 @@ fn distributed(
     order: c_int,
     of: Handle,
     made: Ptr<Handle>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     let (spreads, way) = (grid.spreads(sizes, size)?, way(order)?);
-    let place = u32::try_from(rank).map_err(|_| Fault::new(MPI_ERR_ARG, format!("rank {rank}")))?;
+    let place = u32::try_from(rank).map_err(|_| CallFault::new(MPI_ERR_ARG, format!("rank {rank}")))?;
     ConstructorArguments::new(MPI_COMBINER_DARRAY, is_large)
         .always(&[size.into(), rank.into(), sizes.len() as i64])
         .integers(sizes.iter().copied())

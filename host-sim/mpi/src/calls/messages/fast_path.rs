@@ -8,10 +8,10 @@ use aldis_kernel::{Comm, Request, Typed, TypedMut};
 
 use super::{rank, source, tag, tag_match};
 use crate::abi::{Handle, Status};
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::Address;
 use crate::objects::communicators;
-use crate::objects::datatypes::{self, Piece};
+use crate::objects::datatypes::{self, ContiguousData};
 use crate::process::engine;
 use crate::process::scope::StaticScope;
 use crate::requests::{self, is_alone};
@@ -30,7 +30,7 @@ pub(super) unsafe fn try_send(
     to: c_int,
     number: c_int,
     comm: Handle,
-) -> Result<bool, Fault> {
+) -> Result<bool, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
         return Ok(false);
     };
@@ -39,8 +39,8 @@ pub(super) unsafe fn try_send(
         let endpoint = engine.endpoint();
         match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
-            Piece::Bytes(bytes) => endpoint.send(&comm, unsafe { bytes.shown() }, to, tag)?,
-            Piece::Elements(memory, count, datatype) => {
+            ContiguousData::Bytes(bytes) => endpoint.send(&comm, unsafe { bytes.shown() }, to, tag)?,
+            ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &[u8] = unsafe { memory.shown() };
                 endpoint.send_typed(&comm, Typed::new(memory, count, datatype), to, tag)?
@@ -62,7 +62,7 @@ pub(super) unsafe fn try_receive(
     from: c_int,
     number: c_int,
     comm: Handle,
-) -> Result<Option<Status>, Fault> {
+) -> Result<Option<Status>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype)?.filter(|_| is_alone()) else {
         return Ok(None);
     };
@@ -71,8 +71,8 @@ pub(super) unsafe fn try_receive(
         let endpoint = engine.endpoint();
         let found = match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over.
-            Piece::Bytes(bytes) => endpoint.recv(&comm, unsafe { bytes.bytes() }, from, tag)?,
-            Piece::Elements(memory, count, datatype) => {
+            ContiguousData::Bytes(bytes) => endpoint.recv(&comm, unsafe { bytes.bytes() }, from, tag)?,
+            ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory = unsafe { memory.bytes() };
                 endpoint.recv_typed(&comm, TypedMut::new(memory, count, datatype), from, tag)?
@@ -89,8 +89,8 @@ fn try_start(
     count: i64,
     datatype: Handle,
     handle: Handle,
-    start: impl FnOnce(&mut StaticScope, &Comm, Piece) -> Result<Request<'static>, Fault>,
-) -> Result<Option<Handle>, Fault> {
+    start: impl FnOnce(&mut StaticScope, &Comm, ContiguousData) -> Result<Request<'static>, CallFault>,
+) -> Result<Option<Handle>, CallFault> {
     let Some(piece) = datatypes::piece(data, count, datatype)? else { return Ok(None) };
     let comm = communicators::of(handle)?;
     let request = engine::with(|engine| {
@@ -112,13 +112,13 @@ pub(super) unsafe fn try_start_send(
     to: c_int,
     number: c_int,
     comm: Handle,
-) -> Result<Option<Handle>, Fault> {
+) -> Result<Option<Handle>, CallFault> {
     let (to, tag) = (rank(to)?, tag(number)?);
     let start = |scope: &mut StaticScope, comm: &Comm, piece| {
         Ok(match piece {
             // SAFETY: the caller promised that nothing writes them until the send is over.
-            Piece::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
-            Piece::Elements(memory, count, datatype) => {
+            ContiguousData::Bytes(bytes) => scope.isend(comm, unsafe { bytes.shown() }, to, tag)?,
+            ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory: &'static [u8] = unsafe { memory.shown() };
                 scope.isend_typed(comm, Typed::new(memory, count, datatype), to, tag)?
@@ -140,14 +140,14 @@ pub(super) unsafe fn try_start_receive(
     from: c_int,
     number: c_int,
     comm: Handle,
-) -> Result<Option<Handle>, Fault> {
+) -> Result<Option<Handle>, CallFault> {
     let (from, tag) = (source(from)?, tag_match(number)?);
     let start = |scope: &mut StaticScope, comm: &Comm, piece| {
         Ok(match piece {
             // SAFETY: the caller promised that nothing touches them until the receive is over; the
             // kernel keeps no reference.
-            Piece::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
-            Piece::Elements(memory, count, datatype) => {
+            ContiguousData::Bytes(bytes) => scope.irecv(comm, unsafe { bytes.bytes() }, from, tag)?,
+            ContiguousData::Elements(memory, count, datatype) => {
                 // SAFETY: as above.
                 let memory = unsafe { memory.bytes() };
                 scope.irecv_typed(comm, TypedMut::new(memory, count, datatype), from, tag)?

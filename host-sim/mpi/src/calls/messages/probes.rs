@@ -13,10 +13,10 @@ use crate::abi::{
     Handle, MPI_COMM_SELF, MPI_ERR_NO_MEM, MPI_ERR_REQUEST, MPI_MESSAGE_NO_PROC, MPI_MESSAGE_NULL,
     MPI_PROC_NULL, Status,
 };
-use crate::fault::Fault;
+use crate::fault::CallFault;
 use crate::ffi::{Address, Ptr};
 use crate::objects::communicators;
-use crate::objects::datatypes::Data;
+use crate::objects::datatypes::ProgramData;
 use crate::process::handles::{HandleKind, HandleTable, to_int};
 use crate::process::scope::StaticScope;
 use crate::process::{Owned, engine};
@@ -49,23 +49,23 @@ fn keep_matched(
     matched: Matched,
     message: Ptr<Handle>,
     status: Ptr<Status>,
-) -> Result<(), Fault> {
+) -> Result<(), CallFault> {
     write_status(status, matched.status().into())?;
     if matched.status().source == Rank::NULL {
         return message.set(MPI_MESSAGE_NO_PROC);
     }
     let kept = MATCHED.borrow_mut().insert((comm, matched));
-    message.set(kept.ok_or_else(|| Fault::new(MPI_ERR_NO_MEM, "too many matched messages"))?)
+    message.set(kept.ok_or_else(|| CallFault::new(MPI_ERR_NO_MEM, "too many matched messages"))?)
 }
 
-fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, Fault> {
+fn take_matched(message: Ptr<Handle>) -> Result<Option<(Handle, Matched)>, CallFault> {
     let handle = message.get()?;
     if handle == MPI_MESSAGE_NO_PROC {
         message.set(MPI_MESSAGE_NULL)?;
         return Ok(None);
     }
     let taken = MATCHED.borrow_mut().remove(handle);
-    let taken = taken.ok_or_else(|| Fault::handle(MPI_ERR_REQUEST, "matched message", handle))?;
+    let taken = taken.ok_or_else(|| CallFault::handle(MPI_ERR_REQUEST, "matched message", handle))?;
     message.set(MPI_MESSAGE_NULL)?;
     Ok(Some(taken))
 }
@@ -96,7 +96,11 @@ fn from_proc_null() -> Status {
 }
 
 /// Receives a message that was taken out.
-fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Request<'static>, Fault> {
+fn take_up(
+    scope: &mut StaticScope,
+    matched: Matched,
+    data: &ProgramData,
+) -> Result<Request<'static>, CallFault> {
     Ok(match data.raw()? {
         // SAFETY: as of `IncomingMessage::request`.
         Some(bytes) => scope.imrecv(matched, unsafe { bytes.bytes() })?,
@@ -108,7 +112,7 @@ fn take_up(scope: &mut StaticScope, matched: Matched, data: &Data) -> Result<Req
 mpi! { fn MPI_Mrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr<Handle>, status: Ptr<Status>) on MPI_COMM_SELF => {
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?.there()?;
     let found = match take_matched(message)? {
         None => Ok(from_proc_null()),
         Some((comm, matched)) => {
@@ -127,7 +131,7 @@ mpi! { fn MPI_Imrecv_c(data: Address, count: i64, datatype: Handle, message: Ptr
     request.check_place()?;
     // SAFETY: the arguments are the program's, which keeps the data there until this is over
     // (MPI 5.0, 3.7).
-    let data = unsafe { Data::new(data, count, datatype) }?.there()?;
+    let data = unsafe { ProgramData::new(data, count, datatype) }?.there()?;
     let handle = match take_matched(message)? {
         None => requests::of_done(MPI_COMM_SELF, from_proc_null())?,
         Some((comm, matched)) => {

@@ -9,7 +9,7 @@ use aldis_sys::file::dup;
 use aldis_sys::signal::Signal;
 
 use crate::error::{LaunchError, system};
-use crate::link::{Link, LinkError};
+use crate::link::{ControlLink, LinkError};
 use crate::messages::{FromNode, OUTPUT_WINDOW, ToNode, VERSION};
 use crate::node::{Node, NodePart};
 use crate::signals::{Signals, ends_a_job};
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<u8, LaunchError> {
     let signals = Signals::take_over()?;
     let input = dup(std::io::stdin()).map_err(system("dup"))?;
     let output = dup(std::io::stdout()).map_err(system("dup"))?;
-    let link = Link::new(input, output).map_err(system("fcntl"))?;
+    let link = ControlLink::new(input, output).map_err(system("fcntl"))?;
     let mut agent = Agent { signals, link, node: None, room: OUTPUT_WINDOW };
     match agent.serve() {
         Ok(code) => Ok(code),
@@ -45,7 +45,7 @@ fn signals_failed(errno: Errno) -> LinkError {
 
 struct Agent {
     signals: Signals,
-    link: Link<ToNode>,
+    link: ControlLink<ToNode>,
     /// Once there is an order.
     node: Option<Node>,
     /// Bytes of output that the launcher will take.

@@ -74,7 +74,7 @@ pub(crate) enum Ready {
 
 /// A host and its ranks.
 #[derive(Debug)]
-pub(crate) struct Host {
+pub(crate) struct JobHost {
     /// The place of the host, and its ranks.
     pub(crate) share: Share,
     process: HostProcess,
@@ -90,7 +90,7 @@ pub(crate) struct Host {
     owed: u32,
 }
 
-impl Host {
+impl JobHost {
     /// The host of a share; its agent, if it needs one, is started.
     pub(crate) fn new(share: Share, ways: &AgentCommands) -> Self {
         let (process, fault) = match &share.place {

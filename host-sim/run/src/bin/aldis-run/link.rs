@@ -28,7 +28,7 @@ pub(crate) enum LinkError {
 
 /// An end of the link. Receives messages of `I`, sends any.
 #[derive(Debug)]
-pub(crate) struct Link<I> {
+pub(crate) struct ControlLink<I> {
     input: OwnedFd,
     output: OwnedFd,
     heard: Vec<u8>,
@@ -36,7 +36,7 @@ pub(crate) struct Link<I> {
     kind: PhantomData<I>,
 }
 
-impl<I: DeserializeOwned> Link<I> {
+impl<I: DeserializeOwned> ControlLink<I> {
     /// A link that reads from `input` and writes to `output`.
     pub(crate) fn new(input: OwnedFd, output: OwnedFd) -> Result<Self, Errno> {
         for end in [&input, &output] {
@@ -118,10 +118,10 @@ mod tests {
 
     /// A link, and the other ends of its pipes: what it receives is written to the first, what it
     /// sends comes from the second.
-    fn link<I: DeserializeOwned>() -> (Link<I>, OwnedFd, OwnedFd) {
+    fn link<I: DeserializeOwned>() -> (ControlLink<I>, OwnedFd, OwnedFd) {
         let (input, theirs) = pipe2(OFlag::O_CLOEXEC).unwrap();
         let (heard, output) = pipe2(OFlag::O_CLOEXEC).unwrap();
-        (Link::new(input, output).unwrap(), theirs, heard)
+        (ControlLink::new(input, output).unwrap(), theirs, heard)
     }
 
     #[test]

@@ -38,12 +38,12 @@ use aldis_linux::coll_rules::Question;
 use aldis_linux::output::{self, Lost};
 use aldis_run::{command_line, options, programs};
 use aldis_sys::fault::act_as;
-use aldis_sys::plan::Process;
+use aldis_sys::plan::PlannedProcess;
 use clap::{CommandFactory, FromArgMatches};
 
 fn main() -> ExitCode {
     let is_agent = std::env::args_os().nth(1).is_some_and(|word| word == remote::AGENT);
-    act_as(if is_agent { Process::Agent } else { Process::Launcher });
+    act_as(if is_agent { PlannedProcess::Agent } else { PlannedProcess::Launcher });
     let ended = if is_agent {
         agent::run()
     } else {

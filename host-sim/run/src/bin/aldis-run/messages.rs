@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 
 use aldis_linux::wireup::TcpTerms;
-use aldis_run::programs::Program;
+use aldis_run::programs::LaunchedProgram;
 use serde::{Deserialize, Serialize};
 
 use crate::rank_state::RankState;
@@ -56,7 +56,7 @@ pub(crate) struct NodeOrder {
     /// The input of rank 0.
     pub(crate) input: Input,
     /// The programs that the ranks of the job run, in their order.
-    pub(crate) programs: Vec<Program>,
+    pub(crate) programs: Vec<LaunchedProgram>,
     /// The folder in which paths begin.
     pub(crate) folder: Option<OsString>,
     /// The terms on which the ranks with which no memory is shared are reached; `None` if there are
@@ -66,7 +66,7 @@ pub(crate) struct NodeOrder {
 
 impl NodeOrder {
     /// The program of a rank of the job, and its place among them.
-    pub(crate) fn program(&self, rank: u32) -> Option<(u32, &Program)> {
+    pub(crate) fn program(&self, rank: u32) -> Option<(u32, &LaunchedProgram)> {
         let mut first = 0_u32;
         (0..).zip(&self.programs).find(|(_, program)| {
             first = first.saturating_add(program.ranks);

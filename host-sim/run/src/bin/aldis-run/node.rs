@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use aldis_linux::board::Label;
 use aldis_linux::segment::{self, BoardView, SegmentError};
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{self, Channel, WireError};
 use aldis_sys::Errno;
 use aldis_sys::event::PollFlags;
@@ -93,7 +93,7 @@ impl Node {
     /// Checks the order and goes to its folder.
     fn prepare(order: &NodeOrder) -> Result<Self, StartRefusal> {
         let shares_memory = order.shares_memory;
-        let plan = Plan::of(if shares_memory { order.ranks } else { 1 });
+        let plan = NodePlan::of(if shares_memory { order.ranks } else { 1 });
         let nonsense =
             || StartRefusal { text: format!("no plan for {} ranks on a node", order.ranks), code: 1 };
         let arena_bytes = usize::try_from(order.arena_bytes).unwrap_or(usize::MAX);

@@ -15,7 +15,7 @@ use aldis_sys::process::{
 };
 use aldis_sys::{Errno, uninterrupted};
 
-use crate::link::{Link, LinkError};
+use crate::link::{ControlLink, LinkError};
 use crate::messages::{FromNode, ToNode};
 use crate::rank_state::Exit;
 
@@ -64,7 +64,7 @@ impl AgentCommands {
 #[derive(Debug)]
 pub(crate) struct Agent {
     child: Child,
-    link: Option<Link<FromNode>>,
+    link: Option<ControlLink<FromNode>>,
     errors: Option<ChildStderr>,
     /// The end of what it has printed and the user has not seen.
     said: Vec<u8>,
@@ -85,7 +85,8 @@ impl Agent {
         let failed = |error: io::Error| format!("cannot start {program}: {error}");
         let mut child = spawn(&mut command).map_err(|error| failed(error) + " (fork, execve)")?;
         let (to, from) = child.stdin.take().zip(child.stdout.take()).ok_or("no pipes")?;
-        let link = Link::new(from.into(), to.into()).map_err(|errno| failed(errno.into()) + " (fcntl)")?;
+        let link =
+            ControlLink::new(from.into(), to.into()).map_err(|errno| failed(errno.into()) + " (fcntl)")?;
         let errors = child.stderr.take();
         if let Some(errors) = &errors {
             let flags = FcntlArg::F_SETFL(OFlag::O_NONBLOCK);
@@ -98,7 +99,7 @@ impl Agent {
     pub(crate) fn watched(&self) -> impl Iterator<Item = (bool, BorrowedFd<'_>, PollFlags)> {
         let link = self.link.as_ref();
         let input = link.map(|link| (true, link.input(), PollFlags::POLLIN));
-        let output = link.and_then(Link::output).map(|output| (true, output, PollFlags::POLLOUT));
+        let output = link.and_then(ControlLink::output).map(|output| (true, output, PollFlags::POLLOUT));
         let errors = self.errors.as_ref().map(|errors| (false, errors.as_fd(), PollFlags::POLLIN));
         input.into_iter().chain(output).chain(errors)
     }
@@ -179,7 +180,7 @@ impl Drop for Agent {
     }
 }
 
-fn listen(link: &mut Link<FromNode>) -> Result<Vec<FromNode>, LinkError> {
+fn listen(link: &mut ControlLink<FromNode>) -> Result<Vec<FromNode>, LinkError> {
     link.flush()?;
     link.hear()?;
     let mut events = Vec::new();

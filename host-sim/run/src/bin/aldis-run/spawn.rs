@@ -217,11 +217,12 @@ fn core_set(core: usize) -> Result<CpuSet, Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use aldis_run::programs::Program;
+    use aldis_run::programs::LaunchedProgram;
 
     fn refusal(program: &str) -> SpawnError {
         let (_launcher, rank) = Channel::pair().unwrap();
-        let program = Program { ranks: 1, command: vec![program.into()], ..Program::default() };
+        let program =
+            LaunchedProgram { ranks: 1, command: vec![program.into()], ..LaunchedProgram::default() };
         let order = NodeOrder { programs: vec![program], ..NodeOrder::default() };
         spawn(&SpawnPlan { order: &order, rank: 0, socket: &rank, core: None }).unwrap_err()
     }

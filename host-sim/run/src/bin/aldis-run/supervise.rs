@@ -13,7 +13,7 @@ use aldis_sys::event::{PollFd, PollFlags, PollTimeout, poll};
 use aldis_sys::signal::{Signal, raise};
 
 use crate::error::{LaunchError, system};
-use crate::host::{Host, HostFault, Ready};
+use crate::host::{HostFault, JobHost, Ready};
 use crate::member::Member;
 use crate::messages::{FromNode, Moment, OutputKind, ToNode};
 use crate::node::GRACE;
@@ -70,7 +70,7 @@ struct Supervisor<'a> {
     signals: Signals,
     /// The job's random number.
     key: u64,
-    hosts: Vec<Host>,
+    hosts: Vec<JobHost>,
     members: Vec<Member>,
     relay: Relay,
     /// True once the ranks were told to start.
@@ -99,11 +99,11 @@ impl<'a> Supervisor<'a> {
     fn new(options: &'a Options, signals: Signals) -> Result<Self, LaunchError> {
         let started = Instant::now();
         let ways = orders::ways(options).map_err(LaunchError::Ways)?;
-        let hosts: Vec<Host> = options
+        let hosts: Vec<JobHost> = options
             .shares()
             .map_err(LaunchError::Ways)?
             .into_iter()
-            .map(|share| Host::new(share, &ways))
+            .map(|share| JobHost::new(share, &ways))
             .collect();
         let member = |host: usize, share: &Share| {
             (share.first..share.first + share.ranks).map(move |rank| Member::new(rank, host))
@@ -136,7 +136,7 @@ impl<'a> Supervisor<'a> {
         self.gather()?;
         let sources = self.wait()?;
         if sources.is_empty() {
-            self.hosts.iter_mut().for_each(Host::look_after);
+            self.hosts.iter_mut().for_each(JobHost::look_after);
         }
         for source in sources {
             match source {
@@ -206,7 +206,7 @@ impl<'a> Supervisor<'a> {
         let interrupted = self.interrupted.map(|(_, came)| came + self.options.kill_after);
         let judging =
             if self.verdict.is_some() { [None; 4] } else { [timeout, join, self.settling, interrupted] };
-        let hosts = self.hosts.iter().filter_map(Host::deadline);
+        let hosts = self.hosts.iter().filter_map(JobHost::deadline);
         let next = judging.into_iter().chain([self.end_by]).flatten().chain(hosts).min();
         // A start that was refused on this machine is no event of any descriptor.
         let refused = self.verdict.is_none() && self.hosts.iter().any(|host| host.fault.is_some());
@@ -216,7 +216,7 @@ impl<'a> Supervisor<'a> {
     fn take_signals(&mut self) -> Result<(), Errno> {
         while let Some(signal) = self.signals.next()? {
             match signal {
-                Signal::SIGCHLD => self.hosts.iter_mut().for_each(Host::look_after),
+                Signal::SIGCHLD => self.hosts.iter_mut().for_each(JobHost::look_after),
                 Signal::SIGTSTP => {
                     self.signal_all(Signal::SIGSTOP);
                     let _ = raise(Signal::SIGSTOP);
@@ -279,7 +279,7 @@ impl<'a> Supervisor<'a> {
                     let own = self.members.iter_mut().filter(|member| member.host == place);
                     own.zip(notes).for_each(|(member, note)| member.take_note(moment, note));
                 }
-                FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(Host::dismiss),
+                FromNode::Over => self.hosts.get_mut(place).into_iter().for_each(JobHost::dismiss),
                 FromNode::Hello { .. } | FromNode::Refused(_) => {}
             }
         }
@@ -322,7 +322,7 @@ impl<'a> Supervisor<'a> {
                 self.condemn(cause, now);
             }
         } else if self.end_by.is_some_and(|at| now >= at) {
-            self.hosts.iter_mut().filter(|host| !host.over).for_each(Host::dismiss);
+            self.hosts.iter_mut().filter(|host| !host.over).for_each(JobHost::dismiss);
         }
     }
 
@@ -405,7 +405,7 @@ impl<'a> Supervisor<'a> {
         };
         self.say_all(&ToNode::End { spared });
         if !self.ordered {
-            self.hosts.iter_mut().for_each(Host::dismiss);
+            self.hosts.iter_mut().for_each(JobHost::dismiss);
         }
         self.verdict = Some(JobVerdict { cause, after: now - self.started });
         self.end_by = Some(now + GRACE + FAREWELL);

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-use aldis_linux::shape::Plan;
+use aldis_linux::shape::NodePlan;
 use aldis_linux::wireup::{
     CARD_BYTES_MAX, Channel, DESCRIPTORS_MAX, FromLauncher, FromRank, Node, TcpTerms, VERSION, WireError,
 };
@@ -21,7 +21,7 @@ pub(crate) struct WireUpJob {
     /// The ranks of this node.
     pub(crate) node: Node,
     /// The plan by which inboxes are divided.
-    pub(crate) plan: Plan,
+    pub(crate) plan: NodePlan,
     /// The time by which every rank must have joined.
     pub(crate) join_deadline: Instant,
     /// The node's segments, by rank; given up once all ranks have theirs.
@@ -43,7 +43,7 @@ impl WireUpJob {
 
 /// A message to be sent as soon as the socket takes it.
 #[derive(Clone, Copy, Debug)]
-enum Outgoing {
+enum WireMessage {
     Welcome,
     Segments { first: u32 },
     Card { rank: u32 },
@@ -55,7 +55,7 @@ enum Outgoing {
 pub(crate) struct Conversation {
     rank: u32,
     channel: Option<Channel>,
-    outbox: VecDeque<Outgoing>,
+    outbox: VecDeque<WireMessage>,
     /// Its card, until it is passed on.
     pub(crate) card: Option<Vec<u8>>,
 }
@@ -99,13 +99,13 @@ impl Conversation {
             (RankStage::Started, FromRank::Hello { version, pid }) => {
                 state.pid = pid;
                 if version != VERSION {
-                    self.outbox.push_back(Outgoing::Refusal);
+                    self.outbox.push_back(WireMessage::Refusal);
                     return Err(WireError::Version { expected: VERSION, found: version });
                 }
-                self.outbox.push_back(Outgoing::Welcome);
+                self.outbox.push_back(WireMessage::Welcome);
                 let (first, mates) = job.node.mates_of(self.rank);
                 let chunks = (first..first + mates).step_by(DESCRIPTORS_MAX);
-                self.outbox.extend(chunks.map(|first| Outgoing::Segments { first }));
+                self.outbox.extend(chunks.map(|first| WireMessage::Segments { first }));
                 state.stage = RankStage::Greeted;
             }
             (RankStage::Greeted, FromRank::Card { bytes }) if bytes.len() <= CARD_BYTES_MAX => {
@@ -133,7 +133,7 @@ impl Conversation {
 
     /// All cards have come: passes them on.
     pub(crate) fn introduce(&mut self, ranks: u32) {
-        self.outbox.extend((0..ranks).map(|rank| Outgoing::Card { rank }));
+        self.outbox.extend((0..ranks).map(|rank| WireMessage::Card { rank }));
     }
 
     /// Sends what the socket takes now.
@@ -153,19 +153,19 @@ impl Conversation {
         }
     }
 
-    fn send(&self, channel: &Channel, what: Outgoing, job: &WireUpJob) -> Result<bool, WireError> {
+    fn send(&self, channel: &Channel, what: WireMessage, job: &WireUpJob) -> Result<bool, WireError> {
         match what {
-            Outgoing::Welcome => channel.try_send(&self.welcome(job), &[]),
-            Outgoing::Segments { first } => {
+            WireMessage::Welcome => channel.try_send(&self.welcome(job), &[]),
+            WireMessage::Segments { first } => {
                 let segments = job.segments_from(self.rank, first).iter().take(DESCRIPTORS_MAX);
                 let segments: Vec<_> = segments.map(AsFd::as_fd).collect();
                 channel.try_send(&FromLauncher::Segments { first }, &segments)
             }
-            Outgoing::Card { rank } => {
+            WireMessage::Card { rank } => {
                 let bytes = job.cards.get(rank as usize).map(Vec::as_slice).unwrap_or_default();
                 channel.try_send(&FromLauncher::Card { rank, bytes }, &[])
             }
-            Outgoing::Refusal => {
+            WireMessage::Refusal => {
                 channel.try_send(&FromLauncher::Refused { text: "another wire-up version" }, &[])
             }
         }

@@ -7,7 +7,7 @@ use aldis_coll::schedule::{Algorithm, Candidate};
 use aldis_coll::select::{Call, Choice, Options as Selection, Plan, Prices};
 use aldis_coll::shared;
 use aldis_hal::Operation;
-use aldis_sim::whatif::{LogGp, Network, Outcome, Run, Topology, Trace};
+use aldis_sim::whatif::{LogGp, Outcome, Run, ScheduleNetwork, Topology, Trace};
 
 use crate::cli::Options;
 
@@ -61,7 +61,7 @@ impl Study {
 
 /// A network on which a message costs what the prices say: o, L and G are theirs, and nothing else
 /// keeps an interface busy.
-fn network(prices: &Prices) -> Network {
+fn network(prices: &Prices) -> ScheduleNetwork {
     let ps = |ns: u32| u64::from(ns) * 1000;
     let of_byte = |per_kib_ns: u32| ps(per_kib_ns).div_ceil(1024);
     let cost = LogGp {
@@ -72,7 +72,7 @@ fn network(prices: &Prices) -> Network {
         byte_ps: of_byte(prices.message.per_kib_ns),
         local_byte_ps: of_byte(prices.local_per_kib_ns),
     };
-    Network::new(cost, Topology::Crossbar)
+    ScheduleNetwork::new(cost, Topology::Crossbar)
 }
 
 fn operation(name: &str) -> Result<Operation, String> {

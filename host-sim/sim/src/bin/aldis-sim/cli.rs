@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use aldis_sim::topology;
 use aldis_sim::workloads::{WORKLOADS, Workload};
 use aldis_sim::{
-    Config, FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, Topology, View, Wire, simulate,
+    FRAME_RANKS_MAX, Network, Profile, RANKS_MAX, Random, Report, SimConfig, Topology, View, Wire, simulate,
 };
 use clap::{Args, Parser, Subcommand};
 
@@ -23,12 +23,12 @@ use clap::{Args, Parser, Subcommand};
 #[command(name = "aldis-sim", version, about, long_about, after_long_help = EXAMPLES, max_term_width = 100)]
 pub(crate) struct Options {
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: SimCommand,
 }
 
 /// The command to run.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum SimCommand {
     /// Run one seed and say how it went
     Run(One),
     /// Run many seeds, up to the first that fails, which is then made smaller
@@ -82,10 +82,10 @@ pub(crate) struct One {
 
 impl One {
     /// The run.
-    pub(crate) fn config(&self) -> Config {
+    pub(crate) fn config(&self) -> SimConfig {
         let only = self.only_faults.as_ref().map(|only| only.0.clone());
         let record = self.trace.is_some() || self.svg.is_some();
-        Config { only, record, ..self.job.config(self.seed) }
+        SimConfig { only, record, ..self.job.config(self.seed) }
     }
 }
 
@@ -157,7 +157,7 @@ pub(crate) struct Job {
     fast: bool,
 
     /// The time after the last fault has healed by which everything must be over, virtual ms
-    #[arg(long, value_name = "MS", default_value_t = Config::new(0, 1).patience_ns / 1_000_000)]
+    #[arg(long, value_name = "MS", default_value_t = SimConfig::new(0, 1).patience_ns / 1_000_000)]
     patience: u64,
 
     /// Stack of each rank, KiB; only what is touched takes memory
@@ -175,18 +175,18 @@ pub(crate) struct Job {
 
 impl Job {
     /// The run of one seed.
-    pub(crate) fn config(&self, seed: u64) -> Config {
+    pub(crate) fn config(&self, seed: u64) -> SimConfig {
         let random = &mut Random::new(seed, 30);
         let ranks = random.within((*self.ranks.start()).into(), (*self.ranks.end()).into()) as u32;
         let topology = *random.pick(&Topology::ALL);
         let wire = if ranks > FRAME_RANKS_MAX { Wire::Messages } else { *random.pick(&Wire::ALL) };
-        let mut config = Config {
+        let mut config = SimConfig {
             topology: self.topology.unwrap_or(topology),
             wire: self.wire.unwrap_or(wire),
             faults: self.faults,
             patience_ns: self.patience.saturating_mul(1_000_000),
             stack_bytes: (self.stack as usize) << 10,
-            ..Config::new(seed, ranks)
+            ..SimConfig::new(seed, ranks)
         };
         if self.fast {
             config.network = Network::default();
@@ -195,7 +195,7 @@ impl Job {
     }
 
     /// Runs it once.
-    pub(crate) fn simulate(&self, config: &Config) -> io::Result<Report> {
+    pub(crate) fn simulate(&self, config: &SimConfig) -> io::Result<Report> {
         let (program, seed) = (self.workload.run, config.seed);
         simulate(config, move |endpoint| program(endpoint, seed))
     }
@@ -289,7 +289,7 @@ mod tests {
         let line = "aldis-sim run --seed 9 --ranks 3 --topology fat-tree --wire frames --faults crash \
                     --only-faults 2,7 mixed";
         let config = |line| {
-            let Command::Run(one) = parse(line).unwrap().command else { panic!("a run") };
+            let SimCommand::Run(one) = parse(line).unwrap().command else { panic!("a run") };
             (one.config(), one.job.workload.name)
         };
         let (one, workload) = config(line);
@@ -304,16 +304,18 @@ mod tests {
 
     #[test]
     fn a_seed_draws_what_is_left_out_and_its_replay_command_names_it() {
-        let Command::Seeds(many) = parse("aldis-sim seeds --ranks 2-9 mixed").unwrap().command else {
+        let SimCommand::Seeds(many) = parse("aldis-sim seeds --ranks 2-9 mixed").unwrap().command else {
             panic!("seeds")
         };
         assert_eq!(many.seeds(), 0..200);
         for seed in many.seeds() {
             let drawn = many.job.config(seed);
-            let Command::Run(one) = parse(&drawn.replay("mixed")).unwrap().command else { panic!("a run") };
+            let SimCommand::Run(one) = parse(&drawn.replay("mixed")).unwrap().command else {
+                panic!("a run")
+            };
             assert_eq!(format!("{:?}", one.config()), format!("{drawn:?}"));
         }
-        let Command::Seeds(many) = parse("aldis-sim seeds --from 5 --minutes 0.5 mixed").unwrap().command
+        let SimCommand::Seeds(many) = parse("aldis-sim seeds --from 5 --minutes 0.5 mixed").unwrap().command
         else {
             panic!("seeds")
         };

@@ -3,7 +3,7 @@
 use std::io;
 use std::panic;
 
-use aldis_sim::{Config, Failure, Finding, Report};
+use aldis_sim::{Finding, Report, RunFailure, SimConfig};
 use serde_json::{Value, json};
 
 use crate::cli::Job;
@@ -43,7 +43,7 @@ pub(crate) fn json(finding: &Finding, workload: &str) -> Value {
     found
 }
 
-fn run(config: &Config, failure: &Failure, workload: &str) -> Value {
+fn run(config: &SimConfig, failure: &RunFailure, workload: &str) -> Value {
     json!({
         "seed": config.seed,
         "ranks": config.ranks,

@@ -15,8 +15,8 @@ use std::time::Instant;
 use aldis_linux::output;
 use aldis_sim::command_line::parse;
 use aldis_sim::{Report, View, chrome_trace, space_time};
-use cli::{Command, Many, One, Options};
-use show::Sum;
+use cli::{Many, One, Options, SimCommand};
+use show::RunSum;
 
 fn main() -> ExitCode {
     let options = match parse::<Options>() {
@@ -24,9 +24,9 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let done = match options.command {
-        Command::Run(one) => run(&one),
-        Command::Seeds(many) => campaign(&many),
-        Command::List { json } => {
+        SimCommand::Run(one) => run(&one),
+        SimCommand::Seeds(many) => campaign(&many),
+        SimCommand::List { json } => {
             show::say(if json { show::list_json() } else { show::list() }).map(|()| true)
         }
     };
@@ -77,7 +77,7 @@ fn write_pictures(one: &One, report: &Report) -> io::Result<()> {
 /// Runs seeds until one fails; whether none did.
 fn campaign(many: &Many) -> io::Result<bool> {
     let start = Instant::now();
-    let mut sum = Sum::default();
+    let mut sum = RunSum::default();
     let last = seeds::run(many, &mut sum)?;
     let took = start.elapsed();
     let told = match &last {

@@ -11,11 +11,11 @@ use std::time::Instant;
 use aldis_sim::Report;
 
 use crate::cli::Many;
-use crate::show::{self, Sum};
+use crate::show::{self, RunSum};
 
 /// Runs seeds up to the first that fails and adds them to `sum`. The last one's report; none if
 /// there were no seeds.
-pub(crate) fn run(many: &Many, sum: &mut Sum) -> io::Result<Option<Report>> {
+pub(crate) fn run(many: &Many, sum: &mut RunSum) -> io::Result<Option<Report>> {
     let seeds = many.seeds();
     let bar = show::bar(&seeds);
     let until = many.minutes.and_then(|minutes| Instant::now().checked_add(minutes));

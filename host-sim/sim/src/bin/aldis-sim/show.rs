@@ -21,7 +21,7 @@ pub(crate) fn say(text: impl fmt::Display) -> io::Result<()> {
 
 /// The sum of what all runs did.
 #[derive(Default)]
-pub(crate) struct Sum {
+pub(crate) struct RunSum {
     runs: u64,
     virtual_ns: u64,
     events: u64,
@@ -32,7 +32,7 @@ pub(crate) struct Sum {
     hash: u64,
 }
 
-impl Sum {
+impl RunSum {
     pub(crate) fn add(&mut self, report: &Report) {
         self.runs += 1;
         self.virtual_ns += report.virtual_ns;
@@ -44,7 +44,7 @@ impl Sum {
     }
 }
 
-impl fmt::Display for Sum {
+impl fmt::Display for RunSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { runs, virtual_ns, events, messages, frames, refusals, hash } = self;
         write!(
@@ -75,7 +75,7 @@ pub(crate) fn run_speed(report: &Report, took: Duration) -> String {
 }
 
 /// Returns how fast seeds went.
-pub(crate) fn seeds_speed(sum: &Sum, took: Duration, threads: usize) -> String {
+pub(crate) fn seeds_speed(sum: &RunSum, took: Duration, threads: usize) -> String {
     let seconds = took.as_secs_f64().max(1e-9);
     let each = |count: u64| count as f64 / seconds;
     format!(
@@ -113,7 +113,7 @@ pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Op
 
 /// Many runs in one line.
 pub(crate) fn seeds_json(
-    sum: &Sum,
+    sum: &RunSum,
     last: Option<&Report>,
     took: Duration,
     workload: &str,

@@ -4,7 +4,7 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::path::PathBuf;
 
-use aldis_sim::switch::{Faults, Rate};
+use aldis_sim::switch::{PortFaults, Rate};
 use clap::Parser;
 
 /// A switch of Ethernet frames for emulators and Linux processes, with the faults of a bad wire.
@@ -21,11 +21,11 @@ pub(crate) struct Options {
 
     /// Datagram ports: how many (numbers 0 to N-1), or which ones, such as 0,2,5-7
     #[arg(long, value_name = "PORTS", default_value = "2")]
-    pub(crate) datagram: Ports,
+    pub(crate) datagram: PortNumbers,
 
     /// Serial ports, which speak COBS: how many (numbers 0 to N-1), or which ones
     #[arg(long, value_name = "PORTS", default_value = "0")]
-    pub(crate) serial: Ports,
+    pub(crate) serial: PortNumbers,
 
     /// Percentage of the frames to each member that vanish
     #[arg(long, value_name = "PERCENT", default_value = "0")]
@@ -95,8 +95,8 @@ A Linux process as a member: aldis_nic::SocketNic.";
 
 impl Options {
     /// The faults of what goes to each member.
-    pub(crate) fn faults(&self) -> Faults {
-        Faults {
+    pub(crate) fn faults(&self) -> PortFaults {
+        PortFaults {
             loss: self.loss,
             duplicate: self.duplicate,
             reorder: self.reorder,
@@ -110,18 +110,18 @@ impl Options {
 
 /// Numbers of ports.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Ports(Vec<u32>);
+pub(crate) struct PortNumbers(Vec<u32>);
 
 /// The highest number of a port.
 const PORT_MAX: u32 = 65_535;
 
-impl Ports {
+impl PortNumbers {
     pub(crate) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.0.iter().copied()
     }
 }
 
-impl FromStr for Ports {
+impl FromStr for PortNumbers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -160,11 +160,11 @@ mod tests {
 
     #[test]
     fn ports_are_counted_or_listed() {
-        assert_eq!("3".parse(), Ok(Ports(vec![0, 1, 2])));
-        assert_eq!("0,2,5-7".parse(), Ok(Ports(vec![0, 2, 5, 6, 7])));
-        assert_eq!("4,".parse(), Ok(Ports(vec![4])));
+        assert_eq!("3".parse(), Ok(PortNumbers(vec![0, 1, 2])));
+        assert_eq!("0,2,5-7".parse(), Ok(PortNumbers(vec![0, 2, 5, 6, 7])));
+        assert_eq!("4,".parse(), Ok(PortNumbers(vec![4])));
         for bad in ["", "x", "1-", "70000"] {
-            assert!(bad.parse::<Ports>().unwrap_err().contains("try 4 or 0,2,5-7"), "{bad}");
+            assert!(bad.parse::<PortNumbers>().unwrap_err().contains("try 4 or 0,2,5-7"), "{bad}");
         }
     }
 

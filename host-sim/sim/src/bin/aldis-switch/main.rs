@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use aldis_linux::output;
 use aldis_linux::platform::monotonic_ns;
 use aldis_sim::command_line::parse;
-use aldis_sim::switch::{Faults, Kind, Switch};
+use aldis_sim::switch::{CableKind, PortFaults, Switch};
 use aldis_sys::event::{PollFd, PollFlags, PollTimeout, SfdFlags, SignalFd, poll};
 use aldis_sys::file::{File, read};
 use aldis_sys::signal::{SigSet, SigmaskHow, Signal, pthread_sigmask};
@@ -28,8 +28,10 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> io::Result<()> {
     let signals = take_over_signals()?;
     let mut switch = Switch::new(&options.folder, options.seed);
-    for (kind, ports) in [(Kind::Datagram, &options.datagram), (Kind::Serial, &options.serial)] {
-        ports.numbers().try_for_each(|number| switch.add(number, kind, Faults::NONE, options.faults()))?;
+    for (kind, ports) in [(CableKind::Datagram, &options.datagram), (CableKind::Serial, &options.serial)] {
+        ports
+            .numbers()
+            .try_for_each(|number| switch.add(number, kind, PortFaults::NONE, options.faults()))?;
     }
     if let Some(path) = &options.pcap {
         switch.capture(File::create(path).map_err(|error| named(path, &error))?)?;

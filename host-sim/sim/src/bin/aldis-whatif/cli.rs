@@ -6,10 +6,10 @@ use aldis_coll::catalog::COLLECTIVES;
 use aldis_coll::catalog::algorithms;
 use aldis_hal::Operation;
 use aldis_sim::topology;
-use aldis_sim::whatif::{LogGp, Network, Topology};
+use aldis_sim::whatif::{LogGp, ScheduleNetwork, Topology};
 use clap::{Args, Parser};
 
-use crate::list::List;
+use crate::list::RisingNumbers;
 
 /// Predict how long each collective schedule takes, against rank count and message size, on a given
 /// network.
@@ -32,12 +32,12 @@ pub(crate) struct Options {
 
     /// Rank counts: a number, a list (4,6,8), or a range (2..64 doubling, 2..64*4 times 4 each)
     #[arg(long, value_name = "LIST", default_value = "2..65536")]
-    pub(crate) ranks: List,
+    pub(crate) ranks: RisingNumbers,
 
     /// Bytes of a rank's data, in the same forms, with Ki, Mi, Gi; of a block where there is one
     /// for every rank; a barrier has none
     #[arg(long, value_name = "LIST", default_value = "8")]
-    pub(crate) bytes: List,
+    pub(crate) bytes: RisingNumbers,
 
     /// Bytes of an element: data is cut between elements
     #[arg(long, value_name = "BYTES", default_value = "8", value_parser = clap::value_parser!(u32).range(1..=4096))]
@@ -120,7 +120,7 @@ pub(crate) struct NetworkOptions {
 }
 
 impl NetworkOptions {
-    pub(crate) fn network(&self) -> Network {
+    pub(crate) fn network(&self) -> ScheduleNetwork {
         // All of these were turned into picoseconds when they were read.
         let cost = LogGp {
             latency_ps: self.latency_ns,
@@ -130,7 +130,7 @@ impl NetworkOptions {
             byte_ps: self.byte_ns,
             local_byte_ps: self.reduce_byte_ns,
         };
-        let mut network = Network::new(cost, self.topology);
+        let mut network = ScheduleNetwork::new(cost, self.topology);
         for (rank, factor) in &self.slow {
             network = network.with_slow_node(*rank, *factor);
         }
@@ -214,7 +214,7 @@ mod tests {
     #[test]
     fn the_default_costs_are_the_librarys() {
         let options = Options::try_parse_from(["aldis-whatif"]).unwrap();
-        assert_eq!(options.network.network(), Network::new(LogGp::CLUSTER, Topology::Crossbar));
+        assert_eq!(options.network.network(), ScheduleNetwork::new(LogGp::CLUSTER, Topology::Crossbar));
         assert_eq!(options.work_max, aldis_sim::whatif::run::WORK_MAX);
     }
 

@@ -9,9 +9,9 @@ const FORMS: &str = "a number, a list as 4,6,8, or a range as 2..64 (doubling) o
 
 /// Numbers in rising order, each once, at least one.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct List(pub(crate) Vec<u64>);
+pub(crate) struct RisingNumbers(pub(crate) Vec<u64>);
 
-impl FromStr for List {
+impl FromStr for RisingNumbers {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -69,14 +69,14 @@ mod tests {
             ("8..1Ki*4,5", vec![5, 8, 32, 128, 512]),
             ("0,4Ki", vec![0, 4096]),
         ] {
-            assert_eq!(text.parse(), Ok(List(numbers)), "{text}");
+            assert_eq!(text.parse(), Ok(RisingNumbers(numbers)), "{text}");
         }
     }
 
     #[test]
     fn what_is_none_is_refused() {
         for text in ["", "x", "-1", "4..2", "0..4", "2..8*1", "2..", "1,,2", "99999999999Gi", "2..4..8"] {
-            let error = text.parse::<List>().unwrap_err();
+            let error = text.parse::<RisingNumbers>().unwrap_err();
             assert!(error.contains("2..64 (doubling)"), "{text}: {error}");
         }
     }

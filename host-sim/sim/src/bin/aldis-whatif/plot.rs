@@ -10,15 +10,15 @@ use plotters::prelude::{IntoDrawingArea, IntoLogRange, SVGBackend};
 use plotters::series::LineSeries;
 use plotters::style::{BLACK, Color, Palette, Palette99, WHITE};
 
-use crate::study::Point;
+use crate::study::PredictedPoint;
 
 const SIZE: (u32, u32) = (960, 600);
 
 /// A line of the plot: its name and its points.
-type Line = (String, Vec<(f64, f64)>);
+type PlotLine = (String, Vec<(f64, f64)>);
 
 /// The plot as SVG.
-pub(crate) fn draw(points: &[Point], title: &str) -> Result<String, String> {
+pub(crate) fn draw(points: &[PredictedPoint], title: &str) -> Result<String, String> {
     let by_ranks = points.iter().any(|point| Some(point.ranks) != points.first().map(|first| first.ranks));
     let lines = lines(points, by_ranks);
     let places = || lines.iter().flat_map(|(_, places)| places);
@@ -32,8 +32,8 @@ pub(crate) fn draw(points: &[Point], title: &str) -> Result<String, String> {
 }
 
 /// Points of one algorithm belong together, and of one size where ranks are on the axis.
-fn lines(points: &[Point], by_ranks: bool) -> Vec<Line> {
-    let mut lines: Vec<Line> = Vec::new();
+fn lines(points: &[PredictedPoint], by_ranks: bool) -> Vec<PlotLine> {
+    let mut lines: Vec<PlotLine> = Vec::new();
     for point in points {
         let name = match (by_ranks, point.bytes) {
             (true, 1..) => format!("{} {}, {} B", point.operation, point.algorithm, point.bytes),
@@ -59,7 +59,7 @@ fn span(numbers: impl Iterator<Item = f64>) -> Option<Range<f64>> {
 
 fn chart(
     svg: &mut String,
-    lines: &[Line],
+    lines: &[PlotLine],
     title: &str,
     (x, y): (Range<f64>, Range<f64>),
     across: &str,

@@ -6,12 +6,12 @@ use aldis_coll::catalog::algorithms;
 use aldis_sim::topology;
 
 use crate::cli::scheduled;
-use crate::study::Point;
+use crate::study::PredictedPoint;
 
 const HEAD: [&str; 8] = ["operation", "algorithm", "ranks", "bytes", "us", "messages", "sent", "fastest"];
 
 /// Columns that fit their widest cell: words to the left, numbers to the right.
-pub(crate) fn table(points: &[Point]) -> String {
+pub(crate) fn table(points: &[PredictedPoint]) -> String {
     let mut rows = vec![HEAD.map(String::from)];
     rows.extend(points.iter().map(cells));
     let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
@@ -30,7 +30,7 @@ pub(crate) fn table(points: &[Point]) -> String {
     text
 }
 
-fn cells(point: &Point) -> [String; HEAD.len()] {
+fn cells(point: &PredictedPoint) -> [String; HEAD.len()] {
     let or_dash = |number: Option<u64>| number.map_or_else(|| "-".into(), |number| number.to_string());
     [
         point.operation.clone(),
@@ -45,11 +45,11 @@ fn cells(point: &Point) -> [String; HEAD.len()] {
 }
 
 /// Returns a line for each point under a line of names; empty where there is no number.
-pub(crate) fn csv(points: &[Point]) -> String {
+pub(crate) fn csv(points: &[PredictedPoint]) -> String {
     let mut text = String::from("operation,algorithm,ranks,bytes,time_ns,messages,sent_bytes,fastest\n");
     let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     for point in points {
-        let Point { operation, algorithm, ranks, bytes, messages, sent_bytes, fastest, .. } = point;
+        let PredictedPoint { operation, algorithm, ranks, bytes, messages, sent_bytes, fastest, .. } = point;
         let ns = point.time_ns.map(|ns| format!("{ns:.3}")).unwrap_or_default();
         let (messages, sent) = (number(*messages), number(*sent_bytes));
         // Writing to a string cannot fail.
@@ -59,7 +59,7 @@ pub(crate) fn csv(points: &[Point]) -> String {
 }
 
 /// An array of objects, one a line.
-pub(crate) fn json(points: &[Point]) -> String {
+pub(crate) fn json(points: &[PredictedPoint]) -> String {
     let lines: Vec<String> = points.iter().filter_map(|point| serde_json::to_string(point).ok()).collect();
     format!("[\n{}\n]\n", lines.join(",\n"))
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::Algorithm;
 use aldis_hal::Operation;
-use aldis_sim::whatif::{Network, Run, RunError, run};
+use aldis_sim::whatif::{Run, RunError, ScheduleNetwork, run};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
@@ -14,7 +14,7 @@ use crate::cli::{Options, scheduled};
 
 /// A predicted time.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub(crate) struct Point {
+pub(crate) struct PredictedPoint {
     pub(crate) operation: String,
     pub(crate) algorithm: &'static str,
     pub(crate) ranks: u32,
@@ -32,7 +32,7 @@ pub(crate) struct Point {
 /// Everything that will be simulated.
 #[derive(Debug)]
 pub(crate) struct StudyPlan {
-    network: Network,
+    network: ScheduleNetwork,
     runs: Vec<Run>,
 }
 
@@ -61,7 +61,7 @@ impl StudyPlan {
     }
 
     /// Simulates every point, with a progress bar where a user watches.
-    pub(crate) fn simulate(&self) -> Result<(Vec<Point>, Speed), String> {
+    pub(crate) fn simulate(&self) -> Result<(Vec<PredictedPoint>, Speed), String> {
         let works: Vec<u64> = self.runs.iter().map(|run| self.work(run)).collect();
         let bar = ProgressBar::new(works.iter().fold(0, |sum, work| sum.saturating_add(*work)));
         let style =
@@ -89,7 +89,7 @@ impl StudyPlan {
                 }
             };
             let outcome = outcome.ok();
-            points.push(Point {
+            points.push(PredictedPoint {
                 operation: run.algorithm.operation().to_string(),
                 algorithm: run.algorithm.name(),
                 ranks: run.size,
@@ -165,7 +165,7 @@ fn chosen(options: &Options) -> Result<Vec<Algorithm>, String> {
     Ok(known().filter(|algorithm| wanted(algorithm.name())).map(|known| known as Algorithm).collect())
 }
 
-fn mark_fastest(points: &mut [Point]) {
+fn mark_fastest(points: &mut [PredictedPoint]) {
     let times: Vec<_> = points
         .iter()
         .map(|point| {

@@ -7,7 +7,7 @@ use aldis_coll::schedule::{IN_FLIGHT_MAX, Instance, Step};
 use aldis_coll::select::Plan;
 
 use super::{Outcome, Run, RunError};
-use crate::whatif::network::{LinkTimes, Network};
+use crate::whatif::network::{LinkTimes, ScheduleNetwork};
 use crate::whatif::watch::{ProcessorWork, Watch, WorkKind};
 
 /// The state of a rank.
@@ -27,7 +27,7 @@ struct Node {
     /// The receives of its round that are incomplete, by the index of their step.
     open: u8,
     done: bool,
-    /// Messages that came before they were asked for: first and last in [`Engine::early`].
+    /// Messages that came before they were asked for: first and last in [`RunEngine::early`].
     first: u32,
     last: u32,
 }
@@ -57,9 +57,9 @@ struct Early {
 }
 
 /// A run in progress.
-pub(super) struct Engine<'r, W> {
+pub(super) struct RunEngine<'r, W> {
     run: &'r Run,
-    network: &'r Network,
+    network: &'r ScheduleNetwork,
     watch: &'r mut W,
     plan: Plan,
     links: LinkTimes,
@@ -73,8 +73,8 @@ pub(super) struct Engine<'r, W> {
     bytes: u64,
 }
 
-impl<'r, W: Watch> Engine<'r, W> {
-    pub(super) fn new(run: &'r Run, network: &'r Network, plan: Plan, watch: &'r mut W) -> Self {
+impl<'r, W: Watch> RunEngine<'r, W> {
+    pub(super) fn new(run: &'r Run, network: &'r ScheduleNetwork, plan: Plan, watch: &'r mut W) -> Self {
         let node = Node {
             cpu: 0,
             out: 0,

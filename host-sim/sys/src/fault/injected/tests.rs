@@ -49,9 +49,13 @@ fn a_call_stalls_before_it_happens_or_after() {
 
 #[test]
 fn processes_are_kept_as_words() {
-    for process in
-        [Process::Rank(0), Process::Rank(u32::MAX), Process::Agent, Process::Launcher, Process::Other]
-    {
+    for process in [
+        PlannedProcess::Rank(0),
+        PlannedProcess::Rank(u32::MAX),
+        PlannedProcess::Agent,
+        PlannedProcess::Launcher,
+        PlannedProcess::Other,
+    ] {
         assert_eq!(decoded(encoded(process)), process);
         assert_ne!(encoded(process), UNKNOWN);
     }
@@ -59,10 +63,10 @@ fn processes_are_kept_as_words() {
 
 #[test]
 fn the_longest_line_has_room() {
-    let mut line = Line { bytes: [0; 160], length: 0 };
+    let mut line = CallLine { bytes: [0; 160], length: 0 };
     let longest = Call::ALL.iter().map(|call| call.name()).max_by_key(|name| name.len()).unwrap();
     let (number, pid) = (u32::MAX, i32::MAX);
-    let process = Process::Rank(number);
+    let process = PlannedProcess::Rank(number);
     write!(line, "{process} {pid} {longest} {number} -> {}", Outcome::Stalls(number)).unwrap();
     assert!(line.write_str(&" ".repeat(160)).is_err());
 }

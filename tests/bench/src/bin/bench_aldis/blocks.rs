@@ -4,7 +4,7 @@
 //! the other way: fresh in its own cache alone. So block `r` of its buffer is that of its dealings
 //! with rank `r`, and the blocks of an all-to-all are the input of the next.
 
-use aldis_bench::batches::{Batch, Workload, uneven, uniform};
+use aldis_bench::batches::{Batch, TurnWork, uneven, uniform};
 use aldis_coll::layout::Block;
 use aldis_coll::neighbor::Neighbourhood;
 use aldis_coll::{
@@ -18,8 +18,8 @@ use aldis_linux::paged::Paged;
 use crate::{Measured, Outcome};
 
 /// The blocks of a batch, by rank, or of neighbours in a ring the one before and the one behind.
-struct Blocks {
-    workload: Workload,
+struct BatchBlocks {
+    workload: TurnWork,
     list: Vec<Block>,
     /// The blocks that neighbours are given, where they are divided otherwise.
     given: [Block; 2],
@@ -27,9 +27,9 @@ struct Blocks {
     stride: usize,
 }
 
-impl Blocks {
+impl BatchBlocks {
     fn new(batch: Batch, rank: usize, size: usize) -> Self {
-        use Workload::{
+        use TurnWork::{
             Allgatherv, Alltoallv, Alltoallw, Gatherv, NeighborAllgatherv, NeighborAlltoallv,
             NeighborAlltoallw, Scatterv,
         };
@@ -88,7 +88,7 @@ impl Blocks {
 }
 
 /// The data that a turn works on.
-struct Turn<'e> {
+struct TurnData<'e> {
     endpoint: &'e mut HostEndpoint,
     world: &'e Comm,
     reversed: &'e Comm,
@@ -96,25 +96,25 @@ struct Turn<'e> {
     out: &'e mut [u8],
     back: &'e mut [u8],
     scratch: Paged,
-    blocks: Blocks,
+    blocks: BatchBlocks,
 }
 
 impl Measured<'_> {
     /// Times turns on blocks. One more turn, on known bytes, is verified.
     pub(crate) fn on_blocks(&mut self, batch: Batch) -> Outcome<()> {
         let (rank, size) = (self.world.rank().0 as usize, self.world.size() as usize);
-        let blocks = Blocks::new(batch, rank, size);
+        let blocks = BatchBlocks::new(batch, rank, size);
         self.room(blocks.stride * size)?;
         let Self { endpoint, world, reversed, ring, control, out, back } = self;
         // With as much several blocks can share a message.
         let scratch = Paged::new(batch.bytes * (size + 1));
-        let mut turn = Turn { endpoint, world, reversed, ring, out, back, scratch, blocks };
+        let mut turn = TurnData { endpoint, world, reversed, ring, out, back, scratch, blocks };
         control.run(batch, |number| turn.take(number))?;
         turn.verify(rank, size)
     }
 }
 
-impl Turn<'_> {
+impl TurnData<'_> {
     fn take(&mut self, number: u32) -> Outcome<()> {
         let Self { endpoint, world, reversed, ring, out, back, scratch, blocks } = self;
         let (ep, me, root) = (&mut **endpoint, world.rank(), Rank(number % world.size()));
@@ -123,33 +123,33 @@ impl Turn<'_> {
         let (given, data) = if is_even { (&*out, &mut *back) } else { (&*back, &mut *out) };
         let list = &blocks.list;
         match blocks.workload {
-            Workload::Alltoall => alltoall(given, data, scratch).run(ep, world)?,
-            Workload::Alltoallv => alltoallv(given, list, data, list).run(ep, world)?,
-            Workload::Alltoallw => alltoallw(given, list, data, list).run(ep, world)?,
-            Workload::NeighborAllgather => {
+            TurnWork::Alltoall => alltoall(given, data, scratch).run(ep, world)?,
+            TurnWork::Alltoallv => alltoallv(given, list, data, list).run(ep, world)?,
+            TurnWork::Alltoallw => alltoallw(given, list, data, list).run(ep, world)?,
+            TurnWork::NeighborAllgather => {
                 neighbor_allgather(ep, ring, blocks.first(given, 1), blocks.first_mut(data, 2))?;
             }
-            Workload::NeighborAlltoall => {
+            TurnWork::NeighborAlltoall => {
                 neighbor_alltoall(ep, ring, blocks.first(given, 2), blocks.first_mut(data, 2))?;
             }
-            Workload::NeighborAllgatherv => {
+            TurnWork::NeighborAllgatherv => {
                 let (own, list) = blocks.near(given);
                 neighbor_allgatherv(ep, ring, own, data, list)?;
             }
-            Workload::NeighborAlltoallv => {
+            TurnWork::NeighborAlltoallv => {
                 let (_, list) = blocks.near(given);
                 neighbor_alltoallv(ep, ring, given, &blocks.given, data, list)?;
             }
-            Workload::NeighborAlltoallw => {
+            TurnWork::NeighborAlltoallw => {
                 let (_, list) = blocks.near(given);
                 neighbor_alltoallw(ep, ring, given, &blocks.given, data, list)?;
             }
-            Workload::Allgather => allgather(out).run(ep, way)?,
-            Workload::Allgatherv => allgatherv(out, list).run(ep, way)?,
-            Workload::Gather => gather(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
-            Workload::Gatherv => gatherv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
-            Workload::Scatter => scatter(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
-            Workload::Scatterv => scatterv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
+            TurnWork::Allgather => allgather(out).run(ep, way)?,
+            TurnWork::Allgatherv => allgatherv(out, list).run(ep, way)?,
+            TurnWork::Gather => gather(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
+            TurnWork::Gatherv => gatherv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
+            TurnWork::Scatter => scatter(blocks.lent(out, me, root)?, scratch, root).run(ep, world)?,
+            TurnWork::Scatterv => scatterv(blocks.lent(out, me, root)?, list, root).run(ep, world)?,
             other => return Err(format!("{other:?} is not on blocks").into()),
         }
         Ok(())
@@ -157,7 +157,7 @@ impl Turn<'_> {
 
     /// Makes a turn on bytes that say from which rank to which they go.
     fn verify(&mut self, rank: usize, size: usize) -> Outcome<()> {
-        use Workload::{
+        use TurnWork::{
             Allgather, Allgatherv, Alltoall, Alltoallv, Alltoallw, Gather, Gatherv, NeighborAllgather,
             NeighborAllgatherv, NeighborAlltoall, NeighborAlltoallv, NeighborAlltoallw,
         };

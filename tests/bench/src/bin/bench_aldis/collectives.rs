@@ -1,6 +1,6 @@
 //! Workloads of all ranks.
 
-use aldis_bench::batches::{Batch, Workload, mark, uniform};
+use aldis_bench::batches::{Batch, TurnWork, mark, uniform};
 use aldis_coll::layout::Block;
 use aldis_coll::op::Sum;
 use aldis_coll::{
@@ -74,7 +74,7 @@ impl Measured<'_> {
     /// The sums grow as the numbers of Fibonacci do. One more turn, on known numbers, is verified.
     pub(crate) fn scan(&mut self, batch: Batch) -> Outcome<()> {
         let [mut data, mut scratch] = [1.0, 0.0].map(|value| numbers(batch.bytes / 8, value));
-        let (rank, before) = (self.world.rank().0, batch.workload == Workload::Exscan);
+        let (rank, before) = (self.world.rank().0, batch.workload == TurnWork::Exscan);
         let Self { endpoint, world, reversed, control, .. } = self;
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
@@ -110,7 +110,7 @@ impl Measured<'_> {
         let mut turn = |number: u32, data: &mut [f64]| -> Outcome<()> {
             let way = if number.is_multiple_of(2) { &*world } else { &*reversed };
             match batch.workload {
-                Workload::ReduceScatter => {
+                TurnWork::ReduceScatter => {
                     reduce_scatter(Sum, InputBlocks::new(&*data, &blocks), &mut sums, &mut scratch)
                         .run(&mut **endpoint, way)?;
                 }

@@ -10,9 +10,9 @@ mod pair;
 use core::error::Error;
 use std::process::ExitCode;
 
-use aldis_bench::batches::{Batch, BenchControl, Setup, Workload};
+use aldis_bench::batches::{Batch, BenchControl, Setup, TurnWork};
 use aldis_bench::bytes::Bytes;
-use aldis_coll::comm::{Choice, Dimension, Grid, split};
+use aldis_coll::comm::{Dimension, Grid, SplitChoice, split};
 use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_kernel::Comm;
 use aldis_linux::paged::Paged;
@@ -38,7 +38,7 @@ struct Measured<'e> {
 fn main() -> ExitCode {
     aldis_linux::run(|endpoint: &mut HostEndpoint| {
         let world = endpoint.world();
-        let (key, mut scratch) = (-(world.rank().0 as i32), vec![Choice::NONE; world.size() as usize]);
+        let (key, mut scratch) = (-(world.rank().0 as i32), vec![SplitChoice::NONE; world.size() as usize]);
         let reversed = split(endpoint, &world, Some(0), key, &mut scratch)?.ok_or("one colour")?;
         let dimensions = [Dimension { extent: world.size(), is_periodic: true }];
         let ring = Grid::create(endpoint, &world, &dimensions)?.ok_or("one ring of all")?;
@@ -57,33 +57,33 @@ fn main() -> ExitCode {
 impl Measured<'_> {
     fn run(&mut self, batch: Batch) -> Outcome<()> {
         match batch.workload {
-            Workload::Latency => self.latency(batch),
-            Workload::Bandwidth => self.bandwidth(batch),
-            Workload::Both => self.both(batch),
-            Workload::Rate => self.rate(batch),
-            Workload::Consume => self.consume(batch),
-            Workload::Overlap => self.overlap(batch),
-            Workload::Compute => self.compute(batch),
-            Workload::Barrier => self.barrier(batch),
-            Workload::Bcast => self.bcast(batch),
-            Workload::Reduce => self.reduce(batch),
-            Workload::Allreduce => self.allreduce(batch),
-            Workload::Scan | Workload::Exscan => self.scan(batch),
-            Workload::ReduceScatterBlock | Workload::ReduceScatter => self.reduce_scatter(batch),
-            Workload::Gather
-            | Workload::Gatherv
-            | Workload::Scatter
-            | Workload::Scatterv
-            | Workload::Allgather
-            | Workload::Allgatherv
-            | Workload::Alltoall
-            | Workload::Alltoallv
-            | Workload::Alltoallw
-            | Workload::NeighborAllgather
-            | Workload::NeighborAllgatherv
-            | Workload::NeighborAlltoall
-            | Workload::NeighborAlltoallv
-            | Workload::NeighborAlltoallw => self.on_blocks(batch),
+            TurnWork::Latency => self.latency(batch),
+            TurnWork::Bandwidth => self.bandwidth(batch),
+            TurnWork::Both => self.both(batch),
+            TurnWork::Rate => self.rate(batch),
+            TurnWork::Consume => self.consume(batch),
+            TurnWork::Overlap => self.overlap(batch),
+            TurnWork::Compute => self.compute(batch),
+            TurnWork::Barrier => self.barrier(batch),
+            TurnWork::Bcast => self.bcast(batch),
+            TurnWork::Reduce => self.reduce(batch),
+            TurnWork::Allreduce => self.allreduce(batch),
+            TurnWork::Scan | TurnWork::Exscan => self.scan(batch),
+            TurnWork::ReduceScatterBlock | TurnWork::ReduceScatter => self.reduce_scatter(batch),
+            TurnWork::Gather
+            | TurnWork::Gatherv
+            | TurnWork::Scatter
+            | TurnWork::Scatterv
+            | TurnWork::Allgather
+            | TurnWork::Allgatherv
+            | TurnWork::Alltoall
+            | TurnWork::Alltoallv
+            | TurnWork::Alltoallw
+            | TurnWork::NeighborAllgather
+            | TurnWork::NeighborAllgatherv
+            | TurnWork::NeighborAlltoall
+            | TurnWork::NeighborAlltoallv
+            | TurnWork::NeighborAlltoallw => self.on_blocks(batch),
         }
     }
 

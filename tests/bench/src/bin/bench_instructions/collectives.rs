@@ -15,7 +15,7 @@ use super::One;
 const BYTES: usize = 8;
 
 #[derive(Clone, Copy)]
-pub(crate) enum Kind {
+pub(crate) enum CollectiveKind {
     Bcast,
     Gather,
     Gatherv,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
     Exscan,
 }
 
-impl Kind {
+impl CollectiveKind {
     pub(crate) fn named(name: &str) -> Option<Self> {
         Some(match name {
             "bcast" => Self::Bcast,
@@ -74,7 +74,7 @@ fn sum_before(rank: &mut One, world: &Comm, own: &mut [u8]) -> Result<(), Refuse
 /// The call of the rank that gives.
 #[inline(never)]
 fn give_collective(
-    kind: Kind,
+    kind: CollectiveKind,
     rank: &mut One,
     world: &Comm,
     data: &mut [u8],
@@ -86,7 +86,7 @@ fn give_collective(
 /// The call of the rank that takes what has been given.
 #[inline(never)]
 fn take_collective(
-    kind: Kind,
+    kind: CollectiveKind,
     rank: &mut One,
     world: &Comm,
     data: &mut [u8],
@@ -96,7 +96,11 @@ fn take_collective(
 }
 
 /// So many collectives, what is given in the last of them seen to arrive.
-pub(crate) fn run(kind: Kind, repetitions: u32, [one, other]: &mut [One; 2]) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(
+    kind: CollectiveKind,
+    repetitions: u32,
+    [one, other]: &mut [One; 2],
+) -> Result<(), Box<dyn Error>> {
     let (here, there) = (one.world(), other.world());
     let (mut given, mut taken) = (black_box([7_u8; 2 * BYTES]), [0_u8; 2 * BYTES]);
     let (mut own, mut others) = ([7_u8; BYTES], [0_u8; BYTES]);

@@ -67,7 +67,7 @@ fn finish_receive<'a>(
 
 /// The way in which the message is received.
 #[derive(Clone, Copy, PartialEq)]
-enum Receive {
+enum ReceiveWay {
     Blocking,
     Unexpected,
     Posted,
@@ -77,13 +77,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let usage = "usage: REPETITIONS blocking|unexpected|posted|COLLECTIVE";
     let repetitions: u32 = std::env::args().nth(1).ok_or(usage)?.parse()?;
     let how = std::env::args().nth(2).ok_or(usage)?;
-    if let Some(kind) = collectives::Kind::named(&how) {
+    if let Some(kind) = collectives::CollectiveKind::named(&how) {
         return collectives::run(kind, repetitions, &mut pair()?);
     }
     let receive = match how.as_str() {
-        "blocking" => Receive::Blocking,
-        "unexpected" => Receive::Unexpected,
-        "posted" => Receive::Posted,
+        "blocking" => ReceiveWay::Blocking,
+        "unexpected" => ReceiveWay::Unexpected,
+        "posted" => ReceiveWay::Posted,
         _ => return Err(usage.into()),
     };
     let [mut one, mut other] = pair()?;
@@ -92,7 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut send =
         || one.scope(|scope| start_send(scope, &worlds[0], &data).and_then(|request| scope.wait(request)));
     for _ in 0..repetitions {
-        if receive == Receive::Posted {
+        if receive == ReceiveWay::Posted {
             other.scope(|scope| {
                 let request = post_receive(scope, &worlds[1], &mut buffer)?;
                 send()?;
@@ -102,7 +102,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         send()?;
-        if receive == Receive::Unexpected {
+        if receive == ReceiveWay::Unexpected {
             other.poll(8);
         }
         take_receive(&mut other, &worlds[1], &mut buffer)?;

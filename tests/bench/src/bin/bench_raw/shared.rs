@@ -18,39 +18,39 @@ pub(crate) const AREA: usize = 16 << 20;
 
 /// A cache line: payload, and a sequence number that is stored last.
 #[repr(C, align(64))]
-pub(crate) struct Line {
+pub(crate) struct CacheLine {
     payload: [AtomicU64; WORDS],
     sequence: AtomicU64,
 }
 
 /// The lines that one rank writes and the other reads.
 #[repr(C, align(4096))]
-pub(crate) struct Way {
+pub(crate) struct RawLines {
     /// For ping-pong and tokens; alone in its pair of lines (neighbours are fetched together on
     /// some processors).
-    pub(crate) line: Line,
+    pub(crate) line: CacheLine,
     unused: [u64; 8],
     /// For messages that follow each other.
-    pub(crate) window: [Line; WINDOW_MAX],
+    pub(crate) window: [CacheLine; WINDOW_MAX],
 }
 
 /// The lines; all zeroes is their state before the first message.
 #[repr(C)]
 struct Lines {
-    ways: [Way; 2],
+    ways: [RawLines; 2],
 }
 
 /// The memory of both ranks as one of them sees it.
-pub(crate) struct Shared {
-    pub(crate) mine: &'static Way,
-    pub(crate) theirs: &'static Way,
+pub(crate) struct RawShared {
+    pub(crate) mine: &'static RawLines,
+    pub(crate) theirs: &'static RawLines,
     areas: [NonNull<u8>; 2],
 }
 
 /// Bytes of the whole mapping.
 pub(crate) const BYTES: usize = size_of::<Lines>() + 2 * AREA;
 
-impl Line {
+impl CacheLine {
     pub(crate) fn send(&self, sequence: u64, words: usize) {
         for word in self.payload.iter().take(words) {
             word.store(sequence, Ordering::Relaxed);
@@ -70,7 +70,7 @@ impl Line {
     }
 }
 
-impl Shared {
+impl RawShared {
     pub(crate) fn map(memory: &File, rank: usize) -> Outcome<Self> {
         let len = NonZeroUsize::new(BYTES).ok_or("an empty mapping")?;
         let flags = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;

@@ -6,17 +6,17 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use aldis_bench::batches::{Batch, BenchControl, Setup, Workload, mark, uniform};
+use aldis_bench::batches::{Batch, BenchControl, Setup, TurnWork, mark, uniform};
 use aldis_linux::paged::Paged;
 use nix::sys::memfd::{MFdFlags, memfd_create};
 
-use crate::shared::{BYTES, Shared, WORDS};
+use crate::shared::{BYTES, RawShared, WORDS};
 use crate::{Outcome, serve, start_second};
 
 /// A rank.
 struct ShmPlayer {
     first: bool,
-    shared: Shared,
+    shared: RawShared,
     sequence: u64,
     received: [u64; WORDS],
     back: Paged,
@@ -36,17 +36,17 @@ pub(crate) fn play(setup: &Setup, inherited: Option<OwnedFd>) -> Outcome<()> {
 
 impl ShmPlayer {
     fn new(memory: &File, rank: usize) -> Outcome<Self> {
-        let shared = Shared::map(memory, rank)?;
+        let shared = RawShared::map(memory, rank)?;
         Ok(Self { first: rank == 0, shared, sequence: 0, received: [0; WORDS], back: Paged::new(0) })
     }
 
     fn serve(mut self, setup: &Setup) -> Outcome<()> {
         serve(setup, usize::from(!self.first), |control, batch| match batch.workload {
-            Workload::Latency => self.latency(control, batch),
-            Workload::Rate => self.rate(control, batch),
-            Workload::Bandwidth => self.bandwidth(control, batch),
-            Workload::Both => self.both(control, batch),
-            Workload::Consume => self.consume(control, batch),
+            TurnWork::Latency => self.latency(control, batch),
+            TurnWork::Rate => self.rate(control, batch),
+            TurnWork::Bandwidth => self.bandwidth(control, batch),
+            TurnWork::Both => self.both(control, batch),
+            TurnWork::Consume => self.consume(control, batch),
             _ => Err(format!("{batch:?} has no raw form").into()),
         })
     }

@@ -8,7 +8,7 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use aldis_bench::batches::{Batch, BenchControl, Setup, TOKEN_BYTES, Workload, mark, uniform};
+use aldis_bench::batches::{Batch, BenchControl, Setup, TOKEN_BYTES, TurnWork, mark, uniform};
 use aldis_linux::paged::Paged;
 
 use crate::{Outcome, serve, start_second};
@@ -46,9 +46,9 @@ impl TcpPlayer {
             let len = batch.bytes * batch.each;
             (self.out, self.back) = (Paged::new(len), Paged::new(len));
             match batch.workload {
-                Workload::Latency => self.latency(control, batch),
-                Workload::Bandwidth => self.bandwidth(control, batch),
-                Workload::Both => self.both(control, batch),
+                TurnWork::Latency => self.latency(control, batch),
+                TurnWork::Bandwidth => self.bandwidth(control, batch),
+                TurnWork::Both => self.both(control, batch),
                 _ => Err(format!("{batch:?} has no raw form").into()),
             }
         })

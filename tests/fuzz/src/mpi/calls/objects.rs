@@ -3,7 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::super::ffi::{self, Handle, Status, pmpi};
+use super::super::ffi::{self, ProgramHandle, ProgramStatus, pmpi};
 use super::super::pools::Pools;
 use super::super::{Player, checked};
 use super::TEXT_BYTES;
@@ -96,7 +96,7 @@ impl Player<'_> {
         }
     }
 
-    pub(super) fn handler(&mut self, comm: Handle) -> c_int {
+    pub(super) fn handler(&mut self, comm: ProgramHandle) -> c_int {
         let picked = self.pools.handlers.pick(&mut self.script);
         let mut handler = picked;
         let place = self.result(&mut handler);
@@ -132,7 +132,7 @@ impl Player<'_> {
                 let copies = usize::from(self.script.byte() % 2);
                 let code = pmpi!(PMPI_Comm_create_keyval(copies, 0, self.result(&mut made), nothing));
                 if code == ffi::SUCCESS {
-                    self.pools.keys.push(made as Handle);
+                    self.pools.keys.push(made as ProgramHandle);
                 }
                 code
             }
@@ -142,7 +142,7 @@ impl Player<'_> {
             4 => {
                 let code = pmpi!(PMPI_Comm_free_keyval(self.result(&mut made)));
                 if made != key {
-                    self.pools.keys.forget(key as Handle);
+                    self.pools.keys.forget(key as ProgramHandle);
                 }
                 code
             }
@@ -249,7 +249,7 @@ impl Player<'_> {
             for part in 0..parts {
                 checked(pmpi!(PMPI_Pready(part, sends)));
             }
-            let (mut both, mut statuses) = ([sends, receives], [Status::default(); 2]);
+            let (mut both, mut statuses) = ([sends, receives], [ProgramStatus::default(); 2]);
             for _ in 0..1000 {
                 checked(pmpi!(PMPI_Testall(2, both.as_mut_ptr(), &raw mut flag, statuses.as_mut_ptr())));
                 if flag != 0 {

@@ -35,7 +35,7 @@ const TYPES: [(&str, &str); 3] = [("MPI_BYTE", "byte"), ("MPI_CHAR", "char"), ("
 /// The instructions of each call with 8 bytes of each type. Characters are summed as other
 /// libraries do it, beyond the standard.
 pub(super) fn counts() -> Result<Vec<Count>> {
-    let program = Program::build()?;
+    let program = CountedProgram::build()?;
     let rows = CALLS.into_iter().flat_map(|call| TYPES.map(|datatype| (call, datatype)));
     rows.map(|((call, called), (datatype, typed))| {
         let each = program.count(called, typed)? as f64 / f64::from(COUNTED);
@@ -45,13 +45,13 @@ pub(super) fn counts() -> Result<Vec<Count>> {
 }
 
 /// The program, what starts it, and its folder.
-struct Program {
+struct CountedProgram {
     launcher: PathBuf,
     program: PathBuf,
     folder: PathBuf,
 }
 
-impl Program {
+impl CountedProgram {
     /// Builds the interface as it is installed, and the program with its compiler.
     fn build() -> Result<Self> {
         let target = Workspace::members()?.target;

@@ -13,10 +13,10 @@ use plotters::style::{BLACK, Color, Palette, Palette99, WHITE};
 const SIZE: (u32, u32) = (720, 440);
 
 /// A line of the plot: its name and its points.
-pub(crate) type Line = (&'static str, Vec<(f64, f64)>);
+pub(crate) type PlotLine = (&'static str, Vec<(f64, f64)>);
 
 /// The plot as SVG; `None` where there are no two sizes to draw a line between.
-pub(crate) fn draw(lines: &[Line], title: &str, unit: &str) -> Result<Option<String>> {
+pub(crate) fn draw(lines: &[PlotLine], title: &str, unit: &str) -> Result<Option<String>> {
     let places = || lines.iter().flat_map(|(_, places)| places);
     let (x, y) = (span(places().map(|place| place.0)), span(places().map(|place| place.1)));
     let mut svg = String::new();
@@ -41,7 +41,7 @@ fn span(numbers: impl Iterator<Item = f64>) -> Option<Range<f64>> {
 
 fn chart(
     svg: &mut String,
-    lines: &[Line],
+    lines: &[PlotLine],
     title: &str,
     (x, y): (Range<f64>, Range<f64>),
     unit: &str,

@@ -52,7 +52,7 @@ struct World {
 impl World {
     fn new(counts: [(u8, u8); 2]) -> Self {
         let side = |is_lower, (needs, ends)| {
-            let (connection, words) = (PeerConnection::new(Lane::Messages, is_lower), VecDeque::new());
+            let (connection, words) = (PeerConnection::new(ControlLane::Messages, is_lower), VecDeque::new());
             Side { connection, words, needs, ends }
         };
         let [one, other] = counts;
@@ -74,7 +74,7 @@ impl World {
                 next.push(world);
             };
             let side = &self.sides[at];
-            if side.needs > 0 && side.connection.state() == State::Closed {
+            if side.needs > 0 && side.connection.state() == ConnectionState::Closed {
                 add(&|world| {
                     let maker = world.maker();
                     world.sides[at].needs -= 1;
@@ -106,7 +106,9 @@ impl World {
 
     fn check(&self) {
         let [one, other] = &self.sides;
-        if one.connection.state() == State::Open && other.connection.state() == State::Open {
+        if one.connection.state() == ConnectionState::Open
+            && other.connection.state() == ConnectionState::Open
+        {
             let ends = [one, other].map(|side| side.connection.end().unwrap());
             let agree = ends[0].to == ends[1].number && ends[1].to == ends[0].number;
             // Unless one of them is about to learn that its connection is over.
@@ -117,7 +119,11 @@ impl World {
         if quiet {
             let states = [one.connection.state(), other.connection.state()];
             assert!(
-                matches!(states, [State::Open, State::Open] | [State::Closed, State::Closed]),
+                matches!(
+                    states,
+                    [ConnectionState::Open, ConnectionState::Open]
+                        | [ConnectionState::Closed, ConnectionState::Closed]
+                ),
                 "{self:?}"
             );
         }
@@ -150,26 +156,31 @@ fn both_sides_come_to_agree_in_every_order() {
 #[test]
 fn a_device_that_cannot_is_told_to_both() {
     let (able, unable) = (Maker { number: 7 }, Maker { number: 0 });
-    let (mut one, mut other) =
-        (PeerConnection::<Fake>::new(Lane::Memory, true), PeerConnection::<Fake>::new(Lane::Memory, false));
+    let (mut one, mut other) = (
+        PeerConnection::<Fake>::new(ControlLane::Memory, true),
+        PeerConnection::<Fake>::new(ControlLane::Memory, false),
+    );
     assert_eq!(one.need(&able), Ok(()));
     let offer = one.control().unwrap();
     assert_eq!(other.hear(&offer, &unable), News::Refused(Cause::Device));
     assert_eq!(one.hear(&other.control().unwrap(), &able), News::Refused(Cause::Unreachable));
-    assert_eq!((one.state(), other.state()), (State::Refused, State::Refused));
+    assert_eq!((one.state(), other.state()), (ConnectionState::Refused, ConnectionState::Refused));
     assert_eq!(one.need(&able), Ok(()));
-    assert_eq!((one.state(), one.control()), (State::Refused, None));
+    assert_eq!((one.state(), one.control()), (ConnectionState::Refused, None));
 }
 
 #[test]
 fn a_word_that_could_not_be_said_is_said_later_unless_it_is_overtaken() {
     let maker = Maker { number: 3 };
-    let mut connection = PeerConnection::<Fake>::new(Lane::Messages, true);
+    let mut connection = PeerConnection::<Fake>::new(ControlLane::Messages, true);
     connection.need(&maker).unwrap();
     let offer = connection.control().unwrap();
     connection.unsay(offer);
     assert_eq!(connection.control(), Some(offer));
     connection.close();
     connection.unsay(offer);
-    assert_eq!(connection.control(), Some(ControlMessage::bare(Lane::Messages, ControlKind::Close, 2)));
+    assert_eq!(
+        connection.control(),
+        Some(ControlMessage::bare(ControlLane::Messages, ControlKind::Close, 2))
+    );
 }

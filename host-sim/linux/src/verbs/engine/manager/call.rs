@@ -24,7 +24,7 @@ use core::time::Duration;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Cause, Epoch, Instant, PeerId};
 
-use super::super::super::sys::{LETTER_BYTES, What};
+use super::super::super::sys::{LETTER_BYTES, ManagerEventKind};
 use super::super::control::{ControlKind, ControlMessage};
 use super::Heard;
 use super::letter::Letter;
@@ -70,7 +70,7 @@ pub(super) struct Parties<'a, L: Connecting> {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-enum Stage {
+enum CallStage {
     /// This side asks: the way is looked for, or will be at that time.
     Resolving,
     Routing,
@@ -87,7 +87,7 @@ enum Stage {
 
 /// The connection of a lane.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(super) struct Call<L> {
+pub(super) struct ConnectCall<L> {
     now: Option<Current<L>>,
     /// A connection that is being ended.
     parting: Option<L>,
@@ -95,7 +95,7 @@ pub(super) struct Call<L> {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Current<L> {
-    stage: Stage,
+    stage: CallStage,
     /// The offer: this side's if it asked.
     control: ControlMessage,
     /// Since when it has been asked, and when it was for the last time.
@@ -105,7 +105,7 @@ struct Current<L> {
     line: Option<L>,
 }
 
-impl<L: Connecting> Call<L> {
+impl<L: Connecting> ConnectCall<L> {
     pub(super) const fn new() -> Self {
         Self { now: None, parting: None }
     }
@@ -116,22 +116,22 @@ impl<L: Connecting> Call<L> {
             ControlKind::Offer => {
                 self.retire(None);
                 let since = parties.now;
-                let stage = Stage::Later(since);
+                let stage = CallStage::Later(since);
                 let mut asked = Current { stage, control: *control, since, asked: since, line: None };
                 asked.dial(parties);
                 self.now = Some(asked);
             }
             ControlKind::Answer => {
-                if let Some(asked) = self.at(control, Stage::Asking) {
+                if let Some(asked) = self.at(control, CallStage::Asking) {
                     let depth = control.depth.min(asked.control.depth);
                     asked.line.iter().for_each(|line| line.accept(&parties.letter(control), depth));
-                    asked.stage = Stage::Answered;
+                    asked.stage = CallStage::Answered;
                 }
             }
             ControlKind::Go => {
-                if let Some(replied) = self.at(control, Stage::Replied) {
+                if let Some(replied) = self.at(control, CallStage::Replied) {
                     replied.line.iter().for_each(L::establish);
-                    replied.stage = Stage::Up;
+                    replied.stage = CallStage::Up;
                 }
             }
             ControlKind::Close | ControlKind::Refuse => {
@@ -145,7 +145,7 @@ impl<L: Connecting> Call<L> {
     }
 
     /// The connection that a control message is about, if it is at this stage.
-    fn at(&mut self, control: &ControlMessage, stage: Stage) -> Option<&mut Current<L>> {
+    fn at(&mut self, control: &ControlMessage, stage: CallStage) -> Option<&mut Current<L>> {
         self.now.as_mut().filter(|now| now.stage == stage && now.control.serial == control.serial)
     }
 
@@ -153,11 +153,11 @@ impl<L: Connecting> Call<L> {
     fn retire(&mut self, letter: Option<&Letter>) {
         let Some(Current { stage, line: Some(line), .. }) = self.now.take() else { return };
         match (stage, letter) {
-            (Stage::Up, _) => {
+            (CallStage::Up, _) => {
                 line.disconnect();
                 self.parting = Some(line);
             }
-            (Stage::Asking | Stage::Replied, Some(letter)) => line.reject(letter),
+            (CallStage::Asking | CallStage::Replied, Some(letter)) => line.reject(letter),
             // It is dropped.
             _ => {}
         }
@@ -174,7 +174,7 @@ impl<L: Connecting> Call<L> {
         let control = letter.control;
         if let Some(now) = &self.now {
             let ahead = control.serial.wrapping_sub(now.control.serial).cast_signed();
-            let comes_again = ahead == 0 && matches!(now.stage, Stage::Asking | Stage::Answered);
+            let comes_again = ahead == 0 && matches!(now.stage, CallStage::Asking | CallStage::Answered);
             if ahead < 0 || (ahead == 0 && !comes_again) {
                 return line.reject(&parties.letter(&ControlMessage::bare(
                     control.lane,
@@ -182,19 +182,19 @@ impl<L: Connecting> Call<L> {
                     control.serial,
                 )));
             }
-            if now.stage == Stage::Answered {
+            if now.stage == CallStage::Answered {
                 tell(Heard::Lapsed(control.lane, now.control.serial));
             }
         }
         self.retire(None);
-        let (since, stage) = (parties.now, Stage::Asking);
+        let (since, stage) = (parties.now, CallStage::Asking);
         self.now = Some(Current { stage, control, since, asked: since, line: Some(line) });
         tell(Heard::ControlMessage(control));
     }
 
     /// Rejects what was asked, to which the bond has no answer: it is about one that is over.
     pub(super) fn settle(&mut self, parties: &Parties<'_, L>) {
-        if let Some(Current { stage: Stage::Asking, control, .. }) = self.now {
+        if let Some(Current { stage: CallStage::Asking, control, .. }) = self.now {
             self.retire(Some(&parties.letter(&ControlMessage::bare(
                 control.lane,
                 ControlKind::Close,
@@ -207,18 +207,18 @@ impl<L: Connecting> Call<L> {
     /// message names.
     pub(super) fn line(&self, control: &ControlMessage) -> Option<&L> {
         let now = self.now.as_ref().filter(|now| now.control.serial == control.serial);
-        now.filter(|now| matches!(now.stage, Stage::Replied | Stage::Asking))?.line.as_ref()
+        now.filter(|now| matches!(now.stage, CallStage::Replied | CallStage::Asking))?.line.as_ref()
     }
 
     /// Returns true if there is something to be asked again, or will be.
     pub(super) fn is_put_off(&self) -> bool {
-        matches!(self.now, Some(Current { stage: Stage::Later(_), .. }))
+        matches!(self.now, Some(Current { stage: CallStage::Later(_), .. }))
     }
 
     /// Asks again what is due.
     pub(super) fn resume(&mut self, parties: &Parties<'_, L>, mut tell: impl FnMut(Heard)) {
         let Some(now) = &mut self.now else { return };
-        if !matches!(now.stage, Stage::Later(at) if at <= parties.now) {
+        if !matches!(now.stage, CallStage::Later(at) if at <= parties.now) {
             return;
         }
         if parties.now.since(now.since) >= parties.patience_ns {
@@ -232,13 +232,16 @@ impl<L: Connecting> Call<L> {
     pub(super) fn hear(
         &mut self,
         key: usize,
-        what: What,
+        what: ManagerEventKind,
         parties: &Parties<'_, L>,
         mut tell: impl FnMut(Heard),
     ) {
         let is_it = |line: &L| line.key() == key;
         if self.parting.as_ref().is_some_and(is_it) {
-            if matches!(what, What::Over | What::Rejected { .. } | What::Unreachable) {
+            if matches!(
+                what,
+                ManagerEventKind::Over | ManagerEventKind::Rejected { .. } | ManagerEventKind::Unreachable
+            ) {
                 self.parting = None;
             }
             return;
@@ -247,16 +250,20 @@ impl<L: Connecting> Call<L> {
         let (lane, serial) = (now.control.lane, now.control.serial);
         let closed = ControlMessage::bare(lane, ControlKind::Close, serial);
         match (what, now.stage) {
-            (What::Resolved, Stage::Resolving) => now.step(Stage::Routing, L::route, parties),
-            (What::Routed, Stage::Routing) => {
+            (ManagerEventKind::Resolved, CallStage::Resolving) => {
+                now.step(CallStage::Routing, L::route, parties)
+            }
+            (ManagerEventKind::Routed, CallStage::Routing) => {
                 let letter = parties.letter(&now.control);
                 now.asked = parties.now;
-                now.step(Stage::Asked, |line| line.ask(&letter), parties);
+                now.step(CallStage::Asked, |line| line.ask(&letter), parties);
             }
-            (What::Accepted(_), Stage::Asked) if now.may_have_lapsed(parties) => now.put_off(parties),
-            (What::Accepted(letter), Stage::Asked) => match parties.read(&letter, &closed) {
+            (ManagerEventKind::Accepted(_), CallStage::Asked) if now.may_have_lapsed(parties) => {
+                now.put_off(parties)
+            }
+            (ManagerEventKind::Accepted(letter), CallStage::Asked) => match parties.read(&letter, &closed) {
                 Some(control) if control.kind == ControlKind::Answer => {
-                    now.stage = Stage::Replied;
+                    now.stage = CallStage::Replied;
                     tell(Heard::ControlMessage(control));
                 }
                 _ => {
@@ -264,11 +271,11 @@ impl<L: Connecting> Call<L> {
                     tell(Heard::Lost(Cause::Malformed(Malformed::Control)));
                 }
             },
-            (What::Established, Stage::Answered) => {
-                now.stage = Stage::Up;
+            (ManagerEventKind::Established, CallStage::Answered) => {
+                now.stage = CallStage::Up;
                 tell(Heard::ControlMessage(ControlMessage::bare(lane, ControlKind::Go, serial)));
             }
-            (What::Rejected { is_there, letter }, Stage::Asked) => {
+            (ManagerEventKind::Rejected { is_there, letter }, CallStage::Asked) => {
                 self.now = None;
                 let said = parties.read(&letter, &closed);
                 let said =
@@ -280,15 +287,23 @@ impl<L: Connecting> Call<L> {
                     Heard::Lost(Cause::PeerDead)
                 });
             }
-            (What::Unreachable, Stage::Resolving | Stage::Routing | Stage::Asked) => now.put_off(parties),
-            (What::Rejected { .. } | What::Over | What::Unreachable, Stage::Replied | Stage::Up)
-            | (What::Over, Stage::Answered) => {
+            (ManagerEventKind::Unreachable, CallStage::Resolving | CallStage::Routing | CallStage::Asked) => {
+                now.put_off(parties)
+            }
+            (
+                ManagerEventKind::Rejected { .. } | ManagerEventKind::Over | ManagerEventKind::Unreachable,
+                CallStage::Replied | CallStage::Up,
+            )
+            | (ManagerEventKind::Over, CallStage::Answered) => {
                 self.now = None;
                 tell(Heard::ControlMessage(closed));
             }
             // The peer that asked has given it up, or does not read: the bond's answer, if there is
             // one, will be asked for again.
-            (What::Rejected { .. } | What::Unreachable, Stage::Asking | Stage::Answered) => {
+            (
+                ManagerEventKind::Rejected { .. } | ManagerEventKind::Unreachable,
+                CallStage::Asking | CallStage::Answered,
+            ) => {
                 self.now = None;
                 tell(Heard::Lapsed(lane, serial));
             }
@@ -300,7 +315,7 @@ impl<L: Connecting> Call<L> {
 impl<L: Connecting> Current<L> {
     fn dial(&mut self, parties: &Parties<'_, L>) {
         match L::resolve(parties.to) {
-            Ok(line) => (self.stage, self.line) = (Stage::Resolving, Some(line)),
+            Ok(line) => (self.stage, self.line) = (CallStage::Resolving, Some(line)),
             Err(_) => self.put_off(parties),
         }
     }
@@ -312,10 +327,10 @@ impl<L: Connecting> Current<L> {
     }
 
     fn put_off(&mut self, parties: &Parties<'_, L>) {
-        (self.stage, self.line) = (Stage::Later(parties.now.after(AGAIN)), None);
+        (self.stage, self.line) = (CallStage::Later(parties.now.after(AGAIN)), None);
     }
 
-    fn step(&mut self, to: Stage, take: impl FnOnce(&L) -> Result<(), Cause>, parties: &Parties<'_, L>) {
+    fn step(&mut self, to: CallStage, take: impl FnOnce(&L) -> Result<(), Cause>, parties: &Parties<'_, L>) {
         self.stage = to;
         if self.line.as_ref().is_some_and(|line| take(line).is_err()) {
             self.put_off(parties);

@@ -48,7 +48,7 @@ impl Letter {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::control::{ControlKind, Lane};
+    use super::super::super::control::{ControlKind, ControlLane};
     use super::*;
 
     fn padded(letter: &Letter) -> [u8; LETTER_BYTES] {
@@ -60,14 +60,14 @@ mod tests {
     proptest! {
         #[test]
         fn letters_come_back(from: u32, own: u32, to: u32, serial: u16, depth: u8, number in 0_u32..1 << 24) {
-            let control = ControlMessage { lane: Lane::Memory, kind: ControlKind::Answer, serial, depth, number };
+            let control = ControlMessage { lane: ControlLane::Memory, kind: ControlKind::Answer, serial, depth, number };
             let letter = Letter { from: PeerId(from), epochs: (Epoch(own), Epoch(to)), control };
             prop_assert_eq!(Letter::decode(&padded(&letter)), Some(letter));
         }
 
         #[test]
         fn what_is_none_is_refused(at in 0_usize..LETTER_BYTES, change in 1_u8..) {
-            let control = ControlMessage::bare(Lane::Messages, ControlKind::Close, 7);
+            let control = ControlMessage::bare(ControlLane::Messages, ControlKind::Close, 7);
             let letter = Letter { from: PeerId(1), epochs: (Epoch(2), Epoch(3)), control };
             let mut bytes = padded(&letter);
             bytes[at] ^= change;

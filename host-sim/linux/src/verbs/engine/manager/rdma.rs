@@ -11,11 +11,11 @@ use aldis_hal::{Cause, Epoch, Instant, PeerId, Post};
 use super::super::super::address::Address;
 use super::super::super::error::VerbsError;
 use super::super::super::open_device::OpenDevice;
-use super::super::super::sys::{Event, Events, FlushKey, Line, Offered, What};
+use super::super::super::sys::{CmId, Events, FlushKey, ManagerEvent, ManagerEventKind, Offered};
 use super::super::super::wire::Identity;
-use super::super::control::{ControlKind, ControlMessage, Lane};
+use super::super::control::{ControlKind, ControlLane, ControlMessage};
 use super::super::memory::cause_of;
-use super::call::{Call, Connecting, Parties};
+use super::call::{ConnectCall, Connecting, Parties};
 use super::letter::Letter;
 use super::{Heard, Manager, News};
 
@@ -23,13 +23,13 @@ use super::{Heard, Manager, News};
 const LISTENER: usize = usize::MAX;
 /// The time for which events are not looked for after they were: each look is a call of the system.
 const LOOK_NS: u64 = 20_000;
-const LANES: [Lane; 2] = [Lane::Messages, Lane::Memory];
+const LANES: [ControlLane; 2] = [ControlLane::Messages, ControlLane::Memory];
 
 /// The calls of a rank.
 pub(in super::super) struct Rdma {
-    rows: Vec<Row>,
+    rows: Vec<RdmaRow>,
     /// Held, so that others find this rank.
-    _listener: Line,
+    _listener: CmId,
     port: u16,
     events: Rc<Events>,
     here: Rc<OpenDevice>,
@@ -49,12 +49,12 @@ pub(in super::super) struct Rdma {
 
 /// A peer.
 #[derive(Default)]
-struct Row {
+struct RdmaRow {
     /// The life that was introduced, and where it is.
     life: Option<(Epoch, SocketAddr)>,
-    calls: [Call<Line>; 2],
+    calls: [ConnectCall<CmId>; 2],
     /// Requests of a life that has not been introduced yet, the last of each lane.
-    early: [Option<(Line, Letter)>; 2],
+    early: [Option<(CmId, Letter)>; 2],
 }
 
 /// The data that a call of this side needs.
@@ -65,7 +65,7 @@ pub(in super::super) struct To {
     to: SocketAddr,
 }
 
-impl Default for Call<Line> {
+impl Default for ConnectCall<CmId> {
     fn default() -> Self {
         Self::new()
     }
@@ -76,10 +76,10 @@ impl Rdma {
     pub(in super::super) fn open(here: &Rc<OpenDevice>, who: Identity) -> Result<Self, VerbsError> {
         let at = here.choice.gid.ip().ok_or(VerbsError::NoManager)?;
         let events = Events::new()?;
-        let listener = Line::new(&events, LISTENER)?;
+        let listener = CmId::new(&events, LISTENER)?;
         let port = listener.listen(at)?;
         let Identity { me, epoch, ranks } = who;
-        let rows = (0..ranks).map(|_| Row::default()).collect();
+        let rows = (0..ranks).map(|_| RdmaRow::default()).collect();
         let (here, heard, now) = (Rc::clone(here), VecDeque::new(), Instant(0));
         Ok(Self {
             rows,
@@ -102,8 +102,8 @@ impl Rdma {
     fn with<R>(
         &mut self,
         peer: PeerId,
-        lane: Lane,
-        act: impl FnOnce(&mut Call<Line>, &Parties<'_, Line>, &mut dyn FnMut(Heard)) -> R,
+        lane: ControlLane,
+        act: impl FnOnce(&mut ConnectCall<CmId>, &Parties<'_, CmId>, &mut dyn FnMut(Heard)) -> R,
     ) -> Option<R> {
         let Self { rows, events, here, at, me, epoch, heard, now, deaf_ns, put_off, .. } = self;
         let row = rows.get_mut(peer.index())?;
@@ -123,14 +123,14 @@ impl Rdma {
         Some(done)
     }
 
-    fn take(&mut self, event: Event) {
+    fn take(&mut self, event: ManagerEvent) {
         match event.what {
-            What::Removed => {
+            ManagerEventKind::Removed => {
                 self.removed = true;
                 let everybody = (0..self.rows.len() as u32).map(PeerId);
                 self.heard.extend(everybody.map(|peer| (peer, Heard::Lost(Cause::Device))));
             }
-            What::Request(line, letter) => match Letter::decode(&letter) {
+            ManagerEventKind::Request(line, letter) => match Letter::decode(&letter) {
                 Some(letter) => self.request(line, letter),
                 // No rank of the job.
                 None => line.reject(&[]),
@@ -143,7 +143,7 @@ impl Rdma {
         }
     }
 
-    fn request(&mut self, mut line: Line, letter: Letter) {
+    fn request(&mut self, mut line: CmId, letter: Letter) {
         let Letter { from, epochs: (life, mine), control } = letter;
         let is_peer = from != self.me && control.kind == ControlKind::Offer;
         let Some(row) = self.rows.get_mut(from.index()).filter(|_| is_peer && mine == self.epoch) else {
@@ -188,7 +188,7 @@ impl Manager for Rdma {
         row.life = Some((epoch, to));
         row.calls = Default::default();
         self.heard.retain(|(from, _)| *from != peer);
-        let is_its = |(_, letter): &mut (Line, Letter)| letter.epochs.0 == epoch;
+        let is_its = |(_, letter): &mut (CmId, Letter)| letter.epochs.0 == epoch;
         let early = row.early.each_mut().map(|early| early.take_if(is_its));
         for (line, letter) in early.into_iter().flatten() {
             self.request(line, letter);
@@ -228,12 +228,12 @@ impl Manager for Rdma {
         Some(self.events.file())
     }
 
-    fn line(&self, peer: PeerId, control: &ControlMessage) -> Option<&Line> {
+    fn line(&self, peer: PeerId, control: &ControlMessage) -> Option<&CmId> {
         self.rows.get(peer.index())?.calls.get(control.lane as usize)?.line(control)
     }
 }
 
-impl Connecting for Line {
+impl Connecting for CmId {
     type To = To;
 
     fn resolve(to: &To) -> Result<Self, Cause> {
@@ -273,12 +273,12 @@ impl Connecting for Line {
 }
 
 /// The mark of a call.
-const fn mark(peer: PeerId, lane: Lane) -> usize {
+const fn mark(peer: PeerId, lane: ControlLane) -> usize {
     (peer.0 as usize) << 1 | lane as usize
 }
 
 /// The call of a mark.
-const fn unmark(mark: usize) -> Option<(PeerId, Lane)> {
-    let lane = if mark & 1 == 0 { Lane::Messages } else { Lane::Memory };
+const fn unmark(mark: usize) -> Option<(PeerId, ControlLane)> {
+    let lane = if mark & 1 == 0 { ControlLane::Messages } else { ControlLane::Memory };
     if mark == LISTENER { None } else { Some((PeerId((mark >> 1) as u32), lane)) }
 }

@@ -5,7 +5,7 @@ use core::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
 use super::super::super::connection::{self, ConnectionEnd, PeerConnection};
-use super::super::super::control::Lane;
+use super::super::super::control::ControlLane;
 use super::*;
 
 /// A connection here.
@@ -128,7 +128,7 @@ enum System {
 /// A connection between the two systems: the ends of the side that asked and of the one that was
 /// asked.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Pair {
+struct ConnectedPair {
     asker: usize,
     keys: [u16; 2],
     ends: [System; 2],
@@ -149,7 +149,7 @@ enum Packet {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct CallSide {
     connection: PeerConnection<Queues>,
-    call: Call<Fake>,
+    call: ConnectCall<Fake>,
     events: VecDeque<(u16, ToldCall)>,
     needs: u8,
     ends: u8,
@@ -158,7 +158,7 @@ struct CallSide {
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct World {
     sides: [CallSide; 2],
-    pairs: Vec<Pair>,
+    pairs: Vec<ConnectedPair>,
     packets: Vec<(usize, usize, Packet)>,
     made: u32,
     next: u16,
@@ -191,8 +191,8 @@ fn bytes(from: usize, control: ControlMessage) -> [u8; LETTER_BYTES] {
 impl World {
     fn new(counts: [(u8, u8); 2], delays: u8) -> Self {
         let side = |is_lower, (needs, ends)| CallSide {
-            connection: PeerConnection::new(Lane::Messages, is_lower),
-            call: Call::new(),
+            connection: PeerConnection::new(ControlLane::Messages, is_lower),
+            call: ConnectCall::new(),
             events: VecDeque::new(),
             needs,
             ends,
@@ -223,7 +223,7 @@ impl World {
         // The way is found at once.
         let key = self.sides[at].call.now.as_ref().and_then(|now| Some(now.line.as_ref()?.key()));
         if let Some(key) = key {
-            for what in [What::Resolved, What::Routed] {
+            for what in [ManagerEventKind::Resolved, ManagerEventKind::Routed] {
                 self.sides[at].call.hear(key, what, &parties(at, false), |_| unreachable!());
             }
         }
@@ -236,10 +236,10 @@ impl World {
     fn system(&mut self, at: usize, key: u16, act: CallStep) {
         if let CallStep::Ask(control) = act {
             let (keys, ends) = ([key, 0], [System::Asked, System::None]);
-            self.pairs.push(Pair { asker: at, keys, ends, is_late: false });
+            self.pairs.push(ConnectedPair { asker: at, keys, ends, is_late: false });
             return self.packets.push((self.pairs.len() - 1, 1, Packet::Request(control)));
         }
-        let is_its = |pair: &Pair| pair.keys.contains(&key) && key != 0;
+        let is_its = |pair: &ConnectedPair| pair.keys.contains(&key) && key != 0;
         let Some(number) = self.pairs.iter().position(is_its) else { return };
         let pair = &mut self.pairs[number];
         let end = usize::from(pair.keys[1] == key);
@@ -308,14 +308,14 @@ impl World {
                     let letter = Letter { from: RANKS[1 - at], epochs: (LIFE[1 - at], LIFE[at]), control };
                     return side.call.request(Fake(key), letter, &parties(at, false), tell);
                 }
-                ToldCall::Accepted(control) => What::Accepted(bytes(1 - at, control)),
-                ToldCall::Established => What::Established,
+                ToldCall::Accepted(control) => ManagerEventKind::Accepted(bytes(1 - at, control)),
+                ToldCall::Established => ManagerEventKind::Established,
                 ToldCall::Rejected(control) => {
                     let letter = control.map_or([0; LETTER_BYTES], |control| bytes(1 - at, control));
-                    What::Rejected { is_there: true, letter }
+                    ManagerEventKind::Rejected { is_there: true, letter }
                 }
-                ToldCall::Unreachable => What::Unreachable,
-                ToldCall::Over => What::Over,
+                ToldCall::Unreachable => ManagerEventKind::Unreachable,
+                ToldCall::Over => ManagerEventKind::Over,
             };
             side.call.hear(key.into(), what, &parties(at, is_late), &mut tell);
         });
@@ -331,7 +331,7 @@ impl World {
         };
         for at in 0..2 {
             let side = &self.sides[at];
-            if side.needs > 0 && side.connection.state() == connection::State::Closed {
+            if side.needs > 0 && side.connection.state() == connection::ConnectionState::Closed {
                 add(&|world| {
                     world.sides[at].needs -= 1;
                     world.with(at, |side, number, _| side.connection.need(&number).unwrap());
@@ -345,7 +345,7 @@ impl World {
                     });
                 });
             }
-            let is_asking = matches!(side.call.now, Some(Current { stage: Stage::Asking, .. }));
+            let is_asking = matches!(side.call.now, Some(Current { stage: CallStage::Asking, .. }));
             if !side.connection.is_silent() || is_asking {
                 add(&|world| {
                     world.with(at, |side, _, _| {
@@ -377,7 +377,7 @@ impl World {
         for (number, pair) in self.pairs.iter().enumerate() {
             let on_its_way = self.packets.iter().any(|(of, ..)| *of == number);
             let [asker, asked] = pair.ends;
-            // What will never be answered, and what could have been.
+            // ManagerEventKind will never be answered, and what could have been.
             let is_vain = !on_its_way && asked == System::Dead;
             if asker == System::Asked && (is_vain || (self.delays > 0 && asked == System::Asked)) {
                 add(&|world| {
@@ -404,11 +404,11 @@ impl World {
         let [one, other] = &self.sides;
         let states = [one.connection.state(), other.connection.state()];
         match states {
-            [connection::State::Open, connection::State::Open] => {
+            [connection::ConnectionState::Open, connection::ConnectionState::Open] => {
                 let ends = [one, other].map(|side| side.connection.end().unwrap());
                 assert_eq!((ends[0].to, ends[1].to), (ends[1].number, ends[0].number), "{self:#?}");
             }
-            [connection::State::Closed, connection::State::Closed] => {
+            [connection::ConnectionState::Closed, connection::ConnectionState::Closed] => {
                 assert!(self.sides.iter().all(|side| side.call.now.is_none()), "{self:#?}");
             }
             _ => panic!("{self:#?}"),
