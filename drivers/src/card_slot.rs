@@ -63,7 +63,7 @@ impl CardSlot {
     pub(crate) fn write<O: CardOrders>(&self, job: u64, epoch: Epoch, card: &[u8]) {
         self.epoch.store(0, Ordering::Relaxed);
         if O::WITHDRAWS_FIRST {
-            // Whoever sees one of the stores below sees that one as well.
+            // A peer that sees one of the stores below sees that one as well.
             fence(Ordering::Release);
         }
         for (word, piece) in self.card.iter().zip(card.chunks(4)) {

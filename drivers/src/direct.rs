@@ -139,7 +139,7 @@ pub unsafe trait CopyEngine {
     /// They are not all there or may not be read.
     ///
     /// # Safety
-    /// `into` is valid for writes of `len` bytes, and nobody else touches them meanwhile.
+    /// `into` is valid for writes of `len` bytes, and nothing else touches them meanwhile.
     unsafe fn read(&mut self, peer: PeerId, from: u64, into: *mut u8, len: usize) -> Result<(), Cause>;
 
     /// Writes `len` bytes to the place in the memory of `peer`, looking at the place at that very

@@ -76,7 +76,7 @@ impl SharedMemory {
     ///
     /// # Safety
     /// What PCI devices answer to is mapped where it is, this device's memory as the [module](self)
-    /// asks. Whoever else has the memory uses it as this driver does.
+    /// asks. Any other owner of the memory uses it as this driver does.
     ///
     /// # Errors
     /// [`Cause::Device`] for a device whose base addresses make no sense or that has no such
@@ -102,8 +102,8 @@ impl SharedMemory {
     /// board whose memory is shared in another way.
     ///
     /// # Safety
-    /// The memory is valid for reads and writes for good, as the [module](self) asks, and whoever
-    /// else has it uses it as this driver does.
+    /// The memory is valid for reads and writes for good, as the [module](self) asks, and any
+    /// other owner of it uses it as this driver does.
     pub const unsafe fn new(start: NonNull<u8>, len: usize) -> Self {
         Self { start, len, ranks: Cell::new(0) }
     }

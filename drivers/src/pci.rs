@@ -12,7 +12,7 @@
 //!
 //! # fn main() -> Result<(), aldis_hal::Cause> {
 //! // QEMU's aarch64 `virt,highmem=off`: 16 buses, and 0x2EFF_0000 bytes for base addresses.
-//! // SAFETY: this board has its PCI there, mapped as it is, and nobody else uses it.
+//! // SAFETY: this board has its PCI there, mapped as it is, and nothing else uses it.
 //! let access = unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, 16) };
 //! let mut root = PciRoot::new(access);
 //! let mut window = AddressWindow::new(0x1000_0000, 0x2EFF_0000);

@@ -23,7 +23,7 @@
 //! // SAFETY: this is the only place that names it, and it runs once.
 //! virtio::lend(unsafe { &mut *(&raw mut MEMORY) })?;
 //! // QEMU's aarch64 `virt`: 32 slots of 512 bytes; riscv64 `virt`: 8 of 4096 at 0x1000_1000.
-//! // SAFETY: this board has such slots there, mapped as they are, and nobody else uses them.
+//! // SAFETY: this board has such slots there, mapped as they are, and nothing else uses them.
 //! let slots = VirtioSlots { base: 0x0A00_0000, stride: 0x200, count: 32 };
 //! let found = unsafe { virtio::find_mmio(slots) };
 //! let transport = found.ok_or(Cause::Unreachable)?;

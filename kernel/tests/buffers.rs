@@ -81,7 +81,7 @@ fn what_is_sent_on_a_communicator_lies_in_its_own_memory() {
     one.send_buffer().of(&ours).attach(detached).unwrap();
     one.bsend(&ours, &[1_u8; 200], Rank(1), Tag(2)).unwrap();
     let leaving = one.leave(soon).unwrap_err();
-    assert_eq!(leaving.cause, Cause::TimedOut, "whoever leaves waits for what is in it");
+    assert_eq!(leaving.cause, Cause::TimedOut, "a rank that leaves waits for what is in it");
 }
 
 #[test]

@@ -135,7 +135,7 @@ fn an_announcement_that_finds_no_request_slot_waits() {
 }
 
 #[test]
-fn a_message_of_a_rank_that_is_not_in_the_communicator_is_dropped_and_ends_nobody() {
+fn a_message_of_a_rank_that_is_not_in_the_communicator_is_dropped_and_ends_no_peer() {
     let mut job = Job::new(3, Shape::default());
     let mut ranks = job.ranks();
     let [one, other, _] = &mut ranks[..] else { panic!("three ranks are needed") };

@@ -106,7 +106,7 @@ proptest! {
     /// The sender lets go of a message after some polls: the receiver has all of it, or gets the
     /// error that it was withdrawn, and memory that was let go of is not taken for the message.
     #[test]
-    fn a_sender_that_lets_go_deceives_nobody(
+    fn a_sender_that_lets_go_deceives_no_receiver(
         len in 100usize..2000, after in 0u32..30, reads in proptest::option::of(50u64..700),
         gathers in proptest::option::of(60u64..700), places in any::<bool>(), polls in 0u32..4,
         writes in proptest::option::of(50u64..700),
@@ -337,7 +337,7 @@ fn sent_and_received_in_other_ways(powers: Powers) {
     together(&mut ranks, |one, other| {
         let mut sending = one.issend(&worlds[0], &data, R(1), Tag(1))?;
         settle(one, other);
-        assert!(one.test(&mut sending)?.is_none(), "nobody has received it");
+        assert!(one.test(&mut sending)?.is_none(), "it has not been received");
         let matched = other.improbe(&worlds[1], R(0), Tag(1))?.expect("it has been announced");
         let receiving = other.imrecv(matched, &mut first)?;
         settle(one, other);

@@ -230,7 +230,7 @@ fn a_lost_peer_is_talked_to_again_in_its_next_life() {
 }
 
 #[test]
-fn what_a_dead_peer_announced_fails_once_and_stands_in_nobodys_way() {
+fn what_a_dead_peer_announced_fails_once_and_holds_up_no_other() {
     let mut job = Job::new(3, Shape::default());
     let dead = job.dead.clone();
     let mut ranks = job.ranks();
@@ -397,7 +397,7 @@ fn a_peer_that_was_cut_off_is_not_listened_to() {
 proptest! {
     /// Whatever rank 0 sends: no panic, no hang, and rank 1 still talks to rank 2.
     #[test]
-    fn hostile_bytes_disturb_nobody_else(
+    fn hostile_bytes_disturb_no_other_peer(
         messages in proptest::collection::vec((any::<u8>(), proptest::collection::vec(any::<u8>(), 0..120)), 1..20),
     ) {
         let mut job = Job::new(3, Shape::default());

@@ -86,7 +86,7 @@ fn a_synchronous_send_completes_with_the_receive_and_not_with_the_probe() {
 }
 
 #[test]
-fn messages_to_itself_from_nobody_and_too_late() {
+fn messages_to_itself_from_the_null_rank_and_too_late() {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
     let rank = &mut ranks[0];
@@ -97,11 +97,11 @@ fn messages_to_itself_from_nobody_and_too_late() {
     assert_eq!(rank.within(Duration::from_micros(9)).mrecv(message, &mut buffer).unwrap().bytes, 30);
     assert_eq!(buffer, [5; 30]);
 
-    let nobody = rank.mprobe(&world, Rank::NULL, Tag(1)).unwrap();
-    let status = rank.mrecv(nobody, &mut buffer).unwrap();
+    let null = rank.mprobe(&world, Rank::NULL, Tag(1)).unwrap();
+    let status = rank.mrecv(null, &mut buffer).unwrap();
     assert_eq!((status.source, status.tag, status.bytes), (Rank::NULL, Tag::NONE, 0));
-    let nobody = rank.improbe(&world, Rank::NULL, Tag(1)).unwrap().expect("it is always there");
-    rank.discard_matched(nobody).unwrap();
+    let null = rank.improbe(&world, Rank::NULL, Tag(1)).unwrap().expect("it is always there");
+    rank.discard_matched(null).unwrap();
 
     let error = rank.within(Duration::from_micros(9)).mprobe(&world, Rank(1), Tag(1)).unwrap_err();
     assert_eq!(

@@ -21,7 +21,7 @@ fn a_synchronous_send_is_complete_when_it_is_matched_and_not_before() {
         together(&mut ranks, |one, other| {
             let mut sending = one.issend(&worlds[0], &data, Rank(1), Tag(1))?;
             settle(one, other);
-            assert_eq!(one.test(&mut sending)?, None, "nobody has received it");
+            assert_eq!(one.test(&mut sending)?, None, "it has not been received");
             let receiving = other.irecv(&worlds[1], &mut buffer, Rank(0), Tag(1))?;
             settle(one, other);
             assert_eq!(one.test(&mut sending)?.map(|status| status.bytes), Some(len as u64));
@@ -105,7 +105,7 @@ fn buffered_sends_take_the_attached_memory_and_give_it_back() {
 }
 
 #[test]
-fn nobody_takes_and_gives_nothing_at_once() {
+fn the_null_rank_takes_and_gives_nothing_at_once() {
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
     let (world, mut buffer) = (ranks[0].world(), [7u8; 4]);

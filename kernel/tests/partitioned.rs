@@ -99,7 +99,7 @@ proptest! {
                     }
                 }
                 if !is_started {
-                    assert!(one.test(&mut send)?.is_none(), "nobody has asked for it");
+                    assert!(one.test(&mut send)?.is_none(), "it has not been asked for");
                     other.start(&mut receive)?;
                 }
                 settle(one, other);
@@ -363,7 +363,7 @@ fn a_dead_peer_ends_rounds_under_way_and_those_that_would_come() {
 }
 
 #[test]
-fn nobody_takes_and_sends_parts_at_once() {
+fn the_null_rank_takes_and_sends_parts_at_once() {
     let mut job = Job::new(1, Shape::default());
     let mut ranks = job.ranks();
     let world = ranks[0].world();

@@ -80,7 +80,7 @@ fn they_are_waited_for_among_others_and_cancelled() {
         settle(one, other);
         let (index, status) = other.wait_any(&mut receiving)?.unwrap();
         assert_eq!((index, status.bytes), (0, 8));
-        assert!(other.cancel(&mut receiving[1]), "nobody has sent it");
+        assert!(other.cancel(&mut receiving[1]), "it has not been sent");
         assert!(!other.cancel(&mut receiving[1]), "it is over");
         assert!(other.wait_for(&mut receiving[1])?.is_cancelled());
         assert!(!other.cancel(&mut receiving[1]), "it is idle");
@@ -127,7 +127,7 @@ fn a_test_of_a_started_request_makes_progress() {
 }
 
 #[test]
-fn to_nobody_to_the_dead_and_past_the_envelopes() {
+fn to_the_null_rank_to_the_dead_and_past_the_envelopes() {
     let mut job = Job::new(2, Shape::default());
     let dead = job.dead.clone();
     let mut ranks = job.ranks();
@@ -136,10 +136,10 @@ fn to_nobody_to_the_dead_and_past_the_envelopes() {
     let (mut flood, mut wanted) = ([[0u8; 8]; REQUESTS - 3], [0u8; 8]);
     together(&mut ranks, |one, other| {
         let (out, into) = (one.lend(&mut out), other.lend(&mut into));
-        let mut nobody = other.recv_init(&worlds[1], into, 0..8, Rank::NULL, Tag(1))?;
+        let mut null = other.recv_init(&worlds[1], into, 0..8, Rank::NULL, Tag(1))?;
         for _ in 0..2 {
-            other.start(&mut nobody)?;
-            assert_eq!(other.wait_for(&mut nobody)?.source, Rank::NULL);
+            other.start(&mut null)?;
+            assert_eq!(other.wait_for(&mut null)?.source, Rank::NULL);
         }
         let mut sends = Vec::new();
         for tag in 0..REQUESTS as u32 - 2 {

@@ -373,5 +373,5 @@ fn the_accounts_of_two_ranks_agree() {
     let [out, into] = blocks(&ranks);
     assert_eq!((out.available(), out.room_there, into.held(), into.untold()), (2, 2, 0, 0));
     assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
-    assert_eq!(ranks[0].diagnostics().credits(PeerId(2)), None, "nobody has introduced it");
+    assert_eq!(ranks[0].diagnostics().credits(PeerId(2)), None, "it has not been introduced");
 }

@@ -186,7 +186,7 @@ fn check_aborted(ranks: &mut [rig::Rank<'_>], pairs: [Comm; 2], code: i32) {
         assert_eq!((error.cause, error.peer()), (Cause::PeerAborted { code }, Some(peer)));
     }
     let error = ranks[2].recv(&worlds[2], &mut buffer, Source::Any, Tag(1)).unwrap_err();
-    assert_eq!(error.cause, Cause::PeerAborted { code }, "nobody is left who could send");
+    assert_eq!(error.cause, Cause::PeerAborted { code }, "no peer is left that could send");
     ranks[2].send(&worlds[2], &[7_u8; 4], Rank(2), Tag(1)).unwrap();
     ranks[2].recv(&worlds[2], &mut buffer, Rank(2), Tag(1)).unwrap();
     assert_eq!(buffer, [7; 4]);

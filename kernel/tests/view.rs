@@ -57,7 +57,7 @@ fn a_message_is_looked_at_where_it_is() {
             let mut some = [0; 100];
             assert!(elements.copy_to(4900, &mut some) && some == data[4900..]);
             assert!(!elements.copy_to(4901, &mut some) && !elements.copy_to(usize::MAX, &mut some));
-            // SAFETY: nobody lets go of the send before the view is over.
+            // SAFETY: nothing lets go of the send before the view is over.
             let slice = unsafe { elements.as_slice() };
             assert_eq!(slice.as_ptr(), data.as_ptr(), "it is the sender's own memory");
             assert!(s.test(&mut sending)?.is_none(), "the sender is to wait");

@@ -101,7 +101,7 @@ fn a_wait_that_ends_without_a_message_leaves_nothing_behind() {
     );
     ranks[0].send(&worlds[0], &[7_u8; 8], Rank(1), Tag(1)).unwrap();
     ranks[1].poll(8);
-    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 1), "nobody waits for it any more");
+    assert_eq!(ranks[1].diagnostics().queue_depths(), (0, 1), "nothing waits for it any more");
     ranks[1].recv(&worlds[1], &mut later, Rank(0), TagMatch::Any).unwrap();
     dead.set(Some(PeerId(0).0));
     assert_eq!(receive(&mut ranks[1]), Cause::PeerDead);
@@ -156,7 +156,7 @@ fn the_platform_knows_whom_futures_wait_for_after_one_is_over() {
 }
 
 #[test]
-fn the_platform_knows_whom_a_receive_from_anybody_waits_for_once_it_has_matched() {
+fn the_platform_knows_whom_a_receive_from_any_source_waits_for_once_it_has_matched() {
     let mut job = Job::new(3, Shape::default());
     let data = pattern(1, 5000);
     let mut ranks = job.ranks();

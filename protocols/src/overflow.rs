@@ -60,9 +60,9 @@ enum Notice {
 }
 
 /// No request: generations of live ones are odd.
-const NOBODY: Handle = Handle { slot: 0, generation: 0 };
+const NO_HANDLE: Handle = Handle { slot: 0, generation: 0 };
 
-const fn somebody(handle: Handle) -> Option<Handle> {
+const fn named(handle: Handle) -> Option<Handle> {
     if handle.generation == 0 { None } else { Some(handle) }
 }
 
@@ -92,8 +92,8 @@ pub struct Holder {
 impl Holder {
     /// A side that holds nothing back.
     pub const NONE: Self = Self {
-        question: Seek { context: 0, tag: 0, receiver: NOBODY },
-        offered: NOBODY,
+        question: Seek { context: 0, tag: 0, receiver: NO_HANDLE },
+        offered: NO_HANDLE,
         notice: Notice::Quiet,
     };
 
@@ -120,7 +120,7 @@ impl Holder {
     /// # Errors
     /// [`Malformed::Control`] while it waits for an answer, or if it names no request.
     pub fn asked(&mut self, seek: Seek) -> Result<(), Malformed> {
-        if somebody(self.question.receiver).is_some() || somebody(seek.receiver).is_none() {
+        if named(self.question.receiver).is_some() || named(seek.receiver).is_none() {
             return Err(Malformed::Control);
         }
         self.question = seek;
@@ -152,7 +152,7 @@ impl Holder {
     /// The message that the receiver has to take or decline. While there is one, no other may be
     /// injected.
     pub const fn offered(&self) -> Option<Handle> {
-        somebody(self.offered)
+        named(self.offered)
     }
 
     /// The receiver has taken or declined `message`.
@@ -163,7 +163,7 @@ impl Holder {
         if self.offered() != Some(message) {
             return Err(Malformed::Control);
         }
-        self.offered = NOBODY;
+        self.offered = NO_HANDLE;
         Ok(())
     }
 }
@@ -231,9 +231,9 @@ pub struct Seeker {
 impl Seeker {
     /// A side whose sender holds nothing back.
     pub const NONE: Self = Self {
-        posted: Posted { receiver: NOBODY, order: 0 },
+        posted: Posted { receiver: NO_HANDLE, order: 0 },
         cursor: 0,
-        offer: NOBODY,
+        offer: NO_HANDLE,
         verdict: OfferAnswer::Open,
         asking: Asking::No,
         stalled: false,
@@ -258,7 +258,7 @@ impl Seeker {
 
     /// Returns the receive to ask about, if one can be asked about now.
     pub fn next(&self) -> Option<NextReceive> {
-        let idle = self.asking == Asking::No && somebody(self.offer).is_none();
+        let idle = self.asking == Asking::No && named(self.offer).is_none();
         (self.stalled && idle).then_some(if self.after {
             NextReceive::After(self.cursor)
         } else {
@@ -357,7 +357,7 @@ impl Seeker {
     /// nothing.
     pub fn settled(&mut self, message: Handle) {
         if self.offer == message {
-            (self.offer, self.verdict) = (NOBODY, OfferAnswer::Open);
+            (self.offer, self.verdict) = (NO_HANDLE, OfferAnswer::Open);
         }
     }
 }
@@ -394,7 +394,7 @@ mod tests {
     #[test]
     fn one_question_and_one_offer_at_a_time() {
         let mut holder = Holder::NONE;
-        assert_eq!(holder.asked(seek(NOBODY)), Err(Malformed::Control));
+        assert_eq!(holder.asked(seek(NO_HANDLE)), Err(Malformed::Control));
         holder.asked(seek(ONE)).unwrap();
         assert_eq!(holder.asked(seek(TWO)), Err(Malformed::Control));
         holder.offer(TWO);

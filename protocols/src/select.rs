@@ -508,7 +508,11 @@ mod tests {
         alone.features.remove(Features::GET);
         assert_eq!(chosen(&alone, 1 << 20), Protocol::Write);
         alone.features.remove(Features::REMOTE_COMPLETION);
-        assert_eq!(chosen(&alone, 1 << 20), Protocol::Rendezvous, "nobody would know when it is there");
+        assert_eq!(
+            chosen(&alone, 1 << 20),
+            Protocol::Rendezvous,
+            "the receiver would not know when it is there"
+        );
     }
 
     #[test]

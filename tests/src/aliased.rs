@@ -48,7 +48,7 @@ impl Aliased {
         let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED | MapFlags::MAP_POPULATE;
         for at in (0..bytes).step_by(window.get()) {
             let place = NonZeroUsize::new(start.as_ptr() as usize + at);
-            // SAFETY: it replaces a part of the reservation just made, which nobody has seen.
+            // SAFETY: it replaces a part of the reservation just made, which nothing has seen.
             unsafe { mmap(place, window, protection, flags, &file, 0)? };
         }
         Ok(aliased)

@@ -73,7 +73,7 @@ fn without_faults_nothing_is_lost_but_what_overflows() {
 }
 
 #[test]
-fn a_death_that_nobody_is_told_of_ends_what_depends_on_it() {
+fn an_unreported_death_ends_what_depends_on_it() {
     for seed in 0..25 {
         run("mixed", &config(seed, Wire::Frames, Profile::Crash));
     }
@@ -82,7 +82,7 @@ fn a_death_that_nobody_is_told_of_ends_what_depends_on_it() {
 /// A rank receives from any source while one of the others dies before the two have met: it is told
 /// of that death as well, and once all others have gone or died its wait fails by name.
 #[test]
-fn whoever_takes_from_anybody_hears_of_every_death() {
+fn a_receiver_of_any_source_hears_of_every_death() {
     for seed in 20000..20040 {
         let config = SimConfig {
             wire: Wire::Frames,
@@ -113,7 +113,7 @@ fn a_rank_that_boots_again_takes_part_again() {
 }
 
 #[test]
-fn other_programs_end_or_wait_for_nobody_that_is_gone() {
+fn other_programs_end_or_wait_for_no_rank_that_is_gone() {
     for seed in 0..12 {
         for wire in Wire::ALL {
             run("mixed", &config(seed, wire, Profile::Restart));

@@ -88,7 +88,7 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
 
 /// A rank without slots for the copies says so, and the call fails on all.
 #[test]
-fn without_slots_for_its_attributes_nobody_has_a_duplicate() {
+fn without_slots_for_its_attributes_no_rank_has_a_duplicate() {
     run(3, |endpoint| {
         let world = endpoint.world();
         let me = world.rank();

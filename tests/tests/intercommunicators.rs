@@ -201,8 +201,8 @@ fn it_is_duplicated_split_and_made_smaller() {
             inter::free(endpoint, part).unwrap();
         }
         // A side with no process, a process of the other side, and too little scratch, on one rank.
-        let nobody = if lower { group } else { Group::EMPTY };
-        assert_eq!(inter::subset(endpoint, &between, &nobody, &mut scratch).unwrap(), None);
+        let none = if lower { group } else { Group::EMPTY };
+        assert_eq!(inter::subset(endpoint, &between, &none, &mut scratch).unwrap(), None);
         let mut memory = [GroupPiece::NONE; 4];
         let foreign = Group::of(&[PeerId(if me == 1 { 5 } else { 1 })], &mut memory).unwrap();
         let wrong = if lower { foreign } else { Group::EMPTY };

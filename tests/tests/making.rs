@@ -67,7 +67,7 @@ impl<'s, T: Transport, P: Platform> Messenger<'s, T, P> for PollingMessenger<'_,
     }
 
     fn notify(&mut self, _comm: &Comm, _notice: [u8; NOTICE_BYTES], _ranks: [(Rank, Tag); 2]) {
-        panic!("nobody fails");
+        panic!("no rank fails");
     }
 }
 

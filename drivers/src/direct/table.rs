@@ -236,7 +236,7 @@ impl ShownRegion {
     }
 
     /// Offers the chunks of a read, whose places begin at `target`. By the reader that has the
-    /// help, when no offer is open and the owner is [not engaged](Self::is_engaged): nobody else
+    /// help, when no offer is open and the owner is [not engaged](Self::is_engaged): nothing else
     /// uses the offer, the places or what was written until the last store.
     pub(super) fn offer(&self, offered: &Offered, target: u64) {
         for (index, place) in (0..offered.chunks).zip(&self.places) {
@@ -422,7 +422,7 @@ impl<'m> Table<'m> {
     /// * The memory is valid for reads and writes for `'m`, initialised, does not shrink, and is
     ///   used as a table alone.
     /// * One transport of all processes has it as its own table, and no other has it so before the
-    ///   memory is zero again. Whoever else has it attaches it as that rank's, of whom its engine
+    ///   memory is zero again. Any other owner of it attaches it as that rank's, of whom its engine
     ///   reads and writes the memory.
     pub unsafe fn new(start: NonNull<u8>, len: usize) -> Result<Self, Cause> {
         let start = start.cast::<ShownRegion>();

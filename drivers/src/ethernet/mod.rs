@@ -43,8 +43,8 @@
 //! }
 //!
 //! /// What a kernel's engine does.
-//! struct Nobody;
-//! impl Sink for Nobody {
+//! struct NoSink;
+//! impl Sink for NoSink {
 //!     fn arrived(&mut self, _from: PeerId, _message: &[u8]) {}
 //!     fn completed(&mut self, _token: Token, _result: Result<(), Cause>) {}
 //!     fn ready(&mut self, _peer: PeerId) {}
@@ -64,9 +64,9 @@
 //! assert_eq!(ethernet.reach(PeerId(1))?.limits.bcopy_bytes_max, 1464);
 //! let post = ethernet.short(PeerId(1), b"hello", b"");
 //! assert!(matches!(post, Post::Again(_)), "the next poll connects");
-//! ethernet.poll(16, Instant(0), &mut Nobody);
-//! ethernet.poll(16, Instant(1), &mut Nobody);
-//! assert_eq!(ethernet.counters().foreign, 1, "nobody talks to itself");
+//! ethernet.poll(16, Instant(0), &mut NoSink);
+//! ethernet.poll(16, Instant(1), &mut NoSink);
+//! assert_eq!(ethernet.counters().foreign, 1, "no rank sends to itself");
 //! # Ok::<(), Cause>(())
 //! ```
 //!

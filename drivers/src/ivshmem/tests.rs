@@ -63,7 +63,7 @@ fn a_bus_without_it_has_none_and_one_without_addresses_says_so() {
 #[test]
 fn what_does_not_fit_is_refused() {
     let shared = guest(memory());
-    // SAFETY: nobody uses it.
+    // SAFETY: nothing uses it.
     let inbox = |geometry: &Geometry, rank| unsafe { shared.inbox(geometry, PeerId(rank)) }.map(|_| ());
     assert_eq!(inbox(&GEOMETRY, 2), Ok(()));
     assert_eq!(inbox(&GEOMETRY, 3), Err(Cause::RankOutOfRange { rank: 3, size: 3 }));
@@ -88,7 +88,7 @@ fn what_does_not_fit_is_refused() {
 fn a_card_is_none_of_an_inboxs_bytes() {
     let memory = memory();
     let (shared, _) = boot(memory, 0);
-    // SAFETY: nobody writes there meanwhile.
+    // SAFETY: nothing writes there meanwhile.
     let bytes = || unsafe { core::slice::from_raw_parts(memory.as_ptr(), MEMORY_BYTES) }.to_vec();
     let before = bytes();
     for rank in [3, 15, 16, 17, 100, u32::MAX] {

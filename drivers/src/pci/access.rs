@@ -86,7 +86,7 @@ impl Ports {
     /// The ports of this machine.
     ///
     /// # Safety
-    /// The program may use I/O ports, and nobody else uses these two: an access is two steps. What
+    /// The program may use I/O ports, and nothing else uses these two: an access is two steps. What
     /// devices answer to is reached by the program at the very same addresses.
     pub const unsafe fn new() -> Self {
         Self(())

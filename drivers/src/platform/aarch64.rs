@@ -39,7 +39,7 @@ impl GenericTimer {
     /// Turns the event stream on. `None` if the firmware states no frequency.
     ///
     /// # Safety
-    /// The caller runs at EL1 or above and nobody else sets the event stream of this core.
+    /// The caller runs at EL1 or above and nothing else sets the event stream of this core.
     #[must_use]
     pub unsafe fn new(seed: u64) -> Option<Self> {
         let (hz, control, has): (u64, u64, u64);

@@ -55,12 +55,12 @@ impl SysTick {
     /// zero.
     ///
     /// # Safety
-    /// The caller runs on a Cortex-M with SysTick, privileged, and nobody else uses it.
+    /// The caller runs on a Cortex-M with SysTick, privileged, and nothing else uses it.
     #[must_use]
     pub unsafe fn new(hz: u32, seed: u64) -> Option<Self> {
         let register = |address| NonNull::new(core::ptr::with_exposed_provenance_mut(address));
         // SAFETY: the addresses are the architecture's; the caller says that they are there and
-        // nobody else's.
+        // that no other code uses them.
         let register = |address| Some(unsafe { Mmio::new(register(address)?) });
         let nap_ticks = u64::from(hz).saturating_mul(NAP_NS) / 1_000_000_000;
         let mut this = Self {

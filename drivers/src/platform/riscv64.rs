@@ -56,7 +56,7 @@ impl Timer {
     ///
     /// # Safety
     /// The caller runs in machine mode with interrupts globally off (`mstatus.MIE` clear) and keeps
-    /// them so, and the timer of this hart is used by nobody else.
+    /// them so, and the timer of this hart is used by nothing else.
     #[must_use]
     pub unsafe fn with_alarm(mut self, comparison: Mmio<u64>, hz: u64) -> Self {
         let ticks = hz.saturating_mul(NAP_NS) / 1_000_000_000;

@@ -59,7 +59,7 @@ impl Tsc {
     /// `None` if no PIT answers.
     ///
     /// # Safety
-    /// The caller runs at privilege level 0 (or may use ports 0x40 and 0x43), and nobody else uses
+    /// The caller runs at privilege level 0 (or may use ports 0x40 and 0x43), and nothing else uses
     /// channel 0 of the PIT: it is left stopped.
     #[must_use]
     pub unsafe fn measured(seed: u64) -> Option<Self> {

@@ -49,7 +49,7 @@ impl Inbox {
         let (geometry, identity, start) = fields();
         self.header.publish::<O>(geometry, identity, start, || {
             self.control.store(START, Ordering::Relaxed);
-            // SAFETY: loom checks that nobody else accesses the cell meanwhile.
+            // SAFETY: loom checks that nothing else accesses the cell meanwhile.
             self.block.with_mut(|cell| unsafe { *cell = START });
         });
     }
@@ -64,7 +64,7 @@ impl Inbox {
         };
         assert_eq!(found, Ok(fields()));
         assert_eq!(self.control.load(Ordering::Relaxed), START);
-        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        // SAFETY: loom checks that nothing writes the cell meanwhile.
         assert_eq!(self.block.with(|cell| unsafe { *cell }), START);
     }
 }

@@ -63,12 +63,12 @@ impl Set {
     }
 
     fn write(&self, position: u32, value: u32) {
-        // SAFETY: loom checks that nobody else accesses the cell meanwhile.
+        // SAFETY: loom checks that nothing else accesses the cell meanwhile.
         self.chunks[(position % CHUNKS) as usize].with_mut(|cell| unsafe { *cell = value });
     }
 
     fn read(&self, position: u32) -> u32 {
-        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        // SAFETY: loom checks that nothing writes the cell meanwhile.
         self.chunks[(position % CHUNKS) as usize].with(|cell| unsafe { *cell })
     }
 }
@@ -241,7 +241,7 @@ mod barrier {
     }
 
     #[test]
-    fn nobody_is_a_lap_ahead_unseen() {
+    fn no_rank_is_a_lap_ahead_unseen() {
         explore(
             || ModelSets::new(NEW, 0),
             |shared| meet::<Exact>(shared, 0),
@@ -298,7 +298,7 @@ mod opening {
     fn used() -> ModelSets {
         let shared = ModelSets::new(OLD, 0);
         for set in &shared.sets {
-            // SAFETY: nobody else knows of the set yet.
+            // SAFETY: nothing else knows of the set yet.
             let mut own: Own = unsafe { Own::at(set.place()) };
             own.open(OLD, 0);
             let number = own.begin();

@@ -6,7 +6,7 @@
 //!
 //! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that
 //! one value; chunks up to position `k` are there once `filled` is past `k`. The owner stores
-//! `floor` and `done` after its last read of what they give back, and whoever writes loads them of
+//! `floor` and `done` after its last read of what they give back, and the writer loads them of
 //! all others first. That is the whole protocol: two hand-overs, each a release and an acquire.
 //!
 //! A set that is opened for another communicator starts again from the same number. So each line,

@@ -100,12 +100,12 @@ impl ModelLane {
     }
 
     pub(super) fn write_block(&self, block: u32, value: u32) {
-        // SAFETY: loom checks that nobody else accesses the cell meanwhile.
+        // SAFETY: loom checks that nothing else accesses the cell meanwhile.
         self.blocks[block as usize].with_mut(|cell| unsafe { *cell = value });
     }
 
     pub(super) fn read_block(&self, block: u32) -> u32 {
-        // SAFETY: loom checks that nobody writes the cell meanwhile.
+        // SAFETY: loom checks that nothing writes the cell meanwhile.
         self.blocks[block as usize].with(|cell| unsafe { *cell })
     }
 }

@@ -207,7 +207,7 @@ mod tests {
     fn what_is_found_is_inside() {
         let memory = [0u8; 4096];
         let here = NonNull::from(&memory).cast::<u8>();
-        // SAFETY: it is read by nobody here.
+        // SAFETY: nothing here reads it.
         let window = |there| unsafe { Window::new(here, 4096, there) };
         assert!(window(0).is_none(), "it has told of none");
         // SAFETY: as above.

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn what_cannot_be_mapped_is_refused() {
         // More than there are addresses.
-        assert!(types::<1, { (1 << 31) - 1 }>().is_some(), "16 GiB that nobody touches");
+        assert!(types::<1, { (1 << 31) - 1 }>().is_some(), "16 GiB that are never touched");
         // SAFETY: bytes.
         assert!(unsafe { zeroed::<[[u8; 1 << 31]; 1 << 20]>() }.is_none());
     }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_burns_for_minutes() {
+    fn no_rank_burns_for_minutes() {
         for (patience, least_us) in
             [(Patience::ALONE, 50), (Patience::SHARED, 50), (Patience::SHARED_DEVICE, 1000)]
         {

@@ -211,7 +211,7 @@ mod tests {
     fn errors_are_told_with_their_sources() {
         let outer = Outer(aldis_kernel::Error::new(Operation::Recv, Cause::PeerDead));
         assert_eq!(chain(&outer), "the halo exchange failed: recv: the peer is dead");
-        assert!(is_consequence(&outer), "somebody else died");
+        assert!(is_consequence(&outer), "another rank died");
         assert!(!is_consequence(&Outer(aldis_kernel::Error::new(Operation::Recv, Cause::TimedOut))));
     }
 }

@@ -227,7 +227,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: exactly the range that `new` mapped; every reference into it borrows from `self`.
-        // A failure leaves it mapped, which harms nobody.
+        // A failure leaves it mapped, which does no harm.
         let _ = unsafe { munmap(self.start.cast(), self.bytes.get()) };
     }
 }

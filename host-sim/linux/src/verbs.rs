@@ -17,9 +17,9 @@
 //!
 //! # How ranks connect
 //!
-//! Two ranks say to each other what a connection needs, when it is needed: see `engine::bond`. A
-//! [manager](Manager) carries that: the system's rdma_cm, or, out of band, datagrams to the queue
-//! pair that each rank's card tells, one for all peers. These are of
+//! Two ranks say to each other what a connection needs, when it is needed: see
+//! `engine::connection`. A [manager](Manager) carries that: the system's rdma_cm, or, out of band,
+//! datagrams to the queue pair that each rank's card tells, one for all peers. These are of
 //! [`Ethernet`](aldis_drivers::ethernet), repeated until they are answered, so that each life of a
 //! rank is told from another. In the [mode](Mode::Datagrams) of their name all messages go that
 //! way, and there are no connections.

@@ -13,7 +13,7 @@
 //! * **Data** are a [`Region`]: bytes by address and length, of the program (`objects::datatypes`)
 //!   or of the library (`process::spare`). A region promises nothing. Only [`Region::bytes`] and
 //!   [`Region::shown`] make references, at the moment when they are handed to the kernel or copied,
-//!   and whoever calls them knows that the memory is there and left alone. The kernel keeps none.
+//!   and their caller knows that the memory is there and left alone. The kernel keeps none.
 //!   What overlaps by a program's mistake is refused (`MPI_ERR_BUFFER`) where both would be
 //!   references.
 //! * **The library's objects** ([`extend`], [`extend_mut`]): their owner is kept with the

@@ -206,7 +206,7 @@ const EXAMPLES: &str = r#"Examples:
 Exit code:
   0 all ranks left in order; a failing rank's own code, or 128 + signal; 124 after --timeout;
   126 or 127 when PROGRAM cannot be started; 2 for a wrong command line;
-  otherwise 1 when output could not be written, and 141 when nobody read it any more
+  otherwise 1 when output could not be written, and 141 when its reader had closed it
 
 Environment:
   aldis-run reads ALDIS_ARENA, ALDIS_COLL_RULES, ALDIS_JOIN_TIMEOUT, ALDIS_TCP_INCLUDE, _EXCLUDE, _FAMILY, _PORTS, _LINKS and _BUFFERS, and

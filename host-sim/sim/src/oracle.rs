@@ -111,7 +111,7 @@ impl fmt::Display for Violation {
                     "receive {receive} got nothing, and message {message}, which it takes, went to a later one"
                 )
             }
-            Self::Left { message } => write!(f, "message {message} was received by nobody"),
+            Self::Left { message } => write!(f, "message {message} was never received"),
             Self::Overtaken { receives: [first, second], messages: [older, newer] } => write!(
                 f,
                 "message {newer} has overtaken message {older}: receive {first}, posted before receive {second}, takes \

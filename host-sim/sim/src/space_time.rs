@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_paired_in_order_and_what_nobody_took_stays_open() {
+    fn messages_are_paired_in_order_and_the_unreceived_stay_open() {
         let flight = |from, to, sent, end| Flight { from, to, sent, end };
         let due = [
             flight(0, 1, 1_000, ArrowEnd::Taken(2_500)),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_is_awake_without_gaps_that_nobody_sees_and_alive_until_it_dies() {
+    fn a_rank_is_awake_without_invisible_gaps_and_alive_until_it_dies() {
         let turns = |gap| awake(0, &records(), gap).iter().map(|it| (it.start, it.end)).collect::<Vec<_>>();
         assert_eq!((turns(10), turns(0)), (vec![(0, 1_700)], vec![(0, 1_500), (1_501, 1_700)]));
         let mut records = records();

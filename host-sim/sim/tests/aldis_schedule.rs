@@ -56,7 +56,7 @@ fn figures_are_those_of_the_schedule() {
 }
 
 #[test]
-fn prediction_and_simulation_agree_where_nobody_waits_for_two() {
+fn prediction_and_simulation_agree_where_no_rank_waits_for_two() {
     for line in [
         "allreduce recursive_doubling --ranks 16",
         "barrier dissemination --ranks 9",

@@ -243,7 +243,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// # use aldis_kernel::Endpoint;
     /// # fn overwrite<T: Transport, P: Platform>(endpoint: &mut Endpoint<'_, T, P>, mine: &[u8]) {
     /// let memory = Memory { start: core::ptr::NonNull::from(mine).cast(), len: mine.len() };
-    /// // That nobody reads what it borrows is for the caller to promise.
+    /// // That nothing reads what it borrows is for the caller to promise.
     /// let _ = endpoint.transport_mut().register(PeerId(0), memory, Access::LOCAL_WRITE);
     /// # }
     /// ```

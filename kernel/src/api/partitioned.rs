@@ -55,7 +55,7 @@ use aldis_protocols::rendezvous::{Receiver, Sender, SenderStep};
 
 use crate::api::call::CallSubject;
 use crate::api::endpoint::BUDGET;
-use crate::api::persistent::NOBODY;
+use crate::api::persistent::NO_PEER;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::counters::count;
 use crate::engine::state::Engine;
@@ -227,7 +227,7 @@ impl Engine<'_> {
         }
         let (peer, source) = match target {
             Some(target) => (target.peer, if is_send { target.key.source } else { rank.0 }),
-            None => (NOBODY, 0),
+            None => (NO_PEER, 0),
         };
         let key = Key { context: plane.context(), source, tag: tag.0 | PARTITIONED };
         if target.is_some() {
@@ -260,7 +260,7 @@ impl Engine<'_> {
     pub(crate) fn start_round(&mut self, handle: Handle) -> Result<(), Cause> {
         let request = self.requests.get(handle).ok_or(Cause::Stale)?;
         let peer = request.peer;
-        if peer == NOBODY {
+        if peer == NO_PEER {
             (request.tag, request.length) = (Status::NULL.tag.0, 0);
             self.complete(handle.slot, None);
             return Ok(());
@@ -292,7 +292,7 @@ impl Engine<'_> {
         let request = self.requests.get(handle).ok_or(Cause::Stale)?;
         let length = request.buffer.len() as u64;
         let Machine::PartSend(sender) = &mut request.machine else { return Err(Cause::Stale) };
-        if request.peer == NOBODY {
+        if request.peer == NO_PEER {
             return Ok(());
         }
         if let (Some(cause), State::Complete) = (request.cause, request.state) {
@@ -311,7 +311,7 @@ impl Engine<'_> {
         let arrived = receiver.has_arrived(partition)?;
         match request.cause {
             Some(cause) if !arrived => Err(cause),
-            _ => Ok(arrived || request.peer == NOBODY),
+            _ => Ok(arrived || request.peer == NO_PEER),
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::tables::comm::Comm;
 use crate::tables::request::{Key, Machine, State};
 
 /// The peer of a request whose other side is [`Rank::NULL`].
-pub(crate) const NOBODY: PeerId = PeerId(u32::MAX);
+pub(crate) const NO_PEER: PeerId = PeerId(u32::MAX);
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// Sets a send of a byte range of lent memory up (MPI_Send_init). [`start`](Self::start) starts
@@ -81,7 +81,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let call = CallSubject::send(comm, to, tag);
         let endpoint = &mut *self.within.endpoint;
         let made = part(loan.into(), range).and_then(|buffer| {
-            let (key, peer) = endpoint.engine.target_or_nobody(comm, to, tag)?;
+            let (key, peer) = endpoint.engine.target_or_no_peer(comm, to, tag)?;
             endpoint.engine.request(State::Queued, key, peer, to.0, buffer)
         });
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
@@ -109,7 +109,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         let call = CallSubject::recv(Operation::Recv, comm, from, tag);
         let endpoint = &mut *self.within.endpoint;
         let made = part(loan.into(), range).and_then(|buffer| {
-            let (key, peer) = endpoint.engine.pattern_or_nobody(comm, from, tag)?;
+            let (key, peer) = endpoint.engine.pattern_or_no_peer(comm, from, tag)?;
             endpoint.engine.request(State::Posted, key, peer, key.source, buffer)
         });
         let handle = made.map_err(|cause| endpoint.refuse(call, cause))?;
@@ -190,20 +190,20 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
 impl Engine<'_> {
     /// Returns what a persistent send keeps of its other side.
-    pub(crate) fn target_or_nobody(
+    pub(crate) fn target_or_no_peer(
         &mut self,
         comm: &Comm,
         to: Rank,
         tag: Tag,
     ) -> Result<(Key, PeerId), Cause> {
         match self.comms.target(comm, to, tag) {
-            Err(cause) if CallSubject::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NOBODY)),
+            Err(cause) if CallSubject::send(comm, to, tag).is_null(cause) => Ok((Key::NONE, NO_PEER)),
             target => target.map(|target| (target.key, target.peer)),
         }
     }
 
     /// Returns what a persistent receive keeps of its other side.
-    pub(crate) fn pattern_or_nobody(
+    pub(crate) fn pattern_or_no_peer(
         &mut self,
         comm: &Comm,
         from: Source,
@@ -211,7 +211,7 @@ impl Engine<'_> {
     ) -> Result<(Key, PeerId), Cause> {
         match self.pattern(comm, from, tag) {
             Err(cause) if CallSubject::recv(Operation::Recv, comm, from, tag).is_null(cause) => {
-                Ok((Key::NONE, NOBODY))
+                Ok((Key::NONE, NO_PEER))
             }
             pattern => pattern.map(|(key, peer)| (key, peer.unwrap_or_default())),
         }
@@ -226,7 +226,7 @@ impl Engine<'_> {
         let (key, peer, buffer) = (request.key, request.peer, request.buffer);
         request.machine = Machine::None;
         (request.cause, request.late, request.length) = (None, false, buffer.len() as u64);
-        if peer == NOBODY {
+        if peer == NO_PEER {
             (request.rank, request.tag, request.length) = (Status::NULL.source.0, Status::NULL.tag.0, 0);
             self.complete(handle.slot, None);
             return Ok(());

@@ -45,18 +45,18 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     }
 
     /// Returns what `look` finds of a message after one poll; of one from `Rank::NULL`,
-    /// `of_nobody`.
+    /// `of_null`.
     pub(crate) fn look_once<R>(
         &mut self,
         comm: &Comm,
         from: Source,
         tag: TagMatch,
-        of_nobody: R,
+        of_null: R,
         look: impl FnOnce(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
     ) -> Result<Option<R>, Error> {
         let call = CallSubject::recv(Operation::Probe, comm, from, tag);
         let (pattern, peer) = match self.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(Some(of_nobody)),
+            Err(cause) if call.is_null(cause) => return Ok(Some(of_null)),
             pattern => pattern.map_err(|cause| self.refuse(call, cause))?,
         };
         self.poll(BUDGET);
@@ -81,19 +81,19 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         })
     }
 
-    /// Waits until `look` finds something of a message; returns `of_nobody` for a message from no
+    /// Waits until `look` finds something of a message; returns `of_null` for a message from no
     /// process.
     pub(crate) fn look<R>(
         &mut self,
         comm: &Comm,
         from: Source,
         tag: TagMatch,
-        of_nobody: R,
+        of_null: R,
         look: impl Fn(&mut Engine<'_>, &Key, Option<PeerId>) -> Result<Option<R>, Cause>,
     ) -> Result<R, Error> {
         let call = CallSubject::recv(Operation::Probe, comm, from, tag);
         let (pattern, peer) = match self.endpoint.pattern(comm, from, tag) {
-            Err(cause) if call.is_null(cause) => return Ok(of_nobody),
+            Err(cause) if call.is_null(cause) => return Ok(of_null),
             pattern => pattern.map_err(|cause| self.endpoint.refuse(call, cause))?,
         };
         let found = self.wait(|_| call.activity(), |engine| look(engine, &pattern, peer).transpose());

@@ -567,7 +567,7 @@ pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<UserBuffer
     memory.part(range).ok_or(Cause::TooBig { len: end, max: memory.len() as u64 })
 }
 
-/// Seals the traits of the service door: nobody else implements them.
+/// Seals the traits of the service door: nothing else implements them.
 pub(crate) mod sealed {
     /// Seals a trait.
     pub trait Sealed {}

@@ -346,7 +346,7 @@ impl<'a, E: FromBytes> Elements<'a, E> {
     /// # Safety
     /// Until the slice is gone the sender must not let go of its send: not by a deadline, nor by
     /// leaving a scope or a program before the send is complete, nor because it takes this rank for
-    /// lost. Whoever wrote both ends can know that.
+    /// lost. The author of both ends can know that.
     pub const unsafe fn as_slice(self) -> &'a [E]
     where
         E: Immutable,

@@ -90,7 +90,7 @@ impl UserBuffer {
         // SAFETY: `new`'s caller promised that the memory is there, for reads if it is sent from
         // and for writes if it is received into, and left alone until the request has let go of
         // this buffer, by which time the region has been taken back (`Engine::take_back`,
-        // `close_regions`); and the endpoint gives its transport to nobody while it has a region
+        // `close_regions`); and the endpoint gives its transport away only while it has no region
         // (`Endpoint::transport_mut`, `try_transport_mut`).
         unsafe { transport.register(peer, memory, access) }.ok()
     }

@@ -355,8 +355,8 @@ fn bounds_are_met_by_name() {
     let third = pin!(futures.recv(&world, &mut three[..], Rank(0), Tag(1)));
     assert!(poll(third).is_pending(), "the second is dropped");
 
-    let nobody = futures.block_on(futures.send(&world, &[1_u8], Rank::NULL, Tag(1))).unwrap();
-    assert_eq!(nobody.bytes, 0);
+    let null = futures.block_on(futures.send(&world, &[1_u8], Rank::NULL, Tag(1))).unwrap();
+    assert_eq!(null.bytes, 0);
     let error = futures.block_on(futures.send(&world, &[1_u8], Rank(2), Tag(1))).unwrap_err();
     assert_eq!(error.cause, Cause::RankOutOfRange { rank: 2, size: 2 });
     let error = futures.block_on(futures.probe(&world, Rank(0), Tag(u32::MAX - 1))).unwrap_err();

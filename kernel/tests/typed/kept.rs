@@ -72,7 +72,7 @@ fn a_persistent_request_holds_its_type_and_starts_again_and_again() {
 }
 
 #[test]
-fn nobody_is_sent_to_and_received_from_persistently() {
+fn the_null_rank_is_sent_to_and_received_from_persistently() {
     let (mut job, mut tables) = (Job::new(2, Shape::default()), [Table::new(), Table::new()]);
     let mut ranks = ranks(&mut job, &mut tables);
     let world = ranks[0].world();

@@ -115,7 +115,7 @@ fn typed_and_untyped_calls_understand_each_other() {
 }
 
 #[test]
-fn blocking_calls_send_to_oneself_to_nobody_and_both_ways() {
+fn blocking_calls_send_to_oneself_to_the_null_rank_and_both_ways() {
     let (mut job, mut tables) = (Job::new(1, Shape::default()), [Table::new()]);
     let mut ranks = with_tables(&mut job, &mut tables);
     let rank = &mut ranks[0];
@@ -162,7 +162,7 @@ fn modes_keep_their_promises() {
             let mut sending = one.isend_typed(&worlds[0], typed.synchronous(), Rank(1), Tag(1))?;
             let ready = one.isend_typed(&worlds[0], typed.ready(), Rank(1), Tag(2))?;
             settle(one, other);
-            assert_eq!(one.test(&mut sending)?, None, "nobody has received it");
+            assert_eq!(one.test(&mut sending)?, None, "it has not been received");
             let into = TypedMut::new(&mut buffer, rows, Basic::U32);
             let receiving = other.irecv_typed(&worlds[1], into, Rank(0), Tag(1))?;
             let late = other.irecv_typed(

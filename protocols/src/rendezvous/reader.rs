@@ -227,7 +227,7 @@ mod tests {
                         prop_assert!(offset + u64::from(len) <= length.min(room));
                         reads += 1;
                         if reads == withdrawn_at {
-                            prop_assert!(sender.withdraw(), "somebody must be told");
+                            prop_assert!(sender.withdraw(), "a peer must be told");
                             reader.withdraw();
                             continue;
                         }
@@ -267,7 +267,7 @@ mod tests {
         let mut reader = Reader::new(&EXPOSED, 100, 100);
         reader.posted(50);
         reader.decline();
-        assert!(!reader.arrived(), "nobody wants it any more");
+        assert!(!reader.arrived(), "it is not wanted any more");
         assert_eq!(reader.step(10), ReaderStep::Tell { sender: SENDING });
         assert!(!reader.is_withdrawn());
     }

@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_writes_who_was_not_asked_or_more_than_there_is() {
+    fn a_sender_writes_only_when_asked_and_no_more_than_there_is() {
         let (sender, _) = matched(10, 10);
         assert_eq!(sender.asked_to_write(RECEIVING, 11, KEY), Err(Malformed::Length));
         assert_eq!(

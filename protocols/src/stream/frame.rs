@@ -231,7 +231,7 @@ mod tests {
         let mut leaves = Farewell::NONE;
         leaves.leave();
         leaves.transmitted(StreamFrame::Bye);
-        assert_eq!((leaves.ended(), leaves.is_over()), (End::Death, false), "nobody has heard it");
+        assert_eq!((leaves.ended(), leaves.is_over()), (End::Death, false), "no peer has heard it");
         assert_eq!(leaves.handle(StreamFrame::Data(5)), Ok(()), "it was on its way");
         assert_eq!(leaves.handle(StreamFrame::ByeAcknowledged), Ok(()));
         assert_eq!((leaves.ended(), leaves.is_over()), (End::Orderly, true));
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!(
             stays.handle(StreamFrame::ByeAcknowledged),
             Err(Malformed::Control),
-            "nobody has said bye"
+            "no peer has said bye"
         );
         assert_eq!(stays.handle(StreamFrame::KeepAlive), Ok(()));
         assert_eq!(stays.handle(StreamFrame::Bye), Ok(()));

@@ -109,9 +109,9 @@ impl Handshake {
     #[must_use]
     pub fn accept(key: u32, setup: &StreamSetup, nonce: [u8; NONCE_BYTES], now: Instant) -> Self {
         let mut this = Self::new(key, setup, now);
-        let nobody = EndIdentity { rank: PeerId(0), epoch: Epoch(0) };
+        let unknown = EndIdentity { rank: PeerId(0), epoch: Epoch(0) };
         let head = StreamHead::new(StreamKind::Answer, 0, setup.links);
-        this.acceptor = Greeting::new(setup, head, nobody, nonce);
+        this.acceptor = Greeting::new(setup, head, unknown, nonce);
         this
     }
 

@@ -16,12 +16,12 @@ pub(crate) fn network_card<M: Machine>(machine: &mut M) -> Result<Card, Trouble>
     virtio::lend(CARD.take().ok_or(TAKEN)?)?;
     let mut transport: Option<SomeTransport<'static>> = None;
     if let Some(Pci { mut root, mut registers, .. }) = machine.pci() {
-        // SAFETY: the board says that it has its PCI there and those addresses for it, and nobody
+        // SAFETY: the board says that it has its PCI there and those addresses for it, and nothing
         // else looks for devices.
         transport = unsafe { virtio::find_pci(&mut root, BUSES, &mut registers) }?.map(Into::into);
     }
     if let (None, Some(slots)) = (&transport, machine.slots()) {
-        // SAFETY: the board says that it has such slots, and nobody else looks for devices there.
+        // SAFETY: the board says that it has such slots, and nothing else looks for devices there.
         transport = unsafe { virtio::find_mmio(slots) }.map(Into::into);
     }
     Ok(VirtioNet::new(transport.ok_or(Trouble::Missing("virtio network card"))?, FRAME)?)

@@ -25,7 +25,7 @@ const PROGRAMS: [(&str, &str); 12] = [
     ("stencil", "a persistent all-to-all among neighbours on a grid; bit for bit that of one rank"),
     ("life", "persistent requests on a grid of ranks; every cell is that of one rank's run"),
     ("coupled", "two models over an intercommunicator; every cell is that of one rank's run"),
-    ("farm", "tasks to whoever is free, by receives from anybody; every result verified"),
+    ("farm", "tasks to the rank that is free, by receives from any source; every result verified"),
     ("flood", "more messages than there is room for: memory bounded, the last received first"),
     ("errors", "every mistake has an error of its own, and the job goes on"),
 ];

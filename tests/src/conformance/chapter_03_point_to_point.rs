@@ -8,7 +8,7 @@ mod detached;
 mod flow_control;
 mod matched;
 mod modes;
-mod nobody;
+mod null_rank;
 mod order;
 mod persistent;
 mod probe;
@@ -33,7 +33,7 @@ pub(super) fn cases<T: Transport, P: Platform>() -> Vec<Case<T, P>> {
     cases.extend(matched::cases());
     cases.extend(cancel::cases());
     cases.extend(persistent::cases());
-    cases.extend(nobody::cases());
+    cases.extend(null_rank::cases());
     cases
 }
 

@@ -19,7 +19,7 @@ use super::Outcome;
 use super::chapter_05_datatypes::attach;
 
 cases! {
-    "6.3", 5: nobody_leaves_a_barrier_before_the_last_has_come;
+    "6.3", 5: no_rank_leaves_a_barrier_before_the_last_has_come;
     "6.1", 4: collectives_and_messages_do_not_meet;
     "6.13", 5: persistent_collectives_are_started_in_any_order;
     "6.1", 6: collectives_of_different_communicators_do_not_meet;
@@ -28,7 +28,7 @@ cases! {
     "6.14", 2: unlike_calls_are_told_with_both_sides;
 }
 
-fn nobody_leaves_a_barrier_before_the_last_has_come<T: Transport, P: Platform>(
+fn no_rank_leaves_a_barrier_before_the_last_has_come<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
@@ -244,7 +244,7 @@ fn unlike_calls_are_told_with_both_sides<T: Transport, P: Platform>(ep: &mut End
         ep.discard(&comm)?;
         let mut told = [u8::from(is_told)];
         allreduce(Sum, &mut told, &mut [0]).run(ep, &world)?;
-        assert!(told[0] > 0, "{calls:?}: nobody is told");
+        assert!(told[0] > 0, "{calls:?}: no rank is told");
     }
     Ok(())
 }

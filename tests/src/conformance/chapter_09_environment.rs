@@ -16,8 +16,8 @@ cases! {
     "9.4", 2: a_tag_above_the_largest_is_refused;
     "9.4", 2: a_message_too_long_for_its_buffer_says_by_how_much;
     "9.4", 2: an_error_tells_operation_peer_tag_and_bytes;
-    "9.3", 2: a_deadline_ends_a_receive_that_nobody_meets;
-    "9.3", 2: a_deadline_ends_a_synchronous_send_that_nobody_meets;
+    "9.3", 2: a_deadline_ends_a_receive_without_a_sender;
+    "9.3", 2: a_deadline_ends_a_synchronous_send_without_a_receiver;
     "9.4", 1: requests_beyond_the_table_are_refused_and_fit_later;
     "9.4", 1: an_error_of_a_scope_is_that_of_its_request;
     "9.3", 1: an_error_is_returned_unless_a_policy_says_more;
@@ -93,13 +93,13 @@ fn an_error_tells_operation_peer_tag_and_bytes<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn a_deadline_ends_a_receive_that_nobody_meets<T: Transport, P: Platform>(
+fn a_deadline_ends_a_receive_without_a_sender<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [7_u8; 8]);
     let other = Rank(1 - world.rank().0);
     let limit = Duration::from_micros(500);
-    let error = ep.within(limit).recv(&world, &mut buffer, other, Tag(1)).expect_err("nobody sends");
+    let error = ep.within(limit).recv(&world, &mut buffer, other, Tag(1)).expect_err("no rank sends");
     assert_eq!((error.cause, error.peer(), error.tag()), (Cause::TimedOut, Some(other), Some(Tag(1))));
     assert!(error.elapsed_ns >= limit.as_nanos() as u64);
     assert_eq!(cause(ep.within(limit).probe(&world, Source::Any, Tag(1))), Some(Cause::TimedOut));
@@ -111,7 +111,7 @@ fn a_deadline_ends_a_receive_that_nobody_meets<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn a_deadline_ends_a_synchronous_send_that_nobody_meets<T: Transport, P: Platform>(
+fn a_deadline_ends_a_synchronous_send_without_a_receiver<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();

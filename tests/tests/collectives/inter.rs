@@ -99,7 +99,7 @@ fn is_refused(result: Result<(), Error>) -> bool {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_both_groups_have_entered() {
+fn no_rank_leaves_a_barrier_before_both_groups_have_entered() {
     for (size, middle) in [(2, 1), (5, 1), (6, 2), (9, 5)] {
         let entered = AtomicU32::new(0);
         run(size, |endpoint| {
@@ -117,7 +117,7 @@ fn nobody_leaves_a_barrier_before_both_groups_have_entered() {
 }
 
 #[test]
-fn a_broadcast_reaches_the_other_group_and_nobody_else() {
+fn a_broadcast_reaches_the_other_group_and_no_one_of_its_own() {
     in_halves(|endpoint, sides| {
         for (upper, rank) in sides.roots() {
             let root = sides.root(upper, rank);

@@ -108,7 +108,7 @@ fn blocking_calls_work_with_and_without_a_deadline() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_everybody_has_entered() {
+fn no_rank_leaves_a_barrier_before_all_have_entered() {
     for size in 1..=9 {
         let entered = AtomicU32::new(0);
         let serves = |known: &&Candidate| known.serves(size);

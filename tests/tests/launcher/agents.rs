@@ -61,7 +61,7 @@ fn more_output_than_the_window_arrives_whole() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_any_more_ends_an_agents_ranks() {
+fn an_output_whose_reader_is_gone_ends_an_agents_ranks() {
     let launcher = program("aldis-run");
     let script =
         format!("{} -n 2 --host local:a sh -c 'while :; do echo more; done' | head -1", launcher.display());

@@ -164,7 +164,7 @@ impl SharedState {
                 state.aborted.push(field("exitcode"));
                 return None;
             }
-            other => panic!("nobody says {other}"),
+            other => panic!("no manager says {other}"),
         })
     }
 }

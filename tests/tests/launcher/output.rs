@@ -47,7 +47,7 @@ fn much_output_arrives_whole() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_any_more_ends_the_job() {
+fn an_output_whose_reader_is_gone_ends_the_job() {
     let launcher = program("aldis-run");
     let script = format!("{} -n 2 sh -c 'while :; do echo more; done' | head -1", launcher.display());
     let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();

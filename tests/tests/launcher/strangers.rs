@@ -74,5 +74,5 @@ fn a_job_completes_whoever_knocks() {
     });
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert_eq!(ended.out.matches("all came back").count(), 3, "{ended:#?}");
-    assert!(knocks.into_inner() > 0, "nobody has knocked");
+    assert!(knocks.into_inner() > 0, "no stranger has knocked");
 }

@@ -63,7 +63,7 @@ impl SharedModel {
     /// Copies chunk `cell % CHUNKS`, of which the read's number is a part of what is copied.
     fn copy(&self, cell: u32, read: u32) {
         let Some(chunk) = self.cells.get(cell as usize) else { return };
-        // SAFETY: whoever has taken the chunk is alone with it, or loom fails the model.
+        // SAFETY: the thread that has taken the chunk is alone with it, or loom fails the model.
         chunk.with_mut(|cell_at| unsafe { *cell_at += 10 * read + cell % CHUNKS + 1 });
     }
 
@@ -109,7 +109,7 @@ impl SharedModel {
             match self.entry.take_front(offered.serial, CHUNKS) {
                 Chunk::Yours(chunk) => self.copy(first + chunk, offered.serial.into()),
                 Chunk::Taken(taken) => break taken,
-                Chunk::Gone => panic!("nobody else has the entry"),
+                Chunk::Gone => panic!("no other owner has the entry"),
             }
         };
         if self.without == Without::Wait {

@@ -97,9 +97,9 @@ fn padding_is_not_part_of_a_message() {
 fn what_cannot_go_is_told() {
     let mut net = Net::new(2, 1);
     let node = &mut net.nodes[0];
-    for nobody in [0, 2, 9, u32::MAX] {
-        assert_eq!(node.short(nobody, b"x"), Post::Never(Cause::Unreachable), "rank {nobody}");
-        assert_eq!(node.ethernet.reach(PeerId(nobody)), Err(Cause::Unreachable));
+    for absent in [0, 2, 9, u32::MAX] {
+        assert_eq!(node.short(absent, b"x"), Post::Never(Cause::Unreachable), "rank {absent}");
+        assert_eq!(node.ethernet.reach(PeerId(absent)), Err(Cause::Unreachable));
     }
     let max = BYTES as u64;
     assert_eq!(node.short(1, &[0; BYTES + 1]), Post::Never(Cause::TooBig { len: max + 1, max }));

@@ -177,7 +177,7 @@ fn a_hundred_dead_peers_are_each_lost_once() {
 }
 
 #[test]
-fn a_long_computation_kills_nobody_and_is_no_round_trip() {
+fn a_long_computation_kills_no_peer_and_is_no_round_trip() {
     const LONG_NS: u64 = 100_000_000_000;
     let mut net = Net { hub: Hub::new(1), nodes: Vec::new() };
     net.hub.advance(LONG_NS);

@@ -56,7 +56,7 @@ impl Traffic {
     fn check(&mut self, net: &mut Net) {
         for (to, node) in (0..).zip(&mut net.nodes) {
             let log = node.take();
-            assert_eq!(log.lost, [], "nobody dies here");
+            assert_eq!(log.lost, [], "no peer dies here");
             for (from, message) in log.arrived {
                 let seen = &mut self.seen[from as usize][to as usize];
                 assert_eq!(message, Self::message(from, to, *seen), "number {seen} from {from} to {to}");

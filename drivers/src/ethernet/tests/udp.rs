@@ -56,7 +56,7 @@ fn the_traffic_of_others_is_foreign_and_a_forged_address_is_not_believed() {
     assert_eq!(counted(23, 6, |c| c.foreign), 1, "TCP");
     assert_eq!(counted(20, 0x20, |c| c.foreign), 1, "a fragment");
     assert_eq!(counted(37, 53, |c| c.foreign), 1, "another port");
-    assert_eq!(counted(42, b'a', |c| c.foreign), 1, "somebody else on this port");
+    assert_eq!(counted(42, b'a', |c| c.foreign), 1, "another program on this port");
     assert_eq!(counted(33, 3, |c| c.foreign), 1, "for another address");
     assert_eq!(counted(47, 2, |c| c.version), 1);
     assert_eq!(counted(29, 9, |c| c.impostor), 1, "from another address");

@@ -98,7 +98,7 @@ impl LaneModel {
             prop_assert_eq!(Some(message), expected, "from {} to {}", from, rank);
         }
         for peer in log.ready {
-            prop_assert!(self.promised.remove(&(rank, peer)).is_some(), "nobody asked");
+            prop_assert!(self.promised.remove(&(rank, peer)).is_some(), "no rank asked");
         }
         Ok(events)
     }

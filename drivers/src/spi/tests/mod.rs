@@ -258,7 +258,7 @@ fn an_idle_bus_rests() {
         assert_eq!(receive(&mut pinless), None);
     }
     assert_eq!(bus.0.borrow().exchanges, 100, "one each time that it is asked");
-    assert_eq!(pinless.counters().damaged, 100, "nobody is there");
+    assert_eq!(pinless.counters().damaged, 100, "no device is there");
 }
 
 #[test]
@@ -271,7 +271,7 @@ fn sizes_are_the_memorys() {
 }
 
 #[test]
-fn a_frame_that_nobody_takes_holds_up_the_next_and_loses_none() {
+fn a_frame_that_is_not_taken_holds_up_the_next_and_loses_none() {
     let mut both = SpiPair::new();
     assert!(send(&mut both.controller, &[1; 100]));
     let mut second = false;

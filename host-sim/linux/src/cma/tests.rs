@@ -35,7 +35,7 @@ fn what_is_allowed_is_what_the_variable_says() {
 fn a_probe_reads_and_says_why_it_does_not() {
     let (cma, _) = reading(Allowed::On);
     assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), true));
-    assert!(cma.reads(PeerId(0)).is_err() && cma.reads(PeerId(9)).is_err(), "nobody probed those");
+    assert!(cma.reads(PeerId(0)).is_err() && cma.reads(PeerId(9)).is_err(), "those were not probed");
     let (cma, _) = reading(Allowed::Read);
     assert_eq!((cma.reads(PeerId(1)), cma.writes(PeerId(1))), (Ok(()), false));
     let (cma, _) = reading(Allowed::Off);

@@ -141,7 +141,7 @@ impl fmt::Display for AnswerFault {
             Self::Unexpected { expected, found } => write!(f, "answered by {found} where `{expected}` was due"),
             Self::Refused { found } => write!(f, "refused: {found}"),
             Self::Field { name, found } => write!(f, "no sound `{name}` in the answer {found}"),
-            Self::Absent { key } => write!(f, "nobody has put {key}: all ranks must be of the same build"),
+            Self::Absent { key } => write!(f, "no rank has put {key}: all ranks must be of the same build"),
             Self::Value { key } => {
                 write!(f, "the value of {key} does not decode: all ranks must be of the same build")
             }

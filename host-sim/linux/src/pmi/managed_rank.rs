@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn a_place_is_read() {
-        assert_eq!(read(""), Ok(None), "nobody has started it");
+        assert_eq!(read(""), Ok(None), "no manager has started it");
         assert_eq!(read("PMI_RANK=1 PMI_SIZE=2"), Ok(None), "variables that other managers set too");
         let plain = Numbers { socket: 6, rank: 1, size: 2, version: Version::One, job: "0".into() };
         assert_eq!(read("PMI_FD=6 PMI_RANK=1 PMI_SIZE=2"), Ok(Some(plain.clone())));

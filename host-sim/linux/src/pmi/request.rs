@@ -253,11 +253,11 @@ mod tests {
                 get,
                 Version::One,
                 "cmd=get_result rc=-1 msg=key_k_not_found value=unknown\n",
-                "nobody has put k",
+                "no rank has put k",
             ),
             (get, Version::Two, "    45cmd=kvs-get-response;rc=0;found=TRUE;value=1;", "fine"),
-            (get, Version::Two, "    38cmd=kvs-get-response;rc=0;found=FALSE;", "nobody has put k"),
-            (get, Version::Two, "    37cmd=kvs-get-response;rc=0;flag=FALSE;", "nobody has put k"),
+            (get, Version::Two, "    38cmd=kvs-get-response;rc=0;found=FALSE;", "no rank has put k"),
+            (get, Version::Two, "    37cmd=kvs-get-response;rc=0;flag=FALSE;", "no rank has put k"),
         ] {
             let verdict = verdict(&request, version, said);
             assert!(verdict.contains(expected), "{said}: {verdict}");

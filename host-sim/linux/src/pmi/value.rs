@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_put_is_refused() {
+    fn a_key_that_was_never_put_is_refused() {
         for first in ["", "616263", "0:", "-1:", "99999:", "x:61", ":"] {
             assert_eq!(count(first), None, "{first}");
         }

@@ -183,7 +183,8 @@ impl Channel {
     /// [`WireError::TooLong`], or the system call that failed.
     pub fn try_receive(&self) -> Result<Option<Received>, WireError> {
         let mut received = Received { bytes: [0; MESSAGE_BYTES_MAX], length: 0, descriptors: Vec::new() };
-        // An interruption must not read as "nothing is there": at a rank's end nobody asks again.
+        // An interruption must not read as "nothing is there": a rank that ends does not
+        // look again.
         let (length, flags) = match uninterrupted(|| self.take(&mut received)) {
             Err(Errno::EAGAIN | Errno::EINTR) => return Ok(None),
             answer => answer.map_err(system("recvmsg"))?,

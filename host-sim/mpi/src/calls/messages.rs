@@ -172,7 +172,7 @@ impl OutgoingMessage {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.raw()? {
-                // SAFETY: whoever made the data promised that nothing writes them until the send is
+                // SAFETY: the maker of the data promised that nothing writes them until the send is
                 // over.
                 Some(bytes) => scope.isend(&self.comm, unsafe { bytes.shown() }, self.to, self.tag)?,
                 // SAFETY: it is handed over at once.
@@ -234,7 +234,7 @@ impl IncomingMessage {
             engine.reap();
             let scope = &mut engine.scope;
             Ok(match self.data.raw()? {
-                // SAFETY: whoever made the data promised that nothing touches them until the
+                // SAFETY: the maker of the data promised that nothing touches them until the
                 // receive is over; the kernel keeps no reference.
                 Some(bytes) => scope.irecv(&self.comm, unsafe { bytes.bytes() }, self.from, self.tag)?,
                 None => {

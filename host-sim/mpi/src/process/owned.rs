@@ -8,7 +8,7 @@ use core::ops::Deref;
 /// (`threads`), or the only one that is in a call of MPI.
 pub(crate) struct Owned<T>(T);
 
-// SAFETY: whoever makes one promises that one thread at a time works with it.
+// SAFETY: the maker of one promises that one thread at a time works with it.
 unsafe impl<T> Sync for Owned<T> {}
 
 impl<T> Owned<T> {

@@ -106,7 +106,7 @@ fn runts_and_frames_beyond_all_bounds_go_nowhere_and_giants_pass() {
 }
 
 #[test]
-fn a_slow_member_loses_its_own_frames_and_nobody_elses() {
+fn a_slow_member_loses_its_own_frames_and_no_others() {
     let mut bench = Bench::new(3, PortFaults::NONE, PortFaults::NONE);
     let mut got = 0;
     for number in 0..1_000_u32 {
@@ -268,7 +268,7 @@ fn frames_of(file: &[u8]) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_turn_ends_when_somebody_else_has_something() {
+fn a_turn_ends_when_another_member_has_something() {
     use std::os::fd::AsFd;
     let mut bench = Bench::new(1, PortFaults::NONE, PortFaults::NONE);
     let (reader, mut writer) = std::io::pipe().unwrap();

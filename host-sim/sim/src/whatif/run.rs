@@ -191,7 +191,7 @@ impl fmt::Display for RunError {
                     f,
                     "the schedule is wrong: rank {rank}, round {round}: more messages than {IN_FLIGHT_MAX}"
                 )?;
-                f.write_str(", or one to nobody")
+                f.write_str(", or one to no rank")
             }
             Self::Length { rank, round, from } => {
                 write!(f, "the schedule is wrong: rank {rank}, round {round}: ")?;
@@ -201,7 +201,7 @@ impl fmt::Display for RunError {
                 write!(f, "the schedule is wrong: rank {rank} waits in round {round} for ever")
             }
             Self::LeftOver(messages) => {
-                write!(f, "the schedule is wrong: nobody receives {messages} of its messages")
+                write!(f, "the schedule is wrong: no rank receives {messages} of its messages")
             }
         }
     }

@@ -117,7 +117,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         expect(status, buffer, sent.from, sent.tag, sent.number, sent.len)?;
     }
     if got.len() < buffers.len() {
-        return Err("a message was found that nobody had sent".into());
+        return Err("a message was found that no rank had sent".into());
     }
     Ok(())
 }

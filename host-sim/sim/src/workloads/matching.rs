@@ -216,7 +216,7 @@ fn identify(
     };
     let named = |sent: &SentMatch| buffer.starts_with(&message(sent.from, sent.number, NAME_BYTES));
     let Some(place) = incoming.iter().position(named) else {
-        return Err(format!("a message of {bytes} bytes that nobody has sent in this round").into());
+        return Err(format!("a message of {bytes} bytes that no rank has sent in this round").into());
     };
     let sent = incoming[place];
     let envelope = (Some(Rank(sent.from)), Some(Tag(sent.tag)), sent.len as u64);

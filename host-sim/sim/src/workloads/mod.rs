@@ -66,7 +66,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "modes",
-        about: "synchronous and ready sends, nobody as a partner, requests taken as they come",
+        about: "synchronous and ready sends, the null rank as a partner, requests taken as they come",
         run: |ep, seed| modes::run(ep, seed),
     },
     Workload {

@@ -78,7 +78,7 @@ fn exchange<T: Transport, P: Platform>(
         let Some(status) = status else { return Err("a request that is neither over nor under way".into()) };
         if from == Rank::NULL {
             if (status.source, status.bytes) != (Rank::NULL, 0) || buffer.iter().any(|byte| *byte != 0) {
-                return Err("something was received from nobody".into());
+                return Err("something was received from the null rank".into());
             }
             continue;
         }

@@ -4,7 +4,7 @@ use crate::signal::{SigHandler, Signal, signal};
 
 /// Programs in C have not turned the signal off as Rust's have.
 #[test]
-fn a_stream_that_nobody_reads_is_an_error_and_no_signal() {
+fn a_stream_without_a_reader_is_an_error_and_no_signal() {
     let listener = net::TcpListener::bind("127.0.0.1:0").unwrap();
     let stream = net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     drop(listener.accept().unwrap());

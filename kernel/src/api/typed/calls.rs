@@ -387,7 +387,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
     ) -> Result<Request<'scope>, Error> {
         let Elements { memory, place, mode, checked } = &data.data;
         let endpoint = &mut *self.within.endpoint;
-        let made = endpoint.engine.target_or_nobody(comm, to, tag).and_then(|(key, peer)| {
+        let made = endpoint.engine.target_or_no_peer(comm, to, tag).and_then(|(key, peer)| {
             let data = (*memory, place, (endpoint.engine.form_to(peer), *checked));
             endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
         });
@@ -414,7 +414,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let (from, tag) = (from.into(), tag.into());
         let ElementsMut { memory, place } = &into.room;
         let endpoint = &mut *self.within.endpoint;
-        let made = endpoint.engine.pattern_or_nobody(comm, from, tag).and_then(|(key, peer)| {
+        let made = endpoint.engine.pattern_or_no_peer(comm, from, tag).and_then(|(key, peer)| {
             let data = (*memory, place, (Form::Native, false));
             endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });

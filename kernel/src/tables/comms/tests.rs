@@ -30,7 +30,7 @@ fn ranks_are_resolved_and_checked() {
     assert!(!comms.admits(world.context, 1, PeerId(2)), "a peer cannot speak for another");
     let freed = Comm { context: context(0, 2), ..world };
     assert_eq!(comms.peer(&freed, Rank(0)), Err(Cause::Stale));
-    assert!(!comms.admits(freed.context, 1, PeerId(1)), "nobody is in a context that is not there");
+    assert!(!comms.admits(freed.context, 1, PeerId(1)), "no peer is in a context that is not there");
     assert_eq!(
         (comms.next_collective(&world, false), comms.next_collective(&world.collective(), false)),
         (Ok(0), Ok(1))

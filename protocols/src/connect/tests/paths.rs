@@ -138,7 +138,7 @@ fn who_is_not_introduced_asks_again_until_it_is() {
     let [one, other] = setups();
     let mut machines = machines(&[one, other]);
     machines[1] = Connect::new(&other, 0, 9);
-    assert!(!machines[1].connect(&other, NOW), "nobody is there to be asked");
+    assert!(!machines[1].connect(&other, NOW), "no peer is there to be asked");
     assert!(machines[0].connect(&one, NOW));
     assert_eq!(exchange(&[one, other], &mut machines), [vec![], vec![]]);
     assert!(machines[1].introduce(one.epoch) && !machines[1].introduce(one.epoch));

@@ -269,7 +269,7 @@ impl World {
                 ensure!(node.numbers() == (opened.ends.ours, opened.ends.theirs), "other numbers");
                 let held =
                     peer.machine.chosen == opened.ends.theirs || peer.machine.ours == opened.ends.theirs;
-                ensure!(peer.life != with || held || peer.machine.chosen != 0, "a number that nobody chose");
+                ensure!(peer.life != with || held || peer.machine.chosen != 0, "a number that no node chose");
                 node.opened = with;
             }
             HandshakeEvent::Restarted(by) => {

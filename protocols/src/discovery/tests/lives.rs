@@ -106,7 +106,7 @@ fn a_lost_question_is_asked_again_until_the_deadline() {
     let hellos = net.node(0).counters().hellos;
     net.settle();
     assert_eq!(net.node(0).counters().hellos - hellos, 25, "the whole schedule, after the question itself");
-    assert!(net.node(0).is_complete() && net.node(0).overdue().is_none(), "nobody is missing");
+    assert!(net.node(0).is_complete() && net.node(0).overdue().is_none(), "no peer is missing");
     net.node(0).handle(station(1), &message_of(2, 1, 301));
     assert!(net.node(0).poll_timeout().is_some(), "what is seen again is asked again");
 }

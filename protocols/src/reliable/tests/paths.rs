@@ -24,7 +24,7 @@ pub(super) const PATHS: [Path; 12] = [
     ("an idle link keeps its peer alive and nothing else", idle),
     ("acknowledgements ride on data", piggyback),
     ("a dead peer is given up once", dead_peer),
-    ("time that nobody looked at the clock is not held against the peer", retimed),
+    ("time in which the clock was not looked at is not held against the peer", retimed),
 ];
 
 macro_rules! ensure {

@@ -116,7 +116,7 @@ fn what_was_recorded_proves_nothing() {
 }
 
 #[test]
-fn an_answer_for_somebody_else_is_none() {
+fn an_answer_for_another_dialler_is_none() {
     let [.., answer] = recorded();
     for (at, why) in [
         (8, StreamRefusal::Rank),
@@ -213,8 +213,8 @@ fn a_link_outside_the_table_is_none() {
         Handshake::dial(&mut node, Dial { key: 1, peer: PeerId(2), link: 9, nonce: [0; 16] }, NOW).is_none()
     );
     let setup = StreamSetup { job: job_name(&TestKey(7)), ..StreamSetup::DEFAULT };
-    let mut nobody = StreamLink::NONE;
-    assert!(!nobody.want(&setup, NOW) && !nobody.wants_dial(), "nobody is there to be connected to");
+    let mut closed = StreamLink::NONE;
+    assert!(!closed.want(&setup, NOW) && !closed.wants_dial(), "no peer is there to be connected to");
 }
 
 proptest! {

@@ -60,7 +60,7 @@ fn poll(peers: u32) -> Result<Vec<f64>, Box<dyn Error>> {
     let cost = Cost { overhead_ns: 20, latency_ns: 150, per_kib_ns: 100 };
     let mut others = (0..).zip(&inboxes);
     let (_, mine) = others.next().ok_or("no inbox")?;
-    // SAFETY: as above; nobody else uses it.
+    // SAFETY: as above; nothing else uses it.
     let mut shm = Shm::new(identity(0), unsafe { Region::new(*mine, bytes) }, &mut lanes, cost)?;
     for (rank, inbox) in others {
         // SAFETY: as above.

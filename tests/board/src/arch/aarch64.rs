@@ -108,7 +108,7 @@ const DEVICE_TREE_BYTES_MAX: usize = 0x20_0000;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn start() -> ! {
     let tree = core::ptr::with_exposed_provenance::<u8>(DEVICE_TREE);
-    // SAFETY: RAM below the image, which nobody writes.
+    // SAFETY: RAM below the image, which nothing writes.
     let tree = unsafe { core::slice::from_raw_parts(tree, DEVICE_TREE_BYTES_MAX) };
     crate::rank::main(Virt { tree: DeviceTree::new(tree) })
 }
@@ -159,7 +159,7 @@ impl Machine for Virt {
     }
 
     fn pci(&mut self) -> Option<Pci<Mapped>> {
-        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
+        // SAFETY: the board has its configuration space there, mapped as it is, and nothing else
         // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES as u16) });
         let registers = AddressWindow::new(0x1000_0000, 0x1000_0000);

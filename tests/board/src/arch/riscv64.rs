@@ -64,7 +64,7 @@ const DEVICE_TREE_BYTES_MAX: usize = 0x1_0000;
 unsafe extern "C" fn start(tree: *const u8) -> ! {
     let tree = (!tree.is_null()).then(|| {
         // SAFETY: the loader puts the tree into RAM, as far from its end as this is long, and
-        // nobody writes it.
+        // nothing writes it.
         unsafe { core::slice::from_raw_parts(tree, DEVICE_TREE_BYTES_MAX) }
     });
     crate::rank::main(Virt { tree: tree.and_then(DeviceTree::new) })
@@ -117,8 +117,8 @@ impl Machine for Virt {
         let hz = u64::from(hz.unwrap_or(HZ));
         let drawn = tree.and_then(|tree| tree.property("chosen", "rng-seed"));
         let timer = Timer::new(hz, seed_of(drawn.unwrap_or_default()))?;
-        // SAFETY: the image runs in machine mode with interrupts off, and the timer is nobody
-        // else's.
+        // SAFETY: the image runs in machine mode with interrupts off, and no other code uses
+        // the timer.
         let timer = unsafe { timer.with_alarm(register(COMPARISON), hz) };
         let has_zkr = tree.is_some_and(|tree| tree.has_extension(HART, "zkr"));
         // SAFETY: the hart has the extension, and the image runs in machine mode.
@@ -131,7 +131,7 @@ impl Machine for Virt {
     }
 
     fn pci(&mut self) -> Option<Pci<Mapped>> {
-        // SAFETY: the board has its configuration space there, mapped as it is, and nobody else
+        // SAFETY: the board has its configuration space there, mapped as it is, and nothing else
         // uses it.
         let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, Layout::Ecam, BUSES as u16) });
         let registers = AddressWindow::new(0x4000_0000, 0x1000_0000);

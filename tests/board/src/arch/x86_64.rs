@@ -157,7 +157,7 @@ const MAGIC: u32 = 0x336E_C578;
 #[unsafe(no_mangle)]
 unsafe extern "C" fn start(info: *const StartInfo) -> ! {
     // SAFETY: by the boot protocol the info and its command line, which ends with a zero, are below
-    // 4 GiB, and nothing of this image lies there; nobody writes them.
+    // 4 GiB, and nothing of this image lies there; nothing writes them.
     let command_line = unsafe {
         info.as_ref()
             .filter(|info| info.magic == MAGIC && info.command_line != 0)
@@ -205,7 +205,7 @@ impl Machine for Pc {
     }
 
     fn clock(&mut self) -> Option<Tsc> {
-        // SAFETY: nothing has left privilege level 0, and nobody else uses the PIT.
+        // SAFETY: nothing has left privilege level 0, and nothing else uses the PIT.
         unsafe { Tsc::measured(0) }
     }
 
@@ -216,7 +216,7 @@ impl Machine for Pc {
     /// The firmware below the loader has placed everything. A `microvm` has no bus: nothing
     /// answers.
     fn pci(&mut self) -> Option<Pci<pci::Ports>> {
-        // SAFETY: nobody else uses these ports, and the first 4 GiB are mapped as they are.
+        // SAFETY: nothing else uses these ports, and the first 4 GiB are mapped as they are.
         let root = PciRoot::new(unsafe { pci::Ports::new() });
         Some(Pci { root, registers: AddressWindow::NONE, memory: AddressWindow::NONE })
     }
@@ -255,7 +255,7 @@ const DEBUG_EXIT: u16 = 0xF4;
 const SUCCESS: u8 = 16;
 
 pub(super) fn exit(success: bool) -> ! {
-    // SAFETY: a port of the emulator's, or nobody's.
+    // SAFETY: a port of the emulator's, or of no device.
     unsafe { output(DEBUG_EXIT, if success { SUCCESS } else { 0 }) };
     loop {
         // SAFETY: no interrupt is expected; the core sleeps for ever.

@@ -86,14 +86,14 @@ impl RegionTable {
     }
 
     fn bytes(&self, gather: Gather, access: Access) -> Option<&[u8]> {
-        // SAFETY: whoever registered the memory keeps it until the region is taken back.
+        // SAFETY: the registrant of the memory keeps it until the region is taken back.
         self.piece(gather, access).map(|(start, len)| unsafe { slice::from_raw_parts(start, len) })
     }
 
     fn write(&self, gather: Gather, bytes: &[u8], access: Access) -> bool {
         let Some((start, len)) = self.piece(gather, access) else { return false };
         assert_eq!(len, bytes.len());
-        // SAFETY: as in `bytes`, and nobody else touches what is to be written.
+        // SAFETY: as in `bytes`, and nothing else touches what is to be written.
         unsafe { start.copy_from_nonoverlapping(bytes.as_ptr(), len) };
         true
     }
@@ -211,7 +211,7 @@ impl DirectEnd {
         let (start, len) = table.piece(remote, Access::REMOTE_READ).ok_or(Cause::Stale)?;
         let skipped = table.1.min(len);
         let (start, len) = (start.wrapping_add(skipped), len - skipped);
-        // SAFETY: the tests keep what is sent until whoever looks at it has ended.
+        // SAFETY: the tests keep what is sent until the code that looks at it has ended.
         Ok(unsafe { Mapped::new(NonNull::new(start).unwrap(), len) })
     }
 

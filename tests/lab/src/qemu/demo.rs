@@ -35,7 +35,7 @@ impl Demo {
         println!(
             "\n3. The same on a bad wire: of a hundred frames five vanish, five come twice, ten are overtaken and five are"
         );
-        println!("   garbage that somebody puts in between.\n");
+        println!("   garbage that a stranger puts in between.\n");
         let faults = FramePercentages {
             loss: 5.0,
             duplicate: 5.0,

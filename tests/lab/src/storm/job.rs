@@ -69,7 +69,7 @@ fn judge(plan: &StormPlan, hit: Option<&Process>, status: ExitStatus, said: &[St
     let fails = |what: &str| Some(format!("{what}, and the launcher ended with {status}"));
     match (plan.kills, hit) {
         (None, _) if status.success() => None,
-        (None, _) => fails("nobody was killed"),
+        (None, _) => fails("no process was killed"),
         (Some(_), None) => fails("the job was over before anybody was killed"),
         (Some((_, Victim::Launcher)), _) if status.signal() == Some(Signal::SIGKILL as i32) => None,
         (Some((_, Victim::Launcher)), _) => fails("the launcher was killed"),
@@ -147,7 +147,7 @@ mod tests {
         assert_eq!(judged(launcher, false, KILLED, ""), None);
         assert_eq!(judged(other, true, FAILED, report), None);
         assert_eq!(judged(other, false, FAILED, report), None);
-        assert!(judged(None, false, FAILED, "").is_some(), "nobody was killed");
+        assert!(judged(None, false, FAILED, "").is_some(), "no process was killed");
         assert!(judged(None, false, 0, "digest 1 differs from 2").is_some());
         assert!(judged(launcher, false, 0, "").is_some());
         assert!(judged(other, true, 0, report).is_some(), "a kill is no success");

@@ -18,7 +18,7 @@ cases! {
     "3.10", 2: what_is_sent_is_replaced_by_what_comes;
     "3.10", 5: tokens_go_round_a_ring_in_one_buffer;
     "3.10", 2: what_replaces_may_be_shorter;
-    "3.10", 1: an_exchange_with_nobody_replaces_nothing;
+    "3.10", 1: an_exchange_with_the_null_rank_replaces_nothing;
     "3.10", 1: an_exchange_without_memory_is_an_error_and_sends_nothing;
 }
 
@@ -247,7 +247,7 @@ fn what_replaces_may_be_shorter<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
     Ok(())
 }
 
-fn an_exchange_with_nobody_replaces_nothing<T: Transport, P: Platform>(
+fn an_exchange_with_the_null_rank_replaces_nothing<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [9_u8; 30]);

@@ -7,7 +7,7 @@ use super::super::Outcome;
 use super::{LENGTHS, message};
 
 cases! {
-    "3.8.4", 2: a_receive_that_nobody_met_is_cancelled;
+    "3.8.4", 2: a_receive_without_a_message_is_cancelled;
     "3.8.4", 2: a_receive_that_has_met_its_message_is_not_cancelled;
     "3.8.4", 2: a_cancelled_receive_leaves_its_message_to_the_next;
     "3.8.4", 1: a_cancelled_receive_among_others_changes_no_order;
@@ -16,7 +16,9 @@ cases! {
     "3.8.4", 1: what_is_over_or_null_is_not_cancelled;
 }
 
-fn a_receive_that_nobody_met_is_cancelled<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+fn a_receive_without_a_message_is_cancelled<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
     let (world, other) = (ep.world(), Rank(1 - ep.world().rank().0));
     let mut buffers = [[7_u8; 8]; 3];
     ep.scope(|scope| {

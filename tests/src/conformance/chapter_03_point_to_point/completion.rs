@@ -18,7 +18,7 @@ cases! {
     "3.7.5", 2: test_any_and_test_some_take_nothing_before_its_time;
     "3.7.5", 2: test_all_takes_all_or_nothing;
     "3.7.5", 2: one_failure_among_many_leaves_the_others_alone;
-    "3.7.5", 1: null_requests_are_over_and_are_nobodys;
+    "3.7.5", 1: null_requests_are_over_and_belong_to_no_scope;
     "3.7.4", 3: progress_needs_no_help_of_the_user;
 }
 
@@ -303,7 +303,9 @@ fn one_failure_among_many_leaves_the_others_alone<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn null_requests_are_over_and_are_nobodys<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+fn null_requests_are_over_and_belong_to_no_scope<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
     ep.scope(|scope| {
         let mut none = [Request::null(), Request::null()];
         assert_eq!(scope.test(&mut none[0])?, None);

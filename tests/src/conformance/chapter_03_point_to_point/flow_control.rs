@@ -12,13 +12,13 @@ use super::message;
 cases! {
     "3.5", 3: a_flooded_rank_goes_on_talking_to_others;
     "3.5", 10: eight_flood_one_that_goes_on_talking_to_another;
-    "3.5", 9: eight_flood_one_that_receives_from_anybody;
+    "3.5", 9: eight_flood_one_that_receives_from_any_source;
     "3.5", 5: a_storm_of_long_messages_is_received;
     "3.5", 2: two_ranks_flood_each_other;
     "3.5", 4: all_ranks_flood_all;
     "3.5", 2: the_last_of_a_flood_is_received_first;
-    "3.5", 9: the_last_of_eight_floods_are_received_first_from_anybody;
-    "3.5", 2: a_flood_that_nobody_receives_in_order_is_received_backwards;
+    "3.5", 9: the_last_of_eight_floods_are_received_first_from_any_source;
+    "3.5", 2: a_flood_that_is_not_received_in_order_is_received_backwards;
     "3.5", 3: a_flood_is_probed_for_its_last;
     "3.5", 2: a_sender_that_floods_can_still_receive;
 }
@@ -132,7 +132,7 @@ fn eight_flood_one_that_goes_on_talking_to_another<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn eight_flood_one_that_receives_from_anybody<T: Transport, P: Platform>(
+fn eight_flood_one_that_receives_from_any_source<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let senders = [1, 2, 3, 4, 5, 6, 7, 8];
@@ -212,7 +212,7 @@ fn the_last_of_a_flood_is_received_first<T: Transport, P: Platform>(ep: &mut End
     Ok(drain(ep, &[1], MANY, false, length)?)
 }
 
-fn the_last_of_eight_floods_are_received_first_from_anybody<T: Transport, P: Platform>(
+fn the_last_of_eight_floods_are_received_first_from_any_source<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, senders) = (ep.world(), [1, 2, 3, 4, 5, 6, 7, 8]);
@@ -227,7 +227,7 @@ fn the_last_of_eight_floods_are_received_first_from_anybody<T: Transport, P: Pla
     Ok(drain(ep, &senders, 12, true, length)?)
 }
 
-fn a_flood_that_nobody_receives_in_order_is_received_backwards<T: Transport, P: Platform>(
+fn a_flood_that_is_not_received_in_order_is_received_backwards<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();

@@ -9,11 +9,11 @@ use super::{LENGTHS, message};
 cases! {
     "3.8.2", 2: a_matched_message_is_received_by_its_token_and_by_nothing_else;
     "3.8.2", 2: matched_probes_take_messages_in_their_order;
-    "3.8.2", 3: a_matched_probe_of_anybody_tells_whose_message_it_got;
+    "3.8.2", 3: a_matched_probe_of_any_source_tells_whose_message_it_got;
     "3.8.2", 2: improbe_finds_a_message_in_the_end;
     "3.8.3", 2: matched_messages_are_received_in_any_order;
     "3.8.3", 2: a_matched_message_too_long_for_its_buffer_is_cut;
-    "3.8.2", 1: a_matched_probe_of_nobody_is_over_at_once;
+    "3.8.2", 1: a_matched_probe_of_the_null_rank_is_over_at_once;
     "3.8.3", 2: matched_receives_are_requests_like_others;
     "3.8.2", 2: a_matched_message_is_probed_and_cancelled_no_more;
     "3.8.2", 2: a_matched_message_that_is_discarded_is_over_for_its_sender;
@@ -74,7 +74,7 @@ fn matched_probes_take_messages_in_their_order<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn a_matched_probe_of_anybody_tells_whose_message_it_got<T: Transport, P: Platform>(
+fn a_matched_probe_of_any_source_tells_whose_message_it_got<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
@@ -163,7 +163,7 @@ fn a_matched_message_too_long_for_its_buffer_is_cut<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn a_matched_probe_of_nobody_is_over_at_once<T: Transport, P: Platform>(
+fn a_matched_probe_of_the_null_rank_is_over_at_once<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [7_u8; 4]);

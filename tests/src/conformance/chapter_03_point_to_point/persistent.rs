@@ -170,7 +170,7 @@ fn a_started_receive_is_cancelled_and_started_again<T: Transport, P: Platform>(
         let mut receive = scope.recv_init(&world, memory, 0..8, Rank(0), Tag(1))?;
         for _ in 0..3 {
             scope.start(&mut receive)?;
-            assert!(scope.cancel(&mut receive), "nobody has sent");
+            assert!(scope.cancel(&mut receive), "it has not been sent");
             assert!(scope.wait_for(&mut receive)?.is_cancelled());
         }
         scope.start(&mut receive)?;

@@ -21,7 +21,7 @@ cases! {
     "4.2.1", 3: communicators_tags_and_ranks_tell_requests_apart;
     "4.2.1", 5: parts_go_round_a_ring_beside_other_requests;
     "4.2.1", 1: a_rank_sends_parts_to_itself;
-    "4.2.1", 1: parts_for_nobody_are_over_at_once;
+    "4.2.1", 1: parts_for_the_null_rank_are_over_at_once;
     "4.2.1", 2: messages_of_nothing_have_parts;
 }
 
@@ -418,7 +418,9 @@ fn a_rank_sends_parts_to_itself<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
     Ok(())
 }
 
-fn parts_for_nobody_are_over_at_once<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+fn parts_for_the_null_rank_are_over_at_once<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
     let (world, mut memory) = (ep.world(), vec![5_u8; 24]);
     ep.scope(|scope| {
         let memory = scope.lend(&mut memory);

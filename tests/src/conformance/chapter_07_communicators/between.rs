@@ -16,7 +16,7 @@ cases! {
     "7.6.2", 4: a_duplicate_of_an_intercommunicator_is_another;
     "7.4.2", 6: both_groups_of_an_intercommunicator_are_split;
     "7.6", 4: a_collective_needs_one_group;
-    "7.6.2", 3: two_groups_of_an_intercommunicator_share_nobody;
+    "7.6.2", 3: two_groups_of_an_intercommunicator_share_no_process;
 }
 
 pub(super) type MadeBetween = Result<(Comm, Comm), Box<dyn core::error::Error>>;
@@ -165,7 +165,7 @@ fn a_collective_needs_one_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
     free(ep, made)
 }
 
-fn two_groups_of_an_intercommunicator_share_nobody<T: Transport, P: Platform>(
+fn two_groups_of_an_intercommunicator_share_no_process<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut scratch) = (ep.world(), [SplitChoice::NONE; 10]);

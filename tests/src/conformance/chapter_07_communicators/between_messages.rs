@@ -16,7 +16,7 @@ cases! {
     "7.6", 4: persistent_and_partitioned_requests_go_between_groups;
     "7.6", 4: an_exchange_between_groups_is_one_call;
     "7.6", 5: a_rank_of_ones_own_group_is_no_rank_there;
-    "7.6.2", 4: what_nobody_received_goes_with_an_intercommunicator;
+    "7.6.2", 4: unreceived_messages_go_with_an_intercommunicator;
 }
 
 fn wildcards_tell_ranks_of_the_other_group<T: Transport, P: Platform>(
@@ -211,7 +211,7 @@ fn a_rank_of_ones_own_group_is_no_rank_there<T: Transport, P: Platform>(
     free(ep, made)
 }
 
-fn what_nobody_received_goes_with_an_intercommunicator<T: Transport, P: Platform>(
+fn unreceived_messages_go_with_an_intercommunicator<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let made = halves(ep)?;

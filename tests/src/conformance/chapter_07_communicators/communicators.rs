@@ -21,7 +21,7 @@ cases! {
     "7.4.2", 5: create_group_needs_its_members_only;
     "7.4.2", 4: communicators_are_made_of_made_ones;
     "7.4.3", 3: a_freed_communicator_is_stale;
-    "7.4.3", 3: what_nobody_received_goes_with_its_communicator;
+    "7.4.3", 3: unreceived_messages_go_with_their_communicator;
     "7.4.3", 4: contexts_are_used_again_and_keep_messages_apart;
     "7.4.2", 3: too_many_communicators_are_an_error_on_all_ranks;
     "7.8", 2: communicators_have_names;
@@ -190,7 +190,7 @@ fn a_freed_communicator_is_stale<T: Transport, P: Platform>(ep: &mut Endpoint<'_
     Ok(())
 }
 
-fn what_nobody_received_goes_with_its_communicator<T: Transport, P: Platform>(
+fn unreceived_messages_go_with_their_communicator<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();

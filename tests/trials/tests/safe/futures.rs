@@ -34,7 +34,7 @@ fn what_forgotten_futures_borrowed_is_not_touched() {
     .unwrap();
     while end.poll(64) > 0 {}
     assert_eq!(into, [0; 300], "the receive was forgotten");
-    assert!(end.iprobe(&world, Rank(0), Tag(1)).unwrap().is_some(), "nobody took what came");
+    assert!(end.iprobe(&world, Rank(0), Tag(1)).unwrap().is_some(), "what came was not taken");
     let got = end.within(Duration::from_secs(60)).recv(&world, &mut into, Rank(0), Tag(2));
     assert!(got.is_err() || into == [1; 300], "what was written after the send had ended came");
     assert_eq!(data, [9; 300]);

@@ -238,7 +238,7 @@ fn scopes_that_end_early_have_let_go_of_what_they_send() {
 
 /// A request whose other side never does anything.
 #[test]
-fn scopes_that_end_early_have_let_go_of_what_nobody_meets() {
+fn scopes_that_end_early_have_let_go_of_unmatched_operations() {
     cut_off_all(RECEIVES.into_iter().chain(SENDS).map(|kind| [kind, kind]));
 }
 

@@ -123,7 +123,7 @@ fn answers_without_what_they_are_for_are_refused() {
             "cmd=put_result rc=-1 msg=duplicate_key a-0\n",
             "`put`: refused: cmd=put_result rc=-1 msg=duplicate_key a-0",
         ),
-        (5, "cmd=get_result rc=-1 msg=key_a-0_not_found value=unknown\n", "nobody has put a-0"),
+        (5, "cmd=get_result rc=-1 msg=key_a-0_not_found value=unknown\n", "no rank has put a-0"),
         (5, "cmd=get_result rc=0 msg=success value=1:486\n", "a does not decode"),
         (5, "cmd=get_result rc=0 msg=success value=nonsense\n", "a does not decode"),
     ] {

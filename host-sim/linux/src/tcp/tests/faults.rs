@@ -102,8 +102,8 @@ fn a_peer_that_listens_no_more_is_dead_when_patience_ends() {
 #[test]
 fn a_peer_that_is_reached_from_one_side_alone_is_waited_for() {
     let mut ranks: Vec<_> = (0..2).map(|me| Rank::listen(me, 2, &config(Family::V4))).collect();
-    let nobody = Rank::listen(1, 2, &config(Family::V4)).tcp.address();
-    ranks[0].meet(1, &nobody);
+    let absent = Rank::listen(1, 2, &config(Family::V4)).tcp.address();
+    ranks[0].meet(1, &absent);
     ranks[0].tcp.expect(PeerId(1));
     until(&mut ranks, "refusals", |ranks| ranks[0].counters().failed >= 3);
     let address = ranks[0].tcp.address();

@@ -104,7 +104,7 @@ fn what_is_not_in_a_region_is_refused() {
     let memory = Memory { start: NonNull::from(&bytes).cast(), len: 100 };
     // SAFETY: it is refused.
     let shown = unsafe { ranks[0].tcp.register(PeerId(1), memory, Access::REMOTE_READ) };
-    assert_eq!(shown, Err(Cause::Unsupported), "nobody reads over a socket");
+    assert_eq!(shown, Err(Cause::Unsupported), "no peer reads over a socket");
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn who_was_let_go_of_is_touched_no_more_and_can_be_introduced_anew() {
 }
 
 #[test]
-fn a_vacant_transport_reaches_nobody() {
+fn a_vacant_transport_reaches_no_peer() {
     let mut tcp = Tcp::vacant(PeerId(3));
     let mut log = Log::default();
     assert_eq!(tcp.poll(64, Instant(0), &mut log), 0);

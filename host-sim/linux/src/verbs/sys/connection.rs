@@ -216,8 +216,8 @@ impl Connection {
     /// Gives it an order, about the memory at `place` if there is any.
     ///
     /// # Safety
-    /// Until the order is over, or this is dropped, the memory stays registered and is touched by
-    /// nobody in a way that the order does not allow; memory that goes inline only until this
+    /// Until the order is over, or this is dropped, the memory stays registered and is not
+    /// touched in a way that the order does not allow; memory that goes inline only until this
     /// returns.
     pub(super) unsafe fn post(
         &self,

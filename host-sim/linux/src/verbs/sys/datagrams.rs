@@ -135,7 +135,7 @@ impl Datagrams {
             order.send_flags = ffi::ibv_send_flags::IBV_SEND_INLINE.0;
         }
         // SAFETY: the slab is registered and outlives the connection; the slot is lent below, so
-        // that nobody writes there until the order is over.
+        // that nothing writes there until the order is over.
         unsafe { self.connection.post(order, Some(place)) }?;
         self.sends.set_lent(slot, true);
         if let Some(taken) = self.ways.get_mut(slot) {

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_the_device_may_still_write_to_is_nobodys() {
+    fn memory_that_the_device_may_still_write_to_is_never_given_back() {
         for (refusal, what) in [("busy", "EBUSY"), ("broken", "EIO")] {
             let name = format!("verbs::sys::region::tests::a_{refusal}_device_keeps_memory");
             let ended = Command::new(std::env::current_exe().unwrap())

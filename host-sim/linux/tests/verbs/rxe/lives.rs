@@ -16,7 +16,7 @@ fn a_connection_is_made_when_it_is_needed() {
     assert_eq!(ranks[0].verbs.short(PeerId(1), b"x", b""), Post::Done);
     until(&mut ranks, "arrival", |ranks| ranks[1].log.messages.len() == 1);
     assert_eq!(ranks[1].verbs.short(PeerId(0), b"y", b""), Post::Done, "it goes both ways");
-    assert_eq!(ranks[1].verbs.short(PeerId(2), b"y", b""), Post::Again(Again::Connecting), "nobody else");
+    assert_eq!(ranks[1].verbs.short(PeerId(2), b"y", b""), Post::Again(Again::Connecting), "no other peer");
 }
 
 /// All need all others at once, so that every two offers cross.
@@ -47,7 +47,7 @@ fn a_new_life(config: &VerbsConfig, answers: bool) {
     introduce(&mut ranks, 1, 0, epoch(0));
     // The rank that was alive does not know yet, and is not known to be the one that was meant.
     assert!(matches!(ranks[1].verbs.short(PeerId(0), b"hello", b""), Post::Again(Again::Connecting)));
-    _ = ranks[0].verbs.short(PeerId(1), b"to nobody", b"");
+    _ = ranks[0].verbs.short(PeerId(1), b"to no peer", b"");
     if answers {
         until(&mut ranks, "loss", |ranks| !ranks[0].log.lost.is_empty());
         assert_eq!(ranks[0].log.lost, [(1, Cause::PeerDead)]);

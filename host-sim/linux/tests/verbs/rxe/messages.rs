@@ -27,7 +27,7 @@ fn messages_of_all_sizes_arrive_in_order() {
 }
 
 #[test]
-fn both_sides_send_all_the_time_and_nobody_runs_dry() {
+fn both_sides_send_all_the_time_and_neither_runs_dry() {
     let mut ranks = job(2);
     for round in 0..500 {
         send(&mut ranks, 0, 1, &pattern(round, round % 200));
@@ -121,7 +121,7 @@ fn what_is_asked_for_is_taken_or_refused() {
 }
 
 #[test]
-fn an_address_of_another_kind_reaches_nobody() {
+fn an_address_of_another_kind_reaches_no_peer() {
     let datagrams = VerbsConfig { mode: Mode::Datagrams, ..config() };
     let (mut ranks, mut other) = (job(2), Rank::open(0, Epoch(5), 2, &datagrams));
     let address = ranks[1].verbs.address();

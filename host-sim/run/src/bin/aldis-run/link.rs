@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_takes_yet_is_kept() {
+    fn what_is_not_read_yet_is_kept() {
         let (mut link, _to, from) = link::<ToNode>();
         let message = ToNode::Cards(vec![vec![7; 100_000]; 4]);
         link.say(&message).unwrap();
@@ -172,7 +172,7 @@ mod tests {
         }
         assert!(taken > 300_000);
         drop(from);
-        let nobody = LinkError::System { call: "write", errno: Errno::EPIPE };
-        assert_eq!(link.say(&message), Err(nobody));
+        let unread = LinkError::System { call: "write", errno: Errno::EPIPE };
+        assert_eq!(link.say(&message), Err(unread));
     }
 }

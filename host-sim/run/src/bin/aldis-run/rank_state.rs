@@ -195,11 +195,11 @@ mod tests {
         let exit = Exit::Code(1);
         rank.exit = Some(exit);
         assert_eq!(rank.fault(), Some((RankFault::Cut { exit, text: text.clone() }, false)));
-        rank.last = Some(LastMessage::Failed { text: "nobody speaks".into(), consequence: true });
+        rank.last = Some(LastMessage::Failed { text: "no rank speaks".into(), consequence: true });
         let Some((RankFault::Failed { text: told }, true)) = rank.fault() else {
             panic!("its own word counts")
         };
-        assert_eq!(told, format!("nobody speaks; before that the launcher's {text}"));
+        assert_eq!(told, format!("no rank speaks; before that the launcher's {text}"));
         (rank.last, rank.exit) = (None, Some(Exit::Signal(9)));
         assert_eq!(rank.fault(), Some((RankFault::Ended(Exit::Signal(9)), false)), "that is why it is gone");
         (rank.stage, rank.exit) = (RankStage::Done, Some(Exit::Code(0)));

@@ -229,7 +229,7 @@ Examples:
   aldis-sim seeds --minutes 30 --from 5000 --ranks 8-32 --faults crash mixed
       as many as there is time for
   aldis-sim run --seed 7 --ranks 16 --topology torus --wire frames --faults swarm halo
-      one history, and its trace hash: whoever runs this line gets the same hash
+      one history, and its trace hash: this line gives the same hash everywhere
   aldis-sim run --seed 7 --ranks 4 --svg run.svg --window 0..80 ring
       the first 80 us of a history as a picture
   aldis-sim run --ranks 1024 --topology fat-tree --wire messages --faults calm --fast --json barrier-allreduce

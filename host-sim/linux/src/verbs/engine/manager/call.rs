@@ -76,9 +76,9 @@ enum CallStage {
     Routing,
     Asked,
     Later(Instant),
-    /// The peer has answered this side's request, and the bond was told.
+    /// The peer has answered this side's request, and the connection was told.
     Replied,
-    /// The peer has asked, and the bond was told.
+    /// The peer has asked, and the connection was told.
     Asking,
     /// This side has answered.
     Answered,
@@ -192,7 +192,7 @@ impl<L: Connecting> ConnectCall<L> {
         tell(Heard::ControlMessage(control));
     }
 
-    /// Rejects what was asked, to which the bond has no answer: it is about one that is over.
+    /// Rejects what was asked, to which the connection has no answer: it is about one that is over.
     pub(super) fn settle(&mut self, parties: &Parties<'_, L>) {
         if let Some(Current { stage: CallStage::Asking, control, .. }) = self.now {
             self.retire(Some(&parties.letter(&ControlMessage::bare(
@@ -298,8 +298,8 @@ impl<L: Connecting> ConnectCall<L> {
                 self.now = None;
                 tell(Heard::ControlMessage(closed));
             }
-            // The peer that asked has given it up, or does not read: the bond's answer, if there is
-            // one, will be asked for again.
+            // The peer that asked has given it up, or does not read: the connection's answer, if
+            // there is one, will be asked for again.
             (
                 ManagerEventKind::Rejected { .. } | ManagerEventKind::Unreachable,
                 CallStage::Asking | CallStage::Answered,

@@ -6,18 +6,20 @@ use aldis_kernel::{Endpoint, Rank, Status, Tag, TagMatch};
 use super::super::Outcome;
 
 cases! {
-    "3.11", 1: what_is_sent_to_nobody_is_over_at_once;
-    "3.11", 1: what_nobody_sends_is_nothing_and_changes_nothing;
-    "3.11", 4: the_ends_of_a_chain_exchange_with_nobody;
-    "3.11", 1: persistent_requests_with_nobody;
+    "3.11", 1: a_send_to_the_null_rank_is_over_at_once;
+    "3.11", 1: a_receive_from_the_null_rank_changes_nothing;
+    "3.11", 4: the_ends_of_a_chain_exchange_with_the_null_rank;
+    "3.11", 1: persistent_requests_with_the_null_rank;
 }
 
 /// Returns true if this is the status of a receive from [`Rank::NULL`].
-fn is_nobodys(status: &Status) -> bool {
+fn is_of_null_rank(status: &Status) -> bool {
     (status.source, status.tag, status.bytes) == (Rank::NULL, Tag::NONE, 0)
 }
 
-fn what_is_sent_to_nobody_is_over_at_once<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+fn a_send_to_the_null_rank_is_over_at_once<T: Transport, P: Platform>(
+    ep: &mut Endpoint<'_, T, P>,
+) -> Outcome {
     let (world, long) = (ep.world(), vec![1_u8; 5000]);
     ep.send(&world, &long, Rank::NULL, Tag(1))?;
     ep.ssend(&world, &long, Rank::NULL, Tag(1))?;
@@ -35,26 +37,26 @@ fn what_is_sent_to_nobody_is_over_at_once<T: Transport, P: Platform>(ep: &mut En
     Ok(())
 }
 
-fn what_nobody_sends_is_nothing_and_changes_nothing<T: Transport, P: Platform>(
+fn a_receive_from_the_null_rank_changes_nothing<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [7_u8; 4]);
-    assert!(is_nobodys(&ep.recv(&world, &mut buffer, Rank::NULL, TagMatch::Any)?));
-    assert!(is_nobodys(&ep.recv(&world, &mut buffer, Rank::NULL, Tag(3))?));
-    assert!(is_nobodys(&ep.probe(&world, Rank::NULL, Tag(1))?));
-    assert!(ep.iprobe(&world, Rank::NULL, TagMatch::Any)?.is_some_and(|status| is_nobodys(&status)));
+    assert!(is_of_null_rank(&ep.recv(&world, &mut buffer, Rank::NULL, TagMatch::Any)?));
+    assert!(is_of_null_rank(&ep.recv(&world, &mut buffer, Rank::NULL, Tag(3))?));
+    assert!(is_of_null_rank(&ep.probe(&world, Rank::NULL, Tag(1))?));
+    assert!(ep.iprobe(&world, Rank::NULL, TagMatch::Any)?.is_some_and(|status| is_of_null_rank(&status)));
     let status = ep.sendrecv(&world, &[1_u8], Rank::NULL, Tag(0), &mut buffer, Rank::NULL, Tag(0))?;
-    assert!(is_nobodys(&status));
+    assert!(is_of_null_rank(&status));
     ep.scope(|scope| {
         let receiving = scope.irecv(&world, &mut buffer, Rank::NULL, Tag(1))?;
-        assert!(is_nobodys(&scope.wait(receiving)?));
+        assert!(is_of_null_rank(&scope.wait(receiving)?));
         Ok(())
     })?;
     assert_eq!(buffer, [7; 4]);
     Ok(())
 }
 
-fn the_ends_of_a_chain_exchange_with_nobody<T: Transport, P: Platform>(
+fn the_ends_of_a_chain_exchange_with_the_null_rank<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let world = ep.world();
@@ -67,7 +69,7 @@ fn the_ends_of_a_chain_exchange_with_nobody<T: Transport, P: Platform>(
     for step in 0..3 {
         let (inner, mut rim) = (cells, [100]);
         let status = ep.sendrecv(&world, &[inner[1]], left, Tag(step), &mut rim, right, Tag(step))?;
-        assert_eq!(is_nobodys(&status), me + 1 == size);
+        assert_eq!(is_of_null_rank(&status), me + 1 == size);
         cells[3] = rim[0];
         let mut rim = [100];
         ep.sendrecv(&world, &[inner[2]], right, Tag(step), &mut rim, left, Tag(step))?;
@@ -78,7 +80,7 @@ fn the_ends_of_a_chain_exchange_with_nobody<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn persistent_requests_with_nobody<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
+fn persistent_requests_with_the_null_rank<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (world, mut memory) = (ep.world(), [7_u8; 8]);
     ep.scope(|scope| {
         let memory = scope.lend(&mut memory);
