@@ -59,16 +59,16 @@ impl<'m, E> InputBlocks<'m, E> {
 
 /// The division of so many elements into blocks.
 #[derive(Clone, Copy)]
-struct Division<'m> {
-    layout: Layout<'m>,
-    elements: usize,
+pub(crate) struct Division<'m> {
+    pub(crate) layout: Layout<'m>,
+    pub(crate) elements: usize,
 }
 
 impl Division<'_> {
-    /// Returns the elements of the longest block, of as many as there are ranks.
+    /// Returns the elements of the longest of so many blocks.
     #[inline(always)]
-    fn longest(&self, size: u32) -> Result<usize, Cause> {
-        self.layout.count(size, self.elements)
+    pub(crate) fn longest(&self, blocks: u32) -> Result<usize, Cause> {
+        self.layout.count(blocks, self.elements)
     }
 }
 

@@ -2,7 +2,7 @@
 //! chapter 6).
 //!
 //! Each group's data goes to the other group. A call says what is to be done; it is then
-//! [run](Crossing::run) or [started](Crossing::start) on an intercommunicator:
+//! [run](InterCall::run) or [started](InterCall::start) on an intercommunicator:
 //!
 //! ```
 //! use aldis_coll::inter::{self, Root};
@@ -47,8 +47,8 @@
 //! The others have algorithms of their own, `inter_..`, that
 //! [cross](crate::schedule::Schedule::crosses): see [`algorithms`].
 //!
-//! **Persistent.** Options that are [persistent](crate::Options::persistent) make what is started
-//! later, as for one group.
+//! **Persistent.** [`persistent`](InterCall::persistent) makes what is started later, as for one
+//! group.
 //!
 //! **Errors.** [`Cause::Intracommunicator`] for a communicator of one group,
 //! [`Cause::RankOutOfRange`] for a root that the other group does not have. An error of a message
@@ -58,27 +58,28 @@
 //! [`Cause::Intracommunicator`]: aldis_kernel::hal::Cause::Intracommunicator
 //! [`Cause::RankOutOfRange`]: aldis_kernel::hal::Cause::RankOutOfRange
 
-mod crossing;
+mod call;
 
 use aldis_kernel::hal::Operation;
-pub use crossing::Crossing;
+pub use call::InterCall;
 use zerocopy::IntoBytes;
 
 pub use crate::algorithms::inter::{algorithms, allgather, allreduce, alltoall, reduce, reduce_scatter};
+use crate::block_call::InputBlocks;
 pub use crate::collective::Root;
-use crate::collective::{Input, Lent, Over};
+use crate::collective::{Input, Over};
 use crate::layout::{Block, Layout, TypedBlock};
 use crate::op::{Element, Kernel, Reduce};
 
 /// Waits until every rank of both groups has called it (MPI_Barrier, MPI_Ibarrier).
-pub fn barrier() -> Crossing<'static> {
-    Crossing::new::<u8>(Operation::Barrier, Over::Groups, Lent::stretch(&mut [], &mut []))
+pub fn barrier() -> InterCall<'static> {
+    InterCall::new::<u8>(Operation::Barrier, Over::Groups, &mut [], &mut [])
 }
 
 /// Sends the root's `data` to every rank of the other group, into its `data` (MPI_Bcast,
 /// MPI_Ibcast). Ranks beside the root may give none.
-pub fn bcast<E: Element>(data: &mut [E], root: Root) -> Crossing<'_> {
-    Crossing::new::<E>(Operation::Bcast, Over::Rooted(root), Lent::stretch(data.as_mut_bytes(), &mut []))
+pub fn bcast<E: Element>(data: &mut [E], root: Root) -> InterCall<'_> {
+    InterCall::new(Operation::Bcast, Over::Rooted(root), data, &mut [])
 }
 
 /// Gathers `data` of all ranks of the other group at the root, whose `data` are a block for each of
@@ -86,29 +87,31 @@ pub fn bcast<E: Element>(data: &mut [E], root: Root) -> Crossing<'_> {
 ///
 /// `scratch` is working memory, of the same length on every rank but those beside the root: none is
 /// needed, with as many blocks as the group has ranks a tree can be used.
-pub fn gather<'m, E: Element>(data: &'m mut [E], scratch: &'m mut [E], root: Root) -> Crossing<'m> {
-    rooted(Operation::Gather, data, Layout::Even, scratch, root)
+pub fn gather<'m, E: Element>(data: &'m mut [E], scratch: &'m mut [E], root: Root) -> InterCall<'m> {
+    InterCall::new(Operation::Gather, Over::Rooted(root), data, scratch).divided_at(root, Layout::Even)
 }
 
 /// Gathers `data` of all ranks of the other group at the root, whose `data` have a block of its
 /// length for each of them, as listed by `blocks`, which no other rank reads (MPI_Gatherv,
 /// MPI_Igatherv).
-pub fn gatherv<'m, E: Element>(data: &'m mut [E], blocks: &'m [Block], root: Root) -> Crossing<'m> {
-    rooted(Operation::Gatherv, data, Layout::Listed(blocks), &mut [], root)
+pub fn gatherv<'m, E: Element>(data: &'m mut [E], blocks: &'m [Block], root: Root) -> InterCall<'m> {
+    InterCall::new(Operation::Gatherv, Over::Rooted(root), data, &mut [])
+        .divided_at(root, Layout::Listed(blocks))
 }
 
 /// Sends every rank of the other group its block of the root's `data`, into its `data`
 /// (MPI_Scatter, MPI_Iscatter). Ranks beside the root may give none.
 ///
 /// `scratch` is as in [`gather`].
-pub fn scatter<'m, E: Element>(data: &'m mut [E], scratch: &'m mut [E], root: Root) -> Crossing<'m> {
-    rooted(Operation::Scatter, data, Layout::Even, scratch, root)
+pub fn scatter<'m, E: Element>(data: &'m mut [E], scratch: &'m mut [E], root: Root) -> InterCall<'m> {
+    InterCall::new(Operation::Scatter, Over::Rooted(root), data, scratch).divided_at(root, Layout::Even)
 }
 
 /// Sends every rank of the other group its block of the root's `data`, as listed there by `blocks`,
 /// which no other rank reads, into its `data` (MPI_Scatterv, MPI_Iscatterv).
-pub fn scatterv<'m, E: Element>(data: &'m mut [E], blocks: &'m [Block], root: Root) -> Crossing<'m> {
-    rooted(Operation::Scatterv, data, Layout::Listed(blocks), &mut [], root)
+pub fn scatterv<'m, E: Element>(data: &'m mut [E], blocks: &'m [Block], root: Root) -> InterCall<'m> {
+    InterCall::new(Operation::Scatterv, Over::Rooted(root), data, &mut [])
+        .divided_at(root, Layout::Listed(blocks))
 }
 
 /// Sends `input` to every rank of the other group, whose `data` are a block for each rank of this
@@ -121,10 +124,10 @@ pub fn allgather<'m, E: Element>(
     input: impl Into<Input<'m, E>>,
     data: &'m mut [E],
     scratch: &'m mut [E],
-) -> Crossing<'m> {
-    let lent =
-        Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()).divided([Layout::Even, Layout::Own]);
-    Crossing::new::<E>(Operation::Allgather, Over::Groups, lent.given(input.into().into_bytes()))
+) -> InterCall<'m> {
+    InterCall::new(Operation::Allgather, Over::Groups, data, scratch)
+        .divided(Layout::Even)
+        .given(input.into(), Layout::Own)
 }
 
 /// Sends `input` to every rank of the other group, whose `data` have a block of its length for this
@@ -133,18 +136,19 @@ pub fn allgatherv<'m, E: Element>(
     input: impl Into<Input<'m, E>>,
     data: &'m mut [E],
     blocks: &'m [Block],
-) -> Crossing<'m> {
-    let layouts = [Layout::Listed(blocks), Layout::Own];
-    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
-    Crossing::new::<E>(Operation::Allgatherv, Over::Groups, lent.given(input.into().into_bytes()))
+) -> InterCall<'m> {
+    InterCall::new(Operation::Allgatherv, Over::Groups, data, &mut [])
+        .divided(Layout::Listed(blocks))
+        .given(input.into(), Layout::Own)
 }
 
 /// Sends every rank of the other group its block of `input`; `data` are a block of each of them
 /// (MPI_Alltoall, MPI_Ialltoall). What is sent one way may have another length than what comes
 /// back.
-pub fn alltoall<'m, E: Element>(input: impl Into<Input<'m, E>>, data: &'m mut [E]) -> Crossing<'m> {
-    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided([Layout::Even; 2]);
-    Crossing::new::<E>(Operation::Alltoall, Over::Groups, lent.given(input.into().into_bytes()))
+pub fn alltoall<'m, E: Element>(input: impl Into<Input<'m, E>>, data: &'m mut [E]) -> InterCall<'m> {
+    InterCall::new(Operation::Alltoall, Over::Groups, data, &mut [])
+        .divided(Layout::Even)
+        .given(input.into(), Layout::Even)
 }
 
 /// Sends every rank of the other group its block of `input`, as listed by `given`; `data` have a
@@ -154,8 +158,10 @@ pub fn alltoallv<'m, E: Element>(
     given: &'m [Block],
     data: &'m mut [E],
     blocks: &'m [Block],
-) -> Crossing<'m> {
-    listed(Operation::Alltoallv, (input.into(), given), (data, blocks))
+) -> InterCall<'m> {
+    InterCall::new(Operation::Alltoallv, Over::Groups, data, &mut [])
+        .divided(Layout::Listed(blocks))
+        .given(input.into(), Layout::Listed(given))
 }
 
 /// Sends every rank of the other group its block of `input`, as listed by `given`; `data` have a
@@ -167,8 +173,10 @@ pub fn alltoallw<'m>(
     given: &'m [Block],
     data: &'m mut [u8],
     blocks: &'m [Block],
-) -> Crossing<'m> {
-    listed(Operation::Alltoallw, (input.into(), given), (data, blocks))
+) -> InterCall<'m> {
+    InterCall::new(Operation::Alltoallw, Over::Groups, data, &mut [])
+        .divided(Layout::Listed(blocks))
+        .given(input.into(), Layout::Listed(given))
 }
 
 /// Sends every rank of the other group its block of `input`, as listed by `given`; `data` have a
@@ -179,10 +187,10 @@ pub fn alltoallw_typed<'m, E: Element>(
     given: &'m [TypedBlock],
     data: &'m mut [E],
     blocks: &'m [TypedBlock],
-) -> Crossing<'m> {
-    let layouts = [Layout::Typed(blocks), Layout::Typed(given)];
-    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
-    Crossing::new::<u8>(Operation::Alltoallw, Over::Groups, lent.given(input.into().into_bytes()))
+) -> InterCall<'m> {
+    InterCall::new(Operation::Alltoallw, Over::Groups, data.as_mut_bytes(), &mut [])
+        .divided(Layout::Typed(blocks))
+        .given(input.into().into_bytes(), Layout::Typed(given))
 }
 
 /// Reduces `data` of all ranks of the other group element by element into `data` of the root
@@ -196,20 +204,19 @@ pub fn reduce<'m, R: Reduce<E>, E: Element>(
     data: &'m mut [E],
     scratch: &'m mut [E],
     root: Root,
-) -> Crossing<'m> {
-    let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
-    Crossing::new::<E>(Operation::Reduce, Over::Rooted(root), lent).reducing(Kernel::of::<R, E>())
+) -> InterCall<'m> {
+    InterCall::new(Operation::Reduce, Over::Rooted(root), data, scratch).reducing(Kernel::of::<R, E>())
 }
 
 /// Like [`reduce()`], but on the bytes of elements that are known only when the program runs: see
 /// [`erased`](crate::dyn_op), also for its errors.
-pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> Crossing<'m> {
-    Crossing::new::<u8>(Operation::Reduce, Over::Rooted(root), Lent::stretch(data, scratch)).reducing(kernel)
+pub fn reduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8], root: Root) -> InterCall<'m> {
+    InterCall::new(Operation::Reduce, Over::Rooted(root), data, scratch).reducing(kernel)
 }
 
 /// Like [`allreduce()`], but on bytes in the way of [`reduce_by`].
-pub fn allreduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8]) -> Crossing<'m> {
-    Crossing::new::<u8>(Operation::Allreduce, Over::Groups, Lent::stretch(data, scratch)).reducing(kernel)
+pub fn allreduce_by<'m>(kernel: Kernel, data: &'m mut [u8], scratch: &'m mut [u8]) -> InterCall<'m> {
+    InterCall::new(Operation::Allreduce, Over::Groups, data, scratch).reducing(kernel)
 }
 
 /// Reduces `data` of all ranks of each group element by element, in the order of their ranks, and
@@ -222,9 +229,8 @@ pub fn allreduce<'m, R: Reduce<E>, E: Element>(
     _op: R,
     data: &'m mut [E],
     scratch: &'m mut [E],
-) -> Crossing<'m> {
-    let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
-    Crossing::new::<E>(Operation::Allreduce, Over::Groups, lent).reducing(Kernel::of::<R, E>())
+) -> InterCall<'m> {
+    InterCall::new(Operation::Allreduce, Over::Groups, data, scratch).reducing(Kernel::of::<R, E>())
 }
 
 /// Reduces `input` of all ranks of each group, a block for every rank of the other group, element
@@ -254,13 +260,15 @@ pub fn reduce_scatter_block<'m, R: Reduce<E>, E: Element>(
     input: impl Into<Input<'m, E>>,
     data: &'m mut [E],
     scratch: &'m mut [E],
-) -> Crossing<'m> {
-    scattered(Operation::ReduceScatterBlock, (input.into(), Layout::Even), data, scratch)
+) -> InterCall<'m> {
+    InterCall::new(Operation::ReduceScatterBlock, Over::Groups, data, scratch)
+        .divided(Layout::Own)
+        .given(input.into(), Layout::Even)
         .reducing(Kernel::of::<R, E>())
 }
 
-/// Reduces `input` of all ranks of each group and leaves block r of the result, of its length as
-/// listed by `given`, in `data` of rank r of the other group (MPI_Reduce_scatter,
+/// Reduces the input of all ranks of each group and leaves block r of the result, of its length as
+/// listed with it, in `data` of rank r of the other group (MPI_Reduce_scatter,
 /// MPI_Ireduce_scatter). Lengths are alike on all ranks of a group, places need not be. The blocks
 /// of both groups have as many elements in all.
 ///
@@ -270,45 +278,12 @@ pub fn reduce_scatter_block<'m, R: Reduce<E>, E: Element>(
 /// `scratch` is as in [`reduce_scatter_block`].
 pub fn reduce_scatter<'m, R: Reduce<E>, E: Element>(
     _op: R,
-    (input, given): (impl Into<Input<'m, E>>, &'m [Block]),
+    given: InputBlocks<'m, E>,
     data: &'m mut [E],
     scratch: &'m mut [E],
-) -> Crossing<'m> {
-    scattered(Operation::ReduceScatter, (input.into(), Layout::Listed(given)), data, scratch)
+) -> InterCall<'m> {
+    InterCall::new(Operation::ReduceScatter, Over::Groups, data, scratch)
+        .divided(Layout::Own)
+        .given(given.input, Layout::Listed(given.blocks))
         .reducing(Kernel::of::<R, E>())
-}
-
-/// Blocks for all ranks of the other group, of which each has its own in the end.
-fn scattered<'m, E: Element>(
-    operation: Operation,
-    (input, given): (Input<'m, E>, Layout<'m>),
-    data: &'m mut [E],
-    scratch: &'m mut [E],
-) -> Crossing<'m> {
-    let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()).divided([Layout::Own, given]);
-    Crossing::new::<E>(operation, Over::Groups, lent.given(input.into_bytes()))
-}
-
-/// Blocks for all ranks of the other group, and one of each of them, as listed.
-fn listed<'m, E: Element>(
-    operation: Operation,
-    (input, given): (Input<'m, E>, &'m [Block]),
-    (data, blocks): (&'m mut [E], &'m [Block]),
-) -> Crossing<'m> {
-    let layouts = [Layout::Listed(blocks), Layout::Listed(given)];
-    let lent = Lent::stretch(data.as_mut_bytes(), &mut []).divided(layouts);
-    Crossing::new::<E>(operation, Over::Groups, lent.given(input.into_bytes()))
-}
-
-/// Blocks at the root, divided like this, and one on each other rank.
-fn rooted<'m, E: Element>(
-    operation: Operation,
-    data: &'m mut [E],
-    at_root: Layout<'m>,
-    scratch: &'m mut [E],
-    root: Root,
-) -> Crossing<'m> {
-    let layout = if root == Root::This { at_root } else { Layout::Own };
-    let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes()).divided([layout, Layout::Whole]);
-    Crossing::new::<E>(operation, Over::Rooted(root), lent)
 }

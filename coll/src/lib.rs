@@ -175,6 +175,10 @@ pub use self::{
     },
     block_call::{BlockCall, InputBlocks},
     gather::{gather, gatherv},
+    neighbor::{
+        NeighborCall, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv,
+        neighbor_alltoallw, neighbor_alltoallw_typed,
+    },
     reduce_scatter::{
         reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place, reduce_scatter_in_place,
     },
@@ -188,12 +192,6 @@ pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
 pub use contiguous::ContiguousCall;
 pub use exscan::exscan;
-#[cfg(not(feature = "compact"))]
-pub use neighbor::{
-    ineighbor_allgather, ineighbor_allgatherv, ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw,
-    ineighbor_alltoallw_typed, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall,
-    neighbor_alltoallv, neighbor_alltoallw, neighbor_alltoallw_typed,
-};
 pub use reduce::reduce;
 pub use scan::scan;
 pub use select::Options;

@@ -21,7 +21,7 @@
 //!     let ring = [Dimension { extent: world.size(), is_periodic: true }];
 //!     if let Some(grid) = Grid::create(ep, &world, &ring)? {
 //!         let around = Neighbourhood::new(&grid, &mut lines)?;
-//!         neighbor_alltoall(ep, &around, &given, &mut got)?;
+//!         neighbor_alltoall(&given, &mut got).run(ep, &around)?;
 //!     }
 //!     Ok(got)
 //! }
@@ -29,17 +29,13 @@
 
 mod allgather;
 mod alltoall;
-mod exchange;
-mod typed;
+mod call;
 
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Comm, Error, Rank};
-pub use allgather::{ineighbor_allgather, ineighbor_allgatherv, neighbor_allgather, neighbor_allgatherv};
-pub use alltoall::{
-    ineighbor_alltoall, ineighbor_alltoallv, ineighbor_alltoallw, neighbor_alltoall, neighbor_alltoallv,
-    neighbor_alltoallw,
-};
-pub use typed::{ineighbor_alltoallw_typed, neighbor_alltoallw_typed};
+pub use allgather::{neighbor_allgather, neighbor_allgatherv};
+pub use alltoall::{neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, neighbor_alltoallw_typed};
+pub use call::NeighborCall;
 
 use crate::algorithms::neighbor::arrange;
 pub use crate::algorithms::neighbor::{EXCHANGES, GATHERS, Line, Linear};

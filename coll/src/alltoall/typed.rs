@@ -8,10 +8,10 @@ use crate::collective::Input;
 use crate::layout::{Layout, TypedBlock};
 use crate::op::Element;
 
-/// Sends block r of `input` to rank r, for every r, and receives into block r of `data`
-/// what rank r has sent (MPI_Alltoallw, MPI_Ialltoallw). Each block is of a datatype of its own, listed by `given`
-/// and `blocks`: what is sent from one rank to another has one signature at both, and may lie
-/// scattered in memory, otherwise at each. It is packed straight into messages and unpacked
+/// Sends block r of `input` to rank r, for every r, and receives into block r of `data` what rank r
+/// has sent (MPI_Alltoallw, MPI_Ialltoallw). Each block is of a datatype of its own, listed by
+/// `given` and `blocks`: what is sent from one rank to another has one signature at both, and may
+/// lie scattered in memory, otherwise at each. It is packed straight into messages and unpacked
 /// straight out of them, and converted where ranks are of unlike byte orders or widths.
 ///
 /// The types are those of the endpoint's table, or basic ones; they are there until the call is

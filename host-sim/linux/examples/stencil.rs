@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use aldis_coll::comm::{self, Dimension, Grid, dims_create};
 use aldis_coll::neighbor::{Line, Neighbourhood};
-use aldis_coll::{Collective, Options, gather};
+use aldis_coll::{Collective, gather, neighbor_alltoall};
 use aldis_kernel::Rank;
 use aldis_linux::HostEndpoint;
 use clap::Parser;
@@ -182,8 +182,7 @@ fn solve(
     let (mut sent, mut received) = (vec![0.0; 4 * field.height], vec![0.0; 4 * field.height]);
     let (around, sent, received) = (&around, &mut sent, &mut received);
     ep.scope(|scope| {
-        let options = Options::default().persistent();
-        let mut halo: Collective<'_> = options.ineighbor_alltoall(scope, around, sent, received)?;
+        let mut halo: Collective<'_> = neighbor_alltoall(sent, received).persistent(scope, around)?;
         for _ in 0..steps {
             halo.edit_input(scope, |sent: &mut [f64]| field.pack(sent))?;
             halo.start(scope)?;

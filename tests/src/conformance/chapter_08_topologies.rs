@@ -133,7 +133,7 @@ fn what_goes_one_way_arrives_from_the_other<T: Transport, P: Platform>(
     let around = Neighbourhood::new(&grid, &mut lines)?;
     let given = |rank: u32| [0, 1, 2, 3].map(|way| 10 * rank + way);
     let (me, mut got) = (world.rank().0, [0; 4]);
-    neighbor_alltoall(ep, &around, &given(me), &mut got)?;
+    neighbor_alltoall(&given(me), &mut got).run(ep, &around)?;
     let ([down, up, ..], [.., west, east]) = (given(1 - me), given(me));
     assert_eq!(got, [up, down, east, west]);
     Ok(free(ep, *grid.comm())?)
@@ -151,8 +151,8 @@ fn neighbours_gather_in_the_order_of_their_lists<T: Transport, P: Platform>(
     let graph = DistributedGraph::create_adjacent(ep, &world, &sources, &destinations)?;
     let around = Neighbourhood::new(&graph, &mut lines)?;
     let (mut gathered, mut swapped) = ([9; 3], [9; 3]);
-    neighbor_allgather(ep, &around, &[me], &mut gathered)?;
-    neighbor_alltoall(ep, &around, &[0, 1, 2].map(|place| 10 * me + place), &mut swapped)?;
+    neighbor_allgather(&[me], &mut gathered).run(ep, &around)?;
+    neighbor_alltoall(&[0, 1, 2].map(|place| 10 * me + place), &mut swapped).run(ep, &around)?;
     let next = (me + 1) % size;
     assert_eq!(gathered, [next, me, next]);
     assert_eq!(swapped, [10 * next, 10 * me + 2, 10 * next + 1]);

@@ -6,11 +6,10 @@ use core::num::NonZeroUsize;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use aldis_coll::comm::{self, SplitChoice};
-use aldis_coll::inter::{self, Crossing, Root, algorithms};
+use aldis_coll::inter::{self, InterCall, Root, algorithms};
 use aldis_coll::layout::Block;
-use aldis_coll::reduce;
 use aldis_coll::schedule::Candidate;
-use aldis_coll::{Options, allreduce, op::Sum, wait_all};
+use aldis_coll::{InputBlocks, Options, allreduce, op::Sum, reduce, wait_all};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank, Tag};
@@ -107,9 +106,9 @@ fn no_rank_leaves_a_barrier_before_both_groups_have_entered() {
             for round in 1..=5 {
                 each(Operation::Barrier, size, |options| {
                     entered.fetch_add(1, Ordering::SeqCst);
-                    inter::barrier().by(options).run(endpoint, &sides.between).unwrap();
+                    inter::barrier().with(options).run(endpoint, &sides.between).unwrap();
                     assert!(entered.load(Ordering::SeqCst) >= round * size);
-                    inter::barrier().by(options).run(endpoint, &sides.between).unwrap();
+                    inter::barrier().with(options).run(endpoint, &sides.between).unwrap();
                 });
             }
         });
@@ -125,7 +124,7 @@ fn a_broadcast_reaches_the_other_group_and_no_one_of_its_own() {
                 for count in COUNTS {
                     let told = block(upper, rank, 0, count);
                     let mut data = if root == Root::This { told.clone() } else { vec![OLD; count] };
-                    inter::bcast(&mut data, root).by(options).run(endpoint, &sides.between).unwrap();
+                    inter::bcast(&mut data, root).with(options).run(endpoint, &sides.between).unwrap();
                     let expected = if root == Root::Beside { vec![OLD; count] } else { told };
                     assert_eq!(data, expected, "{options:?} {root:?}");
                 }
@@ -152,7 +151,7 @@ fn blocks_of_one_group_meet_at_a_rank_of_the_other() {
                         Root::Remote(_) => (block(!upper, own, rank, count), block(!upper, own, rank, count)),
                     };
                     let call = inter::gather(&mut data, &mut vec![0; scratch], root)
-                        .by(options)
+                        .with(options)
                         .run(endpoint, &sides.between);
                     if !is_refused(call) {
                         assert_eq!(data, expected, "{options:?} {root:?}");
@@ -165,7 +164,7 @@ fn blocks_of_one_group_meet_at_a_rank_of_the_other() {
                         Root::Remote(_) => (vec![OLD; count], block(!upper, own, rank, count)),
                     };
                     let call = inter::scatter(&mut data, &mut vec![0; scratch], root)
-                        .by(options)
+                        .with(options)
                         .run(endpoint, &sides.between);
                     if !is_refused(call) {
                         assert_eq!(data, expected, "{options:?} {root:?}");
@@ -192,7 +191,7 @@ fn blocks_of_unlike_lengths_meet_at_a_rank_of_the_other_group() {
                     Root::Beside => vec![],
                     Root::Remote(_) => mine.clone(),
                 };
-                inter::gatherv(&mut data, &list.0, root).by(options).run(endpoint, &sides.between).unwrap();
+                inter::gatherv(&mut data, &list.0, root).with(options).run(endpoint, &sides.between).unwrap();
                 if root == Root::This {
                     assert_eq!(data, all, "{options:?}");
                 }
@@ -203,7 +202,10 @@ fn blocks_of_unlike_lengths_meet_at_a_rank_of_the_other_group() {
                     Root::Beside => vec![],
                     Root::Remote(_) => vec![OLD; len(own)],
                 };
-                inter::scatterv(&mut data, &list.0, root).by(options).run(endpoint, &sides.between).unwrap();
+                inter::scatterv(&mut data, &list.0, root)
+                    .with(options)
+                    .run(endpoint, &sides.between)
+                    .unwrap();
                 if matches!(root, Root::Remote(_)) {
                     assert_eq!(data, mine, "{options:?}");
                 }
@@ -228,7 +230,7 @@ fn blocks_go_to_every_rank_of_the_other_group() {
                 each(Operation::Allgather, nominal, |options| {
                     let mut data = vec![OLD; all.len()];
                     let mut spare = vec![0; scratch];
-                    let call = inter::allgather(&input, &mut data, &mut spare).by(options);
+                    let call = inter::allgather(&input, &mut data, &mut spare).with(options);
                     match call.run(endpoint, &sides.between) {
                         Ok(()) => assert_eq!(data, all, "{options:?}"),
                         // It needs scratch, or blocks of one length.
@@ -241,7 +243,7 @@ fn blocks_go_to_every_rank_of_the_other_group() {
             let all: Vec<u32> = (0..others).flat_map(|from| block(there, from, own, len(there))).collect();
             each(Operation::Alltoall, nominal, |options| {
                 let mut data = vec![OLD; all.len()];
-                inter::alltoall(&input, &mut data).by(options).run(endpoint, &sides.between).unwrap();
+                inter::alltoall(&input, &mut data).with(options).run(endpoint, &sides.between).unwrap();
                 assert_eq!(data, all, "{options:?}");
             });
         }
@@ -284,7 +286,7 @@ fn blocks_of_unlike_lengths_go_to_every_rank_of_the_other_group() {
         let input = block(here, own, 0, len(here, own, 0));
         each(Operation::Allgatherv, nominal, |options| {
             let mut data = vec![OLD; list.1];
-            let call = inter::allgatherv(&input, &mut data, &list.0).by(options);
+            let call = inter::allgatherv(&input, &mut data, &list.0).with(options);
             call.run(endpoint, &sides.between).unwrap();
             assert_eq!(data, memory(&list, |from| block(there, from, 0, len(there, from, 0))), "{options:?}");
         });
@@ -293,7 +295,7 @@ fn blocks_of_unlike_lengths_go_to_every_rank_of_the_other_group() {
         let list = layout((0..others).map(|from| len(there, from, own)));
         each(Operation::Alltoallv, nominal, |options| {
             let mut data = vec![OLD; list.1];
-            let call = inter::alltoallv(&input, &given.0, &mut data, &list.0).by(options);
+            let call = inter::alltoallv(&input, &given.0, &mut data, &list.0).with(options);
             call.run(endpoint, &sides.between).unwrap();
             assert_eq!(
                 data,
@@ -309,7 +311,7 @@ fn blocks_of_unlike_lengths_go_to_every_rank_of_the_other_group() {
         let (to, from) = (bytes(&given.0), bytes(&list.0));
         each(Operation::Alltoallw, nominal, |options| {
             let mut data = vec![OLD; list.1];
-            let call = inter::alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).by(options);
+            let call = inter::alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).with(options);
             call.run(endpoint, &sides.between).unwrap();
             assert_eq!(data, memory(&list, |from| block(there, from, own, len(there, from, own))));
         });
@@ -329,7 +331,7 @@ fn a_reduction_is_of_the_other_group_in_the_order_of_its_ranks() {
             let mut spare = vec![Affine { a: 1, b: 0 }; scratch];
             each(Operation::Allreduce, nominal, |options| {
                 let mut data = mine.clone();
-                let call = inter::allreduce(Compose, &mut data, &mut spare).by(options);
+                let call = inter::allreduce(Compose, &mut data, &mut spare).with(options);
                 call.run(endpoint, &between).unwrap();
                 assert_eq!(data, of(!sides.is_upper), "{options:?}");
             });
@@ -337,7 +339,7 @@ fn a_reduction_is_of_the_other_group_in_the_order_of_its_ranks() {
                 let root = sides.root(upper, rank);
                 each(Operation::Reduce, sides.size(!upper) + 1, |options| {
                     let mut data = mine.clone();
-                    let call = inter::reduce(Compose, &mut data, &mut spare, root).by(options);
+                    let call = inter::reduce(Compose, &mut data, &mut spare, root).with(options);
                     call.run(endpoint, &between).unwrap();
                     if root == Root::This {
                         assert_eq!(data, of(!upper), "{options:?}");
@@ -386,12 +388,17 @@ fn a_reduction_of_the_other_group_is_scattered_in_the_order_of_its_ranks() {
                     let count = total / here as usize;
                     let mut data = vec![Affine { a: 7, b: 7 }; count];
                     let call = inter::reduce_scatter_block(Compose, &input, &mut data, &mut spare);
-                    if !is_refused(call.by(options).run(endpoint, &between)) {
+                    if !is_refused(call.with(options).run(endpoint, &between)) {
                         assert_eq!(data, reduced[own * count..][..count], "{options:?}");
                     }
                     let mut data = vec![Affine { a: 7, b: 7 }; lens[own]];
-                    let call = inter::reduce_scatter(Compose, (&apart, &given.0), &mut data, &mut spare);
-                    if !is_refused(call.by(options).run(endpoint, &between)) {
+                    let call = inter::reduce_scatter(
+                        Compose,
+                        InputBlocks::new(&apart, &given.0),
+                        &mut data,
+                        &mut spare,
+                    );
+                    if !is_refused(call.with(options).run(endpoint, &between)) {
                         assert_eq!(data, reduced[before..][..lens[own]], "{options:?}");
                     }
                 };
@@ -420,9 +427,8 @@ fn scattered_reductions_are_started_again() {
         let (input, swapped, same) = (&mut input, &mut bytes, [rank; 6]);
         endpoint
             .scope(|scope| {
-                let persistent = Options::default().persistent();
-                let again = inter::reduce_scatter_block(Sum, input, three, third).by(&persistent);
-                let mut again = again.start(scope, &between)?;
+                let again = inter::reduce_scatter_block(Sum, input, three, third);
+                let mut again = again.persistent(scope, &between)?;
                 let mut flying = vec![
                     inter::reduce_scatter_block(Sum, &same, one, first).start(scope, &between)?,
                     inter::alltoallw(&given, &blocks, swapped, &blocks).start(scope, &between)?,
@@ -491,7 +497,7 @@ fn what_does_not_fit_is_refused_by_name() {
     run(5, |endpoint| {
         let (world, sides) = (endpoint.world(), Sides::new(endpoint, 2));
         let cause = |error: Error| error.cause;
-        let of = |endpoint: &mut Endpoint, call: Crossing<'_>, comm: &Comm| {
+        let of = |endpoint: &mut Endpoint, call: InterCall<'_>, comm: &Comm| {
             call.run(endpoint, comm).map_err(cause)
         };
         let one = of(endpoint, inter::barrier(), &world);
@@ -510,13 +516,13 @@ fn what_does_not_fit_is_refused_by_name() {
         let right = 6 + u64::from(here);
         let mismatch = Cause::LengthMismatch { left: 6, right };
         assert_eq!(of(endpoint, uneven, &sides.between), Err(mismatch));
-        let shared = of(endpoint, inter::barrier().by(&Options::shared()), &sides.between);
+        let shared = of(endpoint, inter::barrier().with(&Options::shared()), &sides.between);
         assert_eq!(shared, Err(Cause::Unsupported));
         // An algorithm for one group reduces what the root has as well, and one for two groups what
         // it has not.
         let one = Options::using(&aldis_coll::reduce::Linear);
         let (mut data, mut spare) = ([1_u32], [0]);
-        let one = inter::reduce(Sum, &mut data, &mut spare, sides.root(true, 0)).by(&one);
+        let one = inter::reduce(Sum, &mut data, &mut spare, sides.root(true, 0)).with(&one);
         assert_eq!(of(endpoint, one, &sides.between), Err(Cause::Unsupported));
         let two = Options::using(&inter::reduce::Linear);
         let two =

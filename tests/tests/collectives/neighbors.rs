@@ -4,8 +4,8 @@ use aldis_coll::comm::{Dimension, DistributedGraph, Graph, Grid, Neighbour, Topo
 use aldis_coll::layout::Block;
 use aldis_coll::neighbor::{Line, Neighbourhood};
 use aldis_coll::{
-    Options, ineighbor_allgather, ineighbor_alltoallv, ineighbor_alltoallw, neighbor_allgather,
-    neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, neighbor_alltoallw, wait_all,
+    Options, neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv,
+    neighbor_alltoallw, wait_all,
 };
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::{Error, Rank};
@@ -96,14 +96,14 @@ fn exchange_unlike(
     let gathered = memory(&gathers, end, |at| meets[at as usize].map(|(from, _)| own(from)));
     let mut data = vec![OLD; end];
     let me = around.comm().rank().0;
-    neighbor_allgatherv(ep, around, &own(me), &mut data, &gathers).unwrap();
+    neighbor_allgatherv(&own(me), &mut data, &gathers).run(ep, around).unwrap();
     assert_eq!(data, gathered);
     let mut data = vec![OLD; swapped.len()];
-    neighbor_alltoallv(ep, around, input, given, &mut data, list).unwrap();
+    neighbor_alltoallv(input, given, &mut data, list).run(ep, around).unwrap();
     assert_eq!(&data, swapped);
     let (to, from) = (in_bytes(given), in_bytes(list));
     data.fill(OLD);
-    neighbor_alltoallw(ep, around, input.as_bytes(), &to, data.as_mut_bytes(), &from).unwrap();
+    neighbor_alltoallw(input.as_bytes(), &to, data.as_mut_bytes(), &from).run(ep, around).unwrap();
     assert_eq!(&data, swapped);
 }
 
@@ -122,13 +122,13 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
         let expected: Vec<u32> =
             meets.iter().flat_map(|met| or_old(met.map(|(from, _)| block(from, 0, count)))).collect();
         let mut data = vec![OLD; expected.len()];
-        neighbor_allgather(ep, &around, &block(me, 0, count), &mut data).unwrap();
+        neighbor_allgather(&block(me, 0, count), &mut data).run(ep, &around).unwrap();
         assert_eq!(data, expected);
         let input: Vec<u32> = (0..destinations).flat_map(|place| block(me, place, count)).collect();
         let expected: Vec<u32> =
             meets.iter().flat_map(|met| or_old(met.map(|(from, place)| block(from, place, count)))).collect();
         data.fill(OLD);
-        neighbor_alltoall(ep, &around, &input, &mut data).unwrap();
+        neighbor_alltoall(&input, &mut data).run(ep, &around).unwrap();
         assert_eq!(data, expected);
     }
     let unlike = Unlike::new(me, meets, destinations, 1);
@@ -152,14 +152,13 @@ fn exchange_all(ep: &mut Endpoint, topology: &impl Topology, meets: &[Option<(u3
     let (around, own) = (&around, &own);
     ep.scope(|scope| {
         let mut flying = [
-            ineighbor_alltoallv(scope, around, input, given, data_ref, list)?,
-            ineighbor_alltoallw(scope, around, input.as_bytes(), &to, bytes_ref, &from)?,
-            ineighbor_allgather(scope, around, own, gathered_ref)?,
+            neighbor_alltoallv(input, given, data_ref, list).start(scope, around)?,
+            neighbor_alltoallw(input.as_bytes(), &to, bytes_ref, &from).start(scope, around)?,
+            neighbor_allgather(own, gathered_ref).start(scope, around)?,
         ];
-        let options = Options::default().persistent();
-        let mut turning = options.ineighbor_alltoall(scope, around, even_ref, turned_ref)?;
+        let mut turning = neighbor_alltoall(even_ref, turned_ref).persistent(scope, around)?;
         let mut again =
-            options.ineighbor_alltoallw(scope, around, input.as_bytes(), &to, again_ref, &from)?;
+            neighbor_alltoallw(input.as_bytes(), &to, again_ref, &from).persistent(scope, around)?;
         wait_all(scope, &mut flying)?;
         for _ in 0..2 {
             again.edit(scope, |bytes: &mut [u8]| bytes.fill(u8::MAX))?;
@@ -239,7 +238,7 @@ fn two_ranks_on_a_ring_swap_ways() {
             let (me, other) = (world.rank().0, size - 1 - world.rank().0);
             let (down, up) = (10 * me, 10 * me + 1);
             let mut got = [OLD; 2];
-            neighbor_alltoall(ep, &around, &[down, up], &mut got).unwrap();
+            neighbor_alltoall(&[down, up], &mut got).run(ep, &around).unwrap();
             // From before comes what went up there, from behind what went down.
             assert_eq!(got, [10 * other + 1, 10 * other]);
         });
@@ -318,19 +317,19 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let around = Neighbourhood::new(&ring, &mut lines).unwrap();
         let refused = |error: Error| (error.operation, error.cause);
         let cause = Cause::LengthMismatch { left: 3, right: 2 };
-        let odd = neighbor_alltoall(ep, &around, &[0; 2], &mut [0u8; 3]).unwrap_err();
+        let odd = neighbor_alltoall(&[0; 2], &mut [0u8; 3]).run(ep, &around).unwrap_err();
         assert_eq!(refused(odd), (Operation::NeighborAlltoall, cause));
         let cause = Cause::LengthMismatch { left: 2, right: 1 };
-        let unlike = neighbor_alltoall(ep, &around, &[0; 4], &mut [0u8; 2]).unwrap_err();
+        let unlike = neighbor_alltoall(&[0; 4], &mut [0u8; 2]).run(ep, &around).unwrap_err();
         assert_eq!(refused(unlike), (Operation::NeighborAlltoall, cause));
-        let unlike = neighbor_allgather(ep, &around, &[0; 2], &mut [0u8; 2]).unwrap_err();
+        let unlike = neighbor_allgather(&[0; 2], &mut [0u8; 2]).run(ep, &around).unwrap_err();
         assert_eq!(refused(unlike), (Operation::NeighborAllgather, cause));
         let outside = [Block { start: 0, len: 1 }, Block { start: 1, len: 2 }];
-        let beyond = neighbor_allgatherv(ep, &around, &[0], &mut [0u8; 2], &outside).unwrap_err();
+        let beyond = neighbor_allgatherv(&[0], &mut [0u8; 2], &outside).run(ep, &around).unwrap_err();
         assert_eq!(refused(beyond), (Operation::NeighborAllgatherv, Cause::TooBig { len: 3, max: 2 }));
         // All ranks are still in step.
         let mut got = [0u8; 2];
-        neighbor_alltoall(ep, &around, &[1, 2], &mut got).unwrap();
+        neighbor_alltoall(&[1, 2], &mut got).run(ep, &around).unwrap();
         assert_eq!(got, [2, 1]);
     });
     run(1, |ep| {
@@ -343,7 +342,7 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
         let mut lines = [Line::NONE; 2];
         let around = Neighbourhood::new(&graph, &mut lines).unwrap();
         let (one, two) = ([Block { start: 0, len: 1 }], [Block { start: 0, len: 2 }]);
-        let unlike = neighbor_alltoallv(ep, &around, &[0; 2], &two, &mut [0u8; 2], &one).unwrap_err();
+        let unlike = neighbor_alltoallv(&[0; 2], &two, &mut [0u8; 2], &one).run(ep, &around).unwrap_err();
         assert_eq!(unlike.cause, Cause::LengthMismatch { left: 2, right: 1 });
     });
 }
@@ -362,7 +361,7 @@ fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
             let around = Neighbourhood::new(&ring, &mut lines).unwrap();
             let (shared, listed, mut got) = (Options::shared(), Block::packed([1; 2]), [0u8; 2]);
             let given = [me as u8, 100 + me as u8];
-            let done = shared.neighbor_alltoallv(ep, &around, &given, &listed, &mut got, &listed);
+            let done = neighbor_alltoallv(&given, &listed, &mut got, &listed).with(&shared).run(ep, &around);
             if size > 8 {
                 let error = done.unwrap_err();
                 assert_eq!(
@@ -377,7 +376,7 @@ fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
             let grid = Grid::create(ep, &world, &dimensions).unwrap().unwrap();
             let mut lines = [Line::NONE; 4];
             let around = Neighbourhood::new(&grid, &mut lines).unwrap();
-            shared.neighbor_alltoall(ep, &around, &given, &mut got).unwrap();
+            neighbor_alltoall(&given, &mut got).with(&shared).run(ep, &around).unwrap();
             assert_eq!(got, [100 + before as u8, behind as u8]);
         });
     }
@@ -396,7 +395,7 @@ fn blocks_that_neighbours_take_otherwise_are_found() {
             let around = Neighbourhood::new(&pair, &mut lines).unwrap();
             let (given, taken) = ([Block { start: 0, len }], [Block { start: 0, len: unlike }]);
             let (input, mut data) = (vec![1u8; len], vec![0u8; unlike]);
-            let error = neighbor_alltoallv(ep, &around, &input, &given, &mut data, &taken).unwrap_err();
+            let error = neighbor_alltoallv(&input, &given, &mut data, &taken).run(ep, &around).unwrap_err();
             assert_eq!(error.cause, Cause::UnlikeLength { own: unlike as u64, theirs: len as u64 });
             assert_eq!(error.peer(), Some(Rank(1 - me)));
         });

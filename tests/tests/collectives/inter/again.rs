@@ -1,7 +1,7 @@
 //! Calls on blocks of unlike lengths between groups, made once and started again with other data.
 
 use aldis_coll::layout::Block;
-use aldis_coll::{Collective, Options, inter, op::Sum, wait_all};
+use aldis_coll::{Collective, InputBlocks, inter, op::Sum, wait_all};
 use aldis_kernel::Error;
 use aldis_tests::thread_jobs::Scope;
 use zerocopy::IntoBytes;
@@ -47,10 +47,9 @@ fn blocks_for_a_root_and_from_it_are_started_again() {
             let (gathered, scattered, list) = (&mut one, &mut other, &list.0);
             endpoint
                 .scope(|scope| {
-                    let options = Options::default().persistent();
                     let mut made = [
-                        inter::gatherv(gathered, list, root).by(&options).start(scope, &between)?,
-                        inter::scatterv(scattered, list, root).by(&options).start(scope, &between)?,
+                        inter::gatherv(gathered, list, root).persistent(scope, &between)?,
+                        inter::scatterv(scattered, list, root).persistent(scope, &between)?,
                     ];
                     for start in 0..STARTS {
                         // What each rank has before: something of its own, or nothing.
@@ -107,14 +106,10 @@ fn blocks_for_every_rank_are_started_again() {
         let (to, from) = (in_bytes(&given.0), in_bytes(&list.0));
         endpoint
             .scope(|scope| {
-                let options = Options::default().persistent();
-                let gather = inter::allgatherv(inputs.0, gathered, &alike.0).by(&options);
-                let swap = inter::alltoallv(inputs.1, &given.0, swapped, &list.0).by(&options);
-                let of_bytes = inter::alltoallw(inputs.2, &to, moved, &from).by(&options);
                 let mut made = [
-                    gather.start(scope, &between)?,
-                    swap.start(scope, &between)?,
-                    of_bytes.start(scope, &between)?,
+                    inter::allgatherv(inputs.0, gathered, &alike.0).persistent(scope, &between)?,
+                    inter::alltoallv(inputs.1, &given.0, swapped, &list.0).persistent(scope, &between)?,
+                    inter::alltoallw(inputs.2, &to, moved, &from).persistent(scope, &between)?,
                 ];
                 for start in 0..STARTS {
                     let inputs = [own_block(start), input(start), input(start)];
@@ -160,9 +155,8 @@ fn reductions_that_are_scattered_unevenly_are_started_again() {
         let (shown, came, scratch) = (&mut elements, &mut data, &mut scratch);
         endpoint
             .scope(|scope| {
-                let options = Options::default().persistent();
-                let call = inter::reduce_scatter(Sum, (shown, &given.0), came, scratch).by(&options);
-                let mut made = [call.start(scope, &between)?];
+                let call = inter::reduce_scatter(Sum, InputBlocks::new(shown, &given.0), came, scratch);
+                let mut made = [call.persistent(scope, &between)?];
                 for start in 0..STARTS {
                     made[0]
                         .edit_input(scope, |elements: &mut [u32]| elements.copy_from_slice(&input(start)))?;

@@ -3,7 +3,7 @@
 use aldis_coll::comm::{Dimension, Grid};
 use aldis_coll::layout::TypedBlock;
 use aldis_coll::neighbor::{Line, Neighbourhood};
-use aldis_coll::{Options, barrier, ineighbor_alltoallw_typed, inter, neighbor_alltoallw_typed, wait_all};
+use aldis_coll::{barrier, inter, neighbor_alltoallw_typed, wait_all};
 use aldis_kernel::datatype::Basic;
 use aldis_kernel::hal::Cause;
 use aldis_kernel::{Error, Rank};
@@ -63,17 +63,16 @@ fn rims_go_into_halos() {
                 put(step, last + 1, is_there(x < 2), cell(right, step, 1));
             }
             let mut halo = vec![OLD; EDGE * EDGE];
-            neighbor_alltoallw_typed(endpoint, &around, &inside, &given, &mut halo, &blocks).unwrap();
+            neighbor_alltoallw_typed(&inside, &given, &mut halo, &blocks).run(endpoint, &around).unwrap();
             assert_eq!(halo, expected);
             let (mut one, mut other) = (vec![OLD; EDGE * EDGE], vec![OLD; EDGE * EDGE]);
             let (a, b) = (&mut one, &mut other);
             endpoint
                 .scope(|scope| {
-                    let persistent = Options::default().persistent();
                     let mut made =
-                        persistent.ineighbor_alltoallw_typed(scope, &around, &inside, &given, a, &blocks)?;
+                        neighbor_alltoallw_typed(&inside, &given, a, &blocks).persistent(scope, &around)?;
                     let mut flying =
-                        [ineighbor_alltoallw_typed(scope, &around, &inside, &given, b, &blocks)?];
+                        [neighbor_alltoallw_typed(&inside, &given, b, &blocks).start(scope, &around)?];
                     for _ in 0..2 {
                         made.edit(scope, |halo: &mut [u32]| halo.fill(OLD))?;
                         made.start(scope)?;
@@ -87,7 +86,7 @@ fn rims_go_into_halos() {
             // What is wrong names the neighbour, where there is one.
             let mut wrong = given;
             wrong[2].origin = 4 * (EDGE * EDGE).cast_signed();
-            let told = neighbor_alltoallw_typed(endpoint, &around, &inside, &wrong, &mut halo, &blocks);
+            let told = neighbor_alltoallw_typed(&inside, &wrong, &mut halo, &blocks).run(endpoint, &around);
             let error = told.unwrap_err();
             assert!(matches!(error.cause, Cause::TooBig { .. }), "{error}");
             let left = Rank(y * 3 + (x + 2) % 3);
@@ -121,9 +120,8 @@ fn blocks_of_datatypes_go_between_groups() {
         let (input, came) = (&mut input, &mut data);
         endpoint
             .scope(|scope| {
-                let persistent = Options::default().persistent();
-                let call = inter::alltoallw_typed(input, &given, came, &blocks).by(&persistent);
-                let mut made = call.start(scope, &between)?;
+                let call = inter::alltoallw_typed(input, &given, came, &blocks);
+                let mut made = call.persistent(scope, &between)?;
                 for start in 1..4 {
                     made.edit_input(scope, |input: &mut [u32]| input.iter_mut().for_each(|it| *it += 1))?;
                     made.start(scope)?;

@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 
-use aldis_coll::inter::{self, Crossing, Root};
+use aldis_coll::inter::{self, InterCall, Root};
 use aldis_coll::op::Sum;
 use aldis_hal::Operation;
 use aldis_kernel::Rank;
@@ -105,7 +105,7 @@ pub(super) fn no_reduction(mut call: CollectiveCall) -> CollectiveCall {
 
 /// A collective over two groups. It is made when it is started, and no reference to its memory
 /// before.
-pub(super) fn across(make: impl FnOnce() -> Crossing<'static> + 'static) -> ByteOperation {
+pub(super) fn across(make: impl FnOnce() -> InterCall<'static> + 'static) -> ByteOperation {
     ByteOperation::Across(Box::new(make))
 }
 

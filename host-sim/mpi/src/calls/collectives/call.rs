@@ -7,11 +7,11 @@ use core::ffi::c_int;
 use std::rc::Rc;
 
 use aldis_coll::dyn_op::{DynReduction, reduce_by};
-use aldis_coll::inter::Crossing;
+use aldis_coll::inter::InterCall;
 use aldis_coll::layout::Block;
 use aldis_coll::{
     Collective, Options, allgather, allgatherv, alltoall, alltoallv, barrier, bcast, gather, gatherv,
-    scatter, scatterv,
+    neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, scatter, scatterv,
 };
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
@@ -65,7 +65,7 @@ pub(super) enum ByteOperation {
     NeighborAllgather(Rc<CommTopology>, Region, Region, BlockList),
     NeighborAlltoall(Rc<CommTopology>, Region, BlockList, Region, BlockList),
     /// Over two groups: made when it is started.
-    Across(Box<dyn FnOnce() -> Crossing<'static>>),
+    Across(Box<dyn FnOnce() -> InterCall<'static>>),
 }
 
 impl ByteOperation {
@@ -246,32 +246,27 @@ impl CollectiveCall {
                             .start(scope, &comm)?,
                     }
                 }
-                ByteOperation::Across(make) => make().by(&options).start(scope, &comm)?,
+                ByteOperation::Across(make) => make().with(&options).start(scope, &comm)?,
                 ByteOperation::NeighborAllgather(topo, input, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
                     match blocks.is_even() {
-                        true => options.ineighbor_allgather(scope, around, input.shown(), data.bytes())?,
-                        false => options.ineighbor_allgatherv(
-                            scope,
-                            around,
-                            input.shown(),
-                            data.bytes(),
-                            blocks.list(),
-                        )?,
+                        true => neighbor_allgather(input.shown(), data.bytes())
+                            .with(&options)
+                            .start(scope, around)?,
+                        false => neighbor_allgatherv(input.shown(), data.bytes(), blocks.list())
+                            .with(&options)
+                            .start(scope, around)?,
                     }
                 }
                 ByteOperation::NeighborAlltoall(topo, input, given, data, blocks) => {
                     let around = topology.insert(topo).extend()?;
                     match given.is_even() && blocks.is_even() {
-                        true => options.ineighbor_alltoall(scope, around, input.shown(), data.bytes())?,
-                        false => options.ineighbor_alltoallv(
-                            scope,
-                            around,
-                            input.shown(),
-                            given.list(),
-                            data.bytes(),
-                            blocks.list(),
-                        )?,
+                        true => neighbor_alltoall(input.shown(), data.bytes())
+                            .with(&options)
+                            .start(scope, around)?,
+                        false => neighbor_alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
+                            .with(&options)
+                            .start(scope, around)?,
                     }
                 }
             })

@@ -127,22 +127,22 @@ impl TurnData<'_> {
             TurnWork::Alltoallv => alltoallv(given, list, data, list).run(ep, world)?,
             TurnWork::Alltoallw => alltoallw(given, list, data, list).run(ep, world)?,
             TurnWork::NeighborAllgather => {
-                neighbor_allgather(ep, ring, blocks.first(given, 1), blocks.first_mut(data, 2))?;
+                neighbor_allgather(blocks.first(given, 1), blocks.first_mut(data, 2)).run(ep, ring)?;
             }
             TurnWork::NeighborAlltoall => {
-                neighbor_alltoall(ep, ring, blocks.first(given, 2), blocks.first_mut(data, 2))?;
+                neighbor_alltoall(blocks.first(given, 2), blocks.first_mut(data, 2)).run(ep, ring)?;
             }
             TurnWork::NeighborAllgatherv => {
                 let (own, list) = blocks.near(given);
-                neighbor_allgatherv(ep, ring, own, data, list)?;
+                neighbor_allgatherv(own, data, list).run(ep, ring)?;
             }
             TurnWork::NeighborAlltoallv => {
                 let (_, list) = blocks.near(given);
-                neighbor_alltoallv(ep, ring, given, &blocks.given, data, list)?;
+                neighbor_alltoallv(given, &blocks.given, data, list).run(ep, ring)?;
             }
             TurnWork::NeighborAlltoallw => {
                 let (_, list) = blocks.near(given);
-                neighbor_alltoallw(ep, ring, given, &blocks.given, data, list)?;
+                neighbor_alltoallw(given, &blocks.given, data, list).run(ep, ring)?;
             }
             TurnWork::Allgather => allgather(out).run(ep, way)?,
             TurnWork::Allgatherv => allgatherv(out, list).run(ep, way)?,

@@ -1,21 +1,24 @@
-//! The common part of collectives over two groups: each is described, then run or started.
+//! Calls over two groups: what they lend, checked, planned and started.
 
 use core::fmt;
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
+use zerocopy::IntoBytes;
 
 use super::{Root, algorithms};
 use crate::caller::Caller;
-use crate::collective::{Collective, Lent, Over, Planned};
+use crate::collective::{Collective, Input, Lent, Over, Planned};
 use crate::layout::Layout;
-use crate::op::Kernel;
+use crate::op::{Element, Kernel};
 use crate::schedule::divide;
 use crate::select::{Call, Options, Plan};
 
-/// A collective over both groups of an intercommunicator, described and not yet begun.
+/// A collective over both groups of an intercommunicator, described and not yet begun. It is
+/// [run](Self::run), [started](Self::start), or made to be started many times
+/// ([`persistent`](Self::persistent)).
 #[must_use = "nothing is done before it is run or started"]
-pub struct Crossing<'m> {
+pub struct InterCall<'m> {
     operation: Operation,
     over: Over,
     element_bytes: usize,
@@ -24,11 +27,34 @@ pub struct Crossing<'m> {
     lent: Lent<'m>,
 }
 
-impl<'m> Crossing<'m> {
-    /// Of elements `E`.
-    pub(super) fn new<E>(operation: Operation, over: Over, lent: Lent<'m>) -> Self {
+impl<'m> InterCall<'m> {
+    /// Describes a call without input, on data that are one stretch.
+    pub(super) fn new<E: Element>(
+        operation: Operation,
+        over: Over,
+        data: &'m mut [E],
+        scratch: &'m mut [E],
+    ) -> Self {
         let (element_bytes, options) = (size_of::<E>(), Options::default());
+        let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
         Self { operation, over, element_bytes, kernel: None, options, lent }
+    }
+
+    /// Returns this call with data that are divided like this.
+    pub(super) fn divided(self, layout: Layout<'m>) -> Self {
+        let [_, given] = self.lent.blocks.layouts;
+        Self { lent: self.lent.divided([layout, given]), ..self }
+    }
+
+    /// Returns this call with blocks at the root, divided like this, and one on each other rank.
+    pub(super) fn divided_at(self, root: Root, layout: Layout<'m>) -> Self {
+        self.divided(if root == Root::This { layout } else { Layout::Own })
+    }
+
+    /// Returns this call with an input, which is left as it is.
+    pub(super) fn given<E: Element>(self, input: Input<'m, E>, layout: Layout<'m>) -> Self {
+        let [divided, _] = self.lent.blocks.layouts;
+        Self { lent: self.lent.divided([divided, layout]).given(input.into_bytes()), ..self }
     }
 
     /// Returns this call with the reduction that is done to elements.
@@ -38,7 +64,7 @@ impl<'m> Crossing<'m> {
 
     /// Returns this call with these options, which are the same on every rank. There are no control
     /// slots between groups.
-    pub fn by(self, options: &Options) -> Self {
+    pub fn with(self, options: &Options) -> Self {
         Self { options: *options, ..self }
     }
 
@@ -73,8 +99,21 @@ impl<'m> Crossing<'m> {
         Collective::begin(scope, inter, planned, lent)
     }
 
+    /// Makes it, to be started by [`Collective::start`] any number of times.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for an algorithm that is not for this; the rest as
+    /// [`start`](Self::start).
+    pub fn persistent<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        inter: &Comm,
+    ) -> Result<Collective<'m>, Error> {
+        Self { options: self.options.persistent(), ..self }.start(scope, inter)
+    }
+
     fn planned(self, inter: &Comm) -> (Planned, Lent<'m>) {
-        let divided = self.divided(inter);
+        let divided = self.of_groups(inter);
         let Self { operation, over, element_bytes, kernel, options, lent } = self;
         let (operation, count, layouts) = divided.unwrap_or((operation, 0, lent.blocks.layouts));
         let elements = divide(lent.blocks.input.len(), element_bytes).0;
@@ -98,7 +137,7 @@ impl<'m> Crossing<'m> {
 
     /// The operation, the elements of its longest block, and how data and input are divided, as the
     /// sizes of the groups have it.
-    fn divided(&self, inter: &Comm) -> Result<(Operation, usize, [Layout<'m>; 2]), Cause> {
+    fn of_groups(&self, inter: &Comm) -> Result<(Operation, usize, [Layout<'m>; 2]), Cause> {
         if !inter.is_inter() {
             return Err(Cause::Intracommunicator);
         }
@@ -177,7 +216,7 @@ fn places(over: Over, operation: Operation, inter: &Comm) -> u32 {
     }
 }
 
-impl fmt::Debug for Crossing<'_> {
+impl fmt::Debug for InterCall<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} over two groups", self.operation)
     }

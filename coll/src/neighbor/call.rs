@@ -1,0 +1,208 @@
+//! Calls among neighbours: what they lend, checked, planned and started.
+
+use core::fmt;
+
+use aldis_kernel::Error;
+use aldis_kernel::Scope;
+use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
+use zerocopy::IntoBytes;
+
+use super::{Linear, Neighbourhood};
+use crate::algorithms::algorithms;
+use crate::algorithms::neighbor::Act;
+use crate::block_call::Division;
+use crate::caller::Caller;
+use crate::collective::{BlockMemory, Collective, Input, Lent, Planned};
+use crate::layout::Layout;
+use crate::op::Element;
+use crate::schedule::Schedule;
+use crate::select::{Call, CallSpec, Options};
+use crate::shared::{self, Around, Neighbors};
+
+/// A collective among neighbours, described and not yet begun. It is [run](Self::run),
+/// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)), on
+/// a [`Neighbourhood`].
+#[must_use = "nothing is done before it is run or started"]
+pub struct NeighborCall<'m> {
+    /// The call; the number of ranks and the longest block are still open.
+    call: Call,
+    data: &'m mut [u8],
+    divided: Division<'m>,
+    input: Input<'m, u8>,
+    given: Division<'m>,
+    options: Options,
+}
+
+impl<'m> NeighborCall<'m> {
+    /// Describes a call whose input is still open.
+    #[inline(always)]
+    pub(super) fn new<E: Element>(operation: Operation, data: &'m mut [E], layout: Layout<'m>) -> Self {
+        let element_bytes = size_of::<E>() as u32;
+        Self {
+            call: Call { operation, size: 0, count: 0, element_bytes, scratch: 0, commutes: true },
+            divided: Division { layout, elements: data.len() },
+            data: data.as_mut_bytes(),
+            input: Input::NONE,
+            given: Division { layout: Layout::Whole, elements: 0 },
+            options: Options::default(),
+        }
+    }
+
+    /// Returns this call with an input, which is left as it is.
+    #[inline(always)]
+    pub(super) fn given<E: Element>(self, input: Input<'m, E>, layout: Layout<'m>) -> Self {
+        let given = Division { layout, elements: input.len() };
+        Self { input: input.into_bytes(), given, ..self }
+    }
+
+    /// Returns this call with these options, which are the same on every rank.
+    #[inline(always)]
+    pub fn with(self, options: &Options) -> Self {
+        Self { options: *options, ..self }
+    }
+
+    /// Carries it out: returns when this rank's part is done.
+    ///
+    /// # Errors
+    /// Those of the operation, as its function says; [`Cause::Unsupported`] for an algorithm of
+    /// another operation; else as [`Collective::wait`].
+    #[inline]
+    pub fn run<'s, T: Transport, P: Platform>(
+        mut self,
+        caller: &mut impl Caller<'s, T, P>,
+        around: &Neighbourhood<'_>,
+    ) -> Result<(), Error> {
+        match self.try_fast_path(caller, around) {
+            Some(done) => done,
+            None => self.run_planned(caller, around),
+        }
+    }
+
+    /// Starts it. The memory can be used again when the scope is over.
+    ///
+    /// # Errors
+    /// [`Cause::Full`] when the request pool is full; [`Cause::Unsupported`] for an algorithm of
+    /// another operation; the rest as [`run`](Self::run).
+    #[inline]
+    pub fn start<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        around: &'m Neighbourhood<'m>,
+    ) -> Result<Collective<'m>, Error> {
+        Collective::begin(scope, &around.comm, self.planned(around), self.lent(around))
+    }
+
+    /// Makes it, to be started by [`Collective::start`] any number of times.
+    ///
+    /// # Errors
+    /// [`Cause::Unsupported`] for an algorithm of another operation; the rest as
+    /// [`start`](Self::start).
+    pub fn persistent<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        around: &'m Neighbourhood<'m>,
+    ) -> Result<Collective<'m>, Error> {
+        Self { options: self.options.persistent(), ..self }.start(scope, around)
+    }
+
+    #[inline(always)]
+    const fn linear<'n>(&self, around: &'n Neighbourhood<'n>) -> &'n Linear<'n> {
+        match self.call.operation {
+            Operation::NeighborAllgather | Operation::NeighborAllgatherv => &around.gather,
+            _ => &around.exchange,
+        }
+    }
+
+    /// The longest block.
+    fn count(&self, around: &Neighbourhood<'_>) -> Result<usize, Cause> {
+        let (blocks, given) = (&self.divided.layout, &self.given.layout);
+        let (sources, destinations) = (around.sources, around.destinations);
+        let (count, of_input) = (self.divided.longest(sources)?, self.given.longest(destinations)?);
+        let differ = match blocks {
+            Layout::Even => count != of_input && sources > 0 && destinations > 0,
+            _ => false,
+        };
+        let mismatch =
+            |left: usize, right: usize| Err(Cause::LengthMismatch { left: left as u64, right: right as u64 });
+        if differ {
+            return mismatch(of_input, count);
+        }
+        // What a rank has for itself is not sent to it by a message.
+        let copies = self.linear(around).lines.iter().filter(|line| line.act == Act::Copy);
+        for line in copies {
+            let (left, right) = (given.len(line.given, of_input), blocks.len(line.block, count));
+            if left != right {
+                return mismatch(left, right);
+            }
+        }
+        Ok(match (sources, destinations) {
+            (0, _) => of_input,
+            (_, 0) => count,
+            _ => count.max(of_input),
+        })
+    }
+
+    #[inline(always)]
+    const fn of(&self, around: &Neighbourhood<'_>, count: usize) -> Call {
+        Call { size: around.comm.size(), count, ..self.call }
+    }
+
+    fn planned(&self, around: &Neighbourhood<'_>) -> Planned {
+        let count = self.count(around);
+        let call = self.of(around, count.unwrap_or(0));
+        let spec = CallSpec { call, root: 0, kernel: None, candidates: algorithms(call.operation) };
+        let planned = Planned::new(&spec, &self.options);
+        match count {
+            Ok(_) => planned,
+            Err(cause) => planned.refused(cause),
+        }
+    }
+
+    fn lent(self, around: &'m Neighbourhood<'m>) -> Lent<'m> {
+        let own: Option<&dyn Schedule> = Some(self.linear(around));
+        // Blocks of one length are one stretch: there may be more or fewer of them than ranks.
+        let layouts = match self.divided.layout {
+            Layout::Even => [Layout::Whole, Layout::Even],
+            listed => [listed, self.given.layout],
+        };
+        let blocks = BlockMemory { input: self.input, layouts, own };
+        Lent { data: self.data, scratch: &mut [], blocks }
+    }
+
+    /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is
+    /// for messages.
+    #[inline(always)]
+    fn try_fast_path<'s, T: Transport, P: Platform>(
+        &mut self,
+        caller: &mut impl Caller<'s, T, P>,
+        around: &Neighbourhood<'_>,
+    ) -> Option<Result<(), Error>> {
+        if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
+            return None;
+        }
+        // A copy: a reference to it would have the whole call written to memory first.
+        let (options, call, comm) = (self.options, self.of(around, self.count(around).ok()?), &around.comm);
+        let (lines, input) = (self.linear(around).lines, (&*self.input, self.given.layout));
+        let neighbors = Neighbors { rank: comm.rank().0, lines, is_grid: around.is_grid };
+        let role = Around::new(&call, neighbors, input, self.divided.layout)?;
+        let done = options.try_fast_path_as(caller, comm, &call, &role, self.data)?;
+        if done.is_ok() && role.is_long() { None } else { Some(done) }
+    }
+
+    /// Carries it out by what is selected: out of the way of what is done at once.
+    #[inline(never)]
+    fn run_planned<'s, T: Transport, P: Platform>(
+        self,
+        caller: &mut impl Caller<'s, T, P>,
+        around: &Neighbourhood<'_>,
+    ) -> Result<(), Error> {
+        let planned = self.planned(around);
+        planned.run_on(caller, &around.comm, self.lent(around))
+    }
+}
+
+impl fmt::Debug for NeighborCall<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of {} elements in blocks", self.call.operation, self.divided.elements)
+    }
+}
