@@ -85,8 +85,8 @@ impl Plate {
         block
     }
 
-    /// Rank 0 plays on the whole torus and compares every block, and every row's count, with its own.
-    /// How many cells live there.
+    /// Rank 0 plays on the whole torus and compares every block, and every row's count, with its
+    /// own. Returns the number of cells that live there.
     fn compare(
         &self,
         ep: &mut HostEndpoint,

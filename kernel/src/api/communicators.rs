@@ -1,4 +1,5 @@
-//! What an endpoint knows of its communicators, and the local steps of making and freeing one.
+//! Communicators of an endpoint, to be asked and set, and the local steps of making and freeing
+//! one.
 
 use aldis_hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_protocols::card::ByteOrder;
@@ -25,14 +26,15 @@ pub struct CommMut<'e, 's, T, P> {
 }
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
-    /// What this rank knows of a communicator: its groups, name, attributes, hints and error
-    /// policy.
+    /// A communicator, to be asked for its groups, name, attributes, hints and error policy on this
+    /// rank.
     #[inline]
     pub const fn comm(&self, comm: &Comm) -> CommRef<'_, 's> {
         CommRef { engine: &self.engine, comm: *comm }
     }
 
-    /// The same to be set, on this rank alone.
+    /// A communicator, to be given a name, attributes, hints and an error policy on this rank
+    /// alone, and to be aborted.
     #[inline]
     pub const fn comm_mut(&mut self, comm: &Comm) -> CommMut<'_, 's, T, P> {
         CommMut { endpoint: self, comm: *comm }

@@ -58,10 +58,11 @@ use crate::api::endpoint::BUDGET;
 use crate::api::persistent::NO_PEER;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::counters::count;
-use crate::engine::state::Engine;
-use crate::engine::wire::{LaneTurn, Wire};
+use crate::engine::rendezvous::FragmentSpan;
+use crate::engine::state::{ChannelGrant, Engine};
+use crate::engine::wire::{HeaderWords, LaneTurn, Wire};
 use crate::error::Error;
-use crate::memory::buffer::{Loan, UserBuffer};
+use crate::memory::buffer::{LentRange, Loan, UserBuffer};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::{Comm, PARTITIONED};
 use crate::tables::elements::DataPiece;
@@ -87,7 +88,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
         let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
-        self.part_init(CallSubject::send(comm, to, tag), comm, (loan, range), partitions, machine)
+        self.part_init(
+            CallSubject::send(comm, to, tag),
+            comm,
+            LentRange::new(loan, range),
+            partitions,
+            machine,
+        )
     }
 
     /// Sets a partitioned receive into a byte range of lent memory up (MPI_Precv_init).
@@ -107,19 +114,19 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     ) -> Result<Request<'scope>, Error> {
         let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
         let call = CallSubject::recv(Operation::Recv, comm, from.into(), tag.into());
-        self.part_init(call, comm, (loan, range), partitions, machine)
+        self.part_init(call, comm, LentRange::new(loan, range), partitions, machine)
     }
 
     fn part_init(
         &mut self,
         call: CallSubject,
         comm: &Comm,
-        (loan, range): (Loan<'scope>, Range<usize>),
+        lent: LentRange<Loan<'scope>>,
         partitions: u32,
         machine: Machine,
     ) -> Result<Request<'scope>, Error> {
         let endpoint = &mut *self.within.endpoint;
-        let made = part(loan.into(), range).and_then(|buffer| {
+        let made = part(lent.memory.into(), lent.range).and_then(|buffer| {
             check(partitions, buffer.len() as u64)?;
             endpoint.engine.open(call, comm, buffer, machine)
         });
@@ -335,13 +342,8 @@ impl Engine<'_> {
     }
 
     /// The receiver of one of our channels has matched it, or started a round.
-    fn take_grant(
-        &mut self,
-        from: PeerId,
-        (sender, receiver): (Handle, Handle),
-        (partitions, length): (u32, u64),
-        started: bool,
-    ) -> Result<(), Malformed> {
+    fn take_grant(&mut self, from: PeerId, grant: &ChannelGrant) -> Result<(), Malformed> {
+        let &ChannelGrant { sender, receiver, partitions, length, started } = grant;
         if self.is_offered(from, sender) {
             self.take_up_offer(from, sender)?;
         }
@@ -415,7 +417,7 @@ impl Engine<'_> {
         match request.machine {
             Machine::PartSend(sender) => match sender.step(length, fragment_max) {
                 PartStep::Data { receiver, offset, len } => {
-                    self.send_fragment(wire, id, index, receiver, offset, len)
+                    self.send_fragment(wire, id, index, FragmentSpan { receiver, offset, len })
                 }
                 PartStep::Wait => LaneTurn::Idle,
             },
@@ -430,7 +432,7 @@ impl Engine<'_> {
     fn grant(&mut self, wire: &mut dyn Wire, id: PeerId, index: u32, due: GrantDue, length: u64) -> LaneTurn {
         let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
         let tag = due.partitions | if due.started { GRANT_STARTED } else { 0 };
-        let says = (Key { tag, ..Key::NONE }, length);
+        let says = HeaderWords { key: Key { tag, ..Key::NONE }, length };
         let turn = self.say(wire, id, Kind::Grant, says, &about_both(due.sender, own));
         if let LaneTurn::Sent = turn
             && let Some(Machine::PartRecv(receiver)) = self.requests.at(index).map(|slot| &mut slot.machine)

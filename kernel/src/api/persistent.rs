@@ -34,7 +34,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        self.send_init_in(comm, (loan, range), to, tag, Mode::Standard)
+        self.send_init_in(comm, LentRange::new(loan, range), to, tag, Mode::Standard)
     }
 
     /// Sets a send up like [`send_init`](Self::send_init), but in synchronous mode
@@ -51,7 +51,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        self.send_init_in(comm, (loan, range), to, tag, Mode::Synchronous)
+        self.send_init_in(comm, LentRange::new(loan, range), to, tag, Mode::Synchronous)
     }
 
     /// Sets a send up like [`send_init`](Self::send_init), but in ready mode (MPI_Rsend_init).
@@ -67,20 +67,20 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        self.send_init_in(comm, (loan, range), to, tag, Mode::Ready)
+        self.send_init_in(comm, LentRange::new(loan, range), to, tag, Mode::Ready)
     }
 
     fn send_init_in(
         &mut self,
         comm: &Comm,
-        (loan, range): (Loan<'scope>, Range<usize>),
+        lent: LentRange<Loan<'scope>>,
         to: Rank,
         tag: Tag,
         mode: Mode,
     ) -> Result<Request<'scope>, Error> {
         let call = CallSubject::send(comm, to, tag);
         let endpoint = &mut *self.within.endpoint;
-        let made = part(loan.into(), range).and_then(|buffer| {
+        let made = part(lent.memory.into(), lent.range).and_then(|buffer| {
             let (key, peer) = endpoint.engine.target_or_no_peer(comm, to, tag)?;
             endpoint.engine.request(State::Queued, key, peer, to.0, buffer)
         });

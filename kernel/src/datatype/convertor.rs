@@ -4,7 +4,7 @@
 use aldis_hal::Cause;
 
 use super::handle::Child;
-use super::layout::{OVERFLOW, steps, word};
+use super::layout::{OVERFLOW, Reach, steps, word};
 use super::node::Dimension;
 use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::{Root, Walk};
@@ -171,9 +171,10 @@ impl Convertor {
     }
 }
 
-/// Returns where data begins and ends that reaches from `lowest` to `highest` around its origin.
+/// Returns where data begins and ends that reaches so far around its origin.
 /// Refused if it begins before the memory.
-pub(crate) fn addresses(origin: isize, (lowest, highest): (i64, i64)) -> Result<(u64, u64), Cause> {
+pub(crate) fn addresses(origin: isize, reach: Reach) -> Result<(u64, u64), Cause> {
+    let Reach { lowest, highest } = reach;
     let before = Cause::TooBig { len: lowest.unsigned_abs(), max: origin.max(0) as u64 };
     let start = (origin as i64).checked_add(lowest).and_then(|start| u64::try_from(start).ok());
     let end = (origin as i64).checked_add(highest).map_or(u64::MAX, |end| end.max(0) as u64);
@@ -229,12 +230,12 @@ impl Types<'_> {
     }
 
     /// The lowest byte of the data of `count` elements, and the end of its highest one.
-    pub(super) fn reach(&self, datatype: super::Datatype, count: u64) -> Result<(i64, i64), Cause> {
+    pub(super) fn reach(&self, datatype: super::Datatype, count: u64) -> Result<Reach, Cause> {
         let layout = self.view().layout(self.view().child(datatype)?);
         let last = steps(count.saturating_sub(1), layout.extent())?;
         let lowest = last.min(0).checked_add(layout.true_lb).ok_or(OVERFLOW)?;
         let highest = last.max(0).checked_add(layout.true_ub).ok_or(OVERFLOW)?;
-        Ok((lowest, highest))
+        Ok(Reach { lowest, highest })
     }
 
     pub(super) fn root(&self, datatype: super::Datatype, count: u64) -> Result<Root, Cause> {

@@ -8,7 +8,7 @@ use aldis_hal::copy::copy;
 
 use super::external::Form;
 use super::handle::Child;
-use super::layout::{steps, word};
+use super::layout::{Reach, steps, word};
 use super::query::Prefix;
 use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::Walk;
@@ -42,10 +42,10 @@ impl Types<'_> {
         datatype: Committed,
         count: u64,
         form: Form,
-    ) -> Result<(Held, u64, (i64, i64)), Cause> {
+    ) -> Result<(Held, u64, Reach), Cause> {
         let len = self.pack_size(datatype, count, form)?;
         self.basic_elements(datatype.into(), count)?;
-        let reach = if len == 0 { (0, 0) } else { self.reach(datatype.into(), count)? };
+        let reach = if len == 0 { Reach::EMPTY } else { self.reach(datatype.into(), count)? };
         let held = Held { child: self.view().child(datatype.into())?, count };
         self.mark_pending(&held);
         word(len).map(|_| (held, len, reach))

@@ -123,11 +123,28 @@ impl TypeLayout {
     }
 }
 
+/// The bytes that data covers, from the lowest to behind the highest one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reach {
+    pub(crate) lowest: i64,
+    pub(crate) highest: i64,
+}
+
+impl Reach {
+    pub(super) const EMPTY: Self = Self { lowest: 0, highest: 0 };
+
+    /// Covers as well what another one does.
+    fn and(self, other: Option<Self>) -> Self {
+        let Self { lowest, highest } = other.unwrap_or(self);
+        Self { lowest: self.lowest.min(lowest), highest: self.highest.max(highest) }
+    }
+}
+
 /// Adds parts up to the layout of a whole (MPI 4.1, 5.1.7: definitions of lb, ub and extent).
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sum {
-    marks: Option<(i64, i64)>,
-    data: Option<(i64, i64)>,
+    marks: Option<Reach>,
+    data: Option<Reach>,
     pub(super) size: u64,
     narrow: u64,
     external: u64,
@@ -161,14 +178,14 @@ impl Sum {
             return Ok(());
         }
         if part.marked {
-            let new = (shift(lowest, part.lb)?, shift(highest, part.ub)?);
-            self.marks = Some(widest(self.marks, new));
+            let new = Reach { lowest: shift(lowest, part.lb)?, highest: shift(highest, part.ub)? };
+            self.marks = Some(new.and(self.marks));
         }
         if part.size == 0 {
             return Ok(());
         }
-        let new = (shift(lowest, part.true_lb)?, shift(highest, part.true_ub)?);
-        self.data = Some(widest(self.data, new));
+        let new = Reach { lowest: shift(lowest, part.true_lb)?, highest: shift(highest, part.true_ub)? };
+        self.data = Some(new.and(self.data));
         self.size = grown(self.size, part.size, count)?;
         self.narrow = grown(self.narrow, part.narrow, count)?;
         self.external = grown(self.external, part.external, count)?;
@@ -180,11 +197,12 @@ impl Sum {
 
     /// The whole. Its `dense`, `disjoint` and `depth` are what the compiled node knows.
     pub(super) fn finish(self) -> Result<TypeLayout, Cause> {
-        let (true_lb, true_ub) = self.data.unwrap_or((0, 0));
+        let Reach { lowest: true_lb, highest: true_ub } = self.data.unwrap_or(Reach::EMPTY);
         let span = true_ub.checked_sub(true_lb).ok_or(OVERFLOW)? as u64;
         let padded = span.checked_next_multiple_of(u64::from(self.alignment)).ok_or(OVERFLOW)?;
-        let natural = (true_lb, true_lb.checked_add_unsigned(padded).ok_or(OVERFLOW)?);
-        let (lb, ub) = self.marks.unwrap_or(natural);
+        let end = true_lb.checked_add_unsigned(padded).ok_or(OVERFLOW)?;
+        let natural = Reach { lowest: true_lb, highest: end };
+        let Reach { lowest: lb, highest: ub } = self.marks.unwrap_or(natural);
         ub.checked_sub(lb).ok_or(OVERFLOW)?;
         Ok(TypeLayout {
             lb,
@@ -205,11 +223,6 @@ impl Sum {
 
 fn shift(origin: i64, by: i64) -> Result<i64, Cause> {
     origin.checked_add(by).ok_or(OVERFLOW)
-}
-
-fn widest(old: Option<(i64, i64)>, new: (i64, i64)) -> (i64, i64) {
-    let old = old.unwrap_or(new);
-    (old.0.min(new.0), old.1.max(new.1))
 }
 
 /// `sum + part * count`, as long as that fits 63 bits.

@@ -10,8 +10,10 @@ use aldis_protocols::rendezvous::Announcement;
 use aldis_protocols::{Control, INLINE_BYTES, LENDS};
 
 use crate::counters::count;
+use crate::engine::direct::WriteRequest;
 use crate::engine::matching::Payload;
-use crate::engine::state::Engine;
+use crate::engine::rendezvous::DataRequest;
+use crate::engine::state::{ChannelGrant, Engine};
 use crate::tables::comm::{is_freed, is_tag};
 use crate::tables::elements::DataPiece;
 use crate::tables::request::Key;
@@ -115,7 +117,8 @@ impl Engine<'_> {
                 self.receive_announcement(from, header, &Announcement::to_be_written(sender))
             }
             Body::ClearToWrite { sender, receiver, key, late } if LENDS => {
-                self.take_clear_to_write(from, sender, receiver, (header.length, key), late)
+                let asked = WriteRequest { sender, receiver, end: header.length, key, late };
+                self.take_clear_to_write(from, &asked)
             }
             Body::Expose { .. } | Body::AnnounceWrite { .. } | Body::ClearToWrite { .. } => {
                 Err(Malformed::Control)
@@ -123,7 +126,7 @@ impl Engine<'_> {
             Body::ClearToSend { sender, late, read: true, .. } if LENDS => self.take_read(from, sender, late),
             Body::ClearToSend { sender, receiver, offset, late, more, .. } => {
                 let range = offset..header.length;
-                self.take_clear_to_send(from, sender, receiver, range, (late, more))
+                self.take_clear_to_send(from, DataRequest { sender, receiver, range, late, more })
             }
             Body::Data { receiver, offset, payload, typed, checked } => {
                 self.take_data(from, receiver, &DataPiece { offset, payload, typed, checked })
@@ -141,8 +144,9 @@ impl Engine<'_> {
             Body::Settle { sender, taken: false } => self.take_decline(from, sender),
             Body::Grant { sender, receiver, partitions, started } => match self.channels {
                 Some(channels) => {
-                    let cut = (partitions, header.length);
-                    channels.take_grant(self, from, (sender, receiver), cut, started)
+                    let length = header.length;
+                    let grant = ChannelGrant { sender, receiver, partitions, length, started };
+                    channels.take_grant(self, from, &grant)
                 }
                 // There has never been a channel that it could be for.
                 None => Err(Malformed::Control),

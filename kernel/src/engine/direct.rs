@@ -19,15 +19,27 @@ use aldis_protocols::header::{
 use aldis_protocols::rendezvous::{Reader, ReaderStep, WriterStep};
 
 use crate::counters::count;
+use crate::engine::rendezvous::FragmentSpan;
 use crate::engine::state::Engine;
-use crate::engine::wire::{Injected, LaneTurn, post};
+use crate::engine::wire::{HeaderWords, Injected, LaneTurn, post};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
 use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
 use crate::tables::request::{Key, Machine, NO_REGION, State};
 
+pub(crate) use write::WriteRequest;
+
 mod write;
+
+/// A piece of a peer's memory that the transport is to read or to write.
+struct RemotePiece {
+    /// The key to the memory of the message.
+    key: MemoryKey,
+    /// The place in the message.
+    offset: u64,
+    len: u32,
+}
 
 /// Returns true if there is code for memory in the transport's hands.
 pub(crate) const fn lends<T: Transport>() -> bool {
@@ -204,8 +216,9 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         index: u32,
-        (receiver, offset, len): (Handle, u64, u32),
+        span: FragmentSpan,
     ) -> Option<LaneTurn> {
+        let FragmentSpan { receiver, offset, len } = span;
         let region = self.lend(transport, id, index, Access::LOCAL_READ)?;
         let own = self.requests.handle(index)?;
         let peer = self.peers.get(id.index())?;
@@ -243,7 +256,7 @@ impl Engine<'_> {
         match reader.step(most) {
             ReaderStep::Read { .. } if self.holds(index) => LaneTurn::Idle,
             ReaderStep::Read { key, offset, len } if most > 0 => {
-                self.read(transport, id, index, key, (offset, len))
+                self.read(transport, id, index, &RemotePiece { key, offset, len })
             }
             ReaderStep::Read { .. } => self.ask_instead(index),
             ReaderStep::Tell { sender } => self.tell_read(transport, id, index, sender, reader),
@@ -268,9 +281,9 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         index: u32,
-        key: MemoryKey,
-        (offset, len): (u64, u32),
+        piece: &RemotePiece,
     ) -> LaneTurn {
+        let &RemotePiece { ref key, offset, len } = piece;
         let region = self.lend(transport, id, index, Access::LOCAL_WRITE);
         let (Some(region), Ok(place), Some(own)) =
             (region, usize::try_from(offset), self.requests.handle(index))
@@ -278,7 +291,7 @@ impl Engine<'_> {
             return self.ask_instead(index);
         };
         let local = Gather { region, offset: place, len: len as usize };
-        let post = transport.get(id, local, RemoteAddress { key: &key, offset }, Token(own));
+        let post = transport.get(id, local, RemoteAddress { key, offset }, Token(own));
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };
         let Machine::Read(reader) = &mut request.machine else { return LaneTurn::Idle };
         match post {
@@ -321,7 +334,8 @@ impl Engine<'_> {
             return LaneTurn::Idle;
         };
         let (late, length, here) = (request.late, request.length, reader.bytes_read());
-        let says = (Key { tag: u32::from(late) | 1 << 2, ..Key::NONE }, here);
+        let key = Key { tag: u32::from(late) | 1 << 2, ..Key::NONE };
+        let says = HeaderWords { key, length: here };
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, here));
         if let LaneTurn::Sent = turn {
             self.disown(index);

@@ -10,7 +10,7 @@ use aldis_protocols::rendezvous::Announcement;
 
 use crate::counters::count;
 use crate::engine::state::{Engine, FAST_PATHS, PostedSlot, status};
-use crate::engine::wire::LaneTurn;
+use crate::engine::wire::{HeaderWords, LaneTurn};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Status, WILD};
 use crate::tables::comm::{is_freed, is_tag};
@@ -349,7 +349,7 @@ impl Engine<'_> {
             return self.answer(transport, id, seek);
         }
         if let Some((sender, taken)) = row.seeker.verdict_due() {
-            let says = (Key::NONE, u64::from(taken));
+            let says = HeaderWords { key: Key::NONE, length: u64::from(taken) };
             let turn = self.say(transport, id, Kind::Settle, says, &about(sender));
             if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.seeker.settled(sender);
@@ -371,7 +371,7 @@ impl Engine<'_> {
         if !(dry && row.holder.is_notice_due()) {
             return LaneTurn::Idle;
         }
-        let turn = self.say(transport, id, Kind::Stalled, (Key::NONE, 0), &[]);
+        let turn = self.say(transport, id, Kind::Stalled, HeaderWords { key: Key::NONE, length: 0 }, &[]);
         if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.noticed();
         }
@@ -385,7 +385,7 @@ impl Engine<'_> {
         receiver: Handle,
         key: Key,
     ) -> LaneTurn {
-        let says = (Key { source: 0, ..key }, 0);
+        let says = HeaderWords { key: Key { source: 0, ..key }, length: 0 };
         let turn = self.say(transport, id, Kind::Seek, says, &about(receiver));
         if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.seeker.asked();
@@ -414,14 +414,15 @@ impl Engine<'_> {
         let Some(row) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let Some(sender) = found else {
             let more = u64::from(!row.send_queue.is_empty());
-            let turn = self.say(transport, id, Kind::Nothing, (Key::NONE, more), &about(seek.receiver));
+            let says = HeaderWords { key: Key::NONE, length: more };
+            let turn = self.say(transport, id, Kind::Nothing, says, &about(seek.receiver));
             if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
                 row.holder.answered_nothing();
             }
             return turn;
         };
         let Some(request) = self.requests.get(sender) else { return LaneTurn::Idle };
-        let says = (request.key, request.length);
+        let says = HeaderWords { key: request.key, length: request.length };
         let turn = self.say(transport, id, Kind::Offer, says, &about_both(sender, seek.receiver));
         if let (LaneTurn::Sent, Some(row)) = (&turn, self.peer(id)) {
             row.holder.offer(sender);

@@ -12,23 +12,37 @@ use aldis_protocols::rendezvous::{ReaderStep, ReceiverStep, Sender, SenderStep, 
 
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::{LaneTurn, Wire, pack};
+use crate::engine::wire::{HeaderWords, LaneTurn, Wire, pack};
 use crate::planted;
 use crate::rank::Mode;
 use crate::tables::elements::{DataPiece, Fragment};
 use crate::tables::request::{Key, Machine, State};
 
+/// The request of a receiver for data of an announced message.
+pub(crate) struct DataRequest {
+    pub(crate) sender: Handle,
+    pub(crate) receiver: Handle,
+    /// The bytes of the message that are asked for.
+    pub(crate) range: Range<u64>,
+    /// True if the receive was posted after the announcement had come.
+    pub(crate) late: bool,
+    /// True if more will be asked for.
+    pub(crate) more: bool,
+}
+
+/// The bytes of a message that a fragment carries, and the receive that they are for.
+#[derive(Clone, Copy)]
+pub(crate) struct FragmentSpan {
+    pub(crate) receiver: Handle,
+    pub(crate) offset: u64,
+    pub(crate) len: u32,
+}
+
 /// Arriving messages.
 impl Engine<'_> {
     /// The receiver asks for the data of one of our announcements.
-    pub(crate) fn take_clear_to_send(
-        &mut self,
-        from: PeerId,
-        sender: Handle,
-        receiver: Handle,
-        range: Range<u64>,
-        (late, more): (bool, bool),
-    ) -> Result<(), Malformed> {
+    pub(crate) fn take_clear_to_send(&mut self, from: PeerId, asked: DataRequest) -> Result<(), Malformed> {
+        let DataRequest { sender, receiver, range, late, more } = asked;
         if self.is_offered(from, sender) {
             self.take_up_offer(from, sender)?;
         }
@@ -218,7 +232,8 @@ impl Engine<'_> {
         }
         let Some(own) = self.requests.handle(index) else { return LaneTurn::Idle };
         let late = self.requests.at(index).is_some_and(|request| request.late);
-        let says = (Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE }, range.end);
+        let key = Key { tag: u32::from(late) | u32::from(more) << 1, ..Key::NONE };
+        let says = HeaderWords { key, length: range.end };
         let turn = self.say(transport, id, Kind::ClearToSend, says, &clear_to_send(sender, own, range.start));
         if let LaneTurn::Sent = turn
             && let Some(Machine::Recv(receiver)) = self.requests.at(index).map(|request| &mut request.machine)
@@ -240,13 +255,14 @@ impl Engine<'_> {
         let gathered_max = self.gathered_max(transport, id, index);
         match planted::step(&sender, gathered_max.unwrap_or(fragment_max)) {
             SenderStep::Data { receiver, offset, len } => {
+                let span = FragmentSpan { receiver, offset, len };
                 if gathered_max.is_some()
-                    && let Some(turn) = self.gather_fragment(transport, id, index, (receiver, offset, len))
+                    && let Some(turn) = self.gather_fragment(transport, id, index, span)
                 {
                     return turn;
                 }
-                let len = len.min(fragment_max);
-                self.send_fragment(transport, id, index, receiver, offset, len)
+                let span = FragmentSpan { len: len.min(fragment_max), ..span };
+                self.send_fragment(transport, id, index, span)
             }
             SenderStep::Finish { receiver, status } => {
                 self.say_finish(transport, id, index, receiver, status)
@@ -265,7 +281,7 @@ impl Engine<'_> {
         status: Finish,
     ) -> LaneTurn {
         let label = self.label(index, status);
-        let says = (Key::NONE, label.values());
+        let says = HeaderWords { key: Key::NONE, length: label.values() };
         let turn = self.say(wire, id, Kind::Finish, says, &finish(receiver, status, &label));
         if let LaneTurn::Sent = turn {
             self.finish_send(id, index);
@@ -293,10 +309,9 @@ impl Engine<'_> {
         wire: &mut dyn Wire,
         id: PeerId,
         index: u32,
-        receiver: Handle,
-        offset: u64,
-        len: u32,
+        span: FragmentSpan,
     ) -> LaneTurn {
+        let FragmentSpan { receiver, offset, len } = span;
         let Some(peer) = self.peers.get(id.index()) else { return LaneTurn::Idle };
         let header = self.header(peer, Kind::Data, Key::NONE, 0, u64::from(len));
         let Some(request) = self.requests.at(index) else { return LaneTurn::Idle };

@@ -14,7 +14,7 @@ use aldis_protocols::rendezvous::Sender;
 
 use crate::counters::count;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
-use crate::engine::wire::{Injected, LaneTurn, Wire, pack, post};
+use crate::engine::wire::{HeaderWords, Injected, LaneTurn, Wire, pack, post};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comms::SendTarget;
@@ -197,7 +197,7 @@ impl Engine<'_> {
         if !peer.credit_due() {
             return LaneTurn::Idle;
         }
-        let turn = self.say(transport, id, Kind::Credit, (Key::NONE, 0), &[]);
+        let turn = self.say(transport, id, Kind::Credit, HeaderWords { key: Key::NONE, length: 0 }, &[]);
         if let LaneTurn::Sent = turn {
             count(&mut self.counters.credits_sent);
         }
@@ -212,11 +212,11 @@ impl Engine<'_> {
         wire: &mut dyn Wire,
         id: PeerId,
         kind: Kind,
-        (key, length): (Key, u64),
+        words: HeaderWords,
         body: &[u8],
     ) -> LaneTurn {
         let Some(peer) = self.peers.get_mut(id.index()) else { return LaneTurn::Idle };
-        let header = peer.header(self.epoch, kind, key, 0, length);
+        let header = peer.header(self.epoch, kind, words.key, 0, words.length);
         match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
                 peer.limits_told();

@@ -230,6 +230,18 @@ pub(crate) trait Tools: Sync {
     fn received(&self, engine: &mut Engine<'_>, index: u32, length: u64, label: &Label);
 }
 
+/// The word of a receiver that it has matched a channel, or started a round of it.
+pub(crate) struct ChannelGrant {
+    pub(crate) sender: Handle,
+    pub(crate) receiver: Handle,
+    /// Partitions that the receiver has cut its memory into.
+    pub(crate) partitions: u32,
+    /// Bytes of the receiver's memory.
+    pub(crate) length: u64,
+    /// True if a round has been started.
+    pub(crate) started: bool,
+}
+
 /// The functions by which the engine works with channels. The first that is set up installs the
 /// functions, and the engine calls them through this table alone: so firmware without partitioned
 /// messages does not link them.
@@ -242,9 +254,7 @@ pub(crate) trait Channels: Sync {
         &self,
         engine: &mut Engine<'_>,
         from: PeerId,
-        channel: (Handle, Handle),
-        cut: (u32, u64),
-        started: bool,
+        grant: &ChannelGrant,
     ) -> Result<(), Malformed>;
 
     /// See [`Engine::take_refusal`].

@@ -4,6 +4,8 @@ use aldis_hal::copy::copy;
 use aldis_hal::{Cause, PeerId, Post, Refusal, Slot, Transport};
 use aldis_protocols::LENDS;
 
+use crate::tables::request::Key;
+
 /// The outcome for a message at the head of its peer's order.
 pub(crate) enum Injected {
     /// The message is sent, its memory reusable.
@@ -27,6 +29,14 @@ pub(crate) enum LaneTurn {
     Idle,
     /// The transport takes nothing more for this peer now.
     Stuck,
+}
+
+/// The words of a message that is not matched which stand in its header in place of a key and a
+/// length.
+#[derive(Clone, Copy)]
+pub(crate) struct HeaderWords {
+    pub(crate) key: Key,
+    pub(crate) length: u64,
 }
 
 /// [`Transport::short`] in one place, for all but small messages that are sent at once.

@@ -58,6 +58,39 @@ pub(crate) struct Plain {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plain {}
 
+/// Elements in one piece, and their bytes.
+#[cfg(not(feature = "compact"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlainData {
+    pub(crate) elements: Plain,
+    pub(crate) buffer: UserBuffer,
+}
+
+/// Elements of a type in memory, and how they travel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TypedData<'a> {
+    pub(crate) memory: UserBuffer,
+    pub(crate) place: &'a ElementsPlace,
+    /// The form that the peer gets; of a receive, that of its own elements.
+    pub(crate) form: Form,
+    /// True if a checksum is sent with them.
+    pub(crate) checked: bool,
+}
+
+impl<'a> TypedData<'a> {
+    /// Elements as they are in memory, without a checksum.
+    pub(crate) const fn native(memory: UserBuffer, place: &'a ElementsPlace) -> Self {
+        Self { memory, place, form: Form::Native, checked: false }
+    }
+}
+
+/// The place of the data of a typed request, and the bytes that it has in its form.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LaidOut {
+    pub(crate) layout: ElementsLayout,
+    pub(crate) len: usize,
+}
+
 /// A piece of a message's data.
 #[derive(Clone, Copy)]
 pub(crate) struct DataPiece<'a> {
@@ -105,25 +138,22 @@ pub(crate) struct ElementsLayout {
 }
 
 impl ElementsLayout {
-    /// Works out where elements in `memory` lie, and how many bytes they have in this form. Refused
-    /// if memory does not reach as far.
-    pub(crate) fn new(
-        types: &mut Types<'_>,
-        memory: UserBuffer,
-        place: &ElementsPlace,
-        (form, checked): (Form, bool),
-    ) -> Result<(Self, usize), Cause> {
-        let &ElementsPlace { origin, count, datatype } = place;
-        let (held, len, (lowest, highest)) = types.hold(datatype, count, form)?;
+    /// Works out where elements lie, and how many bytes they have in their form. Refused if memory
+    /// does not reach as far.
+    pub(crate) fn lay_out(types: &mut Types<'_>, data: TypedData<'_>) -> Result<LaidOut, Cause> {
+        let TypedData { memory, place: &ElementsPlace { origin, count, datatype }, form, checked } = data;
+        let (held, len, reach) = types.hold(datatype, count, form)?;
+        let lowest = reach.lowest;
         let outside = |len| Cause::TooBig { len, max: memory.len() as u64 };
-        let (start, end) = addresses(origin, (lowest, highest))?;
+        let (start, end) = addresses(origin, reach)?;
         let range = usize::try_from(start).ok().zip(usize::try_from(end).ok());
         let memory = match range.and_then(|(start, end)| memory.part(start..end)) {
             _ if len == 0 => UserBuffer::NONE,
             part => part.ok_or(outside(end))?,
         };
         let len = usize::try_from(len).map_err(|_| outside(len))?;
-        Ok((Self { memory, lowest, held, form, sum: Crc32c::new(), checked, packed: false }, len))
+        let sum = Crc32c::new();
+        Ok(LaidOut { layout: Self { memory, lowest, held, form, sum, checked, packed: false }, len })
     }
 
     pub(crate) const fn memory(&self) -> UserBuffer {

@@ -32,8 +32,11 @@ fn tables() -> [Table; 2] {
 /// fragments.
 const COUNTS: [u64; 3] = [1, 5, 60];
 
+/// So many elements of a basic type.
+struct BasicElements(u64, Basic);
+
 /// Returns the result of receiving `sent` elements of one type as `room` of another one.
-fn received_as(sent: (u64, Basic), room: (u64, Basic)) -> Result<Status, Cause> {
+fn received_as(sent: BasicElements, room: BasicElements) -> Result<Status, Cause> {
     let data = pattern(3, sent.0 as usize * sent.1.size());
     let mut buffer = vec![0; room.0 as usize * room.1.size()];
     let result = exchange(&mut tables(), |ranks, _| {
@@ -56,28 +59,35 @@ fn received_as(sent: (u64, Basic), room: (u64, Basic)) -> Result<Status, Cause> 
 fn other_types_of_the_same_size_are_noticed_and_received() {
     for count in COUNTS {
         for (sent, expected) in [(Basic::F64, Basic::I64), (Basic::U64, Basic::I64)] {
-            let cause = received_as((count, sent), (count, expected)).unwrap_err();
+            let cause = received_as(BasicElements(count, sent), BasicElements(count, expected)).unwrap_err();
             assert!(matches!(cause, Cause::SignatureMismatch { .. }), "{cause:?}");
         }
-        let cause = received_as((2 * count, Basic::F32), (count, Basic::F64)).unwrap_err();
+        let cause =
+            received_as(BasicElements(2 * count, Basic::F32), BasicElements(count, Basic::F64)).unwrap_err();
         assert!(matches!(cause, Cause::SignatureMismatch { .. }), "{cause:?}");
-        assert!(received_as((count, Basic::F64), (count, Basic::F64)).is_ok());
+        assert!(received_as(BasicElements(count, Basic::F64), BasicElements(count, Basic::F64)).is_ok());
     }
 }
 
 #[test]
 fn a_shorter_message_is_compared_with_as_much_of_the_receive() {
     for count in COUNTS {
-        assert_eq!(received_as((count, Basic::U64), (count + 9, Basic::U64)).unwrap().bytes, 8 * count);
-        let cause = received_as((count, Basic::F64), (count + 9, Basic::U64)).unwrap_err();
+        assert_eq!(
+            received_as(BasicElements(count, Basic::U64), BasicElements(count + 9, Basic::U64))
+                .unwrap()
+                .bytes,
+            8 * count
+        );
+        let cause =
+            received_as(BasicElements(count, Basic::F64), BasicElements(count + 9, Basic::U64)).unwrap_err();
         assert!(matches!(cause, Cause::SignatureMismatch { .. }), "{cause:?}");
     }
-    let cause = received_as((3, Basic::U32), (2, Basic::U64)).unwrap_err();
+    let cause = received_as(BasicElements(3, Basic::U32), BasicElements(2, Basic::U64)).unwrap_err();
     assert!(
         matches!(cause, Cause::SignatureMismatch { expected: 0, .. }),
         "it ends inside an element: {cause:?}"
     );
-    let cause = received_as((3, Basic::U32), (1, Basic::U64)).unwrap_err();
+    let cause = received_as(BasicElements(3, Basic::U32), BasicElements(1, Basic::U64)).unwrap_err();
     assert_eq!(cause, Cause::Truncated { sent: 12, room: 8 }, "nothing more can be said of what was cut off");
 }
 

@@ -35,16 +35,26 @@ const ROOMS: [Room; 3] = [Room::Basic(Basic::U64), Room::Pairs, Room::Gaps];
 /// Inline with a label, just so, and in a block.
 const COUNTS: [u64; 3] = [1, 2, 5];
 
+/// A message and its receive.
+#[derive(Clone, Copy)]
+struct WaitCase {
+    /// The elements that are sent, and how many.
+    sent: (SentElements, u64),
+    /// The elements that are received, and how many.
+    room: (Room, u64),
+    /// Messages that have been received before.
+    seen: u32,
+    any_source: bool,
+    /// True for a blocking receive, false for one that is posted.
+    waits: bool,
+}
+
 /// All there is to see of it.
 type Outcome = (Result<Status, Cause>, Vec<u8>, u64, u64, (u32, u32), u32);
 
-/// Sends one message before another, and receives the later one first; `seen` of them have been
-/// received before that.
-fn outcome(
-    sent: (SentElements, u64),
-    room: (Room, u64),
-    (seen, any_source, waits): (u32, bool, bool),
-) -> Outcome {
+/// Sends one message before another, and receives the later one first.
+fn outcome(case: WaitCase) -> Outcome {
+    let WaitCase { sent, room, seen, any_source, waits } = case;
     let mut tables = [Table::new(), Table::new()];
     let mut job = Job::new(2, Shape::default());
     let mut ranks = job.ranks();
@@ -112,8 +122,9 @@ fn who_waits_gets_what_who_has_posted_gets() {
     for (sent, count) in SENT.into_iter().flat_map(|sent| COUNTS.map(|count| (sent, count))) {
         for (room, elements) in ROOMS.into_iter().flat_map(|room| [1, 2, 3, 6].map(|count| (room, count))) {
             for (seen, any_source) in [(0, false), (1, false), (2, false), (0, true), (2, true)] {
-                let with = |waits| outcome((sent, count), (room, elements), (seen, any_source, waits));
-                let (posted, waited) = (with(false), with(true));
+                let case =
+                    WaitCase { sent: (sent, count), room: (room, elements), seen, any_source, waits: false };
+                let (posted, waited) = (outcome(case), outcome(WaitCase { waits: true, ..case }));
                 assert_eq!(waited, posted, "{count} of {sent:?} as {elements} of {room:?}, {seen} seen");
                 good += u32::from(waited.0.is_ok());
             }

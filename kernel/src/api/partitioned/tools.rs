@@ -6,7 +6,7 @@ use core::ops::Range;
 use aldis_hal::cause::Malformed;
 use aldis_hal::{Handle, PeerId};
 
-use crate::engine::state::{Channels, Engine};
+use crate::engine::state::{ChannelGrant, Channels, Engine};
 use crate::engine::wire::{LaneTurn, Wire};
 use crate::tables::elements::DataPiece;
 use crate::tables::request::Request;
@@ -23,11 +23,9 @@ impl Channels for Partitioned {
         &self,
         engine: &mut Engine<'_>,
         from: PeerId,
-        channel: (Handle, Handle),
-        cut: (u32, u64),
-        started: bool,
+        grant: &ChannelGrant,
     ) -> Result<(), Malformed> {
-        engine.take_grant(from, channel, cut, started)
+        engine.take_grant(from, grant)
     }
 
     fn take_refusal(&self, engine: &mut Engine<'_>, from: PeerId, sender: Handle, receiver: Handle) {

@@ -15,7 +15,7 @@ use crate::error::{Error, Failed};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
-use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
+use crate::tables::elements::{Elements, ElementsMut, LaidOut, NO_TYPES, TypedData};
 use crate::tables::request::{Backing, State};
 
 impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
@@ -158,8 +158,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// [`start_recv_typed`](Self::start_recv_typed).
     fn start_mrecv_typed(&mut self, message: Matched, into: &ElementsMut) -> Result<Started, Error> {
         let ElementsMut { memory, place } = into;
-        match self.engine.lay_out(*memory, place, (Form::Native, false)) {
-            Ok((layout, len)) => {
+        match self.engine.lay_out(TypedData::native(*memory, place)) {
+            Ok(LaidOut { layout, len }) => {
                 self.start_mrecv_into(&message, UserBuffer::scattered(len), Backing::Typed(layout))
             }
             Err(cause) => {
@@ -385,15 +385,15 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let Elements { memory, place, mode, checked } = &data.data;
+        let &Elements { memory, ref place, mode, checked } = &data.data;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.target_or_no_peer(comm, to, tag).and_then(|(key, peer)| {
-            let data = (*memory, place, (endpoint.engine.form_to(peer), *checked));
+            let data = TypedData { memory, place, form: endpoint.engine.form_to(peer), checked };
             endpoint.engine.request_typed(State::Queued, key, peer, to.0, data)
         });
         let handle = made.map_err(|cause| endpoint.refuse(CallSubject::send(comm, to, tag), cause))?;
         if let Some(request) = endpoint.engine.requests.get(handle) {
-            request.mode = *mode;
+            request.mode = mode;
         }
         Ok(self.keep_idle(handle))
     }
@@ -415,7 +415,7 @@ impl<'scope, 's, T: Transport, P: Platform> Scope<'scope, '_, 's, T, P> {
         let ElementsMut { memory, place } = &into.room;
         let endpoint = &mut *self.within.endpoint;
         let made = endpoint.engine.pattern_or_no_peer(comm, from, tag).and_then(|(key, peer)| {
-            let data = (*memory, place, (Form::Native, false));
+            let data = TypedData::native(*memory, place);
             endpoint.engine.request_typed(State::Posted, key, peer, key.source, data)
         });
         let call = CallSubject::recv(Operation::Recv, comm, from, tag);

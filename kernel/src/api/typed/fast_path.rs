@@ -16,16 +16,16 @@ use crate::memory::buffer::UserBuffer;
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::comms::SendTarget;
-use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain};
+use crate::tables::elements::{Elements, ElementsMut, ElementsPlace, NO_TYPES, Plain, PlainData, TypedData};
 use crate::tables::request::{Key, State};
 
 impl Engine<'_> {
     /// The elements of a place, and their bytes in `memory`, if they lie there in one piece.
     #[inline]
-    fn plain(&self, memory: UserBuffer, place: &ElementsPlace) -> Option<(Plain, UserBuffer)> {
+    fn plain(&self, memory: UserBuffer, place: &ElementsPlace) -> Option<PlainData> {
         let &ElementsPlace { origin: 0, count, datatype } = place else { return None };
         let (len, signature) = self.conversion.as_ref()?.types.plain(datatype, count)?;
-        Some((Plain { datatype, signature }, memory.part(0..len)?))
+        Some(PlainData { elements: Plain { datatype, signature }, buffer: memory.part(0..len)? })
     }
 
     /// Sends like [`try_send_eager`](Self::try_send_eager), but with the signature.
@@ -34,8 +34,9 @@ impl Engine<'_> {
         &mut self,
         transport: &mut T,
         target: &SendTarget,
-        (elements, buffer): (Plain, UserBuffer),
+        data: PlainData,
     ) -> bool {
+        let PlainData { elements, buffer } = data;
         let form = self.peers.get(target.peer.index()).map(|peer| Form::to_peer(peer.words));
         form == Some(Form::Native) && self.try_send_eager(transport, target, buffer, Some(elements.signature))
     }
@@ -46,20 +47,15 @@ impl Engine<'_> {
     pub(crate) fn try_deliver_elements(&mut self, from: PeerId, message: &[u8]) -> bool {
         match self.armed {
             ArmedRecv::Armed { key, peer, buffer, elements: Some(elements) } if peer == from => {
-                self.take_elements(from, message, &key, (elements, buffer))
+                self.take_elements(from, message, &key, PlainData { elements, buffer })
             }
             _ => false,
         }
     }
 
     #[inline(never)]
-    fn take_elements(
-        &mut self,
-        from: PeerId,
-        message: &[u8],
-        wanted: &Key,
-        (elements, buffer): (Plain, UserBuffer),
-    ) -> bool {
+    fn take_elements(&mut self, from: PeerId, message: &[u8], wanted: &Key, room: PlainData) -> bool {
+        let PlainData { elements, buffer } = room;
         let Some((header, signature, payload)) = Header::parse_signed(message) else { return false };
         let Some(peer) = self.peers.get_mut(from.index()) else { return false };
         let in_block = payload.len() > INLINE_BYTES;
@@ -96,7 +92,7 @@ impl Engine<'_> {
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
         let count = types.count(datatype, Form::Native, buffer.len() as u64)?;
         let place = ElementsPlace { origin: 0, count, datatype };
-        self.request_typed(State::Posted, key, peer, key.source, (buffer, &place, (Form::Native, false)))
+        self.request_typed(State::Posted, key, peer, key.source, TypedData::native(buffer, &place))
     }
 }
 
@@ -111,10 +107,10 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         tag: Tag,
     ) -> Option<Status> {
         let Elements { memory, place, mode: Mode::Standard, checked: false } = data else { return None };
-        let elements = self.engine.plain(*memory, place)?;
+        let data = self.engine.plain(*memory, place)?;
         let target = self.engine.comms.target(comm, to, tag).ok()?;
-        let sent = self.engine.try_send_elements(&mut self.transport, &target, elements);
-        sent.then_some(Status { source: to, tag, bytes: elements.1.len() as u64 })
+        let sent = self.engine.try_send_elements(&mut self.transport, &target, data);
+        sent.then_some(Status { source: to, tag, bytes: data.buffer.len() as u64 })
     }
 }
 
@@ -129,7 +125,7 @@ impl<T: Transport, P: Platform> Within<'_, '_, T, P> {
         tag: TagMatch,
     ) -> Option<Result<Status, Failed>> {
         let engine = &self.endpoint.engine;
-        let (elements, buffer) = engine.plain(into.memory, &into.place)?;
+        let PlainData { elements, buffer } = engine.plain(into.memory, &into.place)?;
         let (pattern, peer) = self.endpoint.pattern(comm, from, tag).ok()?;
         if let Some(peer) = peer
             && self.endpoint.engine.arm(pattern, peer, buffer, Some(elements))

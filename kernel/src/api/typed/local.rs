@@ -5,7 +5,7 @@ use aldis_hal::{Cause, Platform, Transport};
 use super::{OfScope, Typed, TypedMut};
 use crate::api::scope::Scope;
 use crate::datatype::Form;
-use crate::tables::elements::{Elements, ElementsMut, NO_TYPES};
+use crate::tables::elements::{Elements, ElementsMut, LaidOut, NO_TYPES, TypedData};
 
 /// Bytes that are on their way at a time, on the stack.
 const PIECE_BYTES: usize = 512;
@@ -14,8 +14,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// See [`ScopePlane::typed_bytes`](crate::plane::ScopePlane::typed_bytes).
     pub(crate) fn typed_bytes<M: OfScope<'scope>>(&mut self, data: &Typed<'scope, M>) -> Result<u64, Cause> {
         let engine = &mut self.within.endpoint.engine;
-        let (_, bytes) = engine.lay_out(data.data.memory, &data.data.place, (Form::Native, false))?;
-        Ok(bytes as u64)
+        let laid_out = engine.lay_out(TypedData::native(data.data.memory, &data.data.place))?;
+        Ok(laid_out.len as u64)
     }
 
     /// See [`ScopePlane::copy_typed`](crate::plane::ScopePlane::copy_typed).
@@ -29,8 +29,10 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
 
     fn copy_elements(&mut self, into: &ElementsMut, from: &Elements) -> Result<(), Cause> {
         let (engine, native) = (&mut self.within.endpoint.engine, Form::Native);
-        let (mut source, len) = engine.lay_out(from.memory, &from.place, (native, false))?;
-        let (mut target, room) = engine.lay_out(into.memory, &into.place, (native, false))?;
+        let LaidOut { layout: mut source, len } =
+            engine.lay_out(TypedData::native(from.memory, &from.place))?;
+        let LaidOut { layout: mut target, len: room } =
+            engine.lay_out(TypedData::native(into.memory, &into.place))?;
         if len != room {
             return Err(Cause::LengthMismatch { left: len as u64, right: room as u64 });
         }

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::memory::buffer::{UserBuffer, overlap};
 use crate::rank::{Rank, Tag};
 use crate::tables::comm::Comm;
-use crate::tables::elements::{Elements, ElementsMut, ElementsPlace};
+use crate::tables::elements::{Elements, ElementsMut, LaidOut, TypedData};
 use crate::tables::request::{Backing, Machine, State};
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
@@ -40,13 +40,13 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         to: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let Elements { memory, place, checked, .. } = &data.data;
+        let Elements { memory, place, checked, .. } = data.data;
         let machine = Machine::PartSend(PartSender::new(partitions.min(PARTITIONS_MAX)));
         let call = CallSubject::send(comm, to, tag);
-        if *checked {
+        if checked {
             return Err(self.refused(call.refused(Cause::Unsupported)));
         }
-        self.part_init_typed(call, comm, (*memory, place), partitions, machine)
+        self.part_init_typed(call, comm, &ElementsMut { memory, place }, partitions, machine)
     }
 
     /// Sets a partitioned receive of elements of a datatype up (MPI_Precv_init). The bytes of its
@@ -64,17 +64,16 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let ElementsMut { memory, place } = &into.room;
         let machine = Machine::PartRecv(PartReceiver::new(partitions.min(PARTITIONS_MAX)));
         let call = CallSubject::recv(Operation::Recv, comm, from.into(), tag.into());
-        self.part_init_typed(call, comm, (*memory, place), partitions, machine)
+        self.part_init_typed(call, comm, &into.room, partitions, machine)
     }
 
     fn part_init_typed(
         &mut self,
         call: CallSubject,
         comm: &Comm,
-        data: (UserBuffer, &ElementsPlace),
+        data: &ElementsMut,
         partitions: u32,
         machine: Machine,
     ) -> Result<Request<'scope>, Error> {
@@ -94,10 +93,11 @@ impl Engine<'_> {
         &mut self,
         call: CallSubject,
         comm: &Comm,
-        (memory, place): (UserBuffer, &ElementsPlace),
+        data: &ElementsMut,
         partitions: u32,
         machine: Machine,
     ) -> Result<aldis_hal::Handle, Cause> {
+        let &ElementsMut { memory, ref place } = data;
         let (rank, _) = call.other_side();
         let peer = match self.comms.peer(comm, rank) {
             Err(cause) if call.is_null(cause) => None,
@@ -108,7 +108,8 @@ impl Engine<'_> {
             (Some(peer), Machine::PartSend(_)) => self.form_to(peer),
             (Some(peer), _) => self.form_from(peer, true),
         };
-        let (layout, len) = self.lay_out(memory, place, (form, false))?;
+        let data = TypedData { memory, place, form, checked: false };
+        let LaidOut { layout, len } = self.lay_out(data)?;
         check(partitions, len as u64)?;
         if !place.count.is_multiple_of(partitions.into()) {
             return Err(Cause::Partitions { partitions, bytes: len as u64 });

@@ -8,12 +8,23 @@ use aldis_hal::{Cause, Features, Handle, PeerId, Post, Token, Transport};
 use aldis_protocols::header::{Finish, Kind, MemoryKey, exposed};
 use aldis_protocols::rendezvous::{Receiver, Writer, WriterStep};
 
-use super::{caps_with, lends};
+use super::{RemotePiece, caps_with, lends};
 use crate::counters::count;
 use crate::engine::state::Engine;
-use crate::engine::wire::LaneTurn;
+use crate::engine::wire::{HeaderWords, LaneTurn};
 use crate::rank::Mode;
 use crate::tables::request::{Key, Machine, State};
+
+/// The request of a receiver that its data be written into its memory.
+pub(crate) struct WriteRequest {
+    pub(crate) sender: Handle,
+    pub(crate) receiver: Handle,
+    /// Bytes of the message that are to be written.
+    pub(crate) end: u64,
+    pub(crate) key: MemoryKey,
+    /// True if the receive was posted after the announcement had come.
+    pub(crate) late: bool,
+}
 
 /// The sender.
 impl Engine<'_> {
@@ -35,11 +46,9 @@ impl Engine<'_> {
     pub(crate) fn take_clear_to_write(
         &mut self,
         from: PeerId,
-        sender: Handle,
-        receiver: Handle,
-        (end, key): (u64, MemoryKey),
-        late: bool,
+        asked: &WriteRequest,
     ) -> Result<(), Malformed> {
+        let &WriteRequest { sender, receiver, end, key, late } = asked;
         let Some(request) = self.requests.get(sender) else { return Err(Malformed::Control) };
         let Machine::Send(machine) = &request.machine else { return Err(Malformed::Control) };
         if request.peer != from || request.state != State::Sending || request.mode == Mode::Polled {
@@ -65,7 +74,7 @@ impl Engine<'_> {
         let most = caps_with(transport, id, Features::PUT).map_or(0, |caps| caps.limits.direct_bytes_max);
         match writer.step(most) {
             WriterStep::Write { key, offset, len } if most > 0 => {
-                self.write(transport, id, index, key, (offset, len))
+                self.write(transport, id, index, &RemotePiece { key, offset, len })
             }
             WriterStep::Write { .. } => {
                 self.send_instead(index);
@@ -87,9 +96,9 @@ impl Engine<'_> {
         transport: &mut T,
         id: PeerId,
         index: u32,
-        key: MemoryKey,
-        (offset, len): (u64, u32),
+        piece: &RemotePiece,
     ) -> LaneTurn {
+        let &RemotePiece { ref key, offset, len } = piece;
         let region = self.lend(transport, id, index, Access::LOCAL_READ);
         let (Some(region), Ok(place), Some(own)) =
             (region, usize::try_from(offset), self.requests.handle(index))
@@ -98,7 +107,7 @@ impl Engine<'_> {
             return LaneTurn::Sent;
         };
         let local = Gather { region, offset: place, len: len as usize };
-        let post = transport.put(id, local, RemoteAddress { key: &key, offset }, Token(own));
+        let post = transport.put(id, local, RemoteAddress { key, offset }, Token(own));
         let Some(Machine::Write(writer)) = self.requests.at(index).map(|request| &mut request.machine) else {
             return LaneTurn::Idle;
         };
@@ -151,7 +160,8 @@ impl Engine<'_> {
         };
         let Handle { slot, generation } = self.requests.handle(index)?;
         let late = self.requests.at(index)?.late;
-        let says = (Key { context: slot, source: generation, tag: late.into() }, end);
+        let key_words = Key { context: slot, source: generation, tag: late.into() };
+        let says = HeaderWords { key: key_words, length: end };
         let turn = self.say(transport, id, Kind::ClearToWrite, says, &exposed(sender, key));
         if let LaneTurn::Sent = turn {
             self.receiver(index)?.invited();

@@ -11,7 +11,9 @@ use crate::engine::delivery::Keep;
 use crate::engine::state::{Conversion, Engine, Started};
 use crate::memory::buffer::UserBuffer;
 use crate::rank::Mode;
-use crate::tables::elements::{DataPiece, ElementsLayout, ElementsMut, ElementsPlace, NO_TYPES, differs};
+use crate::tables::elements::{
+    DataPiece, ElementsLayout, ElementsMut, LaidOut, NO_TYPES, TypedData, differs,
+};
 use crate::tables::request::{Backing, Key, Machine, Request, State};
 
 impl Engine<'_> {
@@ -28,7 +30,7 @@ impl Engine<'_> {
         if kept.is_none() {
             self.may_come(pattern.context, peer)?;
         }
-        let data = (*memory, place, (Form::Native, false));
+        let data = TypedData::native(*memory, place);
         let named = peer.unwrap_or_default();
         let handle = self.request_typed(State::Posted, pattern, named, pattern.source, data)?;
         let Some(kept) = kept else {
@@ -52,22 +54,16 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        (memory, place, how): (UserBuffer, &ElementsPlace, (Form, bool)),
+        data: TypedData<'_>,
     ) -> Result<Handle, Cause> {
-        let (layout, len) = self.lay_out(memory, place, how)?;
-        self.request_laid_out(state, key, peer, rank, (layout, len))
+        let laid_out = self.lay_out(data)?;
+        self.request_laid_out(state, key, peer, rank, laid_out)
     }
 
-    /// Works out where elements of a type in `memory` lie, and how many bytes they have in that
-    /// form.
-    pub(crate) fn lay_out(
-        &mut self,
-        memory: UserBuffer,
-        place: &ElementsPlace,
-        how: (Form, bool),
-    ) -> Result<(ElementsLayout, usize), Cause> {
+    /// Works out where elements of a type lie, and how many bytes they have in their form.
+    pub(crate) fn lay_out(&mut self, data: TypedData<'_>) -> Result<LaidOut, Cause> {
         let conversion = self.conversion.as_mut().ok_or(NO_TYPES)?;
-        ElementsLayout::new(&mut conversion.types, memory, place, how)
+        ElementsLayout::lay_out(&mut conversion.types, data)
     }
 
     /// The form in which data of `peer` comes: as it is, unless it is of a typed message.
@@ -97,8 +93,9 @@ impl Engine<'_> {
         key: Key,
         peer: PeerId,
         rank: u32,
-        (layout, len): (ElementsLayout, usize),
+        laid_out: LaidOut,
     ) -> Result<Handle, Cause> {
+        let LaidOut { layout, len } = laid_out;
         let handle = self.request(state, key, peer, rank, UserBuffer::scattered(len))?;
         if let Some(request) = self.requests.get(handle) {
             request.backing = Backing::Typed(layout);

@@ -9,18 +9,18 @@ use crate::datatype::Form;
 use crate::engine::state::{Conversion, Engine, Started};
 use crate::engine::wire::{Injected, LaneTurn, Wire};
 use crate::tables::comms::SendTarget;
-use crate::tables::elements::{Elements, Fragment, NO_TYPES};
+use crate::tables::elements::{Elements, Fragment, LaidOut, NO_TYPES, TypedData};
 use crate::tables::request::{Backing, Machine, State};
 
 impl Engine<'_> {
     /// Starts a typed send: always in a request slot, since the type must be held.
     pub(crate) fn send_typed(&mut self, to: SendTarget, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
-        let Elements { memory, place, mode, checked } = data;
-        let data = (*memory, place, (self.form_to(to.peer), *checked));
+        let &Elements { memory, ref place, mode, checked } = data;
+        let data = TypedData { memory, place, form: self.form_to(to.peer), checked };
         let handle = self.request_typed(State::Queued, to.key, to.peer, to.rank, data)?;
         if let Some(request) = self.requests.get(handle) {
-            request.mode = *mode;
+            request.mode = mode;
         }
         self.queue_send(to.peer, handle.slot);
         Ok(Started::Pending(handle))
@@ -29,11 +29,12 @@ impl Engine<'_> {
     /// Starts a buffered send: of a copy, packed into the attached memory.
     pub(crate) fn buffer_typed(&mut self, to: SendTarget, data: &Elements) -> Result<Started, Cause> {
         self.presence(to.peer)?;
-        let Elements { memory, place, checked, .. } = data;
-        let (layout, len) = self.lay_out(*memory, place, (self.form_to(to.peer), *checked))?;
+        let &Elements { memory, ref place, checked, .. } = data;
+        let data = TypedData { memory, place, form: self.form_to(to.peer), checked };
+        let LaidOut { layout, len } = self.lay_out(data)?;
         let room = self.room_for(to.key.context, len).ok_or(Cause::Full(Resource::SendBuffer))?;
         let types = &self.conversion.as_ref().ok_or(NO_TYPES)?.types;
-        let data = (layout.packed_into(types, room)?, len);
+        let data = LaidOut { layout: layout.packed_into(types, room)?, len };
         let handle = self.request_laid_out(State::Queued, to.key, to.peer, to.rank, data)?;
         self.queue_send(to.peer, handle.slot);
         Ok(Started::Pending(handle))
