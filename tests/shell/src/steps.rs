@@ -7,6 +7,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
 
 use crate::limit;
@@ -47,6 +49,8 @@ pub struct Done {
     pub step: String,
     /// The time that it took.
     pub seconds: f64,
+    /// Seconds of processor time of the programs that it ran to their end.
+    pub processor: f64,
     /// The verdict.
     pub verdict: Verdict,
     /// In words.
@@ -86,7 +90,7 @@ impl Run {
     /// running.
     pub fn step(&mut self, name: &str, work: impl FnOnce() -> Result<Outcome>) {
         eprintln!("==> {name}");
-        let start = Instant::now();
+        let (start, used) = (Instant::now(), processor_seconds());
         let outcome = limit::within(limit_of(name), work);
         let seconds = start.elapsed().as_secs_f64();
         if let Err(error) = &outcome {
@@ -97,7 +101,8 @@ impl Run {
             Ok(Outcome::Skipped { .. }) => Verdict::Skipped,
             Err(_) => Verdict::Failed,
         };
-        let done = Done { step: name.into(), seconds, verdict, outcome: Outcome::spell(&outcome) };
+        let processor = processor_seconds() - used;
+        let done = Done { step: name.into(), seconds, processor, verdict, outcome: Outcome::spell(&outcome) };
         eprintln!("<== {name}: {} ({seconds:.1} s)", done.outcome);
         self.note(done);
     }
@@ -111,6 +116,13 @@ impl Run {
         }
         self.done.push(done);
     }
+}
+
+/// Seconds of processor time of this program and of those it has run to their end.
+fn processor_seconds() -> f64 {
+    let of =
+        |who| getrusage(who).map_or(0, |used| (used.user_time() + used.system_time()).num_milliseconds());
+    (of(UsageWho::RUSAGE_SELF) + of(UsageWho::RUSAGE_CHILDREN)) as f64 / 1e3
 }
 
 /// Returns the time that a step may take before it is ended as one that hangs: many times what it
