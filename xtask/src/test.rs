@@ -101,7 +101,7 @@ const STEPS: [Step; 28] = {
         step("faults", Slow, |_| faults::step()),
         step("mpi", Slow, |_| mpi::step()),
         Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
-        step("rsmpi", Slow, |_| mpi::examples()),
+        Step { full: Some(|_| mpi::examples_in_full()), ..step("rsmpi", Slow, |_| mpi::examples()) },
         step("endian", Slow, endian::step),
         step("verbs", Slow, |_| verbs::step()),
         step("loom", Background, loom),

@@ -81,11 +81,20 @@ fn clients_of(ranks: &[u32]) -> Result<Outcome> {
 
 /// The step of `cargo xtask test`: the examples of rsmpi, beside that library too.
 pub fn examples() -> Result<Outcome> {
+    examples_of(&rsmpi::RANKS_DAILY)
+}
+
+/// The same step with every number of ranks.
+pub fn examples_in_full() -> Result<Outcome> {
+    examples_of(&rsmpi::RANKS)
+}
+
+fn examples_of(ranks: &[u32]) -> Result<Outcome> {
     match rsmpi::missing() {
         Some(enable) => {
             Ok(Outcome::Skipped { why: "no Python or libclang for rsmpi".into(), enable: enable.into() })
         }
-        None => Ok(Outcome::Passed(test::examples()?)),
+        None => Ok(Outcome::Passed(test::examples(ranks)?)),
     }
 }
 

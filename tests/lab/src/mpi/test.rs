@@ -62,7 +62,7 @@ impl MpiTest {
             println!("{}", modules::run(&prefix, &target, &self.modules, &self.ranks, self.json)?);
         }
         if has(Suite::Rsmpi) {
-            println!("{}", rsmpi::run(&prefix, &target, self.json)?);
+            println!("{}", rsmpi::run(&prefix, &target, &rsmpi::RANKS, self.json)?);
         }
         Ok(())
     }
@@ -82,11 +82,11 @@ pub(super) fn modules(ranks: &[u32]) -> Result<String> {
     modules::run(&prefix, &target, &[], ranks, false)
 }
 
-/// The examples of rsmpi alone.
-pub(super) fn examples() -> Result<String> {
+/// The examples of rsmpi alone, at these numbers of ranks.
+pub(super) fn examples(ranks: &[u32]) -> Result<String> {
     let Folders { target, prefix, .. } = Folders::find()?;
     install(&target, &prefix, profile(false))?;
-    rsmpi::run(&prefix, &target, false)
+    rsmpi::run(&prefix, &target, ranks, false)
 }
 
 /// The folders that it is built to.
