@@ -29,6 +29,7 @@ mod chapter_09_environment;
 mod connected;
 pub mod launched;
 mod media;
+mod plan;
 mod rank;
 #[cfg(feature = "verbs")]
 mod registered;

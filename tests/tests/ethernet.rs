@@ -81,12 +81,20 @@ fn bad(lose: u64) -> Faults {
     Faults { lose, duplicate: 20, corrupt: 20, cut: 10, delay: 50, delay_ns_max: 500_000 }
 }
 
+/// A request of a rank, and the scope that it is in.
+struct PendingRequest<'p, 'scope, 'env> {
+    scope: &'p mut EthernetPart<'scope, 'env>,
+    request: Request<'scope>,
+}
+
 /// Polls both ranks in turn until both requests are over.
 fn finish<'a, 'b>(
     hub: &Hub,
-    (one, mut sent): (&mut EthernetPart<'a, '_>, Request<'a>),
-    (other, mut received): (&mut EthernetPart<'b, '_>, Request<'b>),
+    sending: PendingRequest<'_, 'a, '_>,
+    receiving: PendingRequest<'_, 'b, '_>,
 ) -> Result<(Status, Status), Error> {
+    let PendingRequest { scope: one, request: mut sent } = sending;
+    let PendingRequest { scope: other, request: mut received } = receiving;
     let (mut first, mut second) = (None, None);
     for _ in 0..TURNS_MAX {
         first = first.or(one.test(&mut sent)?);
@@ -102,8 +110,17 @@ fn finish<'a, 'b>(
     panic!("no end after {} ns", hub.now().0);
 }
 
-/// Sends one message from rank `from` to the other, and returns it as it arrives.
-fn pass(hub: &Hub, ends: &mut [End; 2], from: usize, data: &[u8], tag: Tag) -> Vec<u8> {
+/// A message of one of the ranks to the other.
+#[derive(Clone, Copy)]
+struct PassedMessage<'a> {
+    from: usize,
+    data: &'a [u8],
+    tag: Tag,
+}
+
+/// Sends a message, and returns it as it arrives.
+fn pass(hub: &Hub, ends: &mut [End; 2], message: PassedMessage<'_>) -> Vec<u8> {
+    let PassedMessage { from, data, tag } = message;
     let mut buffer = vec![0; data.len() + 1];
     let [zero, one] = ends;
     let (sender, receiver) = if from == 0 { (zero, one) } else { (one, zero) };
@@ -114,7 +131,8 @@ fn pass(hub: &Hub, ends: &mut [End; 2], from: usize, data: &[u8], tag: Tag) -> V
         receiver.scope(|other| {
             let sent = one.isend(&world, data, to, tag)?;
             let received = other.irecv(&there, into, from, tag)?;
-            finish(hub, (one, sent), (other, received))
+            let sending = PendingRequest { scope: one, request: sent };
+            finish(hub, sending, PendingRequest { scope: other, request: received })
         })
     });
     let (_, status) = status.unwrap();
@@ -131,8 +149,9 @@ fn ping_pong_over_a_wire_that_loses_one_frame_in_ten() {
         for round in 0..30u8 {
             // Inline, eager, and announced sizes in turn.
             let message = vec![round; [0, 8, 24, 25, 600, 1024, 1025, 3000][usize::from(round) % 8]];
-            let there = pass(&hub, &mut ends, 0, &message, Tag(u32::from(round)));
-            let back = pass(&hub, &mut ends, 1, &there, Tag(7));
+            let there =
+                pass(&hub, &mut ends, PassedMessage { from: 0, data: &message, tag: Tag(u32::from(round)) });
+            let back = pass(&hub, &mut ends, PassedMessage { from: 1, data: &there, tag: Tag(7) });
             assert_eq!(back, message, "seed {seed}, round {round}");
         }
         let counters = ends[0].transport().counters();
@@ -149,7 +168,10 @@ fn a_rendezvous_of_100_kib_over_a_wire_that_loses_one_frame_in_ten() {
         let (hub, mut ends) = pair(seed, bad(100));
         let data: Vec<u8> = (0..100 * 1024u32).map(|at| (at.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();
         for from in [0, 1] {
-            assert!(pass(&hub, &mut ends, from, &data, Tag(3)) == data, "seed {seed}");
+            assert!(
+                pass(&hub, &mut ends, PassedMessage { from, data: &data, tag: Tag(3) }) == data,
+                "seed {seed}"
+            );
         }
     }
 }
@@ -158,7 +180,7 @@ fn a_rendezvous_of_100_kib_over_a_wire_that_loses_one_frame_in_ten() {
 fn without_faults_nothing_is_sent_twice() {
     let (hub, mut ends) = pair(1, Faults::NONE);
     let data = vec![0x5A; 100 * 1024];
-    assert!(pass(&hub, &mut ends, 0, &data, Tag(3)) == data);
+    assert!(pass(&hub, &mut ends, PassedMessage { from: 0, data: &data, tag: Tag(3) }) == data);
     for end in &ends {
         let counters = end.transport().counters();
         assert_eq!((counters.retransmitted, counters.duplicates, counters.reordered), (0, 0, 0));
@@ -168,7 +190,10 @@ fn without_faults_nothing_is_sent_twice() {
 #[test]
 fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
     let (hub, mut ends) = pair(1, bad(50));
-    assert_eq!(pass(&hub, &mut ends, 0, b"first life", Tag(1)), b"first life");
+    assert_eq!(
+        pass(&hub, &mut ends, PassedMessage { from: 0, data: b"first life", tag: Tag(1) }),
+        b"first life"
+    );
     hub.unplug(2);
     let world = ends[0].world();
     let mut buffer = [0u8; 16];
@@ -180,7 +205,10 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
     ends[1] = end(&hub, 1, 33);
     introduce(&mut ends);
     for from in [0, 1] {
-        assert_eq!(pass(&hub, &mut ends, from, b"second life", Tag(1)), b"second life");
+        assert_eq!(
+            pass(&hub, &mut ends, PassedMessage { from, data: b"second life", tag: Tag(1) }),
+            b"second life"
+        );
     }
 }
 
@@ -189,7 +217,7 @@ fn a_rank_that_vanishes_fails_who_waits_for_it_and_its_next_life_is_welcome() {
 #[test]
 fn leaving_repeats_what_was_lost() {
     let (hub, mut ends) = pair(1, Faults::NONE);
-    assert_eq!(pass(&hub, &mut ends, 0, b"hello", Tag(1)), b"hello");
+    assert_eq!(pass(&hub, &mut ends, PassedMessage { from: 0, data: b"hello", tag: Tag(1) }), b"hello");
     let before = ends[0].transport().counters();
     hub.set_faults(Faults { lose: 1000, ..Faults::NONE });
     let (start, limit) = (hub.now(), Duration::from_millis(50));

@@ -63,7 +63,15 @@ fn send_all(ep: &mut SimEndpoint<'_>, count: usize, to: Rank) -> Result<(), Erro
     })
 }
 
-fn expect(status: Status, buffer: [u64; 1], from: u32, tag: Tag, number: u64) -> Outcome {
+/// A message that is due.
+struct NumberedMessage {
+    from: u32,
+    tag: Tag,
+    number: u64,
+}
+
+fn expect(status: Status, buffer: [u64; 1], due: &NumberedMessage) -> Outcome {
+    let &NumberedMessage { from, tag, number } = due;
     if (status.source.0, status.tag, buffer) == (from, tag, [number]) {
         return Ok(());
     }
@@ -91,10 +99,10 @@ fn last_first(ep: &mut SimEndpoint<'_>) -> Outcome {
         return Ok(send_all(ep, FLOOD, Rank(0))?);
     }
     let status = ep.recv(&world, &mut buffer, Rank(1), WANTED)?;
-    expect(status, buffer, 1, WANTED, u64::MAX)?;
+    expect(status, buffer, &NumberedMessage { from: 1, tag: WANTED, number: u64::MAX })?;
     for number in 0..FLOOD as u64 {
         let status = ep.recv(&world, &mut buffer, Rank(1), COMMON)?;
-        expect(status, buffer, 1, COMMON, number)?;
+        expect(status, buffer, &NumberedMessage { from: 1, tag: COMMON, number })?;
     }
     if ep.counters().unexpected_peak > 8 {
         Err("more messages were kept than there is room for".into())
@@ -122,7 +130,7 @@ fn eight_to_one(ep: &mut SimEndpoint<'_>) -> Outcome {
     let mut seen = [false; 9];
     for _ in 1..world.size() {
         let status = ep.recv(&world, &mut buffer, Source::Any, WANTED)?;
-        expect(status, buffer, status.source.0, WANTED, u64::MAX)?;
+        expect(status, buffer, &NumberedMessage { from: status.source.0, tag: WANTED, number: u64::MAX })?;
         if core::mem::replace(&mut seen[status.source.0 as usize], true) {
             return Err("a message was received twice".into());
         }
@@ -131,7 +139,7 @@ fn eight_to_one(ep: &mut SimEndpoint<'_>) -> Outcome {
     for _ in 0..EACH * 8 {
         let status = ep.recv(&world, &mut buffer, Source::Any, COMMON)?;
         let number = &mut next[status.source.0 as usize];
-        expect(status, buffer, status.source.0, COMMON, *number)?;
+        expect(status, buffer, &NumberedMessage { from: status.source.0, tag: COMMON, number: *number })?;
         *number += 1;
     }
     Ok(())

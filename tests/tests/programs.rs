@@ -4,6 +4,7 @@
 use core::time::Duration;
 
 use aldis_linux::cores;
+use aldis_programs::heat::{Plate, PlateMemory};
 use aldis_programs::{DIGEST, Parameters, Program, ProgramFailure, digest, flood, run};
 
 /// Runs a program on so many ranks; what each printed.
@@ -74,11 +75,11 @@ fn heat_has_one_digest_on_any_number_of_ranks() {
 
 #[test]
 fn a_plate_has_no_strip_for_more_ranks_than_rows() {
-    let plate = aldis_programs::heat::Plate { width: 4, height: 2 };
+    let plate = Plate { width: 4, height: 2 };
     let failed = cores::run(3, |ep| {
         let mut memory = [[0.0; 32]; 2];
         let [cells, next] = &mut memory;
-        Ok(plate.solve(ep, Duration::from_secs(1), 1, cells, next))
+        Ok(plate.solve(ep, Duration::from_secs(1), 1, PlateMemory { cells, next }))
     });
     assert!(
         failed.unwrap().into_iter().all(|result| result == Err(ProgramFailure::Ranks { min: 1, max: 2 }))

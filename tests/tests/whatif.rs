@@ -44,18 +44,28 @@ fn dissemination_takes_its_rounds_of_messages() {
     }
 }
 
-/// The time at which the last place of the binomial subtree under `place` has the data, if `place`
-/// has it at `at`.
-fn binomial_ps(size: u32, place: u32, at: u64, cost: &LogGp, bytes: u64) -> u64 {
-    let below = if place == 0 { log2_ceil(size) } else { place.trailing_zeros() };
-    let children = (0..below).rev().map(|bit| place + (1 << bit)).filter(|child| *child < size);
-    let apart = cost.overhead_ps.max(cost.gap_ps) + cost.stream_ps(bytes);
-    let mut last = at;
-    for (child, number) in children.zip(0..) {
-        let there = at + number * apart + cost.message_ps(bytes);
-        last = last.max(binomial_ps(size, child, there, cost, bytes));
+/// A broadcast along the binomial tree.
+struct BinomialTree<'a> {
+    size: u32,
+    cost: &'a LogGp,
+    bytes: u64,
+}
+
+impl BinomialTree<'_> {
+    /// The time at which the last place of the subtree under `place` has the data, if `place` has
+    /// it at `at`.
+    fn last_ps(&self, place: u32, at: u64) -> u64 {
+        let &Self { size, cost, bytes } = self;
+        let below = if place == 0 { log2_ceil(size) } else { place.trailing_zeros() };
+        let children = (0..below).rev().map(|bit| place + (1 << bit)).filter(|child| *child < size);
+        let apart = cost.overhead_ps.max(cost.gap_ps) + cost.stream_ps(bytes);
+        let mut last = at;
+        for (child, number) in children.zip(0..) {
+            let there = at + number * apart + cost.message_ps(bytes);
+            last = last.max(self.last_ps(child, there));
+        }
+        last
     }
-    last
 }
 
 #[test]
@@ -63,7 +73,8 @@ fn binomial_follows_its_tree() {
     for cost in [COST, WIDE_GAP] {
         for (size, count) in SIZES.iter().flat_map(|size| [(*size, 1), (*size, 1000)]) {
             let outcome = simulated(&Binomial, size, count, cost);
-            assert_eq!(outcome.time_ps, binomial_ps(size, 0, 0, &cost, bytes(count)), "{size} ranks");
+            let tree = BinomialTree { size, cost: &cost, bytes: bytes(count) };
+            assert_eq!(outcome.time_ps, tree.last_ps(0, 0), "{size} ranks");
         }
     }
     // Every path of the tree has at most log2 p messages, and one has as many (Thakur et al. 2005,

@@ -46,10 +46,9 @@ pub(crate) struct Firmware {
 impl Firmware {
     pub(crate) fn run(self) -> Result<()> {
         let workspace = Workspace::members()?;
-        let finder = Finder::new(&workspace)?;
         let named: Vec<&str> = self.targets.iter().map(String::as_str).collect();
         let targets = if named.is_empty() { &TARGETS[..] } else { &named };
-        let outcome = build(&workspace, &finder, (targets, "build"), targets);
+        let outcome = build(&workspace, targets, "build", targets);
         println!("firmware: {}", Outcome::spell(&outcome));
         match outcome? {
             Outcome::Skipped { .. } if self.require => bail!("skipped, and --require allows none"),
@@ -61,17 +60,13 @@ impl Firmware {
 /// The step of `cargo xtask test`: checks the target that no image is made for, and with `defmt`
 /// one of each length of words. For the other four the steps `size` and `images` generate code.
 pub(crate) fn step(workspace: &Workspace) -> Result<Outcome> {
-    build(workspace, &Finder::new(workspace)?, (&WITH_DEFMT, "check"), &WITH_DEFMT)
+    build(workspace, &WITH_DEFMT, "check", &WITH_DEFMT)
 }
 
 /// Builds targets, or does what the subcommand `how` of cargo says, and checks some with `defmt`;
 /// all of one compiler at once.
-fn build(
-    workspace: &Workspace,
-    finder: &Finder,
-    (targets, how): (&[&str], &str),
-    with_defmt: &[&str],
-) -> Result<Outcome> {
+fn build(workspace: &Workspace, targets: &[&str], how: &str, with_defmt: &[&str]) -> Result<Outcome> {
+    let finder = Finder::new(workspace)?;
     let (mut toolchains, mut lacking, mut remedies) = (Vec::new(), Vec::new(), Vec::new());
     for (target, found) in targets.iter().zip(finder.find_all(targets)?) {
         match found {

@@ -4,7 +4,7 @@ use aldis_coll::inter::{self, algorithms};
 use aldis_coll::schedule::{Candidate, Instance, Schedule, log2_ceil};
 use aldis_kernel::hal::Operation;
 
-use crate::model::{Job, ScheduleFault, UNDEFINED, Value};
+use crate::model::{Job, JobShape, ScheduleFault, UNDEFINED, Value};
 use crate::{check, check_prices};
 
 /// The operations without a root, and of them those that move blocks.
@@ -18,12 +18,8 @@ pub(crate) fn crossing() -> impl Iterator<Item = Candidate> {
 }
 
 /// A rank of a schedule. One that crosses is cut at `root`, and has its root there, if it has any.
-pub(crate) fn instance(
-    schedule: &dyn Schedule,
-    rank: u32,
-    (size, root): (u32, u32),
-    count: usize,
-) -> Instance {
+pub(crate) fn instance(schedule: &dyn Schedule, rank: u32, shape: JobShape) -> Instance {
+    let JobShape { size, root, count } = shape;
     let of = |root| Instance::new(rank, size, root, count).unwrap();
     match (schedule.crosses(), schedule.operation()) {
         (false, _) => of(root),
@@ -83,7 +79,7 @@ impl Job<'_> {
             let before = (rank - own.start) as usize * self.count;
             for element in 0..self.count {
                 let given = others.clone().map(|other| other as usize * all + before + element);
-                self.check_element_of((rank, element), given)?;
+                self.check_element_of(rank, element, given)?;
             }
         }
         Ok(())
@@ -107,7 +103,7 @@ impl Job<'_> {
     }
 }
 
-fn check_pair(operation: Operation, (first, second): (u32, u32)) {
+fn check_pair(operation: Operation, first: u32, second: u32) {
     for &schedule in algorithms(operation).iter().filter(|known| known.crosses()) {
         for count in [0, 1, 3] {
             let case = format!("{} {operation} {first} + {second} count {count}", schedule.name());
@@ -115,7 +111,7 @@ fn check_pair(operation: Operation, (first, second): (u32, u32)) {
                 .unwrap_or_else(|fault| panic!("{case}: {fault:?}"));
             let size = nominal(schedule, first + second, first);
             if size == first + second {
-                check_prices(&job, schedule, size, count, &case);
+                check_prices(&job, schedule, size, &case);
                 continue;
             }
             let all = |work: aldis_coll::schedule::Work| {
@@ -130,17 +126,17 @@ fn check_pair(operation: Operation, (first, second): (u32, u32)) {
 #[test]
 fn every_pair_of_groups_up_to_16() {
     for (first, second) in (1..=16).flat_map(|first| (1..=16).map(move |second| (first, second))) {
-        OF_BOTH.into_iter().for_each(|operation| check_pair(operation, (first, second)));
+        OF_BOTH.into_iter().for_each(|operation| check_pair(operation, first, second));
     }
-    (1..=64).for_each(|group| check_pair(Operation::Reduce, (group, 1)));
+    (1..=64).for_each(|group| check_pair(Operation::Reduce, group, 1));
 }
 
 #[test]
 fn sampled_pairs_of_larger_groups() {
-    for pair in [(1, 64), (64, 1), (17, 64), (33, 32), (64, 64), (65, 3), (100, 27), (2, 129)] {
-        OF_BOTH.into_iter().for_each(|operation| check_pair(operation, pair));
+    for (first, second) in [(1, 64), (64, 1), (17, 64), (33, 32), (64, 64), (65, 3), (100, 27), (2, 129)] {
+        OF_BOTH.into_iter().for_each(|operation| check_pair(operation, first, second));
     }
-    [255, 1000, 4095].into_iter().for_each(|group| check_pair(Operation::Reduce, (group, 1)));
+    [255, 1000, 4095].into_iter().for_each(|group| check_pair(Operation::Reduce, group, 1));
 }
 
 /// A group that the other is not: no rank's data come back.

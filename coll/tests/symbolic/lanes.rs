@@ -14,6 +14,8 @@ use aldis_coll::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Schedule, Span, Step
 use aldis_kernel::hal::Operation;
 use proptest::prelude::*;
 
+use crate::model::JobShape;
+
 /// A segment under way.
 #[derive(Clone, Default)]
 struct SegmentUnderWay {
@@ -53,13 +55,8 @@ fn input(rank: u32, element: usize) -> u64 {
 }
 
 impl<'a> Job<'a> {
-    fn new(
-        schedule: &'a dyn Schedule,
-        (size, root): (u32, u32),
-        count: usize,
-        segment: usize,
-        slots: usize,
-    ) -> Self {
+    fn new(schedule: &'a dyn Schedule, shape: JobShape, segment: usize, slots: usize) -> Self {
+        let JobShape { size, root, count } = shape;
         let lane = |number: usize| SegmentUnderWay {
             base: number * segment,
             done: number * segment >= count,
@@ -227,7 +224,7 @@ proptest! {
         let count = segment * segments - last % segment;
         for operation in [Operation::Bcast, Operation::Allreduce, Operation::Reduce, Operation::Scan] {
             for &schedule in algorithms(operation).iter().filter(|schedule| schedule.serves(size)) {
-                let mut job = Job::new(schedule, (size, root), count, segment, slots);
+                let mut job = Job::new(schedule, JobShape { size, root, count }, segment, slots);
                 prop_assert!(job.run(seed), "{operation} by {} is stuck", schedule.name());
                 job.check();
             }

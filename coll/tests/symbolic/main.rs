@@ -19,7 +19,7 @@ use aldis_coll::alltoall::InPlace;
 use aldis_coll::catalog::algorithms;
 use aldis_coll::schedule::{Buffer, Instance, Priced, Schedule, Span, Step, Work, log2_ceil, on_blocks};
 use aldis_kernel::hal::Operation;
-use model::{Job, ScheduleFault};
+use model::{Job, JobShape, ScheduleFault};
 
 const OPERATIONS: [Operation; 11] = [
     Operation::Barrier,
@@ -54,7 +54,7 @@ fn check<'a>(
     count: usize,
 ) -> Result<Job<'a>, ScheduleFault> {
     let scratch = scratch_for(schedule, inter::nominal(schedule, size, root), count);
-    let job = Job::run(schedule, size, root, count, scratch)?;
+    let job = Job::run(schedule, JobShape { size, root, count }, scratch)?;
     match schedule.operation() {
         _ if schedule.crosses() => job.check_crossing()?,
         Operation::Barrier => job.check_barrier()?,
@@ -81,8 +81,8 @@ fn depends_on_root(operation: Operation) -> bool {
 
 /// The closed forms hold: the work exactly; the share exactly where it is less than that, and never
 /// too little.
-fn check_prices(job: &Job<'_>, priced: &dyn Priced, size: u32, count: usize, case: &str) {
-    let (work, share) = (priced.work(size, count), priced.share(size, count));
+fn check_prices(job: &Job<'_>, priced: &dyn Priced, size: u32, case: &str) {
+    let (work, share) = (priced.work(size, job.count), priced.share(size, job.count));
     let all = |work: &Work| [work.rounds, work.fan, work.elements, work.reduced, work.copied];
     if depends_on_root(priced.operation()) && job.root + 1 != size {
         let seen = job.work();
@@ -115,7 +115,7 @@ fn check_all(operation: Operation, size: u32, roots: impl Iterator<Item = u32> +
             for count in counts_for(operation, size, root) {
                 let case = format!("{} size {size} root {root} count {count}", schedule.name());
                 match check(schedule, size, root, count) {
-                    Ok(job) => check_prices(&job, schedule, size, count, &case),
+                    Ok(job) => check_prices(&job, schedule, size, &case),
                     Err(fault) => panic!("{case}: {fault:?}"),
                 }
             }
@@ -199,13 +199,7 @@ fn sampled_sizes_to_4096() {
                 let root = if rooted { size / 3 } else { 0 };
                 let job = check(schedule, size, root, count);
                 let case = format!("{} size {size}", schedule.name());
-                check_prices(
-                    &job.unwrap_or_else(|fault| panic!("{case}: {fault:?}")),
-                    schedule,
-                    size,
-                    count,
-                    &case,
-                );
+                check_prices(&job.unwrap_or_else(|fault| panic!("{case}: {fault:?}")), schedule, size, &case);
             }
         }
     }

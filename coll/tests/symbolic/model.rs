@@ -108,16 +108,22 @@ pub(crate) struct Job<'a> {
     pub(crate) rounds: Vec<Heaviest>,
 }
 
+/// The ranks of a job, its root, and the elements of a rank.
+#[derive(Clone, Copy)]
+pub(crate) struct JobShape {
+    pub(crate) size: u32,
+    pub(crate) root: u32,
+    pub(crate) count: usize,
+}
+
 impl<'a> Job<'a> {
     /// Runs the schedule to its end on `scratch` elements of scratch a rank.
     pub(crate) fn run(
         schedule: &'a dyn Schedule,
-        size: u32,
-        root: u32,
-        count: usize,
+        shape: JobShape,
         scratch: usize,
     ) -> Result<Self, ScheduleFault> {
-        Self::new(schedule, size, root, count, (scratch, false))?.run_on()
+        Self::new(schedule, shape, scratch, false)?.run_on()
     }
 
     /// Runs the schedule in place to its end on `scratch` elements of scratch a rank.
@@ -127,7 +133,7 @@ impl<'a> Job<'a> {
         count: usize,
         scratch: usize,
     ) -> Result<Self, ScheduleFault> {
-        Self::new(schedule, size, 0, count, (scratch, true))?.run_on()
+        Self::new(schedule, JobShape { size, root: 0, count }, scratch, true)?.run_on()
     }
 
     fn run_on(self) -> Result<Self, ScheduleFault> {
@@ -141,16 +147,16 @@ impl<'a> Job<'a> {
 
     fn new(
         schedule: &'a dyn Schedule,
-        size: u32,
-        root: u32,
-        count: usize,
-        (scratch, in_place): (usize, bool),
+        shape: JobShape,
+        scratch: usize,
+        in_place: bool,
     ) -> Result<Self, ScheduleFault> {
+        let JobShape { size, root, count } = shape;
         let words = (size as usize).div_ceil(64);
         let ranks = (0..size).map(|rank| {
             let mut heard = vec![0; words];
             heard[rank as usize / 64] = 1 << (rank % 64);
-            let instance = inter::instance(schedule, rank, (size, root), count);
+            let instance = inter::instance(schedule, rank, shape);
             let (data, input) = blocks::initial(schedule, &instance, in_place);
             Rank {
                 instance,

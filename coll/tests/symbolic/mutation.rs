@@ -8,7 +8,7 @@ use aldis_coll::schedule::{Instance, Order, Schedule, Span, Step, on_blocks};
 use aldis_coll::{allgather, barrier};
 use aldis_kernel::hal::Operation;
 
-use crate::model::ScheduleFault;
+use crate::model::{JobShape, ScheduleFault};
 use crate::{OPERATIONS, check, hierarchy, inter};
 
 /// Returns the rank at which the ranks of a schedule for two groups are cut.
@@ -21,7 +21,7 @@ fn cut(schedule: &dyn Schedule, size: u32) -> u32 {
 }
 
 fn instance(schedule: &dyn Schedule, rank: u32, size: u32, count: usize) -> Instance {
-    inter::instance(schedule, rank, (size, cut(schedule, size)), count)
+    inter::instance(schedule, rank, JobShape { size, root: cut(schedule, size), count })
 }
 
 /// The defect that is put into a schedule.

@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use aldis_kernel::Rank;
 use aldis_linux::HostEndpoint;
-use aldis_programs::heat::Plate;
+use aldis_programs::heat::{Plate, PlateMemory};
 use clap::Parser;
 
 /// Solve the 2-D heat equation on all ranks and compare the result with one rank's.
@@ -45,12 +45,15 @@ fn heat(ep: &mut HostEndpoint, options: &Options) -> Result<(), Box<dyn Error>> 
     let memory = |ranks| vec![0.0; plate.cells(ranks)];
     let ranks = world.size() as usize;
     let start = Instant::now();
-    let digest = plate.solve(ep, Duration::MAX, steps, &mut memory(ranks), &mut memory(ranks))?;
+    let [mut cells, mut next] = [memory(ranks), memory(ranks)];
+    let own = PlateMemory { cells: &mut cells, next: &mut next };
+    let digest = plate.solve(ep, Duration::MAX, steps, own)?;
     let seconds = start.elapsed().as_secs_f64();
     if world.rank() != Rank(0) {
         return Ok(());
     }
-    let alone = plate.solve_alone(steps, &mut memory(1), &mut memory(1));
+    let whole = PlateMemory { cells: &mut memory(1), next: &mut memory(1) };
+    let alone = plate.solve_alone(steps, whole);
     if digest != alone {
         return Err(format!("digest {digest:016x} differs from the one-rank run's {alone:016x}").into());
     }

@@ -91,7 +91,8 @@ pub fn space_time(ranks: u32, records: &[Record], title: &str, view: &View) -> i
         flights.truncate(view.messages_max);
     }
     let mut svg = String::new();
-    draw(&mut svg, ranks, records, &flights, title, &window)
+    Picture { ranks, records, flights, window }
+        .draw(&mut svg, title)
         .map_err(|error| io::Error::other(error.to_string()))?;
     Ok(svg)
 }
@@ -149,49 +150,53 @@ fn flights(records: &[Record]) -> Vec<Flight> {
     flights
 }
 
-fn draw(
-    svg: &mut String,
+/// The part of a run that is drawn.
+struct Picture<'a> {
     ranks: u32,
-    records: &[Record],
-    flights: &[Flight],
-    title: &str,
-    window: &Range<u64>,
-) -> Drawn {
-    let height = FRAME_HEIGHT + (RANK_HEIGHT * ranks.max(1)).min(RANKS_HEIGHT_MAX);
-    let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
-    root.fill(&WHITE)?;
-    let root = root.titled(title, ("sans-serif", 16))?;
-    let (bottom, top) = (0.3 - f64::from(ranks.max(1)), 0.7);
-    let rank = |height: &f64| {
-        let whole = height.fract() == 0.0 && *height <= 0.0;
-        if whole { format!("{:.0}", height.abs()) } else { String::new() }
-    };
-    let us = |ns: u64| ns as f64 / 1000.0;
-    let mut chart = ChartBuilder::on(&root)
-        .margin(10)
-        .margin_right(30)
-        .x_label_area_size(40)
-        .y_label_area_size(50)
-        .build_cartesian_2d(us(window.start)..us(window.end), bottom..top)?;
-    chart
-        .configure_mesh()
-        .disable_y_mesh()
-        .light_line_style(WHITE.mix(0.0))
-        .x_desc("virtual time, us")
-        .y_desc("rank")
-        .y_labels(ranks.min(64) as usize + 2)
-        .y_label_formatter(&rank)
-        .label_style(("sans-serif", 14))
-        .draw()?;
-    let mut canvas = Canvas { chart, window: window.clone() };
-    for rank in 0..ranks {
-        canvas.rank(rank, records)?;
+    records: &'a [Record],
+    flights: Vec<Flight>,
+    window: Range<u64>,
+}
+
+impl Picture<'_> {
+    fn draw(self, svg: &mut String, title: &str) -> Drawn {
+        let Self { ranks, records, flights, window } = self;
+        let height = FRAME_HEIGHT + (RANK_HEIGHT * ranks.max(1)).min(RANKS_HEIGHT_MAX);
+        let root = SVGBackend::with_string(svg, (WIDTH, height)).into_drawing_area();
+        root.fill(&WHITE)?;
+        let root = root.titled(title, ("sans-serif", 16))?;
+        let (bottom, top) = (0.3 - f64::from(ranks.max(1)), 0.7);
+        let rank = |height: &f64| {
+            let whole = height.fract() == 0.0 && *height <= 0.0;
+            if whole { format!("{:.0}", height.abs()) } else { String::new() }
+        };
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let mut chart = ChartBuilder::on(&root)
+            .margin(10)
+            .margin_right(30)
+            .x_label_area_size(40)
+            .y_label_area_size(50)
+            .build_cartesian_2d(us(window.start)..us(window.end), bottom..top)?;
+        chart
+            .configure_mesh()
+            .disable_y_mesh()
+            .light_line_style(WHITE.mix(0.0))
+            .x_desc("virtual time, us")
+            .y_desc("rank")
+            .y_labels(ranks.min(64) as usize + 2)
+            .y_label_formatter(&rank)
+            .label_style(("sans-serif", 14))
+            .draw()?;
+        let mut canvas = Canvas { chart, window };
+        for rank in 0..ranks {
+            canvas.rank(rank, records)?;
+        }
+        flights.iter().try_for_each(|flight| canvas.flight(flight))?;
+        canvas.marks(records)?;
+        drop(canvas);
+        root.present()?;
+        Ok(())
     }
-    flights.iter().try_for_each(|flight| canvas.flight(flight))?;
-    canvas.marks(records)?;
-    drop(canvas);
-    root.present()?;
-    Ok(())
 }
 
 impl Flight {
@@ -210,9 +215,13 @@ struct Canvas<'a, 'b> {
     window: Range<u64>,
 }
 
+/// A point of the picture: a time in ns, and a height.
+#[derive(Clone, Copy)]
+struct CanvasPoint(u64, f64);
+
 impl Canvas<'_, '_> {
-    /// A line from one place to another, cut at the edges of the window.
-    fn line(&mut self, from: (u64, f64), to: (u64, f64), style: ShapeStyle) -> Drawn {
+    /// A line from one point to another, cut at the edges of the window.
+    fn line(&mut self, from: CanvasPoint, to: CanvasPoint, style: ShapeStyle) -> Drawn {
         let (start, end) = (self.window.start.max(from.0), self.window.end.min(to.0));
         if start > end {
             return Ok(());
@@ -236,36 +245,36 @@ impl Canvas<'_, '_> {
     fn rank(&mut self, rank: u32, records: &[Record]) -> Drawn {
         let height = height(rank);
         for span in alive(rank, records) {
-            self.line((span.start, height), (span.end, height), LINE.stroke_width(1))?;
+            self.line(CanvasPoint(span.start, height), CanvasPoint(span.end, height), LINE.stroke_width(1))?;
         }
         for record in records {
             if let Record::Pause { node, at, until } = *record
                 && node == rank
             {
-                self.line((at, height), (until, height), PAUSED.stroke_width(9))?;
+                self.line(CanvasPoint(at, height), CanvasPoint(until, height), PAUSED.stroke_width(9))?;
             }
         }
         let pixel = (self.window.end - self.window.start) / u64::from(WIDTH);
         for span in awake(rank, records, pixel) {
-            self.line((span.start, height), (span.end, height), AWAKE.stroke_width(5))?;
+            self.line(CanvasPoint(span.start, height), CanvasPoint(span.end, height), AWAKE.stroke_width(5))?;
         }
         Ok(())
     }
 
     fn flight(&mut self, flight: &Flight) -> Drawn {
-        let (from, to) = ((flight.sent, height(flight.from)), height(flight.to));
+        let (from, to) = (CanvasPoint(flight.sent, height(flight.from)), height(flight.to));
         match flight.end {
-            ArrowEnd::Taken(at) => self.line(from, (at, to), MESSAGE.stroke_width(1)),
+            ArrowEnd::Taken(at) => self.line(from, CanvasPoint(at, to), MESSAGE.stroke_width(1)),
             ArrowEnd::Lost(at) => {
                 // It did not get there.
                 let (at, place) = (flight.sent.midpoint(at), from.1.midpoint(to));
-                self.line(from, (at, place), LOST.stroke_width(1))?;
+                self.line(from, CanvasPoint(at, place), LOST.stroke_width(1))?;
                 self.cross(at, place, 4, LOST.stroke_width(1))
             }
             ArrowEnd::Open => {
                 let place = from.1 + 0.3 * (to - from.1).signum();
                 let at = flight.sent + (self.window.end - self.window.start) / 100;
-                self.line(from, (at, place), LOST.stroke_width(1))?;
+                self.line(from, CanvasPoint(at, place), LOST.stroke_width(1))?;
                 self.cross(at, place, 4, LOST.stroke_width(1))
             }
         }
@@ -278,7 +287,7 @@ impl Canvas<'_, '_> {
                 Record::Crash { node, at } => self.cross(at, height(node), 9, LOST.stroke_width(3))?,
                 Record::Boot { node, at } => {
                     let (high, low) = (height(node) + 0.3, height(node) - 0.3);
-                    self.line((at, high), (at, low), BOOTED.stroke_width(3))?;
+                    self.line(CanvasPoint(at, high), CanvasPoint(at, low), BOOTED.stroke_width(3))?;
                 }
                 _ => {}
             }

@@ -59,7 +59,7 @@ use aldis_sys::file::File;
 
 use aldis_linux::platform::monotonic_ns;
 use capture::Capture;
-use port::SwitchPort;
+use port::{DrawnFaults, SwitchPort};
 use stations::Stations;
 
 pub use cable::CableKind;
@@ -113,7 +113,8 @@ impl Switch {
     /// The socket cannot be made; if it stands there already, another switch uses the folder or
     /// died in it.
     pub fn add(&mut self, number: u32, kind: CableKind, from: PortFaults, to: PortFaults) -> io::Result<()> {
-        self.ports.push(SwitchPort::bind(&self.folder, number, kind, self.seed, from, to)?);
+        let faults = DrawnFaults { seed: self.seed, from, to };
+        self.ports.push(SwitchPort::bind(&self.folder, number, kind, faults)?);
         Ok(())
     }
 

@@ -291,8 +291,11 @@ mod tests {
         watch
     }
 
-    fn message(kind: Kind, sequence: u16, limits: (u16, u16), len: usize) -> Vec<u8> {
-        let limits = CreditLimits { envelopes: limits.0, blocks: limits.1 };
+    const fn limits(envelopes: u16, blocks: u16) -> CreditLimits {
+        CreditLimits { envelopes, blocks }
+    }
+
+    fn message(kind: Kind, sequence: u16, limits: CreditLimits, len: usize) -> Vec<u8> {
         let (epoch, length) = (Epoch(1), len as u64);
         let header = Header { kind, limits, epoch, context: 0, source: 0, tag: 0, sequence, length };
         [&header.emit()[..], &vec![7; len]].concat()
@@ -314,10 +317,10 @@ mod tests {
     fn a_proper_stream_passes() {
         let mut watch = watch(2);
         for number in 0..100_u16 {
-            let sent = message(Kind::Eager, number, (2, 1), 40);
+            let sent = message(Kind::Eager, number, limits(2, 1), 40);
             watch.posted(0, 1, &sent);
             watch.delivered(0, 1, &sent);
-            let credit = message(Kind::Credit, 0, (number + 3, number + 2), 0);
+            let credit = message(Kind::Credit, 0, limits(number + 3, number + 2), 0);
             watch.posted(1, 0, &credit);
             watch.delivered(1, 0, &credit);
         }
@@ -326,7 +329,7 @@ mod tests {
 
     #[test]
     fn gaps_and_overdrawn_credits_are_seen() {
-        let eager = |sequence, len| message(Kind::Eager, sequence, (2, 1), len);
+        let eager = |sequence, len| message(Kind::Eager, sequence, limits(2, 1), len);
         assert_eq!(after(&[eager(0, 8), eager(1, 8)]), None);
         assert_eq!(after(&[eager(0, 8), eager(2, 8)]), Some(Invariant::Sequence));
         assert_eq!(
@@ -340,7 +343,7 @@ mod tests {
 
     #[test]
     fn limits_that_shrink_or_promise_too_much_are_seen() {
-        let credit = |envelopes| message(Kind::Credit, 0, (envelopes, 1), 0);
+        let credit = |envelopes| message(Kind::Credit, 0, limits(envelopes, 1), 0);
         assert_eq!(after(&[credit(2)]), None);
         assert_eq!(
             after(&[credit(3)]),
@@ -352,7 +355,7 @@ mod tests {
 
     #[test]
     fn what_is_lost_doubled_damaged_or_early_is_seen() {
-        let [one, two] = [0, 1].map(|sequence| message(Kind::Eager, sequence, (2, 1), 8));
+        let [one, two] = [0, 1].map(|sequence| message(Kind::Eager, sequence, limits(2, 1), 8));
         let mut damaged = one.clone();
         damaged[35] ^= 1;
         let bad: [&[&Vec<u8>]; 4] = [&[&two], &[&one, &one], &[&damaged], &[&one, &two, &two]];
@@ -370,7 +373,7 @@ mod tests {
     #[test]
     fn a_pair_with_a_dead_rank_is_left_alone() {
         let mut watch = watch(3);
-        let sent = message(Kind::Eager, 0, (2, 1), 8);
+        let sent = message(Kind::Eager, 0, limits(2, 1), 8);
         watch.posted(0, 1, &sent);
         watch.posted(0, 2, &sent);
         watch.died(1);

@@ -8,7 +8,7 @@ use aldis_drivers::serial::SerialNic;
 use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Config, Endpoint, Error};
-use aldis_programs::{Failure, Link, OptionError, Options, refuse, run_telling};
+use aldis_programs::{Failure, Link, OptionError, Options, give_verdict, refuse, run_to_end};
 
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
@@ -136,5 +136,8 @@ fn job<T: Transport, P: Platform>(
     mut endpoint: Endpoint<'static, T, P>,
     tell: impl FnOnce(&T, &mut dyn fmt::Write) -> fmt::Result,
 ) -> Result<(), Failure> {
-    run_telling(options.program, &mut endpoint, &options.parameters, &mut arch::console(), tell)
+    let (program, out) = (options.program, &mut arch::console());
+    let ended = run_to_end(program, &mut endpoint, &options.parameters, out);
+    tell(endpoint.transport(), out)?;
+    give_verdict(program, ended, out)
 }

@@ -44,8 +44,9 @@ pub(crate) fn join<P: Platform>(
     let mut endpoint = assemble(options, Composite::new(itself(options)?, shm), clock, me.epoch)?;
     let mut buffer = [0; CARD_BYTES_MAX];
     shared.announce(&me, endpoint.card().encode(&mut buffer)?)?;
+    let search = CardSearch { shared, job, deadline };
     for peer in (0..size).map(PeerId).filter(|peer| *peer != me.owner) {
-        let card = wait_for(shared, job, peer, &endpoint, deadline)?;
+        let card = search.wait_for(peer, &endpoint)?;
         let theirs = Identity { job, owner: peer, epoch: card.epoch() };
         // SAFETY: formatted, as it has been announced; this rank sends into it by its one
         // transport.
@@ -56,22 +57,29 @@ pub(crate) fn join<P: Platform>(
     Ok(endpoint)
 }
 
-/// The card of a rank, once it has formatted its inbox.
-fn wait_for<P: Platform>(
-    shared: &Shared,
+/// A search for the cards of a job's ranks.
+struct CardSearch<'a> {
+    shared: &'a Shared,
     job: u64,
-    peer: PeerId,
-    endpoint: &Endpoint<'_, Inboxes, P>,
     deadline: Instant,
-) -> Result<Card, Trouble> {
-    let mut buffer = [0; CARD_BYTES_MAX];
-    loop {
-        if let Some((_, card)) = shared.card(job, peer, &mut buffer) {
-            return Ok(Card::decode(card)?);
+}
+
+impl CardSearch<'_> {
+    /// The card of a rank, once it has formatted its inbox.
+    fn wait_for<P: Platform>(
+        &self,
+        peer: PeerId,
+        endpoint: &Endpoint<'_, Inboxes, P>,
+    ) -> Result<Card, Trouble> {
+        let mut buffer = [0; CARD_BYTES_MAX];
+        loop {
+            if let Some((_, card)) = self.shared.card(self.job, peer, &mut buffer) {
+                return Ok(Card::decode(card)?);
+            }
+            if endpoint.platform().now() > self.deadline {
+                return Err(Trouble::Absent(peer, Cause::TimedOut));
+            }
+            core::hint::spin_loop();
         }
-        if endpoint.platform().now() > deadline {
-            return Err(Trouble::Absent(peer, Cause::TimedOut));
-        }
-        core::hint::spin_loop();
     }
 }

@@ -213,15 +213,28 @@ const ROOM_BYTES: usize = 300;
 const GAP_BYTES: usize = 20;
 const CANARY: u8 = 0xC5;
 
+/// The memory of a scope: where receives take what comes, and what sends give.
+struct ScopeMemory<'scope> {
+    rooms: &'scope mut [u8],
+    data: &'scope [u8],
+}
+
+/// A script, and the wire on which it plays the stranger.
+struct ScriptedWire<'w, 's> {
+    wire: &'w Wire,
+    script: &'w mut Script<'s>,
+}
+
 /// Plays the script in a scope: what it ends with does not matter.
 fn play<'scope>(
     scope: &mut Scope<'scope, '_, '_, EngineEnd, IdleClock>,
     world: &Comm,
-    memory: &'scope mut [u8],
-    data: &'scope [u8],
-    (wire, script): (&Wire, &mut Script<'_>),
+    memory: ScopeMemory<'scope>,
+    played: ScriptedWire<'_, '_>,
 ) {
-    let mut rooms = memory.chunks_mut(ROOM_BYTES + GAP_BYTES).map(|chunk| &mut chunk[..ROOM_BYTES]);
+    let ScopeMemory { rooms, data } = memory;
+    let ScriptedWire { wire, script } = played;
+    let mut rooms = rooms.chunks_mut(ROOM_BYTES + GAP_BYTES).map(|chunk| &mut chunk[..ROOM_BYTES]);
     let mut requests = Vec::new();
     while !script.is_over() {
         match script.byte() % 10 {
@@ -286,7 +299,8 @@ pub(crate) fn engine(bytes: &[u8]) {
     let world = victim.world();
     let mut played = false;
     let _ = victim.within(Duration::from_micros(300)).scope(|scope| {
-        play(scope, &world, &mut memory, &data, (&wire, &mut script));
+        let memory = ScopeMemory { rooms: &mut memory, data: &data };
+        play(scope, &world, memory, ScriptedWire { wire: &wire, script: &mut script });
         played = true;
         Ok(())
     });

@@ -29,6 +29,15 @@ pub struct Plate {
     pub height: usize,
 }
 
+/// The memory of a rank's strip: [`cells`](Plate::cells) twice.
+#[derive(Debug)]
+pub struct PlateMemory<'m> {
+    /// The temperatures.
+    pub cells: &'m mut [f64],
+    /// Those of the next step.
+    pub next: &'m mut [f64],
+}
+
 /// The plate of [`run`]: 18 KiB of stack.
 const PLATE: Plate = Plate { width: 32, height: 32 };
 const CELLS: usize = PLATE.cells(1);
@@ -43,7 +52,8 @@ pub fn run<T: Transport, P: Platform>(
     limit: Duration,
     steps: u32,
 ) -> Result<Facts, ProgramFailure> {
-    let digest = PLATE.solve(ep, limit, steps, &mut [0.0; CELLS], &mut [0.0; CELLS])?;
+    let memory = PlateMemory { cells: &mut [0.0; CELLS], next: &mut [0.0; CELLS] };
+    let digest = PLATE.solve(ep, limit, steps, memory)?;
     ProgramFailure::unless_equal("digest after step", steps.into(), digest, alone(steps))?;
     Ok(Facts::Digest { steps, digest })
 }
@@ -51,7 +61,7 @@ pub fn run<T: Transport, P: Platform>(
 /// In a frame of its own: it is not needed while messages are under way.
 #[inline(never)]
 fn alone(steps: u32) -> u64 {
-    PLATE.solve_alone(steps, &mut [0.0; CELLS], &mut [0.0; CELLS])
+    PLATE.solve_alone(steps, PlateMemory { cells: &mut [0.0; CELLS], next: &mut [0.0; CELLS] })
 }
 
 impl Plate {
@@ -61,8 +71,7 @@ impl Plate {
         (self.height.div_ceil(ranks) + 2) * self.width
     }
 
-    /// Heats the plate for `steps` on all ranks, in the memory lent, [`cells`](Self::cells) twice.
-    /// Returns the digest of the whole plate, the same on all ranks.
+    /// Heats the plate for `steps` on all ranks. Returns the digest of the whole plate, the same on all ranks.
     ///
     /// # Errors
     /// A call that fails, or more ranks than rows.
@@ -71,15 +80,14 @@ impl Plate {
         ep: &mut Endpoint<'_, T, P>,
         limit: Duration,
         steps: u32,
-        cells: &mut [f64],
-        next: &mut [f64],
+        memory: PlateMemory<'_>,
     ) -> Result<u64, ProgramFailure> {
         let world = ep.world();
         let (rank, ranks) = (world.rank().0 as usize, world.size() as usize);
         if ranks > self.height {
             return Err(ProgramFailure::Ranks { min: 1, max: self.height as u32 });
         }
-        let mut strip = Strip::new(self, rank, ranks, cells, next);
+        let mut strip = Strip::new(self, rank, ranks, memory);
         for _ in 0..steps {
             strip.exchange(ep, &world, limit)?;
             strip.step();
@@ -90,8 +98,8 @@ impl Plate {
     }
 
     /// Computes the same steps on one rank, which needs no endpoint.
-    pub fn solve_alone(&self, steps: u32, cells: &mut [f64], next: &mut [f64]) -> u64 {
-        let mut strip = Strip::new(self, 0, 1, cells, next);
+    pub fn solve_alone(&self, steps: u32, memory: PlateMemory<'_>) -> u64 {
+        let mut strip = Strip::new(self, 0, 1, memory);
         for _ in 0..steps {
             strip.step();
         }
@@ -110,12 +118,12 @@ struct Strip<'m> {
 }
 
 impl<'m> Strip<'m> {
-    fn new(plate: &Plate, rank: usize, ranks: usize, cells: &'m mut [f64], next: &'m mut [f64]) -> Self {
+    fn new(plate: &Plate, rank: usize, ranks: usize, memory: PlateMemory<'m>) -> Self {
         let width = plate.width;
         let (top, end) = (rank * plate.height / ranks, (rank + 1) * plate.height / ranks);
         let rows = end - top;
         let len = (rows + 2) * width;
-        let (cells, next) = (&mut cells[..len], &mut next[..len]);
+        let (cells, next) = (&mut memory.cells[..len], &mut memory.next[..len]);
         cells.fill(0.0);
         next.fill(0.0);
         for (row, cells) in (top..end).zip(cells.chunks_exact_mut(width).skip(1)) {

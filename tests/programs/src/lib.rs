@@ -140,29 +140,39 @@ pub fn run<T: Transport, P: Platform>(
     parameters: &Parameters,
     out: &mut dyn Write,
 ) -> Result<(), ProgramFailure> {
-    run_telling(program, ep, parameters, out, |_, _| Ok(()))
+    let ended = run_to_end(program, ep, parameters, out);
+    give_verdict(program, ended, out)
 }
 
-/// Like [`run`], but before the verdict, whatever it is, `tell` writes what there is to say of the
-/// transport.
+/// Runs `program` on this rank, and leaves the job or aborts it.
 ///
 /// # Errors
-/// The failure that the verdict tells, as of [`run`].
-pub fn run_telling<T: Transport, P: Platform>(
+/// The failure of the program, or why the rank cannot leave.
+pub fn run_to_end<T: Transport, P: Platform>(
     program: Program,
     ep: &mut Endpoint<'_, T, P>,
     parameters: &Parameters,
     out: &mut dyn Write,
-    tell: impl FnOnce(&T, &mut dyn Write) -> fmt::Result,
-) -> Result<(), ProgramFailure> {
+) -> Result<Facts, ProgramFailure> {
     let played = play(program, ep, parameters, out);
     let ended = played.and_then(|facts| Ok((facts, ep.leave(LEAVE_LIMIT)?)));
     if ended.is_err() {
         ep.abort(FAILED);
     }
-    tell(ep.transport(), out)?;
+    ended.map(|(facts, ())| facts)
+}
+
+/// Writes the verdict of a rank whose program has ended.
+///
+/// # Errors
+/// The failure that the verdict tells.
+pub fn give_verdict(
+    program: Program,
+    ended: Result<Facts, ProgramFailure>,
+    out: &mut dyn Write,
+) -> Result<(), ProgramFailure> {
     match ended {
-        Ok((facts, ())) => Ok(writeln!(out, "verdict: OK {program} {facts}")?),
+        Ok(facts) => Ok(writeln!(out, "verdict: OK {program} {facts}")?),
         Err(failure) => {
             refuse(&failure, out);
             Err(failure)

@@ -4,7 +4,7 @@ use core::fmt::Write;
 use core::time::Duration;
 
 use aldis_kernel::hal::{Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Rank, Tag};
+use aldis_kernel::{Endpoint, Rank, Tag};
 
 use crate::ProgramFailure;
 
@@ -35,7 +35,7 @@ pub fn run<T: Transport, P: Platform>(
         let start = ep.platform().now();
         for round in 0..count {
             let start = ep.platform().now();
-            trip(ep, &world, limit, partner, length, round.into())?;
+            RoundTrip { partner, length, round: round.into() }.make(ep, limit)?;
             trip_ns_min = trip_ns_min.min(ep.platform().now().since(start));
         }
         let ns = ep.platform().now().since(start);
@@ -47,32 +47,41 @@ pub fn run<T: Transport, P: Platform>(
     Ok(u64::from(count) * LENGTHS.len() as u64)
 }
 
-/// Sends one message there and back. Each way has contents of its own.
-fn trip<T: Transport, P: Platform>(
-    ep: &mut Endpoint<'_, T, P>,
-    world: &Comm,
-    limit: Duration,
+/// A message there and back. Each way has contents of its own.
+struct RoundTrip {
     partner: Rank,
+    /// Words of 64 bits.
     length: usize,
     round: u64,
-) -> Result<(), ProgramFailure> {
-    let (mut ping, mut pong, mut heard) = ([0_u64; LENGTH_MAX], [0; LENGTH_MAX], [0; LENGTH_MAX]);
-    let (ping, pong, heard) = (&mut ping[..length], &mut pong[..length], &mut heard[..length]);
-    fill(ping, round, PING);
-    fill(pong, round, PONG);
-    let me = world.rank();
-    let mut within = ep.within(limit);
-    if me == partner {
-        within.sendrecv(world, ping, me, PING, heard, me, PING)?;
-        verify(heard, ping)
-    } else if me < partner {
-        within.send(world, ping, partner, PING)?;
-        within.recv(world, heard, partner, PONG)?;
-        verify(heard, pong)
-    } else {
-        within.recv(world, heard, partner, PING)?;
-        verify(heard, ping)?;
-        Ok(within.send(world, pong, partner, PONG).map(|_| ())?)
+}
+
+impl RoundTrip {
+    /// Sends the message there and back.
+    fn make<T: Transport, P: Platform>(
+        self,
+        ep: &mut Endpoint<'_, T, P>,
+        limit: Duration,
+    ) -> Result<(), ProgramFailure> {
+        let Self { partner, length, round } = self;
+        let world = &ep.world();
+        let (mut ping, mut pong, mut heard) = ([0_u64; LENGTH_MAX], [0; LENGTH_MAX], [0; LENGTH_MAX]);
+        let (ping, pong, heard) = (&mut ping[..length], &mut pong[..length], &mut heard[..length]);
+        fill(ping, round, PING);
+        fill(pong, round, PONG);
+        let me = world.rank();
+        let mut within = ep.within(limit);
+        if me == partner {
+            within.sendrecv(world, ping, me, PING, heard, me, PING)?;
+            verify(heard, ping)
+        } else if me < partner {
+            within.send(world, ping, partner, PING)?;
+            within.recv(world, heard, partner, PONG)?;
+            verify(heard, pong)
+        } else {
+            within.recv(world, heard, partner, PING)?;
+            verify(heard, ping)?;
+            Ok(within.send(world, pong, partner, PONG).map(|_| ())?)
+        }
     }
 }
 

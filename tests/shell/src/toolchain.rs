@@ -76,6 +76,13 @@ pub struct Finder {
     with_source: Vec<Provider>,
 }
 
+/// A library of a target, and the folder that it stands in.
+#[derive(Clone, Copy)]
+struct FoundLibrary<'a> {
+    library: Library,
+    folder: &'a Path,
+}
+
 impl Finder {
     /// Looks for compilers.
     pub fn new(workspace: &Workspace) -> Result<Self> {
@@ -119,7 +126,9 @@ impl Finder {
         let built = self.provision(library, &without, &lock)?;
         let each = targets.iter().zip(given);
         each.map(|(target, given)| match given {
-            Some((provider, origin, found)) => self.prepare(provider, target, origin, (library, &found)),
+            Some((provider, origin, found)) => {
+                self.prepare(provider, target, origin, FoundLibrary { library, folder: &found })
+            }
             None => self.answer(library, target, &built),
         })
         .collect()
@@ -131,13 +140,18 @@ impl Finder {
         if let Some(provider) = self.with_source.first() {
             let origin = if built.contains(&target) { Origin::Provisioned } else { Origin::Cached };
             let found = self.built(provider, target);
-            return self.prepare(provider.clone(), target, origin, (library, &found));
+            return self.prepare(provider.clone(), target, origin, FoundLibrary { library, folder: &found });
         }
         let hosted = self.in_path.as_ref().filter(|one| one.host.starts_with("x86_64-"));
         if let (Some(provider), Library::Core, "x86_64-unknown-none") = (hosted, library, target)
             && let Some(core) = provider.library_of(library, &provider.host)
         {
-            return self.prepare(provider.clone(), &provider.host, Origin::Hosted, (library, &core));
+            return self.prepare(
+                provider.clone(),
+                &provider.host,
+                Origin::Hosted,
+                FoundLibrary { library, folder: &core },
+            );
         }
         let enable = format!("rustup target add {target}, or apt-get install {}", provider::DEBIAN_PACKAGES);
         Ok(FoundToolchain::Missing { enable })
@@ -189,11 +203,11 @@ impl Finder {
         provider: Provider,
         triple: &str,
         origin: Origin,
-        (library, built): (Library, &Path),
+        built: FoundLibrary<'_>,
     ) -> Result<FoundToolchain> {
         let sysroot = self.folder("bare", &provider).join(triple);
         let libraries = sysroot.join("lib/rustlib").join(triple).join("lib");
-        link_alone(&provider::files(library, built)?, &libraries)?;
+        link_alone(&provider::files(built.library, built.folder)?, &libraries)?;
         // One for all targets, so that cargo can build for several at once.
         let bare = self.folder("bare", &provider);
         let wrapper = bare.join("rustc");

@@ -84,19 +84,30 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// The lowest Rust version that the workspace promises to build with, as (major, minor).
-    pub fn rust_version(&self) -> Result<(u32, u32)> {
+    /// The lowest Rust version that the workspace promises to build with.
+    pub fn rust_version(&self) -> Result<RustVersion> {
         let Some(text) = self.packages.iter().find_map(|package| package.rust_version.as_deref()) else {
             bail!("no package states its rust-version");
         };
-        parse_version(text).with_context(|| format!("rust-version {text:?}"))
+        RustVersion::parse(text).with_context(|| format!("rust-version {text:?}"))
     }
 }
 
-/// `1.95` or `1.95.0` as (major, minor).
-pub fn parse_version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split('.');
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+/// A version of Rust, as far as a package states what it needs.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct RustVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl RustVersion {
+    /// Reads `1.95` or `1.95.0`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut numbers = text.split('.');
+        Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
+    }
 }
 
 /// The name of this machine's target.

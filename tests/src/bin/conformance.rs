@@ -44,7 +44,7 @@ fn main() -> ExitCode {
             _ => usage(),
         },
         ["run", from, seeds, case, medium] => match (from.parse(), seeds.parse()) {
-            (Ok(from), Ok(seeds)) => campaign(&all, from, seeds, case, medium),
+            (Ok(from), Ok(seeds)) => campaign(&all, CaseCampaign { from, seeds, case, medium }),
             _ => usage(),
         },
         _ => usage(),
@@ -56,8 +56,17 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
+/// A campaign: so many seeds, of cases over media, each a name or all.
+struct CaseCampaign<'a> {
+    from: u64,
+    seeds: u64,
+    case: &'a str,
+    medium: &'a str,
+}
+
 /// Every case that is asked for over every medium that is, each up to its first seed that fails.
-fn campaign<T, P>(all: &[Case<T, P>], from: u64, seeds: u64, case: &str, medium: &str) -> ExitCode {
+fn campaign<T, P>(all: &[Case<T, P>], campaign: CaseCampaign<'_>) -> ExitCode {
+    let CaseCampaign { from, seeds, case, medium } = campaign;
     let is = |wanted: &str, name: &str| wanted == ALL || wanted == name;
     let media = || media().filter(|one| is(medium, one.name));
     let chosen = all.iter().enumerate().filter(|(_, one)| is(case, one.name));

@@ -10,9 +10,10 @@ use aldis_kernel::Composite;
 use aldis_linux::cores::CoreMeeting;
 use aldis_linux::tcp::{Family, Identity, Interfaces, JobKey, Tcp, TcpConfig};
 
+use super::plan::CasePlan;
 use super::rank::{Watch, play, verdict, words};
-use super::storage::{REQUESTS, Room, boxed};
-use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, serve};
+use super::storage::{REQUESTS, boxed};
+use super::threads::{EPOCH, HANG, Host, endpoint, frames, loopback, rank_config, serve};
 
 /// Returns the configuration that a seed draws: either family; sockets that take little, so that
 /// messages are cut; several links.
@@ -25,35 +26,34 @@ fn config(seed: u64) -> TcpConfig {
 }
 
 /// Runs a case over TCP.
-pub(super) fn run(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
+pub(super) fn run(plan: &CasePlan) -> Result<(), String> {
     let key = JobKey::random().map_err(|error| error.to_string())?;
     let listen = |me| {
-        let identity = Identity { me: PeerId(me), epoch: EPOCH, ranks: size, key: JobKey::new(key) };
-        let tcp = Tcp::listen(identity, &config(drawn.1));
+        let identity = Identity { me: PeerId(me), epoch: EPOCH, ranks: plan.ranks, key: JobKey::new(key) };
+        let tcp = Tcp::listen(identity, &config(plan.seed));
         tcp.map_err(|error| error.to_string())
     };
-    run_over(drawn, size, room, listen, Tcp::address)
+    run_over(plan, listen, Tcp::address)
 }
 
 /// Runs a case over what `open` makes for each rank, whose `address` the others are told.
 pub(super) fn run_over<T: Transport>(
-    (case, seed): (usize, u64),
-    size: u32,
-    room: Room,
+    plan: &CasePlan,
     open: impl Fn(u32) -> Result<T, String> + Sync,
     address: impl Fn(&T) -> Vec<u8> + Sync,
 ) -> Result<(), String> {
+    let &CasePlan { case, seed, ranks: size } = plan;
     let (watch, meeting) = (Watch::new(size, HANG), CoreMeeting::of(size));
     let rank = |me: u32| {
-        let (mut storage, mut frames) = (boxed(room), frames());
+        let (mut storage, mut frames) = (boxed(plan.room()), frames());
         let ways = Composite::new(loopback(me, &mut frames), open(me)?);
-        let mut endpoint = endpoint(storage.memory(), ways, Host::new(me, &watch), (me, size));
+        let mut endpoint = endpoint(storage.memory(), ways, Host::new(me, &watch), rank_config(me, size));
         let mut card = endpoint.card();
         let address = address(endpoint.transport().second());
         card.address.extend_from_slice(&address).expect("room for an address");
         meeting.join(&mut endpoint, card).expect("ranks of one job");
         serve(&watch, &mut endpoint, |endpoint| {
-            play((case, seed), endpoint, REQUESTS).map_err(|error| error.to_string())
+            play(case, seed, endpoint, REQUESTS).map_err(|error| error.to_string())
         })
     };
     let rank = |me| catch_unwind(AssertUnwindSafe(|| rank(me))).unwrap_or_else(|panic| Err(words(&*panic)));

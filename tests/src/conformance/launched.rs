@@ -10,6 +10,7 @@ use aldis_kernel::Rank;
 use aldis_linux::{HostPlatform, HostTransport};
 
 use super::chapter::cases;
+use super::plan::CasePlan;
 use super::rank::play;
 
 /// Request slots of a rank: few enough that a case can use them all.
@@ -42,7 +43,8 @@ pub static PROGRAMS: OnceLock<LaunchedPrograms> = OnceLock::new();
 ///
 /// # Errors
 /// What the job has said.
-pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> {
+pub(super) fn run(plan: &CasePlan) -> Result<(), String> {
+    let CasePlan { case, seed, ranks } = plan;
     let LaunchedPrograms { launcher, rank } =
         PROGRAMS.get().ok_or("`PROGRAMS` does not say where aldis-run is")?;
     let mut job = Command::new(launcher);
@@ -63,7 +65,7 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32) -> Result<(), String> 
 /// The `main` of a rank: plays its part of a case.
 pub fn rank(case: usize, seed: u64) -> ExitCode {
     let storage = STORAGE.take().expect("taken once");
-    aldis_linux::run_with(storage, |endpoint| play((case, seed), endpoint, STORAGE_REQUESTS))
+    aldis_linux::run_with(storage, |endpoint| play(case, seed, endpoint, STORAGE_REQUESTS))
 }
 
 /// The chapters that a job can play one after the other: messages, datatypes and collectives. Other

@@ -7,6 +7,7 @@ use aldis_drivers::Loopback;
 use aldis_sim::Wire;
 
 use super::chapter::cases;
+pub use super::plan::CasePlan;
 use super::rank::play;
 #[cfg(feature = "verbs")]
 use super::registered;
@@ -51,7 +52,7 @@ const MEDIA: &[Medium] = &[
         about: "a job of one over the loopback alone",
         ranks: (1, 1),
         seeds: Seeds::Rooms,
-        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.drawn(), ep, REQUESTS))),
+        run: |plan| threads::run_alone(plan.room(), |ep| told(play(plan.case, plan.seed, ep, REQUESTS))),
     },
     Medium {
         name: "shm",
@@ -59,7 +60,8 @@ const MEDIA: &[Medium] = &[
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::Rooms,
         run: |plan| {
-            threads::run(plan.ranks, plan.room(), |ep| told(play(plan.drawn(), ep, REQUESTS))).map(drop)
+            threads::run(plan.ranks, plan.room(), |ep| told(play(plan.case, plan.seed, ep, REQUESTS)))
+                .map(drop)
         },
     },
     Medium {
@@ -67,21 +69,23 @@ const MEDIA: &[Medium] = &[
         about: "the cores of a job of `aldis_linux::cores`: threads with the rings and the storage of a host",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
-        run: |plan| threads::run_on_cores(plan.ranks, |ep| told(play(plan.drawn(), ep, CORE_REQUESTS))),
+        run: |plan| {
+            threads::run_on_cores(plan.ranks, |ep| told(play(plan.case, plan.seed, ep, CORE_REQUESTS)))
+        },
     },
     Medium {
         name: "processes",
         about: "processes under aldis-run, over shared segments, with the storage of a host",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::One,
-        run: |plan| launched::run(plan.drawn(), plan.ranks),
+        run: launched::run,
     },
     Medium {
         name: "tcp",
         about: "threads over TCP on the loopback, IPv4 and IPv6, sockets that take little, several links",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
-        run: |plan| connected::run(plan.drawn(), plan.ranks, plan.room()),
+        run: connected::run,
     },
     #[cfg(feature = "verbs")]
     Medium {
@@ -89,7 +93,7 @@ const MEDIA: &[Medium] = &[
         about: "threads over an RDMA device, with prices by which long messages are read, or none are",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
-        run: |plan| registered::connected(plan.drawn(), plan.ranks, plan.room()),
+        run: registered::connected,
     },
     #[cfg(feature = "verbs")]
     Medium {
@@ -97,35 +101,35 @@ const MEDIA: &[Medium] = &[
         about: "the same in datagrams of an RDMA device, which are acknowledged and repeated",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(8),
-        run: |plan| registered::datagrams(plan.drawn(), plan.ranks, plan.room()),
+        run: registered::datagrams,
     },
     Medium {
         name: "ethernet",
         about: "the Ethernet transport on a hub that loses, doubles and damages frames",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(6),
-        run: |plan| wired::ethernet(plan.drawn(), plan.ranks, plan.room()),
+        run: wired::ethernet,
     },
     Medium {
         name: "composite",
         about: "shared memory within each half of the job, and the same Ethernet between the halves",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(6),
-        run: |plan| wired::composite(plan.drawn(), plan.ranks, plan.room()),
+        run: wired::composite,
     },
     Medium {
         name: "messages",
         about: "the simulator's wire of messages: ordered and reliable, with little room; slow and stalled nodes",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(500),
-        run: |plan| simulated::run(plan.drawn(), plan.ranks, Wire::Messages),
+        run: |plan| simulated::run(plan, Wire::Messages),
     },
     Medium {
         name: "frames",
         about: "the simulator's wire of frames: Ethernet under loss, duplication, reordering, damage and partitions",
         ranks: (1, RANKS_MAX as u32),
         seeds: Seeds::PerThousand(500),
-        run: |plan| simulated::run(plan.drawn(), plan.ranks, Wire::Frames),
+        run: |plan| simulated::run(plan, Wire::Frames),
     },
 ];
 
@@ -173,28 +177,6 @@ impl Medium {
 impl fmt::Debug for Medium {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Medium").field(&self.name).finish()
-    }
-}
-
-/// A run of one case.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CasePlan {
-    /// The case, by its place in the list.
-    pub case: usize,
-    /// The seed that the medium draws from, and the case if it does.
-    pub seed: u64,
-    ranks: u32,
-}
-
-impl CasePlan {
-    /// The case, and what it draws from.
-    fn drawn(&self) -> (usize, u64) {
-        (self.case, self.seed)
-    }
-
-    /// The size of the storages.
-    fn room(&self) -> Room {
-        Room::ALL[self.seed as usize % Room::ALL.len()]
     }
 }
 

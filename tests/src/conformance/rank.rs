@@ -20,7 +20,8 @@ const TURNS: u32 = 1024;
 ///
 /// The rank has so many request slots.
 pub(super) fn play<T: Transport, P: Platform>(
-    (case, seed): (usize, u64),
+    case: usize,
+    seed: u64,
     endpoint: &mut Endpoint<'_, T, P>,
     requests_max: usize,
 ) -> Outcome {

@@ -4,7 +4,7 @@ use aldis_hal::{Cost, PeerId};
 use aldis_linux::verbs::{Mode, Verbs, VerbsConfig};
 
 use super::connected::run_over;
-use super::storage::Room;
+use super::plan::CasePlan;
 use super::threads::EPOCH;
 
 /// The folder in which the system lists RDMA devices.
@@ -22,23 +22,23 @@ fn chosen() -> Result<VerbsConfig, String> {
 
 /// Runs a case over connections. A seed draws whether every message that is announced is read, or
 /// every one is written, or as few are read as an adapter's prices say.
-pub(super) fn connected(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
+pub(super) fn connected(plan: &CasePlan) -> Result<(), String> {
     let cheap = Some(Cost { overhead_ns: 0, latency_ns: 0, per_kib_ns: 1 });
     let dear = Some(Cost { overhead_ns: 0, latency_ns: u32::MAX, per_kib_ns: 0 });
-    let config = match drawn.1 % 3 {
+    let config = match plan.seed % 3 {
         0 => VerbsConfig { read_cost: cheap, ..chosen()? },
         1 => VerbsConfig { read_cost: dear, write_cost: cheap, ..chosen()? },
         _ => chosen()?,
     };
-    run(drawn, size, room, &config)
+    run(plan, &config)
 }
 
 /// Runs a case in datagrams.
-pub(super) fn datagrams(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    run(drawn, size, room, &VerbsConfig { mode: Mode::Datagrams, ..chosen()? })
+pub(super) fn datagrams(plan: &CasePlan) -> Result<(), String> {
+    run(plan, &VerbsConfig { mode: Mode::Datagrams, ..chosen()? })
 }
 
-fn run(drawn: (usize, u64), size: u32, room: Room, config: &VerbsConfig) -> Result<(), String> {
-    let open = |me| Verbs::open(PeerId(me), EPOCH, size, config).map_err(|error| error.to_string());
-    run_over(drawn, size, room, open, Verbs::address)
+fn run(plan: &CasePlan, config: &VerbsConfig) -> Result<(), String> {
+    let open = |me| Verbs::open(PeerId(me), EPOCH, plan.ranks, config).map_err(|error| error.to_string());
+    run_over(plan, open, Verbs::address)
 }

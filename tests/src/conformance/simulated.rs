@@ -2,6 +2,7 @@
 
 use aldis_sim::{Profile, Report, SimConfig, Topology, Wire, simulate_nodes};
 
+use super::plan::CasePlan;
 use super::rank::play;
 use super::storage::{REQUESTS, Room, boxed};
 
@@ -14,7 +15,8 @@ const STACK_BYTES: usize = 512 << 10;
 ///
 /// # Errors
 /// What went wrong, and the faults there were.
-pub(super) fn run((case, seed): (usize, u64), ranks: u32, wire: Wire) -> Result<(), String> {
+pub(super) fn run(plan: &CasePlan, wire: Wire) -> Result<(), String> {
+    let &CasePlan { case, seed, ranks } = plan;
     let topology = Topology::ALL[seed as usize % Topology::ALL.len()];
     let config = SimConfig {
         topology,
@@ -26,7 +28,7 @@ pub(super) fn run((case, seed): (usize, u64), ranks: u32, wire: Wire) -> Result<
     let room = Room::ALL[seed as usize / Topology::ALL.len() % Room::ALL.len()];
     let report = simulate_nodes(&config, move |node| {
         let mut storage = boxed(room);
-        node.with_memory(storage.memory()).run(|endpoint| play((case, seed), endpoint, REQUESTS))
+        node.with_memory(storage.memory()).run(|endpoint| play(case, seed, endpoint, REQUESTS))
     });
     match report {
         Ok(Report { failure: None, .. }) => Ok(()),

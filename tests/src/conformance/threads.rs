@@ -93,14 +93,18 @@ pub(super) const fn setup(geometry: Geometry) -> CoresSetup {
     CoresSetup { geometry, epoch: EPOCH, cost: COST }
 }
 
+/// Rank `me` of so many.
+pub(super) const fn rank_config(me: u32, size: u32) -> Config {
+    Config { me: PeerId(me), size, epoch: EPOCH }
+}
+
 /// The endpoint of a rank.
 pub(super) fn endpoint<'m, T: Transport, P: Platform>(
     memory: Memory<'m>,
     transport: T,
     platform: P,
-    (me, size): (u32, u32),
+    config: Config,
 ) -> Endpoint<'m, T, P> {
-    let config = Config { me: PeerId(me), size, epoch: EPOCH };
     Endpoint::new(memory, transport, platform, config).expect("a storage for the job")
 }
 
@@ -146,7 +150,8 @@ pub fn run_in<R: Send>(
     let rank = |me: u32, end: Shm<'_>| {
         let (mut storage, mut frames) = (store(), frames());
         let transport = Composite::new(loopback(me, &mut frames), end);
-        let mut endpoint = endpoint(storage.memory(), transport, Host::new(me, &watch), (me, rings.peers));
+        let config = rank_config(me, rings.peers);
+        let mut endpoint = endpoint(storage.memory(), transport, Host::new(me, &watch), config);
         let card = endpoint.card();
         meeting.join(&mut endpoint, card).expect("ranks of one job");
         serve(&watch, &mut endpoint, &body)
@@ -179,7 +184,7 @@ pub fn run_alone(
 ) -> Result<(), String> {
     let (watch, mut storage, mut frames) = (Watch::new(1, HANG), boxed(room), frames());
     let alone = loopback(0, &mut frames);
-    let mut endpoint = endpoint(storage.memory(), alone, Host::new(0, &watch), (0, 1));
+    let mut endpoint = endpoint(storage.memory(), alone, Host::new(0, &watch), rank_config(0, 1));
     verdict(vec![serve(&watch, &mut endpoint, body)]).map(drop)
 }
 

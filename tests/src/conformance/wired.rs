@@ -14,9 +14,10 @@ use aldis_kernel::Composite;
 use aldis_kit::hub::{Faults, Hub, HubNic};
 use aldis_linux::cores::{self, CoreMeeting};
 
+use super::plan::CasePlan;
 use super::rank::{Watch, play, verdict, words};
-use super::storage::{RANKS_MAX, REQUESTS, Room, boxed};
-use super::threads::{self, EPOCH, endpoint, frames, loopback, rings};
+use super::storage::{RANKS_MAX, REQUESTS, boxed};
+use super::threads::{self, EPOCH, endpoint, frames, loopback, rank_config, rings};
 
 /// The longest message of a frame.
 const MESSAGE_BYTES: usize = 256;
@@ -164,37 +165,33 @@ impl Platform for Seat<'_> {
 type Ways<'m, 'w> = Composite<Loopback<'m>, Composite<Shm<'m>, Ethernet<'m, HubCard<'w>>>>;
 
 /// A case over Ethernet alone.
-pub(super) fn ethernet(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    run(drawn, size, room, |_, _| false)
+pub(super) fn ethernet(plan: &CasePlan) -> Result<(), String> {
+    run(plan, |_, _| false)
 }
 
 /// A case over shared memory within each half of the job, and Ethernet between them: the ranks are
 /// dealt in turn.
-pub(super) fn composite(drawn: (usize, u64), size: u32, room: Room) -> Result<(), String> {
-    run(drawn, size, room, |one, other| one.0 % 2 == other.0 % 2)
+pub(super) fn composite(plan: &CasePlan) -> Result<(), String> {
+    run(plan, |one, other| one.0 % 2 == other.0 % 2)
 }
 
 /// Runs a case on a hub, with shared memory between mates.
-fn run(
-    (case, seed): (usize, u64),
-    size: u32,
-    room: Room,
-    mates: fn(PeerId, PeerId) -> bool,
-) -> Result<(), String> {
+fn run(plan: &CasePlan, mates: fn(PeerId, PeerId) -> bool) -> Result<(), String> {
+    let &CasePlan { case, seed, ranks: size } = plan;
     let hub = Hub::new(seed);
     hub.set_faults(FAULTS);
     let nic = |me| Mutex::new(Some(hub.nic(me as u8 + 1, MESSAGE_BYTES + MTU_OVERHEAD_BYTES)));
     let nics: Vec<_> = (0..size).map(nic).collect();
     let (watch, meeting, turns) = (Watch::new(size, HANG), CoreMeeting::of(size), Turns::new(size, hub));
     let rank = |me: u32, shm: Shm<'_>| {
-        let (mut storage, mut link, mut frames) = (boxed(room), storage(), frames());
+        let (mut storage, mut link, mut frames) = (boxed(plan.room()), storage(), frames());
         let seat = || Seat::new(me, &turns, &watch);
         let nic = nics[me as usize].lock().expect("no panic yet").take().expect("a card of its own");
         let card = HubCard { nic, seat: seat(), looks: 0 };
         let config = Config::new(PeerId(me), EPOCH, 1, COST);
         let ethernet = Ethernet::new(card, link.memory(), config).expect("a sound configuration");
         let ways: Ways<'_, '_> = Composite::new(loopback(me, &mut frames), Composite::new(shm, ethernet));
-        let mut endpoint = endpoint(storage.memory(), ways, seat(), (me, size));
+        let mut endpoint = endpoint(storage.memory(), ways, seat(), rank_config(me, size));
         let mut own = endpoint.card();
         let address = endpoint.transport().second().second().address();
         own.address.extend_from_slice(&address).expect("room for an address");
@@ -204,7 +201,7 @@ fn run(
         let went = watch.run(
             &mut endpoint,
             |_| rest.rest(),
-            |endpoint| play((case, seed), endpoint, REQUESTS).map_err(|error| error.to_string()),
+            |endpoint| play(case, seed, endpoint, REQUESTS).map_err(|error| error.to_string()),
         );
         turns.pass(me as usize, true);
         went

@@ -84,7 +84,7 @@ proptest! {
                 wait_all(scope, &mut flying)
             }).unwrap();
             for (index, (call, data)) in calls.iter().zip(&data).enumerate() {
-                call.check(seed_of(index), (rank, size), data);
+                call.check(seed_of(index), rank, size, data);
             }
         });
     }

@@ -226,7 +226,7 @@ impl RandomCall {
     }
 
     /// Checks that `rank` has ended with what it must.
-    pub(crate) fn check(&self, seed: u64, (rank, size): (u32, u32), data: &Data) {
+    pub(crate) fn check(&self, seed: u64, rank: u32, size: u32, data: &Data) {
         let count = self.count;
         // The ranks whose data are reduced, from 0 on.
         let size = match self.operation {

@@ -53,7 +53,7 @@ proptest! {
                 Ok::<_, Error>(())
             }).unwrap();
             for (index, (call, data)) in calls.iter().zip(&data).enumerate() {
-                call.check(seed_of(index, STARTS - 1), (rank, size), data);
+                call.check(seed_of(index, STARTS - 1), rank, size, data);
             }
         });
     }
@@ -89,15 +89,23 @@ fn each_start_has_its_own_result() {
 
 type MadePersistent<'scope> = Result<Collective<'scope>, Error>;
 
-/// Makes one of each operation on blocks. Its data are `data`, and blocks of two elements with a
-/// gap between them where they are listed.
+/// The memory of an operation on blocks; blocks of two elements with a gap between them where they
+/// are listed.
+struct ListedMemory<'scope> {
+    data: &'scope mut Vec<u32>,
+    input: &'scope mut Vec<u32>,
+    scratch: &'scope mut Vec<u32>,
+    listed: &'scope [Block],
+}
+
+/// Makes one of each operation on blocks.
 fn of_blocks<'scope>(
     scope: &mut Scope<'scope, '_, '_, '_>,
     world: &Comm,
-    [data, input, scratch]: [&'scope mut Vec<u32>; 3],
-    listed: &'scope [Block],
+    memory: ListedMemory<'scope>,
     operation: Operation,
 ) -> MadePersistent<'scope> {
+    let ListedMemory { data, input, scratch, listed } = memory;
     let (root, at_root, size) = (Rank(0), world.rank() == Rank(0), world.size() as usize);
     let even = 2 * size;
     let rooted = if at_root { even } else { 2 };
@@ -141,10 +149,11 @@ fn operations_on_blocks_are_started_again_with_what_was_edited() {
                 let rooted = matches!(operation, Gather | Gatherv | Scatter | Scatterv);
                 let all_here = !rooted || rank == 0;
                 let place = |other: u32| if all_here { other as usize * stride } else { 0 };
-                let (memory, listed) = (memory.each_mut(), &listed);
+                let ([data, input, scratch], listed) = (memory.each_mut(), &listed);
+                let memory = ListedMemory { data, input, scratch, listed };
                 endpoint
                     .scope(|scope| {
-                        let mut made = of_blocks(scope, &world, memory, listed, operation)?;
+                        let mut made = of_blocks(scope, &world, memory, operation)?;
                         for start in 0..4 {
                             let own = |data: &mut [u32]| {
                                 for other in 0..size {

@@ -124,14 +124,22 @@ fn scattered(
     Ok(bits(&own))
 }
 
-/// Reduces this rank's fractions once, and returns what it ends with.
+/// A reduction of this rank's fractions.
+#[derive(Clone, Copy)]
+struct FractionSum<'a> {
+    operation: Operation,
+    root: Rank,
+    data: &'a [f64],
+}
+
+/// Reduces once, and returns what this rank ends with.
 fn reduced(
     endpoint: &mut Endpoint<'_, '_>,
     options: &Options,
-    (operation, root): (Operation, Rank),
-    data: &[f64],
+    sum: FractionSum<'_>,
     scratch: usize,
 ) -> Result<Vec<u64>, Error> {
+    let FractionSum { operation, root, data } = sum;
     if operation == Operation::ReduceScatter {
         return scattered(endpoint, options, data, scratch);
     }
@@ -184,8 +192,8 @@ proptest! {
             let data = fractions(seed, rank.0, count);
             let auto = Options { reproducible: true, ..Options::default() };
             for operation in REDUCING {
-                let what = (operation, root);
-                let first = reduced(endpoint, &auto, what, &data, count).unwrap();
+                let what = FractionSum { operation, root, data: &data };
+                let first = reduced(endpoint, &auto, what, count).unwrap();
                 if operation == Operation::Allreduce || (operation == Operation::Reduce && rank == root) {
                     assert_eq!(first, expected, "{operation}");
                 }
@@ -195,11 +203,11 @@ proptest! {
                 let named = |candidate: &&Candidate| candidate.reproduces(size);
                 for &candidate in algorithms(operation).iter().filter(named) {
                     let options = Options { choice: Choice::Named(candidate), ..auto };
-                    let again = reduced(endpoint, &options, what, &data, scratch).unwrap();
+                    let again = reduced(endpoint, &options, what, scratch).unwrap();
                     assert_eq!(again, first, "{operation} {}", candidate.name());
                 }
                 rules::set(endpoint, Some(&SURELY));
-                assert_eq!(reduced(endpoint, &Options::default(), what, &data, scratch).unwrap(), first);
+                assert_eq!(reduced(endpoint, &Options::default(), what, scratch).unwrap(), first);
                 rules::set(endpoint, None);
             }
         });
@@ -211,15 +219,16 @@ fn algorithms_of_other_bits_are_refused_by_name() {
     run(3, |endpoint| {
         let sure = Options { reproducible: true, ..Options::default() };
         for operation in REDUCING {
-            let what = (operation, Rank(0));
+            let what = FractionSum { operation, root: Rank(0), data: &[1.0] };
             for &candidate in algorithms(operation).iter().filter(|candidate| !candidate.reproduces(3)) {
                 let options = Options { choice: Choice::Named(candidate), ..sure };
-                let error = reduced(endpoint, &options, what, &[1.0], 1).unwrap_err();
+                let error = reduced(endpoint, &options, what, 1).unwrap_err();
                 assert_eq!((error.operation, error.cause), (operation, Cause::Irreproducible));
             }
         }
         let shared = Options { choice: Choice::Shared, ..sure };
-        let error = reduced(endpoint, &shared, (Operation::Allreduce, Rank(0)), &[1.0], 1).unwrap_err();
+        let what = FractionSum { operation: Operation::Allreduce, root: Rank(0), data: &[1.0] };
+        let error = reduced(endpoint, &shared, what, 1).unwrap_err();
         assert_eq!(error.cause, Cause::Irreproducible);
         // What reduces nothing is not asked.
         barrier().with(&shared).run(endpoint, &endpoint.world()).unwrap();

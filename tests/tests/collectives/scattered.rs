@@ -10,7 +10,6 @@ use aldis_coll::{
     InputBlocks, Options, reduce_scatter, reduce_scatter_block, reduce_scatter_block_in_place,
     reduce_scatter_in_place, wait_all,
 };
-use aldis_kernel::Comm;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_tests::thread_jobs::{Endpoint, run};
 
@@ -35,10 +34,11 @@ fn each<R: Reduce<E>, E: Element>(size: u32, longest: usize) -> Vec<(Options, us
 /// Every form of the call on blocks as listed, where each rank gives as many elements as `len`.
 fn check<R: Reduce<E> + Copy, E: Sample + Element>(
     endpoint: &mut Endpoint,
-    world: &Comm,
     op: R,
-    (list, len): (&[Block], usize),
+    list: &[Block],
+    len: usize,
 ) {
+    let world = &endpoint.world();
     let (rank, size) = (world.rank().0, world.size());
     let (seed, own) = (len as u64, list[rank as usize]);
     let given: Vec<E> = inputs(seed, rank, len);
@@ -84,13 +84,12 @@ fn check<R: Reduce<E> + Copy, E: Sample + Element>(
 fn every_algorithm_reduces_and_scatters_blocks_of_one_length() {
     for size in SIZES {
         run(size, |endpoint| {
-            let world = endpoint.world();
             for each in [0, 1, 5, 60] {
                 let list: Vec<Block> =
                     (0..size as usize).map(|rank| Block { start: rank * each, len: each }).collect();
-                let all = (&list[..], each * size as usize);
-                check::<_, u64>(endpoint, &world, Sum, all);
-                check::<_, Affine>(endpoint, &world, Compose, all);
+                let all = each * size as usize;
+                check::<_, u64>(endpoint, Sum, &list, all);
+                check::<_, Affine>(endpoint, Compose, &list, all);
             }
         });
     }
@@ -100,15 +99,14 @@ fn every_algorithm_reduces_and_scatters_blocks_of_one_length() {
 fn every_algorithm_reduces_and_scatters_blocks_of_unlike_lengths() {
     for size in SIZES {
         run(size, |endpoint| {
-            let world = endpoint.world();
             // Some are empty, one is alone, all are.
             let lens: [&dyn Fn(u32) -> usize; 3] =
                 [&|rank| (rank * 7 % 5) as usize * 11, &|rank| if rank == size / 2 { 70 } else { 0 }, &|_| 0];
             for len in lens {
                 // With gaps, the same places everywhere: what is reduced stands in one.
                 let (list, end) = layout(0, (0..size).map(len).collect());
-                check::<_, i32>(endpoint, &world, Product, (&list, end));
-                check::<_, Affine>(endpoint, &world, Compose, (&list, end));
+                check::<_, i32>(endpoint, Product, &list, end);
+                check::<_, Affine>(endpoint, Compose, &list, end);
             }
         });
     }

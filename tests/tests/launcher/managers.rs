@@ -59,8 +59,19 @@ struct Managed {
     talks: Vec<JoinHandle<()>>,
 }
 
+/// The manager of a job.
+struct ProcessManager {
+    mischief: Mischief,
+    /// The value that is given for `vallen_max`.
+    room: usize,
+}
+
+/// A manager that behaves.
+const GOOD: ProcessManager = ProcessManager { mischief: Mischief::None, room: 1024 };
+
 /// Starts so many ranks with these variables, told apart by rank.
-fn manage(ranks: usize, mischief: Mischief, room: usize, behaviour: &str, variables: Variables) -> Managed {
+fn manage(manager: ProcessManager, ranks: usize, behaviour: &str, variables: Variables) -> Managed {
+    let ProcessManager { mischief, room } = manager;
     let shared = SharedState { ranks, mischief, room, state: Mutex::default(), changed: Condvar::new() };
     let mut job = Managed { ranks: Vec::new(), shared: Arc::new(shared), talks: Vec::new() };
     for rank in 0..ranks {
@@ -184,14 +195,14 @@ fn ranks_of_either_version_find_each_other_on_every_transport() {
     for (number, variables) in jobs.into_iter().enumerate() {
         // A store of short values cuts them into pieces.
         let room = [1024, 24][number % 2];
-        let (ended, state) = manage(3, Mischief::None, room, "rounds", variables).wait();
+        let (ended, state) = manage(ProcessManager { room, ..GOOD }, 3, "rounds", variables).wait();
         for rank in &ended {
             assert_eq!((rank.code, rank.err.as_str()), (Some(0), ""), "{ended:#?}");
             assert!(rank.out.contains("all came back"), "{ended:#?}");
         }
         assert_eq!((state.finalized, state.fences), (3, 3));
     }
-    let (ended, _) = manage(2, Mischief::None, 1024, "rounds", |_| vec![("ALDIS_PMI", "2")]).wait();
+    let (ended, _) = manage(GOOD, 2, "rounds", |_| vec![("ALDIS_PMI", "2")]).wait();
     assert!(ended.iter().all(|rank| rank.code == Some(0)), "{ended:#?}");
 }
 
@@ -203,7 +214,7 @@ fn whoever_fails_says_it_once_and_the_manager_ends_the_job() {
         ("abort", "42", "rank 1 aborted the job with code 42: nothing to be done"),
         ("abort-call", "43", "rank 1 aborted the job with code 43"),
     ] {
-        let (ended, state) = manage(2, Mischief::None, 1024, behaviour, quick).wait();
+        let (ended, state) = manage(GOOD, 2, behaviour, quick).wait();
         assert_eq!(state.aborted.first().map(String::as_str), Some(code), "{behaviour}: {ended:#?}");
         let said: String = ended.iter().map(|rank| rank.err.as_str()).collect();
         assert_eq!(said.matches(told).count(), 1, "{behaviour}: {ended:#?}");
@@ -221,7 +232,7 @@ fn a_manager_that_misbehaves_is_told_with_the_command() {
         (Mischief::Babble("get"), "answered by cmd=nonsense where `get_result` was due"),
     ] {
         let soon = |_| vec![("ALDIS_JOIN_TIMEOUT", "0.4")];
-        let (ended, _) = manage(2, mischief, 1024, "rounds", soon).wait();
+        let (ended, _) = manage(ProcessManager { mischief, ..GOOD }, 2, "rounds", soon).wait();
         for rank in &ended {
             assert_eq!(rank.code, Some(1), "{ended:#?}");
             assert!(rank.err.contains(told), "{ended:#?}");
@@ -250,7 +261,7 @@ fn environments_that_cannot_be_or_differ_are_named_by_one_rank() {
         ),
     ];
     for (variables, told) in jobs {
-        let (ended, state) = manage(2, Mischief::None, 1024, "rounds", variables).wait();
+        let (ended, state) = manage(GOOD, 2, "rounds", variables).wait();
         let said: String = ended.iter().map(|rank| rank.err.as_str()).collect();
         assert_eq!(
             (said.matches("cannot join").count(), said.contains(told)),

@@ -26,22 +26,28 @@ impl Trial {
     }
 
     /// The ring, whose ranks check every token.
-    fn ring(name: &str, plan: &str, options: &[&str]) -> (Ended, String) {
+    fn ring(name: &str, plan: &str, options: &[&str]) -> TrialEnd {
         let mut trial = Self::new(name, plan, options);
         trial.command.arg(program("examples").join("ring")).args(["--laps", "20"]);
         trial.run()
     }
 
     /// Runs it; returns its end and its log.
-    fn run(self) -> (Ended, String) {
+    fn run(self) -> TrialEnd {
         let ended = launch(self.command).wait();
-        (ended, fs::read_to_string(self.log).unwrap_or_default())
+        TrialEnd { ended, log: fs::read_to_string(self.log).unwrap_or_default() }
     }
+}
+
+/// The end of a job with a plan, and its log.
+struct TrialEnd {
+    ended: Ended,
+    log: String,
 }
 
 /// The plan was for something that happened, and all the same the result is right.
 #[track_caller]
-fn is_right((ended, log): (Ended, String), fault: &str) {
+fn is_right(TrialEnd { ended, log }: TrialEnd, fault: &str) {
     assert!(log.contains(fault), "{fault:?} is missing in {log}");
     assert_eq!(ended.code, Some(0), "{ended:#?}");
     assert!(ended.out.contains("every token verified"), "{ended:#?}");
@@ -49,7 +55,7 @@ fn is_right((ended, log): (Ended, String), fault: &str) {
 
 /// The plan was for something that happened, and the job fails soon with these words.
 #[track_caller]
-fn says((ended, log): (Ended, String), fault: &str, words: &[&str]) {
+fn says(TrialEnd { ended, log }: TrialEnd, fault: &str, words: &[&str]) {
     assert!(log.contains(fault), "{fault:?} is missing in {log}");
     ended.says(1, words);
 }
@@ -123,7 +129,7 @@ fn a_program_in_c_is_right_or_names_the_call() {
         trial.command.env("LD_LIBRARY_PATH", &libraries).arg(&program);
         trial.run()
     };
-    let (ended, log) = run("c-short", "recv@5..=short; send@3..+2=short; sendmsg@9..+5=stall:1");
+    let TrialEnd { ended, log } = run("c-short", "recv@5..=short; send@3..+2=short; sendmsg@9..+5=stall:1");
     if !log.contains("rank0 ") {
         eprintln!(
             "skipped: libmpi_abi.so is built without the feature faults, as cargo test --workspace has it"
@@ -132,7 +138,7 @@ fn a_program_in_c_is_right_or_names_the_call() {
     }
     assert!(log.contains(" -> short"), "{log}");
     assert_eq!((ended.code, ended.out.as_str()), (Some(0), "[0] ok\n"), "{ended:#?}");
-    let (ended, log) = run("c-received", "rank1:recv@20=ECONNRESET");
+    let TrialEnd { ended, log } = run("c-received", "rank1:recv@20=ECONNRESET");
     assert!(log.contains(" -> ECONNRESET") && ended.code.is_some_and(|code| code != 0), "{ended:#?}");
     assert!(ended.err.contains("for rank 0, recv failed: Connection reset by peer"), "{ended:#?}");
     says(run("c-maps", "rank1:mmap@2=ENOMEM"), "rank1", &["MPI_Init: cannot join the job", "mmap failed: "]);

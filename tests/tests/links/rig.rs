@@ -110,7 +110,8 @@ impl<N: Nic> LinkedPair<N> {
             receiver.scope(|other| {
                 let sent = one.isend(&world, data, to, tag)?;
                 let received = other.irecv(&there, into, from, tag)?;
-                finish(&self.clock, (one, sent), (other, received))
+                let sending = PendingRequest { scope: one, request: sent };
+                finish(&self.clock, sending, PendingRequest { scope: other, request: received })
             })
         });
         let (_, status) = status.unwrap();
@@ -151,12 +152,20 @@ fn end<N: Nic>(clock: &LinkClock, nic: N, rank: u32, framing: Framing) -> LinkEn
     Endpoint::new(memory, transport, clock.clone(), Config { me, size: 2, epoch }).unwrap()
 }
 
+/// A request of a rank, and the scope that it is in.
+struct PendingRequest<'p, 'scope, 'env, N: Nic> {
+    scope: &'p mut LinkPart<'scope, 'env, N>,
+    request: Request<'scope>,
+}
+
 /// Polls both ranks in turn until both requests are over.
 fn finish<'a, 'b, N: Nic>(
     clock: &LinkClock,
-    (one, mut sent): (&mut LinkPart<'a, '_, N>, Request<'a>),
-    (other, mut received): (&mut LinkPart<'b, '_, N>, Request<'b>),
+    sending: PendingRequest<'_, 'a, '_, N>,
+    receiving: PendingRequest<'_, 'b, '_, N>,
 ) -> Result<(Status, Status), Error> {
+    let PendingRequest { scope: one, request: mut sent } = sending;
+    let PendingRequest { scope: other, request: mut received } = receiving;
     let (mut first, mut second) = (None, None);
     for _ in 0..TURNS_MAX {
         first = first.or(one.test(&mut sent)?);

@@ -1,5 +1,6 @@
 //! A linked firmware image, read from its ELF file.
 
+use core::ops::Range;
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result, bail};
@@ -125,7 +126,7 @@ impl Image {
             if symbol.kind() == SymbolKind::Text && symbol.size() > 0 {
                 let start = narrow(symbol.address())? & !1;
                 let size = narrow(symbol.size())?;
-                let code = read_code(file, &symbol, start, size, &constants)?;
+                let code = read_code(file, &symbol, start..start + size, &constants)?;
                 let function = ImageFunction { name: plain(name), end: start + size, code, frame: None };
                 self.functions.entry(start).or_insert(function);
             } else if name.starts_with("ALDIS_") {
@@ -168,15 +169,13 @@ fn constant_starts(file: &object::File<'_>) -> Result<BTreeMap<u32, bool>> {
     Ok(starts)
 }
 
-/// The stretches of instructions between `start` and `start + size`.
+/// The stretches of instructions in a range of addresses.
 fn read_code<'d>(
     file: &object::File<'d>,
     symbol: &impl ObjectSymbol<'d>,
-    start: u32,
-    size: u32,
+    Range { start, end }: Range<u32>,
     constants: &BTreeMap<u32, bool>,
 ) -> Result<Vec<(u32, Vec<u8>)>> {
-    let end = start + size;
     let mut cuts = vec![(start, false)];
     cuts.extend(constants.range(start + 1..end).map(|(address, constant)| (*address, *constant)));
     cuts.push((end, true));

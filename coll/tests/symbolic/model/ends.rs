@@ -98,7 +98,7 @@ impl Job<'_> {
         for rank in 0..self.size {
             let own = rank as usize * self.count..(rank as usize + 1) * self.count;
             for element in own.clone() {
-                self.check_element((rank, element), all)?;
+                self.check_element(rank, element, all)?;
             }
             let data = &self.ranks[rank as usize].data;
             let is_left = |element: &usize| data[*element] == rank as usize * all + *element;
@@ -111,27 +111,28 @@ impl Job<'_> {
     }
 
     fn check_reduced(&self, at: u32) -> Result<(), ScheduleFault> {
-        (0..self.count).try_for_each(|element| self.check_element((at, element), self.count))
+        (0..self.count).try_for_each(|element| self.check_element(at, element, self.count))
     }
 
     /// This rank has an expression for each element in which the operand of each of these stands
     /// once.
     pub(crate) fn check_operands(&self, at: u32, ranks: Range<u32>) -> Result<(), ScheduleFault> {
         let operands = |element| ranks.clone().map(move |rank| rank as usize * self.count + element);
-        (0..self.count).try_for_each(|element| self.check_element_of((at, element), operands(element)))
+        (0..self.count).try_for_each(|element| self.check_element_of(at, element, operands(element)))
     }
 
     /// An element of a rank is an expression in which the operand of every rank, of `each`
     /// elements, stands once.
-    fn check_element(&self, at: (u32, usize), each: usize) -> Result<(), ScheduleFault> {
-        self.check_element_of(at, (0..self.size as usize).map(|rank| rank * each + at.1))
+    fn check_element(&self, rank: u32, element: usize, each: usize) -> Result<(), ScheduleFault> {
+        self.check_element_of(rank, element, (0..self.size as usize).map(|rank| rank * each + element))
     }
 
     /// An element of a rank is an expression in which each of these operands, which rise, stands
     /// once.
     pub(crate) fn check_element_of(
         &self,
-        (rank, element): (u32, usize),
+        rank: u32,
+        element: usize,
         operands: impl Iterator<Item = Value>,
     ) -> Result<(), ScheduleFault> {
         let result = self.ranks[rank as usize].data[element];

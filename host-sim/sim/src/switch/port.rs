@@ -25,6 +25,15 @@ fn is_udp(frame: &[u8]) -> bool {
     frame.get(ETHERTYPE) == Some(&ETHERTYPE_IPV4) && frame.get(PROTOCOL) == Some(&PROTOCOL_UDP)
 }
 
+/// The faults of a port's two directions, and the seed that draws them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct DrawnFaults {
+    pub(super) seed: u64,
+    /// Of what comes from the member, and of what goes to it.
+    pub(super) from: PortFaults,
+    pub(super) to: PortFaults,
+}
+
 /// A port of the switch.
 #[derive(Debug)]
 pub(super) struct SwitchPort {
@@ -38,14 +47,8 @@ pub(super) struct SwitchPort {
 }
 
 impl SwitchPort {
-    pub(super) fn bind(
-        folder: &Path,
-        number: u32,
-        kind: CableKind,
-        seed: u64,
-        from: PortFaults,
-        to: PortFaults,
-    ) -> io::Result<Self> {
+    pub(super) fn bind(folder: &Path, number: u32, kind: CableKind, faults: DrawnFaults) -> io::Result<Self> {
+        let DrawnFaults { seed, from, to } = faults;
         let stream = 2 * u64::from(number);
         Ok(Self {
             cable: Cable::new(folder, number, kind)?,

@@ -74,6 +74,15 @@ impl ScheduleNetwork {
     }
 }
 
+/// A message that is ready to enter its way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReadyMessage {
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+    pub(crate) bytes: u64,
+    pub(crate) ready_ps: u64,
+}
+
 /// The times at which the shared links are free again.
 #[derive(Debug)]
 pub(crate) struct LinkTimes {
@@ -90,18 +99,10 @@ impl LinkTimes {
         self.free_ps.capacity() * size_of::<u64>()
     }
 
-    /// Returns the time at which a message that is ready to enter its way at `now` enters it; holds
-    /// its links from then on.
-    pub(crate) fn enter(
-        &mut self,
-        network: &ScheduleNetwork,
-        size: u32,
-        way: (u32, u32),
-        bytes: u64,
-        now: u64,
-    ) -> u64 {
-        let (from, to) = way;
-        let mut start = now;
+    /// Returns the time at which a message enters its way; holds its links from then on.
+    pub(crate) fn enter(&mut self, network: &ScheduleNetwork, size: u32, message: &ReadyMessage) -> u64 {
+        let &ReadyMessage { from, to, bytes, ready_ps } = message;
+        let mut start = ready_ps;
         network.topology.shared_route(size, from, to, |link| start = start.max(self.free_ps[link]));
         let end = start.saturating_add(network.cost.byte_ps.saturating_mul(bytes));
         network.topology.shared_route(size, from, to, |link| self.free_ps[link] = end);

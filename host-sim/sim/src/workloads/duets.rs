@@ -5,7 +5,7 @@ use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, LentRange, Rank, Source, Tag};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 /// Longest message with some to spare.
 const BUFFER_BYTES: usize = 3200;
@@ -35,6 +35,11 @@ impl Duet {
 
     fn data(&self, of: u64, len: usize) -> Vec<u8> {
         message(self.from.0, self.number ^ of, len)
+    }
+
+    /// A message of `len` bytes under the call's first tag.
+    const fn due(&self, number: u64, len: usize) -> DueMessage {
+        DueMessage { from: self.from.0, tag: self.tag, number, len }
     }
 
     /// Draws the source that the receiver names.
@@ -103,7 +108,7 @@ fn probed<T: Transport, P: Platform>(
     }
     let mut buffer = vec![0; len];
     let status = ep.recv(&duet.world, &mut buffer, found.source, found.tag)?;
-    expect(&status, &buffer, duet.from.0, duet.tag, duet.number, len)
+    expect(&status, &buffer, duet.due(duet.number, len))
 }
 
 /// Messages that the storage keeps until they are dropped.
@@ -126,19 +131,19 @@ fn pooled<T: Transport, P: Platform>(
         let number = duet.number ^ of;
         match ep.recv_pooled(&duet.world, duet.source(random), duet.tag(0)) {
             Ok(message) => {
-                expect(&message.status(), &message, duet.from.0, duet.tag, number, len)?;
+                expect(&message.status(), &message, duet.due(number, len))?;
                 held.push((message, number, len));
             }
             Err(Error { cause: Cause::Full(Resource::PooledBlocks), .. }) => {
                 let mut buffer = vec![0; len];
                 let status = ep.recv(&duet.world, &mut buffer, duet.from, duet.tag(0))?;
-                expect(&status, &buffer, duet.from.0, duet.tag, number, len)?;
+                expect(&status, &buffer, duet.due(number, len))?;
             }
             Err(error) => return Err(error.into()),
         }
     }
     for (message, number, len) in held {
-        expect(&message.status(), &message, duet.from.0, duet.tag, number, len)?;
+        expect(&message.status(), &message, duet.due(number, len))?;
     }
     Ok(())
 }
@@ -163,7 +168,7 @@ fn truncated<T: Transport, P: Platform>(
             if buffer[len..].iter().any(|byte| *byte != 0xA5) {
                 return Err(format!("a message of {len} bytes has written more").into());
             }
-            expect(&status, &buffer, duet.from.0, duet.tag, duet.number, len)
+            expect(&status, &buffer, duet.due(duet.number, len))
         }
         Err(Error { cause: Cause::Truncated { sent, room: has }, .. })
             if len > room && (sent, has) == (len as u64, room as u64) =>
@@ -207,7 +212,8 @@ fn backwards<T: Transport, P: Platform>(
             ep.probe(&duet.world, duet.from, tag)?;
         }
         let status = ep.recv(&duet.world, &mut buffer, duet.source(random), tag)?;
-        expect(&status, &buffer, duet.from.0, tag.0, duet.number ^ of as u64, lens[of])?;
+        let due = duet.due(duet.number ^ of as u64, lens[of]);
+        expect(&status, &buffer, DueMessage { tag: tag.0, ..due })?;
     }
     Ok(())
 }
@@ -225,7 +231,7 @@ fn both_ways<T: Transport, P: Platform>(
     };
     let (data, mut buffer) = (message(me.0, duet.number, lens[mine]), vec![0; lens[1 - mine]]);
     let status = ep.sendrecv(&duet.world, &data, peer, duet.tag(0), &mut buffer, peer, duet.tag(0))?;
-    expect(&status, &buffer, peer.0, duet.tag, duet.number, lens[1 - mine])
+    expect(&status, &buffer, DueMessage { from: peer.0, ..duet.due(duet.number, lens[1 - mine]) })
 }
 
 /// Lent memory that is sent in parts, received in others' places, and combined.
@@ -278,7 +284,7 @@ fn alone<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, duet: Duet, ran
         scope.wait(receiving)
     })?;
     for (status, buffer) in [first, second].iter().zip(&buffers) {
-        expect(status, buffer, me.0, tag.0, duet.number, len)?;
+        expect(status, buffer, DueMessage { from: me.0, tag: tag.0, number: duet.number, len })?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
-use super::{Outcome, Random, expect, fill, length, message};
+use super::{DueMessage, Outcome, Random, expect, fill, length, message};
 
 const FLOOD: u32 = 30;
 const ALL_TO_ALL: Tag = Tag(31);
@@ -34,7 +34,8 @@ pub(super) fn many_to_one<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>
         let Some(len) = plan.get(*number) else {
             return Err(format!("rank {} has sent too often", status.source).into());
         };
-        expect(&status, &buffer, status.source.0, tag, seed.wrapping_add(*number as u64), *len)?;
+        let (from, named) = (status.source.0, seed.wrapping_add(*number as u64));
+        expect(&status, &buffer, DueMessage { from, tag, number: named, len: *len })?;
         *number += 1;
     }
     Ok(())
@@ -61,7 +62,8 @@ pub(super) fn all_to_all<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>,
             receives.into_iter().map(|receive| scope.wait(receive)).collect::<Result<Vec<_>, _>>()
         })?;
         for (status, buffer) in statuses.iter().zip(buffers.iter()) {
-            expect(status, buffer, status.source.0, ALL_TO_ALL.0, seed, len)?;
+            let (from, tag) = (status.source.0, ALL_TO_ALL.0);
+            expect(status, buffer, DueMessage { from, tag, number: seed, len })?;
         }
     }
     let sources = (0..size).all(|from| {

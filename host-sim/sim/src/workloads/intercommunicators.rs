@@ -52,7 +52,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         for _ in 0..random.within(1, 3) {
             match random.below(3) {
                 0 => duplicate(ep, &sides, between, random)?,
-                1 => part(ep, &sides, between, random, &mut scratch)?,
+                1 => part(ep, &sides, between, random)?,
                 _ => merge(ep, &sides, between, random)?,
             }
         }
@@ -187,8 +187,8 @@ fn part<T: Transport, P: Platform>(
     sides: &Sides,
     between: Between,
     random: &mut Random,
-    scratch: &mut [SplitChoice],
 ) -> Outcome {
+    let mut scratch = vec![SplitChoice::NONE; ep.world().size() as usize];
     let colours = random.within(1, 3);
     let mut choose = |_: &u32| {
         let colour = random.chance(85).then_some(random.below(colours) as u32);
@@ -197,7 +197,7 @@ fn part<T: Transport, P: Platform>(
     let choices = [0, 1].map(|side| sides[side].iter().map(&mut choose).collect::<Vec<_>>());
     let own = between.map(|(inter, side)| (inter, side, choices[side][inter.rank().0 as usize]));
     let result = made(ep, own.is_some(), |ep| match own {
-        Some((inter, _, (colour, key))) => inter::split(ep, &inter, colour, key, scratch),
+        Some((inter, _, (colour, key))) => inter::split(ep, &inter, colour, key, &mut scratch),
         None => Ok(None),
     })?;
     let Some(result) = result else { return Ok(()) };

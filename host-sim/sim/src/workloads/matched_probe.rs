@@ -9,7 +9,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Comm, Endpoint, Error, Matched, Rank, Request, Scope, Source, Status, Tag, TagMatch};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 const TAGS: u64 = 3;
 /// Messages that a rank gets, and sends, at most in a round.
@@ -97,7 +97,7 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
                         taker.receiving.extend(sent.map(|sent| (receiving, sent)));
                     }
                     _ => {
-                        if let Some(token) = look(scope, random, &world, &pattern, may_wait)? {
+                        if let Some(token) = pattern.look(scope, random, &world, may_wait)? {
                             let sent = taker.claim(&pattern, Some(token.status().source));
                             taker.tokens.extend(sent.map(|sent| (token, sent)));
                         }
@@ -114,7 +114,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     // Buffers were handed out in the order of the receives, and these were waited for in that
     // order.
     for ((sent, status), buffer) in got.iter().zip(&buffers) {
-        expect(status, buffer, sent.from, sent.tag, sent.number, sent.len)?;
+        let &SentProbe { from, tag, number, len, .. } = sent;
+        expect(status, buffer, DueMessage { from, tag, number, len })?;
     }
     if got.len() < buffers.len() {
         return Err("a message was found that no rank had sent".into());
@@ -133,30 +134,30 @@ impl Pattern {
         (self.source == Source::Any || self.source == Source::Rank(Rank(sent.from)))
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Tag(Tag(sent.tag)))
     }
-}
 
-/// A matched probe, which waits only if it may; before it now and then a plain one that must see
-/// the same.
-fn look<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    random: &mut Random,
-    world: &Comm,
-    pattern: &Pattern,
-    may_wait: bool,
-) -> Result<Option<Matched>, Error> {
-    let &Pattern { source, tag } = pattern;
-    for _ in 0..random.below(LOOKS_MAX) {
-        if random.chance(20) {
-            scope.iprobe(world, source, tag)?;
+    /// A matched probe, which waits only if it may; before it now and then a plain one that must see
+    /// the same.
+    fn look<'scope, T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        random: &mut Random,
+        world: &Comm,
+        may_wait: bool,
+    ) -> Result<Option<Matched>, Error> {
+        let &Self { source, tag } = self;
+        for _ in 0..random.below(LOOKS_MAX) {
+            if random.chance(20) {
+                scope.iprobe(world, source, tag)?;
+            }
+            if random.chance(30) {
+                scope.poll(random.within(1, 5) as u32);
+            }
+            if let Some(token) = scope.improbe(world, source, tag)? {
+                return Ok(Some(token));
+            }
         }
-        if random.chance(30) {
-            scope.poll(random.within(1, 5) as u32);
-        }
-        if let Some(token) = scope.improbe(world, source, tag)? {
-            return Ok(Some(token));
-        }
+        if may_wait { scope.mprobe(world, source, tag).map(Some) } else { Ok(None) }
     }
-    if may_wait { scope.mprobe(world, source, tag).map(Some) } else { Ok(None) }
 }
 
 /// The messages that a rank has taken, and is to take.

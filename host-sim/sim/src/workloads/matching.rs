@@ -25,6 +25,12 @@ struct SentMatch {
     number: u64,
 }
 
+/// A receive that is over, and its buffer.
+struct EndedReceive {
+    end: RequestEnd,
+    buffer: Vec<u8>,
+}
+
 /// The end of a request; `None` if it was cancelled.
 type RequestEnd = Option<Result<Status, Error>>;
 
@@ -46,13 +52,11 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
     let incoming: Vec<SentMatch> = all.iter().filter(|sent| sent.to == me).copied().collect();
     let outgoing: Vec<SentMatch> = all.into_iter().filter(|sent| sent.from == me).collect();
     let mut receives = patterns(random, world.context(), &incoming);
-    let mut buffers: Vec<Vec<u8>> = receives.iter().map(|_| vec![0; room(random)]).collect();
     // What the first half leaves goes to these.
     let anything = OracleReceive { context: world.context(), source: None, tag: None, got: None };
     receives.resize(2 * incoming.len(), anything);
-    buffers.resize(receives.len(), vec![0; BUFFER_BYTES]);
-    let ended = exchange(ep, random, &outgoing, &receives, &mut buffers)?;
-    for ((receive, end), buffer) in receives.iter_mut().zip(&ended).zip(&buffers) {
+    let ended = exchange(ep, random, &outgoing, &receives)?;
+    for (receive, EndedReceive { end, buffer }) in receives.iter_mut().zip(&ended) {
         receive.got = end.as_ref().map(|result| identify(&incoming, result, buffer)).transpose()?;
     }
     let envelope =
@@ -118,16 +122,17 @@ fn exchange<T: Transport, P: Platform>(
     random: &mut Random,
     outgoing: &[SentMatch],
     receives: &[OracleReceive],
-    buffers: &mut [Vec<u8>],
-) -> Result<Vec<RequestEnd>, Error> {
+) -> Result<Vec<EndedReceive>, Error> {
     let world = ep.world();
     let data: Vec<Vec<u8>> = outgoing.iter().map(|sent| message(sent.from, sent.number, sent.len)).collect();
     let count = receives.len() / 2;
-    ep.scope(|scope| {
+    let mut buffers: Vec<Vec<u8>> = (0..count).map(|_| vec![0; room(random)]).collect();
+    buffers.resize(receives.len(), vec![0; BUFFER_BYTES]);
+    let ended = ep.scope(|scope| {
         let (mut sending, mut requests) = (Vec::new(), Vec::new());
         let mut ended: Vec<RequestEnd> = vec![None; receives.len()];
         let mut unsent = outgoing.iter().zip(&data);
-        let mut free = receives.iter().zip(buffers);
+        let mut free = receives.iter().zip(&mut buffers);
         while requests.len() < receives.len() || unsent.len() > 0 {
             if requests.len() == count {
                 // With all of these posted, some time for messages that none of them takes.
@@ -167,7 +172,8 @@ fn exchange<T: Transport, P: Platform>(
         }
         scope.wait_all(&mut sending)?;
         Ok(ended)
-    })
+    })?;
+    Ok(ended.into_iter().zip(buffers).map(|(end, buffer)| EndedReceive { end, buffer }).collect())
 }
 
 /// Polls, or tests some request.

@@ -219,8 +219,18 @@ fn message(from: u32, number: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Checks that `status` and `buffer` are those of one certain message.
-fn expect(status: &Status, buffer: &[u8], from: u32, tag: u32, number: u64, len: usize) -> Outcome {
+/// A message that is due.
+#[derive(Clone, Copy)]
+struct DueMessage {
+    from: u32,
+    tag: u32,
+    number: u64,
+    len: usize,
+}
+
+/// Checks that `status` and `buffer` are those of the message that is due.
+fn expect(status: &Status, buffer: &[u8], due: DueMessage) -> Outcome {
+    let DueMessage { from, tag, number, len } = due;
     let (source, has, bytes) = (status.source.0, status.tag.0, status.bytes);
     if (source, has, bytes) != (from, tag, len as u64) {
         return Err(format!(

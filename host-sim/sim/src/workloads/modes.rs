@@ -4,7 +4,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Status, Tag};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 /// Tags of a round: its messages, and the word that a receive is posted.
 const MESSAGES: u32 = 40;
@@ -25,21 +25,25 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
         let mode = *random.pick(&[WorkloadMode::Standard, WorkloadMode::Synchronous, WorkloadMode::Ready]);
         let (open, distance) = (random.chance(40), random.below(8) as u32);
         let lengths: Vec<usize> = (0..random.within(1, 6)).map(|_| length(&mut random)).collect();
-        let number = seed ^ round << 8;
-        exchange(ep, mode, open, distance, &lengths, number)?;
+        exchange(ep, &ModeRound { mode, open, distance, lengths, number: seed ^ round << 8 })?;
     }
     Ok(())
 }
 
-/// A chain (`open`) or a ring of exchanges. At the ends of a chain stands the null process.
-fn exchange<T: Transport, P: Platform>(
-    ep: &mut Endpoint<'_, T, P>,
+/// A round, as all ranks draw it.
+struct ModeRound {
     mode: WorkloadMode,
+    /// True for a chain, at whose ends stands the null process; false for a ring.
     open: bool,
     distance: u32,
-    lengths: &[usize],
+    lengths: Vec<usize>,
+    /// Of the first message.
     number: u64,
-) -> Outcome {
+}
+
+/// A chain or a ring of exchanges.
+fn exchange<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, round: &ModeRound) -> Outcome {
+    let &ModeRound { mode, open, distance, ref lengths, number } = round;
     let world = ep.world();
     let (me, size) = (world.rank().0, world.size());
     let distance = distance % size;
@@ -82,7 +86,8 @@ fn exchange<T: Transport, P: Platform>(
             }
             continue;
         }
-        expect(status, buffer, from.0, MESSAGES + index as u32, number + index as u64, lengths[index])?;
+        let (tag, number) = (MESSAGES + index as u32, number + index as u64);
+        expect(status, buffer, DueMessage { from: from.0, tag, number, len: lengths[index] })?;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use aldis_coll::{allreduce, barrier, bcast, wait_all};
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 const OVERLAP: u32 = 1 << 28;
 /// Messages that each rank sends and receives meanwhile.
@@ -74,7 +74,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, tag: Tag, numbe
         Ok(statuses)
     })?;
     for ((of, (distance, len)), (status, buffer)) in (0..).zip(&messages).zip(statuses.iter().zip(&buffers)) {
-        expect(status, buffer, (me + size - distance) % size, tag.0, number ^ of, *len)?;
+        let from = (me + size - distance) % size;
+        expect(status, buffer, DueMessage { from, tag: tag.0, number: number ^ of, len: *len })?;
     }
     let ranks = u64::from(size);
     let right = (0..).zip(&sums).all(|(at, sum)| *sum == ranks * at + ranks * (ranks - 1) / 2);

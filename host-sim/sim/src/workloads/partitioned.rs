@@ -71,14 +71,15 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     let (words, mut heard) = (vec![[me]; plan.beside], vec![[0_u32]; plan.beside]);
     ep.scope(|scope| {
         let (out, into) = (scope.lend(&mut out), scope.lend(&mut into));
+        let side = PartitionSide { plan: &plan, me, out, to, into, from };
         let mut plain = Vec::new();
         for word in &words {
             plain.push(scope.isend(&world, word, to, BESIDE)?);
         }
-        let (mut sends, mut receives) = set_up(scope, &world, &plan, (out, to), (into, from))?;
+        let mut requests = side.set_up(scope, &world)?;
         for round in 0..plan.rounds {
-            play(scope, &plan, round, me, out, &mut sends, &mut receives)?;
-            wrongs.extend(wrong(scope, &plan, round, from.0, into)?);
+            side.play(scope, round, &mut requests)?;
+            wrongs.extend(side.wrong(scope, round)?);
         }
         for word in &mut heard {
             plain.push(scope.irecv(&world, word, from, BESIDE)?);
@@ -93,83 +94,98 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
     Ok(())
 }
 
-type Requests<'scope> = Vec<Request<'scope>>;
-
-fn set_up<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    world: &Comm,
-    plan: &PartitionPlan,
-    (out, to): (Loan<'scope>, Rank),
-    (into, from): (Loan<'scope>, Rank),
-) -> Result<(Requests<'scope>, Requests<'scope>), Error> {
-    let (mut sends, mut receives) = (Vec::new(), Vec::new());
-    for receiving in [plan.receives_first, !plan.receives_first] {
-        for &PartitionedChannel { own, theirs, start, len } in &plan.channels {
-            let range = start..start + len;
-            if receiving {
-                receives.push(scope.precv_init(world, into, range, theirs, from, CHANNEL)?);
-            } else {
-                sends.push(scope.psend_init(world, out, range, own, to, CHANNEL)?);
-            }
-        }
-    }
-    Ok((sends, receives))
-}
-
-/// Plays one round: parts of all channels get ready in an order of this rank's own.
-fn play<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    plan: &PartitionPlan,
-    round: u64,
+/// This rank's side of a plan: its memory, and its partners.
+struct PartitionSide<'a, 'scope> {
+    plan: &'a PartitionPlan,
     me: u32,
     out: Loan<'scope>,
-    sends: &mut Requests<'scope>,
-    receives: &mut Requests<'scope>,
-) -> Result<(), Error> {
-    let mut random = Random::new(plan.number ^ round, u64::from(me) + 7000);
-    let early = random.chance(50);
-    if early {
-        scope.start_all(receives)?;
-    }
-    scope.start_all(sends)?;
-    let parts = |(channel, cut): (usize, &PartitionedChannel)| (0..cut.own).map(move |part| (channel, part));
-    let mut left: Vec<(usize, u32)> = plan.channels.iter().enumerate().flat_map(parts).collect();
-    while !left.is_empty() {
-        let (channel, part) = left.swap_remove(random.below(left.len() as u64) as usize);
-        let &PartitionedChannel { own, start, len, .. } = &plan.channels[channel];
-        let each = len / own as usize;
-        let first = part as usize * each;
-        let due = plan.due(me, round, channel);
-        scope.edit(out, start + first..start + first + each, |bytes| {
-            bytes.copy_from_slice(&due[first..first + each]);
-        })?;
-        scope.partitions(&sends[channel]).ready(part)?;
-        if random.chance(10) {
-            scope.poll(8);
-        }
-    }
-    if !early {
-        scope.start_all(receives)?;
-    }
-    scope.wait_all(receives)?;
-    scope.wait_all(sends)
+    to: Rank,
+    into: Loan<'scope>,
+    from: Rank,
 }
 
-/// The first channel that holds something else than it must.
-fn wrong<'scope, T: Transport, P: Platform>(
-    scope: &mut Scope<'scope, '_, '_, T, P>,
-    plan: &PartitionPlan,
-    round: u64,
-    from: u32,
-    into: Loan<'scope>,
-) -> Result<Option<usize>, Error> {
-    for (index, channel) in plan.channels.iter().enumerate() {
-        let due = plan.due(from, round, index);
-        let mut is_due = false;
-        scope.edit(into, channel.start..channel.start + channel.len, |bytes| is_due = *bytes == due)?;
-        if !is_due {
-            return Ok(Some(index));
+/// The requests of all channels.
+struct PartitionRequests<'scope> {
+    sends: Vec<Request<'scope>>,
+    receives: Vec<Request<'scope>>,
+}
+
+impl<'scope> PartitionSide<'_, 'scope> {
+    fn set_up<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        world: &Comm,
+    ) -> Result<PartitionRequests<'scope>, Error> {
+        let &Self { plan, out, to, into, from, .. } = self;
+        let mut requests = PartitionRequests { sends: Vec::new(), receives: Vec::new() };
+        for receiving in [plan.receives_first, !plan.receives_first] {
+            for &PartitionedChannel { own, theirs, start, len } in &plan.channels {
+                let range = start..start + len;
+                if receiving {
+                    requests.receives.push(scope.precv_init(world, into, range, theirs, from, CHANNEL)?);
+                } else {
+                    requests.sends.push(scope.psend_init(world, out, range, own, to, CHANNEL)?);
+                }
+            }
         }
+        Ok(requests)
     }
-    Ok(None)
+
+    /// Plays one round: parts of all channels get ready in an order of this rank's own.
+    fn play<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        round: u64,
+        requests: &mut PartitionRequests<'scope>,
+    ) -> Result<(), Error> {
+        let &Self { plan, me, out, .. } = self;
+        let PartitionRequests { sends, receives } = requests;
+        let mut random = Random::new(plan.number ^ round, u64::from(me) + 7000);
+        let early = random.chance(50);
+        if early {
+            scope.start_all(receives)?;
+        }
+        scope.start_all(sends)?;
+        let parts =
+            |(channel, cut): (usize, &PartitionedChannel)| (0..cut.own).map(move |part| (channel, part));
+        let mut left: Vec<(usize, u32)> = plan.channels.iter().enumerate().flat_map(parts).collect();
+        while !left.is_empty() {
+            let (channel, part) = left.swap_remove(random.below(left.len() as u64) as usize);
+            let &PartitionedChannel { own, start, len, .. } = &plan.channels[channel];
+            let each = len / own as usize;
+            let first = part as usize * each;
+            let due = plan.due(me, round, channel);
+            scope.edit(out, start + first..start + first + each, |bytes| {
+                bytes.copy_from_slice(&due[first..first + each]);
+            })?;
+            scope.partitions(&sends[channel]).ready(part)?;
+            if random.chance(10) {
+                scope.poll(8);
+            }
+        }
+        if !early {
+            scope.start_all(receives)?;
+        }
+        scope.wait_all(receives)?;
+        scope.wait_all(sends)
+    }
+
+    /// The first channel that holds something else than it must.
+    fn wrong<T: Transport, P: Platform>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, T, P>,
+        round: u64,
+    ) -> Result<Option<usize>, Error> {
+        for (index, channel) in self.plan.channels.iter().enumerate() {
+            let due = self.plan.due(self.from.0, round, index);
+            let mut is_due = false;
+            scope.edit(self.into, channel.start..channel.start + channel.len, |bytes| {
+                is_due = *bytes == due
+            })?;
+            if !is_due {
+                return Ok(Some(index));
+            }
+        }
+        Ok(None)
+    }
 }

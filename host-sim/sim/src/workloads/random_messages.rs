@@ -8,7 +8,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Request, Source, Tag, TagMatch};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 /// Messages that one rank gets at most, for each a request slot.
 const INCOMING_MAX: usize = 24;
@@ -92,7 +92,8 @@ fn round<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, random: &mut Ra
         let Some(due) = receive.due.or_else(next) else {
             return Err(format!("rank {} has sent too often", status.source).into());
         };
-        expect(status, buffer, due.from, due.tag, due.number, due.len)?;
+        let Sent { from, tag, number, len, .. } = due;
+        expect(status, buffer, DueMessage { from, tag, number, len })?;
     }
     Ok(())
 }

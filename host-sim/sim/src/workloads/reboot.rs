@@ -12,7 +12,7 @@ use aldis_kernel::{Error, Rank, Tag, TagMatch};
 
 use super::super::plan::HEALED_NS;
 use super::collectives::barrier_and_allreduce;
-use super::{Outcome, Random, SimEndpoint, expect, length, message};
+use super::{DueMessage, Outcome, Random, SimEndpoint, expect, length, message};
 
 /// Exchanges of all with all before and while ranks die.
 const ROUNDS_MAX: u64 = 6;
@@ -41,7 +41,7 @@ pub(super) fn run(ep: &mut SimEndpoint<'_>, seed: u64) -> Outcome {
     } else {
         for (round, number) in (0..).zip(&rounds) {
             // Met again at once, while messages and frames of the old life may still be under way.
-            for (peer, error) in exchange_with_all(ep, &others, &mut dead, round, *number)? {
+            for (peer, error) in exchange_with_all(ep, &mut dead, round, *number)? {
                 meet_again(ep, peer, &mut known[peer as usize], error.into())?;
             }
         }
@@ -72,7 +72,6 @@ fn epoch_of(ep: &SimEndpoint<'_>, rank: u32) -> Option<Epoch> {
 /// out from then on; the messages of all others must come.
 fn exchange_with_all(
     ep: &mut SimEndpoint<'_>,
-    others: &[u32],
     dead: &mut [bool],
     round: u32,
     number: u64,
@@ -82,7 +81,7 @@ fn exchange_with_all(
     let (random, tag) = (&mut Random::new(number, 0), Tag(round));
     let lengths: Vec<usize> = (0..world.size()).map(|_| length(random)).collect();
     let data = message(me, number, lengths[me as usize]);
-    let live: Vec<u32> = others.iter().copied().filter(|rank| !dead[*rank as usize]).collect();
+    let live: Vec<u32> = (0..world.size()).filter(|rank| *rank != me && !dead[*rank as usize]).collect();
     let mut buffers = vec![vec![0; BYTES_MAX]; live.len()];
     let results = ep.scope(|scope| {
         let mut pairs = Vec::new();
@@ -101,7 +100,10 @@ fn exchange_with_all(
     let mut deaths = Vec::new();
     for ((peer, buffer), (received, sent)) in live.iter().zip(&buffers).zip(results) {
         match received.and_then(|status| sent.map(|_| status)) {
-            Ok(status) => expect(&status, buffer, *peer, tag.0, number, lengths[*peer as usize])?,
+            Ok(status) => {
+                let len = lengths[*peer as usize];
+                expect(&status, buffer, DueMessage { from: *peer, tag: tag.0, number, len })?;
+            }
             Err(error) if error.cause == Cause::PeerDead => {
                 dead[*peer as usize] = true;
                 deaths.push((*peer, error));
@@ -121,7 +123,7 @@ fn exchange(ep: &mut SimEndpoint<'_>, peer: u32, number: u64) -> Result<(), Box<
     let (data, mut buffer) = (message(me, number, len(me)), vec![0; BYTES_MAX]);
     let (to, tag) = (Rank(peer), Tag(LAST));
     let status = ep.within(LIMIT).sendrecv(&world, &data, to, tag, &mut buffer, to, TagMatch::Any)?;
-    expect(&status, &buffer, peer, LAST, number, len(peer))
+    expect(&status, &buffer, DueMessage { from: peer, tag: LAST, number, len: len(peer) })
 }
 
 /// After `error`: waits for the card of the peer's new life, and learns it.

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag, TagMatch};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 /// Sends one token round, which grows by each rank; then all tokens move at once, with `sendrecv`.
 pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: u64) -> Outcome {
@@ -37,7 +37,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
             (previous.into(), Tag(tag).into())
         };
         let status = ep.sendrecv(&world, &data, next, Tag(tag), &mut buffer, from, from_tag)?;
-        expect(&status, &buffer, previous.0, tag, number, len)?;
+        expect(&status, &buffer, DueMessage { from: previous.0, tag, number, len })?;
     }
     Ok(())
 }

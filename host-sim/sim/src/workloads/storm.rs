@@ -4,7 +4,7 @@
 use aldis_kernel::hal::{Platform, Transport};
 use aldis_kernel::{Endpoint, Rank, Source, Tag};
 
-use super::{Outcome, Random, expect, length, message};
+use super::{DueMessage, Outcome, Random, expect, length, message};
 
 const STORM: u32 = 1 << 29;
 /// Ranks that one rank sends to at a time, for each a request slot and another for a receive.
@@ -46,7 +46,7 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
             let mut due: Vec<u32> = distances.iter().map(|distance| (me + size - distance) % size).collect();
             for (status, buffer) in statuses.iter().zip(&buffers) {
                 let from = status.source.0;
-                expect(status, buffer, from, tag.0, number, len(from))?;
+                expect(status, buffer, DueMessage { from, tag: tag.0, number, len: len(from) })?;
                 let place = due.iter().position(|source| *source == from);
                 due.swap_remove(place.ok_or_else(|| format!("rank {from} has sent twice or out of turn"))?);
             }

@@ -165,6 +165,40 @@ impl TypedPlan {
         let bytes = self.room * self.element.size();
         vec![GAP; if self.as_bytes { bytes } else { self.memory(&self.into, self.room) }]
     }
+
+    /// Returns the status of the receive, if it has room for the message.
+    fn due(&self, from: Rank, tag: Tag) -> Status {
+        Status { source: from, tag, bytes: (self.count * self.element.size()) as u64 }
+    }
+
+    /// Checks how the receive of the message that is `due` has ended.
+    fn judge<T: Transport, P: Platform>(
+        &self,
+        ep: &mut Endpoint<'_, T, P>,
+        due: Status,
+        buffer: &[u8],
+        result: Result<Status, Error>,
+    ) -> Outcome {
+        let (from, bytes) = (due.source, due.bytes);
+        let room = (self.room * self.element.size()) as u64;
+        match result {
+            Ok(status) if bytes <= room => {
+                let elements = ep.types()?.count(Basic::Byte, Form::Native, status.bytes)?;
+                if status != due || elements != bytes {
+                    return Err(format!("{due:?} was due, {status:?} came").into());
+                }
+            }
+            Err(error) if error.cause == (Cause::Truncated { sent: bytes, room }) && bytes > room => {}
+            Ok(status) => return Err(format!("{status:?} came into a room of {room} bytes").into()),
+            Err(error) => return Err(error.into()),
+        }
+        let due = self.received(from.0);
+        match buffer.iter().zip(&due).position(|(is, due)| is != due) {
+            Some(at) => Err(format!("message {:x} of rank {from}: byte {at} is wrong", self.number).into()),
+            None if buffer.len() == due.len() => Ok(()),
+            None => Err("a buffer of another size".into()),
+        }
+    }
 }
 
 /// In each round every rank sends messages to one some way ahead, and receives those of the one as
@@ -201,7 +235,7 @@ fn exchange<T: Transport, P: Platform>(
     ep.scope(|scope| {
         let mut sending = Vec::new();
         if probed {
-            sending = send(scope, &world, plans, &data, to)?;
+            sending = send_all(scope, &world, to, plans.iter().zip(&data))?;
         }
         let mut receiving = Vec::new();
         for ((tag, plan), buffer) in (MESSAGES..).zip(plans).zip(&mut buffers) {
@@ -215,26 +249,26 @@ fn exchange<T: Transport, P: Platform>(
             scope.types()?.free(datatype)?;
         }
         if !probed {
-            sending = send(scope, &world, plans, &data, to)?;
+            sending = send_all(scope, &world, to, plans.iter().zip(&data))?;
         }
         results = receiving.into_iter().map(|request| scope.wait(request)).collect();
         scope.wait_all(&mut sending)
     })?;
     for (((tag, plan), buffer), result) in (MESSAGES..).zip(plans).zip(&buffers).zip(results) {
-        judge(ep, plan, (from, Tag(tag)), buffer, result)?;
+        plan.judge(ep, plan.due(from, Tag(tag)), buffer, result)?;
     }
     Ok(())
 }
 
-fn send<'scope, T: Transport, P: Platform>(
+/// Starts to send messages, each with its data.
+fn send_all<'scope, 'p, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     world: &Comm,
-    plans: &[TypedPlan],
-    data: &'scope [Vec<u8>],
     to: Rank,
+    messages: impl Iterator<Item = (&'p TypedPlan, &'scope Vec<u8>)>,
 ) -> Result<Vec<Request<'scope>>, Error> {
     let mut sending = Vec::new();
-    for ((tag, plan), data) in (MESSAGES..).zip(plans).zip(data) {
+    for (tag, (plan, data)) in (MESSAGES..).zip(messages) {
         let types = scope.types()?;
         let datatype = plan.from.make(types, plan.element, plan.count)?;
         let mut typed = Typed::new(data, 1, datatype);
@@ -248,33 +282,4 @@ fn send<'scope, T: Transport, P: Platform>(
         scope.types()?.free(datatype)?;
     }
     Ok(sending)
-}
-
-fn judge<T: Transport, P: Platform>(
-    ep: &mut Endpoint<'_, T, P>,
-    plan: &TypedPlan,
-    (from, tag): (Rank, Tag),
-    buffer: &[u8],
-    result: Result<Status, Error>,
-) -> Outcome {
-    let bytes = (plan.count * plan.element.size()) as u64;
-    let room = (plan.room * plan.element.size()) as u64;
-    match result {
-        Ok(status) if bytes <= room => {
-            let due = Status { source: from, tag, bytes };
-            let elements = ep.types()?.count(Basic::Byte, Form::Native, status.bytes)?;
-            if status != due || elements != bytes {
-                return Err(format!("{due:?} was due, {status:?} came").into());
-            }
-        }
-        Err(error) if error.cause == (Cause::Truncated { sent: bytes, room }) && bytes > room => {}
-        Ok(status) => return Err(format!("{status:?} came into a room of {room} bytes").into()),
-        Err(error) => return Err(error.into()),
-    }
-    let due = plan.received(from.0);
-    match buffer.iter().zip(&due).position(|(is, due)| is != due) {
-        Some(at) => Err(format!("message {:x} of rank {from}: byte {at} is wrong", plan.number).into()),
-        None if buffer.len() == due.len() => Ok(()),
-        None => Err("a buffer of another size".into()),
-    }
 }

@@ -36,31 +36,46 @@ fn paths<R: Reduce<E> + Copy + 'static, E: Element>(operation: R) -> Vec<(&'stat
     paths
 }
 
-/// Measures every path in turn, batch after batch, and prints the 5th percentile of each as a rate.
-fn measure<R: Reduce<E> + Copy + 'static, E: Element>(
-    (name, operation): (&str, R),
-    element: &str,
+/// An operation on elements of a type, and their names.
+struct NamedReduction<R, E> {
+    name: &'static str,
+    operation: R,
+    element: &'static str,
     one: E,
-    (bytes, batches): (usize, usize),
-) {
-    let (mut into, from) = (vec![one; bytes / size_of::<E>()], vec![one; bytes / size_of::<E>()]);
-    let paths = paths::<R, E>(operation);
-    let mut samples = vec![Vec::with_capacity(batches); paths.len()];
-    let times = (BATCH_BYTES / bytes).max(1);
-    for _ in 0..batches {
-        for ((_, path), samples) in paths.iter().zip(&mut samples) {
-            into.fill(one);
-            let start = Clock::now();
-            (0..times).for_each(|_| path(black_box(&mut into), black_box(&from)));
-            samples.push(start.elapsed().as_nanos() as f64 / (times * bytes) as f64);
+}
+
+const fn named<R, E>(
+    name: &'static str,
+    operation: R,
+    element: &'static str,
+    one: E,
+) -> NamedReduction<R, E> {
+    NamedReduction { name, operation, element, one }
+}
+
+impl<R: Reduce<E> + Copy + 'static, E: Element> NamedReduction<R, E> {
+    /// Measures every path in turn, batch after batch, and prints the 5th percentile of each as a rate.
+    fn measure(self, bytes: usize, batches: usize) {
+        let Self { name, operation, element, one } = self;
+        let (mut into, from) = (vec![one; bytes / size_of::<E>()], vec![one; bytes / size_of::<E>()]);
+        let paths = paths::<R, E>(operation);
+        let mut samples = vec![Vec::with_capacity(batches); paths.len()];
+        let times = (BATCH_BYTES / bytes).max(1);
+        for _ in 0..batches {
+            for ((_, path), samples) in paths.iter().zip(&mut samples) {
+                into.fill(one);
+                let start = Clock::now();
+                (0..times).for_each(|_| path(black_box(&mut into), black_box(&from)));
+                samples.push(start.elapsed().as_nanos() as f64 / (times * bytes) as f64);
+            }
         }
-    }
-    for ((path, _), mut samples) in paths.iter().zip(samples) {
-        samples.sort_by(f64::total_cmp);
-        let rate = 1.0 / samples[(samples.len() - 1) * 5 / 100];
-        println!(
-            r#"{{"operation":"{name}","element":"{element}","bytes":{bytes},"path":"{path}","gb_s":{rate:.2}}}"#
-        );
+        for ((path, _), mut samples) in paths.iter().zip(samples) {
+            samples.sort_by(f64::total_cmp);
+            let rate = 1.0 / samples[(samples.len() - 1) * 5 / 100];
+            println!(
+                r#"{{"operation":"{name}","element":"{element}","bytes":{bytes},"path":"{path}","gb_s":{rate:.2}}}"#
+            );
+        }
     }
 }
 
@@ -74,17 +89,17 @@ fn main() -> Result<(), Box<dyn Error>> {
     let batches: usize = batches.parse().ok().filter(|batches| *batches > 0).ok_or(usage)?;
     for bytes in sizes.split(',') {
         let fits = |bytes: &usize| (16..=1 << 26).contains(bytes) && bytes.is_multiple_of(16);
-        let each = (bytes.parse().ok().filter(fits).ok_or(usage)?, batches);
-        measure(("sum", Sum), "f32", 0.0_f32, each);
-        measure(("sum", Sum), "f64", 0.0_f64, each);
-        measure(("sum", Sum), "f16", f16::from_bits(0), each);
-        measure(("sum", Sum), "bf16", bf16::from_bits(0), each);
-        measure(("sum", Sum), "complex f32", Complex::new(0.0_f32, 0.0), each);
-        measure(("product", Product), "complex f64", Complex::new(0.0_f64, 0.0), each);
-        measure(("sum", Sum), "u64", 0_u64, each);
-        measure(("max", Max), "i32", 0_i32, each);
-        measure(("max", Max), "f64", 0.0_f64, each);
-        measure(("minloc", MinLoc), "2int", TwoInt::new(0, 0), each);
+        let bytes = bytes.parse().ok().filter(fits).ok_or(usage)?;
+        named("sum", Sum, "f32", 0.0_f32).measure(bytes, batches);
+        named("sum", Sum, "f64", 0.0_f64).measure(bytes, batches);
+        named("sum", Sum, "f16", f16::from_bits(0)).measure(bytes, batches);
+        named("sum", Sum, "bf16", bf16::from_bits(0)).measure(bytes, batches);
+        named("sum", Sum, "complex f32", Complex::new(0.0_f32, 0.0)).measure(bytes, batches);
+        named("product", Product, "complex f64", Complex::new(0.0_f64, 0.0)).measure(bytes, batches);
+        named("sum", Sum, "u64", 0_u64).measure(bytes, batches);
+        named("max", Max, "i32", 0_i32).measure(bytes, batches);
+        named("max", Max, "f64", 0.0_f64).measure(bytes, batches);
+        named("minloc", MinLoc, "2int", TwoInt::new(0, 0)).measure(bytes, batches);
     }
     Ok(())
 }

@@ -10,7 +10,7 @@ use super::PROFILE;
 use super::campaign::{Campaign, CampaignItem, CampaignStage, Output, Pace};
 use super::implementation::{Implementation, Transport};
 use super::measure;
-use super::programs::Programs;
+use super::programs::{BuildOrders, Programs};
 use super::report::Report;
 use super::rounds::Bench;
 use super::workload::BenchWorkload;
@@ -100,8 +100,8 @@ impl Collectives {
         wanted
             .retain(|one| !matches!(one, Implementation::Raw | Implementation::Arena | Implementation::Ucx));
         eprintln!("building {}", measure::names(&wanted));
-        let mut bench =
-            Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[], &[])?)?;
+        let orders = BuildOrders { profile: &self.profile, wanted: &wanted, others: &[], features: &[] };
+        let mut bench = Bench::new(Programs::build(&Workspace::members()?, &orders)?)?;
         let campaign = Campaign { stages: &stages, wanted: &wanted, pace: Pace::Each(self.seconds) };
         let measured = campaign.run(&mut bench, &mut report);
         // Also when it did not come to its end: what there is has cost minutes.

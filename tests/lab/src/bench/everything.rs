@@ -11,7 +11,7 @@ use clap::Args;
 use super::PROFILE;
 use super::campaign::{Campaign, CampaignItem, CampaignStage, Output, Pace};
 use super::implementation::Transport;
-use super::programs::Programs;
+use super::programs::{BuildOrders, Programs};
 use super::report::Report;
 use super::rounds::Bench;
 use super::workload::BenchWorkload;
@@ -88,7 +88,8 @@ impl Everything {
         let mut report = Report::default();
         let wanted = measure::wanted(self.peers, self.require, |line| report.missing.push(line))?;
         eprintln!("building {}", measure::names(&wanted));
-        let programs = Programs::build(&Workspace::members()?, PROFILE, &wanted, &OTHERS, &[])?;
+        let orders = BuildOrders { profile: PROFILE, wanted: &wanted, others: &OTHERS, features: &[] };
+        let programs = Programs::build(&Workspace::members()?, &orders)?;
         let mut bench = Bench::new(programs)?;
         let end = Instant::now() + Duration::from_secs_f64(self.minutes * 60.0 * (1.0 - OVERHEAD));
         report.tables.push(("Matching: ns a message at growing depth".into(), matching::table(200)?));

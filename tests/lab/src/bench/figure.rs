@@ -8,6 +8,15 @@ use super::implementation::{Implementation, Transport};
 use super::series::Summary;
 use super::workload::BenchWorkload;
 
+/// A case that is measured: a workload at one size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BenchCase {
+    pub(crate) workload: BenchWorkload,
+    pub(crate) transport: Transport,
+    pub(crate) ranks: usize,
+    pub(crate) bytes: usize,
+}
+
 /// A line of a result.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
@@ -27,17 +36,17 @@ pub(crate) struct Figure {
 pub(crate) struct Point<'a>(pub(crate) &'a [Figure]);
 
 impl Figure {
-    pub(crate) fn new(
-        workload: BenchWorkload,
-        transport: Transport,
-        ranks: usize,
-        bytes: usize,
-        which: Implementation,
-        summary: Summary,
-    ) -> Self {
+    pub(crate) fn new(case: BenchCase, which: Implementation, summary: Summary) -> Self {
+        let BenchCase { workload, transport, ranks, bytes } = case;
         let Summary { best, median, samples } = summary;
         let (value, median) = (workload.figure(bytes, best), workload.figure(bytes, median));
         Self { workload, transport, ranks, bytes, which, value, median, samples }
+    }
+
+    /// Returns the case that was measured.
+    pub(crate) const fn case(&self) -> BenchCase {
+        let &Self { workload, transport, ranks, bytes, .. } = self;
+        BenchCase { workload, transport, ranks, bytes }
     }
 
     pub(crate) fn json(&self, point: Point<'_>) -> serde_json::Value {

@@ -10,7 +10,7 @@ use super::PROFILE;
 use super::cores;
 use super::figure::{Figure, Point};
 use super::implementation::{Implementation, Transport};
-use super::programs::Programs;
+use super::programs::{BuildOrders, Programs};
 use super::rounds::Bench;
 use super::workload::BenchWorkload;
 use crate::verbs;
@@ -106,7 +106,9 @@ impl Measure {
     fn bench(&self) -> Result<Bench> {
         let wanted = self.wanted()?;
         eprintln!("building {}", names(&wanted));
-        Bench::new(Programs::build(&Workspace::members()?, &self.profile, &wanted, &[], &self.features)?)
+        let Self { profile, features, .. } = self;
+        let orders = BuildOrders { profile, wanted: &wanted, others: &[], features };
+        Bench::new(Programs::build(&Workspace::members()?, &orders)?)
     }
 
     fn on(&self, bench: &mut Bench, workload: BenchWorkload, ranks: usize) -> Result<()> {

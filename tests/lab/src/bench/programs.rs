@@ -13,6 +13,18 @@ use crate::mpi::install;
 /// The arena of a rank whose buffers lie there: two windows of messages of up to 16 MiB.
 const ARENA: &str = "64M";
 
+/// The programs that are built, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BuildOrders<'a> {
+    /// The profile of cargo's.
+    pub(crate) profile: &'a str,
+    /// The implementations whose programs are needed, and other measured programs.
+    pub(crate) wanted: &'a [Implementation],
+    pub(crate) others: &'a [&'a str],
+    /// Further arguments of cargo, which choose features.
+    pub(crate) features: &'a [String],
+}
+
 /// The programs, built.
 #[derive(Debug)]
 pub(crate) struct Programs {
@@ -21,15 +33,9 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// Builds what the implementations need in a profile of cargo's, and other measured programs
-    /// with them, with what `features` has cargo told.
-    pub(crate) fn build(
-        workspace: &Workspace,
-        profile: &str,
-        wanted: &[Implementation],
-        others: &[&str],
-        features: &[String],
-    ) -> Result<Self> {
+    /// Builds them.
+    pub(crate) fn build(workspace: &Workspace, orders: &BuildOrders<'_>) -> Result<Self> {
+        let &BuildOrders { profile, wanted, others, features } = orders;
         let programs = Self { built: workspace.target.join(profile), peers: workspace.target.join("bench") };
         let mut cargo = workspace::cargo();
         cargo.args(["build", "--profile", profile, "--quiet", "-p", "aldis-bench", "--bin", "bench_raw"]);

@@ -162,7 +162,7 @@ fn row(point: Point<'_>, measured: &[Implementation], which: Implementation) -> 
     let (to_raw, to_peer) =
         (own.and_then(|figure| point.to_raw(figure)), own.and_then(|figure| point.to_best_peer(figure)));
     let spell = |ratio: Option<f64>| ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"));
-    let target = PointTarget::of(which, first.workload, first.transport, first.ranks, first.bytes);
+    let target = PointTarget::of(which, first.case());
     let met = match target.is_met(unit.is_rate(), to_raw, to_peer) {
         Some(true) => "yes",
         Some(false) => "no",
@@ -184,12 +184,14 @@ pub(crate) fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::figure::BenchCase;
     use crate::bench::series::Summary;
 
     fn report() -> Report {
         let figure = |which, bytes, best| {
             let summary = Summary { best, median: best, samples: 10 };
-            Figure::new(BenchWorkload::Latency, Transport::Shm, 2, bytes, which, summary)
+            let (workload, transport) = (BenchWorkload::Latency, Transport::Shm);
+            Figure::new(BenchCase { workload, transport, ranks: 2, bytes }, which, summary)
         };
         let point = |bytes| {
             vec![

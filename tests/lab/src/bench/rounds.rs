@@ -8,7 +8,7 @@ use anyhow::Result;
 use indicatif::ProgressBar;
 
 use super::cores;
-use super::figure::Figure;
+use super::figure::{BenchCase, Figure};
 use super::group::{BenchGroup, Sockets};
 use super::implementation::{Implementation, Transport};
 use super::perftest::Perftest;
@@ -156,28 +156,23 @@ impl Bench {
         let verdicts = judge(&calibrators);
         self.calibrators.extend(calibrators.iter().map(|&(before, _)| before));
         self.steady += verdicts.iter().filter(|&&verdict| verdict == RoundVerdict::Steady).count();
-        self.tell(field, workload, bytes, &calibrators, &verdicts);
+        self.tell(field, workload, bytes, &JudgedRounds { calibrators: &calibrators, verdicts: &verdicts });
+        let case = BenchCase { workload, transport, ranks: field.ranks, bytes };
         let counts = |round: usize| verdicts.get(round) == Some(&RoundVerdict::Steady);
         let measured = field.series.iter().filter(|one| carries(one));
         let figures: Vec<Figure> = measured
             .filter(|one| one.failed.is_none())
             .filter_map(|one| {
                 let summary = one.summary(counts)?;
-                Some(Figure::new(workload, field.transport, field.ranks, bytes, one.which, summary))
+                Some(Figure::new(case, one.which, summary))
             })
             .collect();
         Ok(figures)
     }
 
     /// Says on standard error which rounds were not counted.
-    fn tell(
-        &self,
-        field: &RoundField,
-        workload: BenchWorkload,
-        bytes: usize,
-        calibrators: &[(f64, f64)],
-        verdicts: &[RoundVerdict],
-    ) {
+    fn tell(&self, field: &RoundField, workload: BenchWorkload, bytes: usize, rounds: &JudgedRounds<'_>) {
+        let JudgedRounds { calibrators, verdicts } = rounds;
         let count = |verdict| verdicts.iter().filter(|&&one| one == verdict).count();
         let what = format!("{} {}, {bytes} B", field.transport.name(), workload.name());
         let mut said = format!(
@@ -219,6 +214,12 @@ impl Bench {
         let [_, median, _] = batches;
         Ok(median)
     }
+}
+
+/// The rounds of a case: the calibrator before and after each, and what was judged of it.
+struct JudgedRounds<'a> {
+    calibrators: &'a [(f64, f64)],
+    verdicts: &'a [RoundVerdict],
 }
 
 /// Runs a round: each implementation's batches in turn, another one first in each round.

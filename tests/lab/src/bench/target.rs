@@ -1,6 +1,7 @@
 //! The targets that Aldis is to reach: ratios to the machine's own limit and to the best peer,
 //! within one run.
 
+use super::figure::BenchCase;
 use super::implementation::{Implementation, Transport};
 use super::workload::BenchWorkload;
 
@@ -13,13 +14,8 @@ pub(crate) struct PointTarget {
 
 impl PointTarget {
     /// The bounds of `which`, one that is Aldis, for a workload at a size.
-    pub(crate) fn of(
-        which: Implementation,
-        workload: BenchWorkload,
-        transport: Transport,
-        ranks: usize,
-        bytes: usize,
-    ) -> Self {
+    pub(crate) fn of(which: Implementation, case: BenchCase) -> Self {
+        let BenchCase { workload, transport, ranks, bytes } = case;
         if which == Implementation::Arena {
             let is_aim =
                 matches!(workload, BenchWorkload::Bandwidth | BenchWorkload::Consume) && bytes >= 64 << 10;
@@ -76,18 +72,20 @@ impl PointTarget {
 mod tests {
     use super::*;
 
+    const fn case(workload: BenchWorkload, bytes: usize) -> BenchCase {
+        BenchCase { workload, transport: Transport::Shm, ranks: 2, bytes }
+    }
+
     #[test]
     fn times_have_ceilings_and_rates_have_floors() {
-        let latency = PointTarget::of(Implementation::Aldis, BenchWorkload::Latency, Transport::Shm, 2, 8);
+        let latency = PointTarget::of(Implementation::Aldis, case(BenchWorkload::Latency, 8));
         assert_eq!(latency.is_met(false, Some(1.29), Some(0.59)), Some(true));
         assert_eq!(latency.is_met(false, Some(1.31), Some(0.59)), Some(false));
         assert_eq!(latency.is_met(false, None, Some(0.61)), Some(false));
-        let bandwidth =
-            PointTarget::of(Implementation::Aldis, BenchWorkload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        let bandwidth = PointTarget::of(Implementation::Aldis, case(BenchWorkload::Bandwidth, 1 << 20));
         assert_eq!(bandwidth.is_met(true, Some(0.5), Some(1.3)), Some(true));
         assert_eq!(bandwidth.is_met(true, None, None), None);
-        let arena =
-            PointTarget::of(Implementation::Arena, BenchWorkload::Bandwidth, Transport::Shm, 2, 1 << 20);
+        let arena = PointTarget::of(Implementation::Arena, case(BenchWorkload::Bandwidth, 1 << 20));
         assert_eq!(arena.is_met(true, Some(0.5), Some(1.9)), Some(false));
         assert_eq!(PointTarget::default().is_met(false, Some(9.0), Some(9.0)), None);
     }

@@ -58,13 +58,15 @@ pub(super) fn calls(functions: &[Function<'_>]) -> String {
             function.parameters.iter().map(|parameter| argument(function.name, parameter)).collect();
         let good: Vec<_> = arguments.iter().map(|argument| argument.good.as_str()).collect();
         writeln!(text, "static void try_{}(void) {{", function.name).expect("a string has room");
-        line(&mut text, function, "as it is to be", &good, of_good(function.name));
+        let (what, classes) = ("as it is to be", of_good(function.name));
+        line(&mut text, function, &TriedCall { what, given: &good, classes });
         for (place, argument) in arguments.iter().enumerate() {
             let name = name_of(function.parameters[place]);
             for Bad { value, what, classes } in &argument.bad {
                 let mut given = good.clone();
                 given[place] = value;
-                line(&mut text, function, &format!("{name}: {what}"), &given, classes);
+                let what = &format!("{name}: {what}");
+                line(&mut text, function, &TriedCall { what, given: &given, classes });
             }
         }
         text.push_str("}\n");
@@ -78,7 +80,15 @@ pub(super) fn calls(functions: &[Function<'_>]) -> String {
     text
 }
 
-fn line(text: &mut String, function: &Function<'_>, what: &str, given: &[&str], classes: &str) {
+/// A call that is tried: in a word, its arguments, and the classes of errors that it may have.
+struct TriedCall<'a> {
+    what: &'a str,
+    given: &'a [&'a str],
+    classes: &'a str,
+}
+
+fn line(text: &mut String, function: &Function<'_>, tried: &TriedCall<'_>) {
+    let &TriedCall { what, given, classes } = tried;
     let Function { name, returns, .. } = function;
     let call = format!("MPI_{name}({})", given.join(", "));
     let call = match needs(name) {

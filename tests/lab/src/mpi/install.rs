@@ -84,3 +84,19 @@ fn replace(from: &Path, to: &Path) -> Result<()> {
     fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
     Ok(())
 }
+
+/// The folders that it is built to.
+pub(super) struct Folders {
+    pub(super) target: PathBuf,
+    /// The library as it is installed.
+    pub(super) prefix: PathBuf,
+    /// The programs that are run.
+    pub(super) programs: PathBuf,
+}
+
+impl Folders {
+    pub(super) fn find() -> Result<Self> {
+        let target = Workspace::members()?.target;
+        Ok(Self { prefix: target.join("mpi"), programs: target.join("mpi-programs"), target })
+    }
+}

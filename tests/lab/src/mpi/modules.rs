@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 
 use super::folder;
 use super::gaps::Gaps;
+use super::install::Folders;
 
 /// The reference library and what its programs need, as of docs/mpi.md.
 const PACKAGES: [&str; 3] = ["mpich==5.0.2", "numpy", "setuptools"];
@@ -145,14 +146,8 @@ struct Python {
 ///
 /// # Errors
 /// A test that is behind and not among the known gaps, or one of those that passes.
-pub(super) fn run(
-    prefix: &Path,
-    target: &Path,
-    wanted: &[String],
-    ranks: &[u32],
-    is_json: bool,
-) -> Result<String> {
-    let (home, aldis) = (environment(target), Library::aldis(prefix));
+pub(super) fn run(folders: &Folders, wanted: &[String], ranks: &[u32], is_json: bool) -> Result<String> {
+    let (home, aldis) = (environment(&folders.target), Library::aldis(&folders.prefix));
     let reference = Library::reference(&home)?;
     let python = Python::prepare(&home)?;
     println!("{}", python.example(&aldis)?);

@@ -1,12 +1,9 @@
 //! `cargo xtask mpi test`.
 
-use std::path::PathBuf;
-
-use aldis_shell::workspace::Workspace;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
-use super::install::{install, profile};
+use super::install::{Folders, install, profile};
 use super::{modules, programs, rsmpi};
 
 /// The choice of what is tested.
@@ -49,20 +46,21 @@ enum Suite {
 
 impl MpiTest {
     pub(crate) fn run(self) -> Result<()> {
-        let Folders { target, prefix, programs } = Folders::find()?;
+        let folders = Folders::find()?;
+        let Folders { target, prefix, programs } = &folders;
         let has = |suite| self.suites.contains(&suite);
         if has(Suite::Mpi4py) || has(Suite::Rsmpi) {
             modules::need_python().context("or run `cargo xtask mpi test programs` alone")?;
         }
-        install(&target, &prefix, profile(self.debug))?;
+        install(target, prefix, profile(self.debug))?;
         if has(Suite::Programs) {
-            println!("{}", programs::run(&prefix, &programs)?);
+            println!("{}", programs::run(prefix, programs)?);
         }
         if has(Suite::Mpi4py) {
-            println!("{}", modules::run(&prefix, &target, &self.modules, &self.ranks, self.json)?);
+            println!("{}", modules::run(&folders, &self.modules, &self.ranks, self.json)?);
         }
         if has(Suite::Rsmpi) {
-            println!("{}", rsmpi::run(&prefix, &target, &rsmpi::RANKS, self.json)?);
+            println!("{}", rsmpi::run(prefix, target, &rsmpi::RANKS, self.json)?);
         }
         Ok(())
     }
@@ -77,9 +75,9 @@ pub(super) fn programs() -> Result<String> {
 
 /// mpi4py's tests alone, with as many ranks as are named.
 pub(super) fn modules(ranks: &[u32]) -> Result<String> {
-    let Folders { target, prefix, .. } = Folders::find()?;
-    install(&target, &prefix, profile(false))?;
-    modules::run(&prefix, &target, &[], ranks, false)
+    let folders = Folders::find()?;
+    install(&folders.target, &folders.prefix, profile(false))?;
+    modules::run(&folders, &[], ranks, false)
 }
 
 /// The examples of rsmpi alone, at these numbers of ranks.
@@ -87,20 +85,4 @@ pub(super) fn examples(ranks: &[u32]) -> Result<String> {
     let Folders { target, prefix, .. } = Folders::find()?;
     install(&target, &prefix, profile(false))?;
     rsmpi::run(&prefix, &target, ranks, false)
-}
-
-/// The folders that it is built to.
-struct Folders {
-    target: PathBuf,
-    /// The library as it is installed.
-    prefix: PathBuf,
-    /// The programs that are run.
-    programs: PathBuf,
-}
-
-impl Folders {
-    fn find() -> Result<Self> {
-        let target = Workspace::members()?.target;
-        Ok(Self { prefix: target.join("mpi"), programs: target.join("mpi-programs"), target })
-    }
 }

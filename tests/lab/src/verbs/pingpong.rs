@@ -54,7 +54,7 @@ impl SidesPlace {
 }
 
 /// Returns the command of one side of the base.
-fn base((bytes, count): (u32, u32)) -> String {
+fn base(bytes: u32, count: u32) -> String {
     // It sleeps while it waits: on one processor a process that polls keeps the driver from
     // running, until the next tick of the clock.
     format!("{BASE} -d {DEVICE} -g {GID_INDEX} -e -s {bytes} -n {count}")
@@ -72,8 +72,8 @@ pub(super) fn ranks(words: &str, limit: Duration) -> String {
 /// unless it is the `base_alone`.
 pub(super) fn in_one_guest(base_alone: bool, limit: Duration) -> Vec<String> {
     let server = address(0);
-    let both = |size| {
-        let one = base(size);
+    let both = |(bytes, count)| {
+        let one = base(bytes, count);
         format!("{one} > /tmp/server & retry {one} {server} && wait $!")
     };
     let ranks = (!base_alone).then(|| ranks("", limit));
@@ -88,9 +88,9 @@ pub(super) fn of_one_guest(ran: &[Ran]) -> Result<Vec<PingpongLine>> {
 /// Returns the commands that two guests run: the base at every size, which the last of them begins.
 /// A wire takes its time: a quarter as often.
 pub(super) fn in_two_guests() -> [Vec<String>; 2] {
-    let sizes = SIZES.map(|(bytes, count)| (bytes, count / 4));
-    let client = |size| format!("retry {} {}", base(size), address(0));
-    [sizes.map(base).into(), sizes.map(client).into()]
+    let servers = SIZES.map(|(bytes, count)| base(bytes, count / 4));
+    let clients = servers.clone().map(|base| format!("retry {base} {}", address(0)));
+    [servers.into(), clients.into()]
 }
 
 /// Returns the figures from what the base of the last guest has said, and two ranks if there were

@@ -53,7 +53,7 @@ fn len(from: u32, to: u32) -> usize {
 }
 
 /// Returns the element at a place of a block.
-fn element(round: u32, (from, to): (u32, u32), place: usize) -> u8 {
+fn element(round: u32, from: u32, to: u32, place: usize) -> u8 {
     (round + from * 37 + to * 11 + place as u32) as u8
 }
 
@@ -75,7 +75,7 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
         {
             let mut data = [0; ELEMENTS_MAX];
             for (place, mine) in data[own..].iter_mut().take(len(me, root)).enumerate() {
-                *mine = element(round, (me, root), place);
+                *mine = element(round, me, root, place);
             }
             let within = &mut self.ep.within(self.limit);
             let blocks = list.of_ranks();
@@ -83,7 +83,7 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
                 .with(&Choice::using(algorithm))
                 .run(within, &self.world)?;
             if me == root {
-                let expected = list.places().map(|(from, place)| element(round, (from, root), place));
+                let expected = list.places().map(|(from, place)| element(round, from, root, place));
                 check("element that was gathered", &data[..count], expected)?;
             }
             self.took_part([round.into()].into_iter());
@@ -97,7 +97,7 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
             (BlockList::new(size, |to| len(me, to)), BlockList::new(size, |from| len(from, me)));
         let mut input = [0; ELEMENTS_MAX];
         for (mine, (to, place)) in input.iter_mut().zip(given.places()) {
-            *mine = element(round, (me, to), place);
+            *mine = element(round, me, to, place);
         }
         let input = &input[..given.elements()];
         for &algorithm in algorithms(Operation::Alltoallw).iter().filter(|known| known.serves(size)) {
@@ -106,7 +106,7 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
             alltoallw(input, given.of_ranks(), data, list.of_ranks())
                 .with(&options)
                 .run(within, &self.world)?;
-            let expected = list.places().map(|(from, place)| element(round, (from, me), place));
+            let expected = list.places().map(|(from, place)| element(round, from, me, place));
             check("element that was exchanged", data, expected)?;
             self.took_part([round.into()].into_iter());
         }
@@ -118,7 +118,7 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
         let list = BlockList::new(size, |to| len(1, to));
         let mut input = [0; ELEMENTS_MAX];
         for (mine, (to, place)) in input.iter_mut().zip(list.places()) {
-            *mine = element(round, (me, to), place);
+            *mine = element(round, me, to, place);
         }
         let input = &input[..list.elements()];
         for &algorithm in algorithms(Operation::ReduceScatter).iter().filter(|known| known.serves(size)) {
@@ -127,9 +127,8 @@ impl<T: Transport, P: Platform> RankPart<'_, '_, T, P> {
             reduce_scatter(Sum, InputBlocks::new(input, list.of_ranks()), data, &mut scratch)
                 .with(&Choice::using(algorithm))
                 .run(within, &self.world)?;
-            let sum = |place| {
-                (0..size).fold(0, |sum: u8, from| sum.wrapping_add(element(round, (from, me), place)))
-            };
+            let sum =
+                |place| (0..size).fold(0, |sum: u8, from| sum.wrapping_add(element(round, from, me, place)));
             check("element that was reduced and scattered", data, (0..data.len()).map(sum))?;
             self.took_part([round.into()].into_iter());
         }

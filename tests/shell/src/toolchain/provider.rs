@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::provision::{self, Lock, Part};
 use crate::shell;
-use crate::workspace::{self, parse_version};
+use crate::workspace::{self, RustVersion};
 
 /// The packages that bring a compiler with the library's source on Debian, and the linker for
 /// images.
@@ -108,12 +108,12 @@ impl Provider {
 
     /// Every compiler here that can build core and is not older than `oldest`: those of the search
     /// path, then rustup's.
-    pub(super) fn with_source(oldest: (u32, u32)) -> Vec<Self> {
+    pub(super) fn with_source(oldest: RustVersion) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
         for rustc in shell::all_in_path("rustc").into_iter().chain(rustup_compilers()) {
             let Ok(provider) = Self::probe(&rustc) else { continue };
             let known = found.iter().any(|other| other.sysroot == provider.sysroot);
-            let new_enough = parse_version(&provider.release).is_some_and(|version| version >= oldest);
+            let new_enough = RustVersion::parse(&provider.release).is_some_and(|version| version >= oldest);
             if !known && new_enough && provider.has_source() {
                 found.push(provider);
             }

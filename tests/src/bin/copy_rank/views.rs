@@ -25,9 +25,9 @@ pub(crate) fn views(ep: &mut HostEndpoint, world: &Comm) -> Result<u32, Box<dyn 
             // One after the other, so that a message comes before its receive or after it.
             for early in [true, false] {
                 if world.rank() == sender {
-                    send(ep, world, round, len, early)?;
+                    send(ep, round, len, early)?;
                 } else {
-                    borrowed += look(ep, world, round, len, early)?;
+                    borrowed += look(ep, round, len, early)?;
                 }
             }
         }
@@ -39,7 +39,8 @@ pub(crate) fn views(ep: &mut HostEndpoint, world: &Comm) -> Result<u32, Box<dyn 
 
 /// Sends from the arena, if there is one, and from the heap; before the other has said that it
 /// receives, or after.
-fn send(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize, early: bool) -> Outcome {
+fn send(ep: &mut HostEndpoint, round: u32, len: usize, early: bool) -> Outcome {
+    let world = &ep.world();
     let (me, other) = (world.rank(), Rank(1 - world.rank().0));
     let mut data = Bytes::of(ep.shm_arena(), &pattern(me, round, len))?;
     let heap = pattern(me, round + 50, len);
@@ -65,11 +66,11 @@ fn send(ep: &mut HostEndpoint, world: &Comm, round: u32, len: usize, early: bool
 /// The other side of [`send`]; how many of the two messages were not copied.
 fn look(
     ep: &mut HostEndpoint,
-    world: &Comm,
     round: u32,
     len: usize,
     early: bool,
 ) -> Result<u32, Box<dyn core::error::Error>> {
+    let world = &ep.world();
     let other = Rank(1 - world.rank().0);
     let mut token = [0u8];
     if early {

@@ -56,15 +56,21 @@ fn flood<T: Transport, P: Platform>(
     })
 }
 
-/// Receives floods of `count` messages from `senders`, from any source or rank by rank.
+/// Floods of `count` messages from each of `senders`.
+struct IncomingFloods<'a> {
+    senders: &'a [u32],
+    count: u32,
+}
+
+/// Receives floods, from any source or rank by rank.
 fn drain<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
-    senders: &[u32],
-    count: u32,
+    floods: &IncomingFloods<'_>,
     from_any: bool,
     length: impl Fn(u32) -> usize,
 ) -> Result<(), Error> {
     let world = ep.world();
+    let &IncomingFloods { senders, count } = floods;
     let (mut next, mut buffer) = ([0; 16], vec![0; 3000]);
     for turn in 0..senders.len() as u32 * count {
         let rank = Rank(senders[(turn / count) as usize]);
@@ -107,7 +113,7 @@ fn a_flooded_rank_goes_on_talking_to_others<T: Transport, P: Platform>(
     match ep.world().rank().0 {
         0 => {
             talk(ep, Rank(2))?;
-            drain(ep, &[1], MANY, false, length)?;
+            drain(ep, &IncomingFloods { senders: &[1], count: MANY }, false, length)?;
             take_last(ep, &[1])?;
         }
         1 => flood(ep, Rank(0), MANY, length)?,
@@ -123,7 +129,7 @@ fn eight_flood_one_that_goes_on_talking_to_another<T: Transport, P: Platform>(
     match ep.world().rank().0 {
         0 => {
             talk(ep, Rank(9))?;
-            drain(ep, &senders, 12, false, length)?;
+            drain(ep, &IncomingFloods { senders: &senders, count: 12 }, false, length)?;
             take_last(ep, &senders)?;
         }
         9 => talk(ep, Rank(0))?,
@@ -137,7 +143,7 @@ fn eight_flood_one_that_receives_from_any_source<T: Transport, P: Platform>(
 ) -> Outcome {
     let senders = [1, 2, 3, 4, 5, 6, 7, 8];
     if ep.world().rank() == Rank(0) {
-        drain(ep, &senders, 12, true, length)?;
+        drain(ep, &IncomingFloods { senders: &senders, count: 12 }, true, length)?;
         return Ok(take_last(ep, &senders)?);
     }
     Ok(flood(ep, Rank(0), 12, length)?)
@@ -146,7 +152,7 @@ fn eight_flood_one_that_receives_from_any_source<T: Transport, P: Platform>(
 fn a_storm_of_long_messages_is_received<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     let (senders, long) = ([1, 2, 3, 4], |number| 1000 + 300 * number as usize % 2000);
     if ep.world().rank() == Rank(0) {
-        drain(ep, &senders, 8, true, long)?;
+        drain(ep, &IncomingFloods { senders: &senders, count: 8 }, true, long)?;
         return Ok(take_last(ep, &senders)?);
     }
     Ok(flood(ep, Rank(0), 8, long)?)
@@ -209,7 +215,7 @@ fn the_last_of_a_flood_is_received_first<T: Transport, P: Platform>(ep: &mut End
         return Ok(flood(ep, Rank(0), MANY, length)?);
     }
     take_last(ep, &[1])?;
-    Ok(drain(ep, &[1], MANY, false, length)?)
+    Ok(drain(ep, &IncomingFloods { senders: &[1], count: MANY }, false, length)?)
 }
 
 fn the_last_of_eight_floods_are_received_first_from_any_source<T: Transport, P: Platform>(
@@ -224,7 +230,7 @@ fn the_last_of_eight_floods_are_received_first_from_any_source<T: Transport, P: 
         let status = ep.recv::<u8>(&world, &mut [], Source::Any, LAST)?;
         assert!(!core::mem::replace(&mut heard[status.source.0 as usize], true), "one of each");
     }
-    Ok(drain(ep, &senders, 12, true, length)?)
+    Ok(drain(ep, &IncomingFloods { senders: &senders, count: 12 }, true, length)?)
 }
 
 fn a_flood_that_is_not_received_in_order_is_received_backwards<T: Transport, P: Platform>(
@@ -259,7 +265,7 @@ fn a_flood_is_probed_for_its_last<T: Transport, P: Platform>(ep: &mut Endpoint<'
     assert_eq!(ep.probe(&world, Rank(1), LAST)?.source, Rank(1));
     assert_eq!(ep.probe(&world, Rank(1), TagMatch::Any)?.bytes, length(0) as u64, "the first of all");
     take_last(ep, &[2, 1])?;
-    Ok(drain(ep, &[1, 2], 20, true, length)?)
+    Ok(drain(ep, &IncomingFloods { senders: &[1, 2], count: 20 }, true, length)?)
 }
 
 fn a_sender_that_floods_can_still_receive<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -268,7 +274,7 @@ fn a_sender_that_floods_can_still_receive<T: Transport, P: Platform>(ep: &mut En
         for number in 0..8 {
             ep.send(&world, &message(number, 200 * number as usize), Rank(1), TALK)?;
         }
-        return Ok(drain(ep, &[1], MANY, false, length)?);
+        return Ok(drain(ep, &IncomingFloods { senders: &[1], count: MANY }, false, length)?);
     }
     let data: Vec<_> = (0..MANY).map(|number| message(1000 + number, length(number))).collect();
     let mut buffers: Vec<_> = (0..8).map(|number| vec![0; 200 * number]).collect();

@@ -48,19 +48,25 @@ fn send_all<T: Transport, P: Platform>(
     })
 }
 
-/// Receives a message that must be the one with this number.
-fn receive<T: Transport, P: Platform>(
-    ep: &mut Endpoint<'_, T, P>,
-    comm: &Comm,
-    from: impl Into<Source>,
-    tag: impl Into<TagMatch>,
-    number: u32,
-) -> Result<Tag, Error> {
-    let mut buffer = vec![0; length(number) + 1];
-    let status = ep.recv(comm, &mut buffer, from, tag)?;
-    buffer.truncate(status.bytes as usize);
-    assert_eq!(buffer, message(number, length(number)), "message {number} was due");
-    Ok(status.tag)
+/// A message that is due.
+struct DueNumber(u32);
+
+impl DueNumber {
+    /// Receives a message that must be this one.
+    fn receive<T: Transport, P: Platform>(
+        self,
+        ep: &mut Endpoint<'_, T, P>,
+        comm: &Comm,
+        from: impl Into<Source>,
+        tag: impl Into<TagMatch>,
+    ) -> Result<Tag, Error> {
+        let Self(number) = self;
+        let mut buffer = vec![0; length(number) + 1];
+        let status = ep.recv(comm, &mut buffer, from, tag)?;
+        buffer.truncate(status.bytes as usize);
+        assert_eq!(buffer, message(number, length(number)), "message {number} was due");
+        Ok(status.tag)
+    }
 }
 
 fn messages_do_not_overtake_whatever_their_length<T: Transport, P: Platform>(
@@ -71,7 +77,7 @@ fn messages_do_not_overtake_whatever_their_length<T: Transport, P: Platform>(
         return Ok(send_all(ep, &world, Rank(1), |_| Tag(1))?);
     }
     for number in 0..MANY {
-        receive(ep, &world, Rank(0), Tag(1), number)?;
+        DueNumber(number).receive(ep, &world, Rank(0), Tag(1))?;
     }
     Ok(())
 }
@@ -115,10 +121,10 @@ fn messages_of_two_tags_are_each_in_order<T: Transport, P: Platform>(ep: &mut En
         return Ok(send_all(ep, &world, Rank(1), |number| Tag(number % 2))?);
     }
     for number in (0..MANY).filter(is_odd) {
-        receive(ep, &world, Rank(0), Tag(1), number)?;
+        DueNumber(number).receive(ep, &world, Rank(0), Tag(1))?;
     }
     for number in (0..MANY).filter(|number| !is_odd(number)) {
-        receive(ep, &world, Rank(0), Tag(0), number)?;
+        DueNumber(number).receive(ep, &world, Rank(0), Tag(0))?;
     }
     Ok(())
 }
@@ -132,7 +138,7 @@ fn a_receive_of_any_tag_sees_the_order_of_sending<T: Transport, P: Platform>(
         return Ok(send_all(ep, &world, Rank(1), tag)?);
     }
     for number in 0..MANY {
-        assert_eq!(receive(ep, &world, Rank(0), TagMatch::Any, number)?, tag(number));
+        assert_eq!(DueNumber(number).receive(ep, &world, Rank(0), TagMatch::Any)?, tag(number));
     }
     Ok(())
 }
@@ -267,8 +273,8 @@ fn communicators_have_messages_of_their_own<T: Transport, P: Platform>(
             scope.wait_all(&mut sends)
         })?;
     } else {
-        receive(ep, &copy, Source::Any, TagMatch::Any, 1)?;
-        receive(ep, &world, Source::Any, TagMatch::Any, 0)?;
+        DueNumber(1).receive(ep, &copy, Source::Any, TagMatch::Any)?;
+        DueNumber(0).receive(ep, &world, Source::Any, TagMatch::Any)?;
     }
     Ok(free(ep, copy)?)
 }
@@ -290,10 +296,10 @@ fn each_communicator_keeps_an_order_of_its_own<T: Transport, P: Platform>(
         })?;
     } else {
         for number in (1..MANY).step_by(2) {
-            receive(ep, &copy, Rank(0), Tag(1), number)?;
+            DueNumber(number).receive(ep, &copy, Rank(0), Tag(1))?;
         }
         for number in (0..MANY).step_by(2) {
-            receive(ep, &world, Rank(0), Tag(1), number)?;
+            DueNumber(number).receive(ep, &world, Rank(0), Tag(1))?;
         }
     }
     Ok(free(ep, copy)?)

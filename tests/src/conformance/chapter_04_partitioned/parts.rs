@@ -31,7 +31,8 @@ const TAG: Tag = Tag(4);
 fn rounds<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
     len: usize,
-    (own, theirs): (u32, u32),
+    own: u32,
+    theirs: u32,
 ) -> Outcome {
     let (world, mut memory) = (ep.world(), vec![0_u8; len]);
     ep.scope(|scope| {
@@ -64,14 +65,14 @@ fn parts_that_get_ready_in_any_order_are_one_message<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     for (partitions, len) in [(1, 1), (1, 900), (4, 4), (5, 60), (7, 2100), (64, 64), (64, 1280)] {
-        rounds(ep, len, (partitions, partitions))?;
+        rounds(ep, len, partitions, partitions)?;
     }
     Ok(())
 }
 
 fn both_sides_cut_as_they_like<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
     for (own, theirs) in [(1, 12), (12, 1), (4, 6), (6, 4), (64, 5), (3, 64)] {
-        rounds(ep, 960, (own, theirs))?;
+        rounds(ep, 960, own, theirs)?;
     }
     Ok(())
 }
@@ -442,5 +443,5 @@ fn parts_for_the_null_rank_are_over_at_once<T: Transport, P: Platform>(
 }
 
 fn messages_of_nothing_have_parts<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
-    rounds(ep, 0, (5, 3))
+    rounds(ep, 0, 5, 3)
 }

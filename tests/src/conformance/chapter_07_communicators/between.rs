@@ -34,7 +34,8 @@ pub(super) fn halves<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> 
 
 pub(super) fn free<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
-    (half, between): (Comm, Comm),
+    half: Comm,
+    between: Comm,
 ) -> Outcome {
     inter::free(ep, between)?;
     Ok(comm::free(ep, half)?)
@@ -53,7 +54,7 @@ fn an_intercommunicator_has_a_local_and_a_remote_group<T: Transport, P: Platform
         (processes(ep.comm(&between).group()?), processes(ep.comm(&between).remote_group()?));
     let (lower, upper) = (vec![0, 1], vec![2, 3, 4]);
     assert_eq!((local, remote), if is_upper { (upper, lower) } else { (lower, upper) });
-    free(ep, (half, between))
+    free(ep, half, between)
 }
 
 fn its_ranks_are_those_of_the_other_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -75,7 +76,7 @@ fn its_ranks_are_those_of_the_other_group<T: Transport, P: Platform>(ep: &mut En
     assert!((first..).zip(&got).all(|(process, got)| *got == [process; 30]));
     let outside = ep.send(&between, &[0_u8], Rank(remote), Tag(1)).expect_err("there are so many only");
     assert_eq!(outside.cause, Cause::RankOutOfRange { rank: remote, size: remote });
-    free(ep, (half, between))
+    free(ep, half, between)
 }
 
 fn it_has_messages_of_its_own<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -95,7 +96,7 @@ fn it_has_messages_of_its_own<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T
         let status = ep.recv(&world, &mut got, Source::Any, Tag(9))?;
         assert_eq!((status.source, got), (Rank(4), [1]));
     }
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn merged_groups_are_in_the_order_that_they_ask_for<T: Transport, P: Platform>(
@@ -112,7 +113,7 @@ fn merged_groups_are_in_the_order_that_they_ask_for<T: Transport, P: Platform>(
         assert_eq!(sum, [10]);
         comm::free(ep, merged)?;
     }
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn a_duplicate_of_an_intercommunicator_is_another<T: Transport, P: Platform>(
@@ -136,7 +137,7 @@ fn a_duplicate_of_an_intercommunicator_is_another<T: Transport, P: Platform>(
     let there = (me + 2) % 4;
     assert_eq!(got, [[there], [there + 100]]);
     inter::free(ep, copy)?;
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn both_groups_of_an_intercommunicator_are_split<T: Transport, P: Platform>(
@@ -154,7 +155,7 @@ fn both_groups_of_an_intercommunicator_are_split<T: Transport, P: Platform>(
     // A colour that one side alone has given is none.
     let alone = inter::split(ep, &made.1, Some(u32::from(me >= 2)), 0, &mut scratch)?;
     assert!(alone.is_none());
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn a_collective_needs_one_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -162,7 +163,7 @@ fn a_collective_needs_one_group<T: Transport, P: Platform>(ep: &mut Endpoint<'_,
     assert_eq!(barrier().run(ep, &made.1).expect_err("it has two").cause, Cause::Intercommunicator);
     assert_eq!(comm::dup(ep, &made.1).expect_err("it has two").cause, Cause::Intercommunicator);
     assert_eq!(inter::dup(ep, &made.0).expect_err("it has one").cause, Cause::Intracommunicator);
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn two_groups_of_an_intercommunicator_share_no_process<T: Transport, P: Platform>(

@@ -47,7 +47,7 @@ fn wildcards_tell_ranks_of_the_other_group<T: Transport, P: Platform>(
     assert!(from.iter().zip(&got).all(|(from, got)| *got == [100 * from + me; 20]));
     from.sort_unstable();
     assert_eq!(from, (0..remote).collect::<Vec<_>>());
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 /// Each rank of the lower group exchanges messages with the one of its number in the upper.
@@ -83,7 +83,7 @@ fn messages_of_every_mode_go_between_groups<T: Transport, P: Platform>(
         assert_eq!(got, data);
     }
     ep.send_buffer().detach()?;
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn messages_between_groups_keep_their_order<T: Transport, P: Platform>(
@@ -98,7 +98,7 @@ fn messages_between_groups_keep_their_order<T: Transport, P: Platform>(
             let data = vec![number as u8; length(number / 2)];
             ep.send(&between, &data, Rank(number % 2), Tag(1))?;
         }
-        return free(ep, made);
+        return free(ep, made.0, made.1);
     }
     let mut next = [0; 3];
     for _ in 0..30 {
@@ -111,7 +111,7 @@ fn messages_between_groups_keep_their_order<T: Transport, P: Platform>(
         next[from] += 1;
     }
     assert_eq!(next, [10; 3]);
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn probes_between_groups_find_and_match<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -139,7 +139,7 @@ fn probes_between_groups_find_and_match<T: Transport, P: Platform>(ep: &mut Endp
         ep.mrecv(matched, &mut first)?;
         assert_eq!((first, second), (vec![1; len], vec![2; len]));
     }
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn persistent_and_partitioned_requests_go_between_groups<T: Transport, P: Platform>(
@@ -173,7 +173,7 @@ fn persistent_and_partitioned_requests_go_between_groups<T: Transport, P: Platfo
         }
         Ok(())
     })?;
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn an_exchange_between_groups_is_one_call<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> Outcome {
@@ -191,7 +191,7 @@ fn an_exchange_between_groups_is_one_call<T: Transport, P: Platform>(ep: &mut En
         ep.send_buffer().flush()?;
     }
     ep.send_buffer().detach()?;
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn a_rank_of_ones_own_group_is_no_rank_there<T: Transport, P: Platform>(
@@ -208,7 +208,7 @@ fn a_rank_of_ones_own_group_is_no_rank_there<T: Transport, P: Platform>(
     assert_eq!(cause(ep.improbe(&between, Rank(remote), Tag(1)).map(drop)), outside);
     ep.send(&between, &[0_u8], Rank::NULL, Tag(1))?;
     assert_eq!(ep.recv(&between, &mut [0_u8], Rank::NULL, Tag(1))?.source, Rank::NULL);
-    free(ep, made)
+    free(ep, made.0, made.1)
 }
 
 fn unreceived_messages_go_with_an_intercommunicator<T: Transport, P: Platform>(
@@ -233,5 +233,5 @@ fn unreceived_messages_go_with_an_intercommunicator<T: Transport, P: Platform>(
         assert_eq!(got, [2], "of this one");
     }
     inter::free(ep, again)?;
-    free(ep, made)
+    free(ep, made.0, made.1)
 }

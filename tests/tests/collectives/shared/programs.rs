@@ -59,7 +59,10 @@ fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64
                 aldis_coll::reduce(Sum, &mut data, &mut spare, Rank(root)).run(endpoint, &on).unwrap();
                 assert!(rank != root || data == fold::<u16, _>(Sum, seed, members, count));
             }
-            5..11 => portions(endpoint, &on, what, seed, (count / members as usize, root)),
+            5..11 => {
+                let most = count / members as usize;
+                portions(endpoint, &on, PortionsCall { what, seed, most, root });
+            }
             _ => {
                 let (out, mut into) = ([rank; 3], [0; 3]);
                 let (to, from) = (Rank((rank + 1) % members), Rank((rank + members - 1) % members));
@@ -74,9 +77,18 @@ fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64
     assert_eq!(size, world.size());
 }
 
-/// A call on blocks of unlike lengths, up to `most` elements, or a scan: in control slots, by
-/// messages, or both.
-fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, what: u8, seed: u64, (most, root): (usize, u32)) {
+/// A call on blocks of unlike lengths, up to `most` elements, or a scan.
+#[derive(Clone, Copy)]
+struct PortionsCall {
+    what: u8,
+    seed: u64,
+    most: usize,
+    root: u32,
+}
+
+/// Makes the call: in control slots, by messages, or both.
+fn portions(endpoint: &mut Endpoint<'_, '_>, on: &Comm, call: PortionsCall) {
+    let PortionsCall { what, seed, most, root } = call;
     let (rank, members) = (on.rank().0, on.size());
     let len = |from: u32, to: u32| noise(seed, from, to as usize) as usize % (most + 1);
     let block = |from: u32, to: u32| inputs::<u64>(seed ^ u64::from(to), from, len(from, to));

@@ -84,16 +84,21 @@ enum ScopeEnd {
     Deadline,
 }
 
+/// The moment at which scopes end, while a message of `len` bytes is under way, and the way.
+#[derive(Clone, Copy)]
+struct CutMoment {
+    how: ScopeEnd,
+    len: usize,
+    polls: u32,
+}
+
 /// Scopes of both that end while a message is at any point of its way; their memory is used for
 /// something else at once.
 struct CutOff;
 
 impl CutOff {
-    fn cut<T: Transport>(
-        ends: &mut [End<'_, T>; 2],
-        arenas: Arenas,
-        (how, len, polls): (ScopeEnd, usize, u32),
-    ) {
+    fn cut<T: Transport>(ends: &mut [End<'_, T>; 2], arenas: Arenas, moment: CutMoment) {
+        let CutMoment { how, len, polls } = moment;
         let [one, two] = ends;
         let mut into = ProgramBytes::new(arenas[0], len, 0);
         let data = ProgramBytes::new(arenas[1], len, 1);
@@ -127,7 +132,7 @@ impl Trial for CutOff {
         for len in LENGTHS {
             for polls in [0, 1, 2, 3, 5, 9] {
                 for how in [ScopeEnd::Error, ScopeEnd::Deadline, ScopeEnd::Panic] {
-                    Self::cut(&mut ends, arenas, (how, len, polls));
+                    Self::cut(&mut ends, arenas, CutMoment { how, len, polls });
                 }
             }
         }

@@ -139,12 +139,8 @@ fn start<'scope>(
 
 /// Has both start what meets, moves them a few times, and ends both scopes at once. All memory is
 /// freed by then.
-fn cut_off(
-    [one, two]: &mut [Mate<'_>; 2],
-    [left, right]: [ScopeKind; 2],
-    end: End,
-    (len, polls): (usize, u32),
-) {
+fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [ScopeKind; 2], end: End, moment: ScopeMoment) {
+    let ScopeMoment { len, polls } = moment;
     let [mut ours, mut theirs] = [1, 2].map(|byte| vec![byte; len]);
     let limit = if end == End::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
     let worlds = [one.world(), two.world()];
@@ -198,12 +194,31 @@ fn still_talk([one, two]: &mut [Mate<'_>; 2]) {
 }
 
 /// Lengths that go inline, in a block and in fragments, and the moments at which the scopes end.
-const MOMENTS: [(usize, u32); 7] = [(8, 0), (8, 4), (200, 0), (200, 1), (2000, 0), (2000, 2), (2000, 5)];
+const MOMENTS: [ScopeMoment; 7] = [
+    moment(8, 0),
+    moment(8, 4),
+    moment(200, 0),
+    moment(200, 1),
+    moment(2000, 0),
+    moment(2000, 2),
+    moment(2000, 5),
+];
+
+/// The moment at which scopes end: after so many polls with messages of so many bytes.
+#[derive(Clone, Copy)]
+struct ScopeMoment {
+    len: usize,
+    polls: u32,
+}
+
+const fn moment(len: usize, polls: u32) -> ScopeMoment {
+    ScopeMoment { len, polls }
+}
 
 /// The ends and moments that are tried. Miri has time for few.
-fn ends() -> Vec<(End, (usize, u32))> {
+fn ends() -> Vec<(End, ScopeMoment)> {
     if cfg!(miri) {
-        return vec![(End::Error, (2000, 3)), (End::Panic, (8, 0))];
+        return vec![(End::Error, moment(2000, 3)), (End::Panic, moment(8, 0))];
     }
     let each = |end| MOMENTS.map(|moment| (end, moment));
     [End::Error, End::Panic, End::Deadline].into_iter().flat_map(each).collect()

@@ -16,18 +16,20 @@ pub(crate) fn ways(options: &Options) -> Result<AgentCommands, String> {
     Ok(AgentCommands { shell: options.ssh.clone(), agent })
 }
 
-/// Returns the order of the host of this share, with so long left for the ranks to join, and the
-/// key of connections if there are any.
-pub(crate) fn order(
-    options: &Options,
-    job: u64,
-    share: &Share,
-    (left, key): (Duration, Option<[u8; KEY_BYTES]>),
-) -> NodeOrder {
+/// A job, as its ranks tell it from others.
+#[derive(Clone, Copy)]
+pub(crate) struct JobIdentity {
+    pub(crate) number: u64,
+    /// The key of connections, if there are any.
+    pub(crate) key: Option<[u8; KEY_BYTES]>,
+}
+
+/// Returns the order of the host of this share, with so long left for the ranks to join.
+pub(crate) fn order(options: &Options, job: JobIdentity, share: &Share, left: Duration) -> NodeOrder {
     let here = share.place == HostPlace::Here;
     let own = || aldis_sys::process::current_dir().ok().filter(|_| !here);
     NodeOrder {
-        job,
+        job: job.number,
         size: options.plan.ranks,
         first: share.first,
         ranks: share.ranks,
@@ -39,6 +41,6 @@ pub(crate) fn order(
         input: if here { Input::Inherited } else { Input::Empty },
         programs: options.programs(),
         folder: own().map(Into::into),
-        tcp: key.map(|key| Box::new(TcpTerms { key, config: options.tcp.config() })),
+        tcp: job.key.map(|key| Box::new(TcpTerms { key, config: options.tcp.config() })),
     }
 }

@@ -204,42 +204,50 @@ struct RankRecord {
     fault: Option<String>,
 }
 
-/// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the
-/// end otherwise.
-pub(crate) fn json(
-    job: u64,
-    told: Option<&FailureReport<'_>>,
-    snapshots: &[Snapshot],
-    exit_code: u8,
-    after: Duration,
-) -> String {
-    let ranks = snapshots.iter().map(|one| RankRecord {
-        rank: one.rank,
-        pid: one.pid,
-        host: one.host.clone(),
-        doing: one.note.doing.clone(),
-        waits: one.note.waits,
-        yields: one.note.yields,
-        exit: one.exit.map(|exit| exit.to_string()),
-        fault: one.fault.clone(),
-    });
-    let verdict = told.map(|told| told.verdict);
-    let text = |told: &FailureReport<'_>| told.to_string().lines().next().unwrap_or_default().to_owned();
-    let record = JobRecord {
-        job: format!("{job:016x}"),
-        verdict: verdict.map_or("ok", |verdict| verdict.cause.word()),
-        exit_code,
-        seconds: verdict.map_or(after, |verdict| verdict.after).as_secs_f64(),
-        rank: verdict.and_then(|verdict| verdict.cause.culprit()),
-        text: told.map(text),
-        ranks: ranks.collect(),
-    };
-    serde_json::to_string(&record).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+/// A job that is over.
+pub(crate) struct FinishedJob {
+    pub(crate) job: u64,
+    pub(crate) exit_code: u8,
+    /// The time since its start.
+    pub(crate) after: Duration,
+}
+
+impl FinishedJob {
+    /// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the
+    /// end otherwise.
+    pub(crate) fn json(&self, told: Option<&FailureReport<'_>>, snapshots: &[Snapshot]) -> String {
+        let ranks = snapshots.iter().map(|one| RankRecord {
+            rank: one.rank,
+            pid: one.pid,
+            host: one.host.clone(),
+            doing: one.note.doing.clone(),
+            waits: one.note.waits,
+            yields: one.note.yields,
+            exit: one.exit.map(|exit| exit.to_string()),
+            fault: one.fault.clone(),
+        });
+        let verdict = told.map(|told| told.verdict);
+        let text = |told: &FailureReport<'_>| told.to_string().lines().next().unwrap_or_default().to_owned();
+        let record = JobRecord {
+            job: format!("{:016x}", self.job),
+            verdict: verdict.map_or("ok", |verdict| verdict.cause.word()),
+            exit_code: self.exit_code,
+            seconds: verdict.map_or(self.after, |verdict| verdict.after).as_secs_f64(),
+            rank: verdict.and_then(|verdict| verdict.cause.culprit()),
+            text: told.map(text),
+            ranks: ranks.collect(),
+        };
+        serde_json::to_string(&record).unwrap_or_else(|error| format!("{{\"error\":\"{error}\"}}"))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const fn finished(exit_code: u8, after: Duration) -> FinishedJob {
+        FinishedJob { job: 7, exit_code, after }
+    }
 
     fn snapshots(host: Option<&str>) -> Vec<Snapshot> {
         let note = |doing: &str| RankNote { doing: doing.into(), waits: 1, yields: 0 };
@@ -264,7 +272,7 @@ mod tests {
              it was: computing\n  1 other rank was ended; what they were doing:\n    \
              rank 0 (pid 10): recv of 8 bytes from rank 1, tag 7, communicator 0, waiting 1.5 s"
         );
-        let json = json(7, Some(&told), &ranks, 137, verdict.after);
+        let json = finished(137, verdict.after).json(Some(&told), &ranks);
         let value: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(value["verdict"], "killed");
         assert_eq!(value["rank"], 1);
@@ -288,13 +296,13 @@ mod tests {
             text.contains("\n  1 rank was ended; what they were doing:\n    rank 0 (pid 10 on a): recv"),
             "{text}"
         );
-        let json = json(7, Some(&told), &ranks, 1, verdict.after);
+        let json = finished(1, verdict.after).json(Some(&told), &ranks);
         assert!(json.contains(r#""verdict":"host-lost""#) && json.contains(r#""host":"a""#), "{json}");
     }
 
     #[test]
     fn a_good_end_is_told_too() {
-        let line = json(7, None, &[], 0, Duration::from_secs(1));
+        let line = finished(0, Duration::from_secs(1)).json(None, &[]);
         assert_eq!(
             line,
             r#"{"job":"0000000000000007","verdict":"ok","exit_code":0,"seconds":1.0,"ranks":[]}"#

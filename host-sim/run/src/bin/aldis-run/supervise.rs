@@ -17,7 +17,7 @@ use crate::host::{HostFault, JobHost, Ready};
 use crate::member::Member;
 use crate::messages::{FromNode, Moment, OutputKind, ToNode};
 use crate::node::GRACE;
-use crate::orders;
+use crate::orders::{self, JobIdentity};
 use crate::rank_state::{Exit, RankFault, RankStage};
 use crate::relay::Relay;
 use crate::report::{self, Cause, JobVerdict};
@@ -169,8 +169,9 @@ impl<'a> Supervisor<'a> {
         let shares: Vec<_> = self.hosts.iter().map(|host| host.share.clone()).collect();
         let key =
             self.options.uses_tcp(&shares).then(JobKey::random).transpose().map_err(LaunchError::Entropy)?;
+        let job = JobIdentity { number: self.key, key };
         for (host, share) in self.hosts.iter_mut().zip(&shares) {
-            host.start(orders::order(self.options, self.key, share, (left, key)));
+            host.start(orders::order(self.options, job, share, left));
         }
         Ok(())
     }
@@ -435,7 +436,8 @@ impl<'a> Supervisor<'a> {
             ranks: &snapshots,
         });
         let told = if self.options.json {
-            complain(&report::json(self.key, verdict.as_ref(), &snapshots, code, after))
+            let end = report::FinishedJob { job: self.key, exit_code: code, after };
+            complain(&end.json(verdict.as_ref(), &snapshots))
         } else {
             verdict.map_or(Ok(()), |verdict| complain(&verdict))
         };

@@ -16,7 +16,7 @@ use aldis_linux::output;
 use aldis_sim::command_line::parse;
 use aldis_sim::{Report, View, chrome_trace, space_time};
 use cli::{Many, One, Options, SimCommand};
-use show::RunSum;
+use show::{FinishedCampaign, RunSum};
 
 fn main() -> ExitCode {
     let options = match parse::<Options>() {
@@ -85,7 +85,8 @@ fn campaign(many: &Many) -> io::Result<bool> {
         None => None,
     };
     if many.job.json {
-        show::say(show::seeds_json(&sum, last.as_ref(), took, many.job.workload.name, told.as_ref()))?;
+        let (workload, sum, last, told) = (many.job.workload.name, &sum, last.as_ref(), told.as_ref());
+        show::say(FinishedCampaign { workload, sum, took, last, told }.json())?;
     } else {
         show::say(format_args!("{sum}\n{}", show::seeds_speed(&sum, took, many.jobs())))?;
         if let Some(told) = &told {

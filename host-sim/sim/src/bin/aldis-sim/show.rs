@@ -111,31 +111,38 @@ pub(crate) fn run_json(report: &Report, took: Duration, workload: &str, told: Op
     .to_string()
 }
 
-/// Many runs in one line.
-pub(crate) fn seeds_json(
-    sum: &RunSum,
-    last: Option<&Report>,
-    took: Duration,
-    workload: &str,
-    told: Option<&Finding>,
-) -> String {
-    let seconds = took.as_secs_f64();
-    json!({
-        "seeds": sum.runs,
-        "last_seed": last.map(|last| last.config.seed),
-        "trace": format!("{:016x}", sum.hash),
-        "virtual_ns": sum.virtual_ns,
-        "events": sum.events,
-        "messages": sum.messages,
-        "frames": sum.frames,
-        "refused_posts": sum.refusals,
-        "seconds": seconds,
-        "events_per_second": sum.events as f64 / seconds.max(1e-9),
-        "last_trace": last.map(|last| format!("{:016x}", last.hash)),
-        "last_replay": last.map(|last| last.replay(workload)),
-        "failure": told.map(|told| failure::json(told, workload)),
-    })
-    .to_string()
+/// A campaign that is over: many runs of a workload.
+pub(crate) struct FinishedCampaign<'a> {
+    pub(crate) workload: &'a str,
+    pub(crate) sum: &'a RunSum,
+    pub(crate) took: Duration,
+    /// The last run, and what was found out if it failed.
+    pub(crate) last: Option<&'a Report>,
+    pub(crate) told: Option<&'a Finding>,
+}
+
+impl FinishedCampaign<'_> {
+    /// Many runs in one line.
+    pub(crate) fn json(&self) -> String {
+        let &Self { workload, sum, took, last, told } = self;
+        let seconds = took.as_secs_f64();
+        json!({
+            "seeds": sum.runs,
+            "last_seed": last.map(|last| last.config.seed),
+            "trace": format!("{:016x}", sum.hash),
+            "virtual_ns": sum.virtual_ns,
+            "events": sum.events,
+            "messages": sum.messages,
+            "frames": sum.frames,
+            "refused_posts": sum.refusals,
+            "seconds": seconds,
+            "events_per_second": sum.events as f64 / seconds.max(1e-9),
+            "last_trace": last.map(|last| format!("{:016x}", last.hash)),
+            "last_replay": last.map(|last| last.replay(workload)),
+            "failure": told.map(|told| failure::json(told, workload)),
+        })
+        .to_string()
+    }
 }
 
 /// The workloads, a line each.

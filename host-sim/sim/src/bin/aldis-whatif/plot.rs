@@ -27,7 +27,8 @@ pub(crate) fn draw(points: &[PredictedPoint], title: &str) -> Result<String, Str
         return Err("--svg: there is no point with a size and a time above 0 to draw".into());
     };
     let mut svg = String::new();
-    chart(&mut svg, &lines, title, (x, y), if by_ranks { "ranks" } else { "bytes" })?;
+    let across = if by_ranks { "ranks" } else { "bytes" };
+    chart(&mut svg, &lines, title, PlotAxes { x, y, across })?;
     Ok(svg)
 }
 
@@ -57,13 +58,15 @@ fn span(numbers: impl Iterator<Item = f64>) -> Option<Range<f64>> {
     (least <= most).then_some(least / 1.3..most * 1.3)
 }
 
-fn chart(
-    svg: &mut String,
-    lines: &[PlotLine],
-    title: &str,
-    (x, y): (Range<f64>, Range<f64>),
-    across: &str,
-) -> Result<(), String> {
+/// The axes of the plot: their ends, and what is on the one across.
+struct PlotAxes<'a> {
+    x: Range<f64>,
+    y: Range<f64>,
+    across: &'a str,
+}
+
+fn chart(svg: &mut String, lines: &[PlotLine], title: &str, axes: PlotAxes<'_>) -> Result<(), String> {
+    let PlotAxes { x, y, across } = axes;
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(failed)?;
     let mut chart = ChartBuilder::on(&root)

@@ -7,7 +7,7 @@ use aldis_coll::schedule::{IN_FLIGHT_MAX, Instance, Step};
 use aldis_coll::select::Plan;
 
 use super::{Outcome, Run, RunError};
-use crate::whatif::network::{LinkTimes, ScheduleNetwork};
+use crate::whatif::network::{LinkTimes, ReadyMessage, ScheduleNetwork};
 use crate::whatif::watch::{ProcessorWork, Watch, WorkKind};
 
 /// The state of a rank.
@@ -228,9 +228,10 @@ impl<'r, W: Watch> RunEngine<'r, W> {
 
     /// A message enters the shared links.
     fn enter(&mut self, flight: Flight) {
-        let (size, way) = (self.run.size, (flight.from, flight.to));
-        let start = self.links.enter(self.network, size, way, flight.bytes, flight.at);
-        let at = start.saturating_add(self.network.latency_ps(size, flight.from, flight.to));
+        let Flight { at, from, to, bytes, .. } = flight;
+        let size = self.run.size;
+        let start = self.links.enter(self.network, size, &ReadyMessage { from, to, bytes, ready_ps: at });
+        let at = start.saturating_add(self.network.latency_ps(size, from, to));
         self.flights.push(Reverse(Flight { at, enters: false, ..flight }));
     }
 

@@ -1,5 +1,6 @@
 //! Workloads of two ranks.
 
+use core::slice::{Chunks, ChunksMut};
 use core::time::Duration;
 use std::time::Instant;
 
@@ -46,12 +47,12 @@ impl Measured<'_> {
         let Self { endpoint, world, control, out, back, .. } = self;
         control.run_parts(batch, |number| -> Outcome<Duration> {
             if !first {
-                take(endpoint, world, other, back, batch.bytes)?;
+                take(endpoint, world, other, back.chunks_mut(batch.bytes))?;
                 return Ok(Duration::ZERO);
             }
             out.fill(mark(number));
             let start = Instant::now();
-            push(endpoint, world, other, out, batch.bytes)?;
+            push(endpoint, world, other, out.chunks(batch.bytes))?;
             Ok(start.elapsed())
         })?;
         if first { Ok(()) } else { self.arrived(batch, mark(batch.turns - 1)) }
@@ -64,9 +65,9 @@ impl Measured<'_> {
         let Self { endpoint, world, control, out, back, .. } = self;
         control.run(batch, |_| {
             if first {
-                push(endpoint, world, other, out, batch.bytes)
+                push(endpoint, world, other, out.chunks(batch.bytes))
             } else {
-                take(endpoint, world, other, back, batch.bytes)
+                take(endpoint, world, other, back.chunks_mut(batch.bytes))
             }
         })?;
         if first { Ok(()) } else { self.arrived(batch, mark(0)) }
@@ -163,10 +164,10 @@ impl Measured<'_> {
 }
 
 /// A window of messages, and its token back.
-fn push(endpoint: &mut HostEndpoint, world: &Comm, to: Rank, out: &[u8], bytes: usize) -> Outcome<()> {
+fn push(endpoint: &mut HostEndpoint, world: &Comm, to: Rank, messages: Chunks<'_, u8>) -> Outcome<()> {
     endpoint.scope(|scope| {
         let mut requests = Vec::with_capacity(WINDOW_MAX);
-        for message in out.chunks(bytes) {
+        for message in messages {
             requests.push(scope.isend(world, message, to, DATA)?);
         }
         scope.wait_all(&mut requests)
@@ -176,10 +177,10 @@ fn push(endpoint: &mut HostEndpoint, world: &Comm, to: Rank, out: &[u8], bytes: 
 }
 
 /// The other side of [`push`].
-fn take(endpoint: &mut HostEndpoint, world: &Comm, from: Rank, back: &mut [u8], bytes: usize) -> Outcome<()> {
+fn take(endpoint: &mut HostEndpoint, world: &Comm, from: Rank, messages: ChunksMut<'_, u8>) -> Outcome<()> {
     endpoint.scope(|scope| {
         let mut requests = Vec::with_capacity(WINDOW_MAX);
-        for message in back.chunks_mut(bytes) {
+        for message in messages {
             requests.push(scope.irecv(world, message, from, DATA)?);
         }
         scope.wait_all(&mut requests)

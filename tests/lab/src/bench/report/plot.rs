@@ -23,7 +23,7 @@ pub(crate) fn draw(lines: &[PlotLine], title: &str, unit: &str) -> Result<Option
     match (x, y) {
         (Some(x), Some(y)) if lines.iter().any(|(_, places)| places.len() > 1) => {
             // plotters' own error names the backend's error type, which says no more than its text.
-            chart(&mut svg, lines, title, (x, y), unit)
+            chart(&mut svg, lines, title, PlotAxes { x, y, unit })
                 .map_err(|error| anyhow!("drawing {title}: {error}"))?;
             Ok(Some(svg))
         }
@@ -39,13 +39,20 @@ fn span(numbers: impl Iterator<Item = f64>) -> Option<Range<f64>> {
     (least <= most).then_some(least / 1.3..most * 1.3)
 }
 
+/// The axes of the plot: their ends, and the unit of the upright one.
+struct PlotAxes<'a> {
+    x: Range<f64>,
+    y: Range<f64>,
+    unit: &'a str,
+}
+
 fn chart(
     svg: &mut String,
     lines: &[PlotLine],
     title: &str,
-    (x, y): (Range<f64>, Range<f64>),
-    unit: &str,
+    axes: PlotAxes<'_>,
 ) -> Result<(), Box<dyn core::error::Error>> {
+    let PlotAxes { x, y, unit } = axes;
     let root = SVGBackend::with_string(svg, SIZE).into_drawing_area();
     root.fill(&WHITE).map_err(boxed)?;
     let mut chart = ChartBuilder::on(&root)
