@@ -70,15 +70,15 @@
 //! [`BYTES_PER_COMMUNICATOR`]: aldis_kernel::storage::BYTES_PER_COMMUNICATOR
 //! [`BYTES_PER_PIECE`]: aldis_kernel::storage::BYTES_PER_PIECE
 
-mod bridge;
-mod circle;
+mod creation;
 mod dims;
 mod graph;
 mod grid;
 pub mod inter;
-mod making;
+mod inter_link;
+mod local_ranks;
 mod messenger;
-mod party;
+mod participants;
 mod split;
 mod topology;
 
@@ -87,14 +87,14 @@ use core::iter::Empty;
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Hints, Members, PREDEFINED, Tag};
-use circle::{Circle, check_subset};
+use creation::make;
 pub use dims::dims_create;
 pub use graph::{DistributedGraph, Edge, Graph, Neighbour};
 pub use grid::{Dimension, Grid};
-use making::make;
+use local_ranks::{LocalRanks, check_subset};
 use messenger::{Blocking, now};
 pub use messenger::{MessagePair, Messenger, NOTICE_BYTES};
-use party::Party;
+use participants::Participants;
 pub use split::{SplitChoice, isplit, isplit_type, split, split_type};
 pub use topology::{Topology, TopologyKind};
 
@@ -124,10 +124,11 @@ pub async fn idup<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     comm: &Comm,
 ) -> Result<Comm, Error> {
-    let circle = Circle::of_all(messenger, comm, Operation::Dup)?;
+    let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Dup)?;
     let members = Members::<Empty<PeerId>>::Of(*comm);
     let members = messenger.endpoint().check_attributes(comm).map(|()| Some(members));
-    let made = make(messenger, &circle, members).await?.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
+    let made =
+        make(messenger, &local_ranks, members).await?.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
     messenger.endpoint().copy_attributes(comm, &made);
     Ok(made)
 }
@@ -186,11 +187,11 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     comm: &Comm,
     group: &Group<'_>,
 ) -> Result<Option<Comm>, Error> {
-    let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+    let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Create)?;
     let is_member = group.contains(messenger.endpoint().process());
     let members = check_subset(&messenger.endpoint().comm(comm).group()?, group)
         .map(|()| is_member.then_some(Members::These(group.processes())));
-    make(messenger, &circle, members).await
+    make(messenger, &local_ranks, members).await
 }
 
 /// A communicator of the processes of `group`, all of which are in `comm`, and which alone take
@@ -220,8 +221,8 @@ pub async fn icreate_group<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     tag: Tag,
 ) -> Result<Comm, Error> {
-    let circle = Circle::of_group(messenger, comm, group, tag, Operation::Create)?;
-    let made = make(messenger, &circle, Ok(Some(Members::These(group.processes())))).await?;
+    let local_ranks = LocalRanks::of_group(messenger, comm, group, tag, Operation::Create)?;
+    let made = make(messenger, &local_ranks, Ok(Some(Members::These(group.processes())))).await?;
     made.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
@@ -253,7 +254,7 @@ pub async fn ifree<'s, T: Transport, P: Platform>(
         return endpoint.discard(&comm);
     }
     drop(endpoint);
-    let met = Circle::of_all(messenger, &comm, Operation::Free)?.meet(messenger, None).await;
+    let met = LocalRanks::of_all(messenger, &comm, Operation::Free)?.meet(messenger, None).await;
     messenger.endpoint().discard(&comm)?;
     met
 }

@@ -74,10 +74,10 @@ fn whatever_is_made_has_its_parents_policy_and_no_attributes() {
         let made = create(endpoint, &world, &group).unwrap().unwrap();
         let alone = create_group(endpoint, &world, &group, Tag(3)).unwrap();
         let leader = Rank(1 - colour);
-        let bridge = inter::create(endpoint, &half, Rank(0), (&world, leader), Tag(1), &mut scratch).unwrap();
-        let twin = inter::dup(endpoint, &bridge).unwrap();
+        let inter = inter::create(endpoint, &half, Rank(0), (&world, leader), Tag(1), &mut scratch).unwrap();
+        let twin = inter::dup(endpoint, &inter).unwrap();
         let merged = inter::merge(endpoint, &twin, colour == 1).unwrap();
-        for (comm, calls) in [half, made, alone, bridge, twin, merged].into_iter().zip(1..) {
+        for (comm, calls) in [half, made, alone, inter, twin, merged].into_iter().zip(1..) {
             assert_eq!(endpoint.comm(&comm).attribute(&SHARED), Ok(None));
             endpoint.send(&comm, &[1_u8], Rank(9), Tag(0)).unwrap_err();
             assert_eq!(CALLS.get(), calls, "{comm:?}");

@@ -6,10 +6,10 @@ use core::iter::Empty;
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Error, Members, Rank};
 
-use super::circle::Circle;
-use super::making::make;
+use super::creation::make;
+use super::local_ranks::LocalRanks;
 use super::messenger::{Blocking, Messenger, now};
-use super::party::Party;
+use super::participants::Participants;
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
 
@@ -57,16 +57,16 @@ impl<'g> Graph<'g> {
         index: &'g [u32],
         edges: &'g [u32],
     ) -> Result<Option<Self>, Error> {
-        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+        let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Create)?;
         let digest = digest(index, edges);
         let mut digests = [digest, !digest];
-        circle.agree(messenger, &mut digests, |_, mine, theirs| mine.max(theirs)).await?;
+        local_ranks.agree(messenger, &mut digests, |_, mine, theirs| mine.max(theirs)).await?;
         let alike = if digests == [digest, !digest] { Ok(()) } else { Err(Cause::Disagreement) };
         let members = check(comm, index, edges).and(alike).map(|()| {
             let nodes = index.len() as u32;
             (comm.rank().0 < nodes).then_some(Members::<Empty<PeerId>>::First(*comm, nodes))
         });
-        Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, index, edges }))
+        Ok(make(messenger, &local_ranks, members).await?.map(|comm| Self { comm, index, edges }))
     }
 
     /// The rank that this process would have in such a graph; `None` if it has no place for it
@@ -210,15 +210,16 @@ impl<'g> DistributedGraph<'g> {
         sources: &'g [Neighbour],
         destinations: &'g [Neighbour],
     ) -> Result<Self, Error> {
-        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+        let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Create)?;
         let size = comm.size();
         let outside = sources.iter().chain(destinations).find(|neighbour| neighbour.rank.0 >= size);
         let members = match outside {
             Some(neighbour) => Err(Cause::RankOutOfRange { rank: neighbour.rank.0, size }),
             None => Ok(Some(Members::<Empty<PeerId>>::Of(*comm))),
         };
-        let comm =
-            make(messenger, &circle, members).await?.ok_or(Error::new(Operation::Create, Cause::Stale))?;
+        let comm = make(messenger, &local_ranks, members)
+            .await?
+            .ok_or(Error::new(Operation::Create, Cause::Stale))?;
         Ok(Self { comm, sources, destinations })
     }
 
@@ -253,21 +254,21 @@ impl<'g> DistributedGraph<'g> {
         edges: &[Edge],
         memory: &'g mut [Neighbour],
     ) -> Result<Self, Error> {
-        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+        let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Create)?;
         let size = comm.size();
         let outside =
             edges.iter().flat_map(|edge| [edge.source, edge.destination]).find(|rank| rank.0 >= size);
-        circle.meet(messenger, outside.map(|rank| Cause::RankOutOfRange { rank: rank.0, size })).await?;
+        local_ranks.meet(messenger, outside.map(|rank| Cause::RankOutOfRange { rank: rank.0, size })).await?;
         let mut found = Found { memory, sources: 0, destinations: 0 };
         ends(edges, comm.rank()).for_each(|end| found.add(end));
         for distance in 1..size {
-            found.exchange(messenger, &circle, comm, edges, distance).await?;
+            found.exchange(messenger, &local_ranks, comm, edges, distance).await?;
         }
         let have = found.memory.len() as u32;
         let need = (found.sources + found.destinations) as u32;
         let short = Cause::TooSmall { what: Resource::Scratch, need, have };
         let members = if need > have { Err(short) } else { Ok(Some(Members::<Empty<PeerId>>::Of(*comm))) };
-        let made = make(messenger, &circle, members).await?;
+        let made = make(messenger, &local_ranks, members).await?;
         let (sources, destinations) = found.lists();
         let comm = made.ok_or(Error::new(Operation::Create, Cause::Stale))?;
         Ok(Self { comm, sources, destinations })
@@ -336,7 +337,7 @@ impl<'g> Found<'g> {
     async fn exchange<'s, T: Transport, P: Platform>(
         &mut self,
         messenger: &mut impl Messenger<'s, T, P>,
-        circle: &Circle<'_>,
+        local_ranks: &LocalRanks<'_>,
         comm: &Comm,
         edges: &[Edge],
         distance: u32,
@@ -344,7 +345,7 @@ impl<'g> Found<'g> {
         let to = Rank(((u64::from(comm.rank().0) + u64::from(distance)) % u64::from(comm.size())) as u32);
         let (mut mine, mut there) = (ends(edges, to), [0_u64]);
         let mut out = mine.clone().count();
-        circle.pass(messenger, distance, &[out as u64], &mut there).await?;
+        local_ranks.pass(messenger, distance, &[out as u64], &mut there).await?;
         let [there] = there;
         let mut into = usize::try_from(there).unwrap_or(usize::MAX);
         while out > 0 || into > 0 {
@@ -353,7 +354,7 @@ impl<'g> Found<'g> {
             sending.iter_mut().zip(mine.by_ref()).for_each(|(end, mine)| *end = mine);
             let sending = sending.get(..ours).unwrap_or_default();
             let receiving = receiving.get_mut(..theirs).unwrap_or_default();
-            circle.pass_some(messenger, distance, sending, receiving).await?;
+            local_ranks.pass_some(messenger, distance, sending, receiving).await?;
             receiving.iter().for_each(|&end| self.add(end));
             (out, into) = (out - ours, into - theirs);
         }

@@ -6,10 +6,10 @@ use core::iter::Empty;
 use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport};
 use aldis_kernel::{Comm, Error, Members, Rank};
 
-use super::circle::Circle;
-use super::making::make;
+use super::creation::make;
+use super::local_ranks::LocalRanks;
 use super::messenger::{Blocking, Messenger, now};
-use super::party::Party;
+use super::participants::Participants;
 use super::split::{SplitChoice, isplit};
 use super::topology::{Topology, TopologyKind};
 use crate::caller::Caller;
@@ -66,10 +66,10 @@ impl<'d> Grid<'d> {
         comm: &Comm,
         dimensions: &'d [Dimension],
     ) -> Result<Option<Self>, Error> {
-        let circle = Circle::of_all(messenger, comm, Operation::Create)?;
+        let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Create)?;
         let members = check_places(comm, dimensions)
             .map(|places| (comm.rank().0 < places).then_some(Members::<Empty<PeerId>>::First(*comm, places)));
-        Ok(make(messenger, &circle, members).await?.map(|comm| Self { comm, dimensions }))
+        Ok(make(messenger, &local_ranks, members).await?.map(|comm| Self { comm, dimensions }))
     }
 
     /// The rank that this process would have in such a grid; `None` if it has no place for it
@@ -176,7 +176,7 @@ impl<'d> Grid<'d> {
         let (have, need) = (kept.len() as u32, keep.iter().filter(|&&keep| keep).count() as u32);
         let short = Cause::TooSmall { what: Resource::Scratch, need, have };
         let fits = if need > have { Err(short) } else { self.check_len(keep.len()) };
-        Circle::of_all(messenger, &self.comm, Operation::Split)?.meet(messenger, fits.err()).await?;
+        LocalRanks::of_all(messenger, &self.comm, Operation::Split)?.meet(messenger, fits.err()).await?;
         let kept = kept.get_mut(..need as usize).ok_or(refused(short))?;
         // Row-major numbers among the dimensions that are kept, and among the others, from the last
         // dimension on.

@@ -73,11 +73,11 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport}
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Group, Members, Rank, Tag};
 
-use super::bridge::{Bridge, Remote};
-use super::circle::{CallTag, Circle, check_subset};
-use super::making::{make, make_with};
+use super::creation::{make, make_with};
+use super::inter_link::{InterLink, Remote};
+use super::local_ranks::{CallTag, LocalRanks, check_subset};
 use super::messenger::{Blocking, Messenger, now};
-use super::party::Party;
+use super::participants::Participants;
 use super::split::{SplitChoice, gather, processes, select};
 use crate::caller::Caller;
 use crate::tag;
@@ -124,7 +124,7 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     scratch: &mut [SplitChoice],
 ) -> Result<Comm, Error> {
     let operation = Operation::Create;
-    let circle = Circle::of_all(messenger, local, operation)?;
+    let local_ranks = LocalRanks::of_all(messenger, local, operation)?;
     if leader.0 >= local.size() {
         return Err(Error::new(operation, Cause::RankOutOfRange { rank: leader.0, size: local.size() }));
     }
@@ -132,26 +132,26 @@ pub async fn icreate<'s, T: Transport, P: Platform>(
     let way = if is_leader { way(messenger, local, peer, remote_leader, tag) } else { Ok((PeerId(0), tag)) };
     let (process, line_tag) = way.unwrap_or((PeerId(0), tag));
     let line = CallTag::new(peer, line_tag, operation);
-    let bridge = Bridge::new(messenger, circle, leader, line, (remote_leader, process));
+    let link = InterLink::new(messenger, local_ranks, leader, line, (remote_leader, process));
     // The leaders first: a process of both groups would wait for itself.
     let there = match way {
-        Ok(_) if is_leader => introduce(messenger, &bridge, scratch).await,
+        Ok(_) if is_leader => introduce(messenger, &link, scratch).await,
         way => way.map(|_| 0).map_err(|cause| Error::new(operation, cause)),
     };
-    bridge.settle(messenger, there.map(|_| ())).await?;
+    link.settle(messenger, there.map(|_| ())).await?;
     let mut there = [there?];
-    let spread = circle.spread(messenger, leader.0, &mut there).await;
-    bridge.told(messenger, spread)?;
+    let spread = local_ranks.spread(messenger, leader.0, &mut there).await;
+    link.told(messenger, spread)?;
     let [there] = there;
     let (have, need) = (scratch.len() as u32, local.size().saturating_add(there));
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };
-    bridge.meet(messenger, (need > have).then_some(short)).await?;
+    link.meet(messenger, (need > have).then_some(short)).await?;
     let choices = scratch.get_mut(local.size() as usize..need as usize);
     let choices = choices.ok_or(Error::new(operation, short))?;
-    let spread = circle.spread(messenger, leader.0, choices).await;
-    bridge.told(messenger, spread)?;
+    let spread = local_ranks.spread(messenger, leader.0, choices).await;
+    link.told(messenger, spread)?;
     let (ours, theirs) = (Members::<Empty<PeerId>>::Of(*local), Members::These(processes(choices)));
-    let made = connect(messenger, &bridge.to(Remote::These(choices)), Some((ours, theirs))).await;
+    let made = connect(messenger, &link.to(Remote::These(choices)), Some((ours, theirs))).await;
     made?.ok_or(Error::new(operation, Cause::Stale))
 }
 
@@ -176,33 +176,33 @@ fn way<'s, T: Transport, P: Platform>(
 /// behind this side's entries of the scratch; their number is the result.
 async fn introduce<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    bridge: &Bridge<'_>,
+    link: &InterLink<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<u32, Error> {
-    let (local, have) = (*bridge.local.comm(), scratch.len() as u32);
+    let (local, have) = (*link.local.comm(), scratch.len() as u32);
     let mut there = [0_u32];
-    bridge.cross(messenger, &[local.size()], &mut there).await?;
+    link.cross(messenger, &[local.size()], &mut there).await?;
     let [there] = there;
     let need = local.size().saturating_add(there);
     let short = (need > have).then_some(Cause::TooSmall { what: Resource::Scratch, need, have });
-    let (mine, mut theirs) = ([bridge.objection(short)], [0]);
-    bridge.cross(messenger, &mine, &mut theirs).await?;
+    let (mine, mut theirs) = ([link.objection(short)], [0]);
+    link.cross(messenger, &mine, &mut theirs).await?;
     let [objection] = theirs;
-    bridge.heed(objection, short)?;
+    link.heed(objection, short)?;
     let lists = scratch.split_at_mut_checked(local.size() as usize);
     let lists = lists.and_then(|(ours, rest)| Some((ours, rest.get_mut(..there as usize)?)));
-    let (ours, theirs) = lists.ok_or(Error::new(bridge.operation(), Cause::Stale))?;
+    let (ours, theirs) = lists.ok_or(Error::new(link.operation(), Cause::Stale))?;
     let endpoint = messenger.endpoint();
     let group = endpoint.comm(&local).group()?;
     for ((choice, process), rank) in ours.iter_mut().zip(group.processes()).zip((0..).map(Rank)) {
         *choice = SplitChoice::new(None, 0, rank, process);
     }
     drop(endpoint);
-    bridge.cross(messenger, ours, theirs).await?;
+    link.cross(messenger, ours, theirs).await?;
     let endpoint = messenger.endpoint();
     let group = endpoint.comm(&local).group()?;
     let both = processes(theirs).find(|&process| group.contains(process));
-    both.map_or(Ok(there), |process| Err(Error::new(bridge.operation(), Cause::Overlap { rank: process.0 })))
+    both.map_or(Ok(there), |process| Err(Error::new(link.operation(), Cause::Overlap { rank: process.0 })))
 }
 
 /// A communicator of both groups (MPI_Intercomm_merge). All ranks of a group give the same `high`:
@@ -230,13 +230,13 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
     inter: &Comm,
     high: bool,
 ) -> Result<Comm, Error> {
-    let bridge = Bridge::over(messenger, inter, Operation::Create)?;
+    let link = InterLink::over(messenger, inter, Operation::Create)?;
     let mut given = [high.into(), (!high).into()];
-    let agreed = bridge.local.agree(messenger, &mut given, |_, mine, theirs| mine | theirs).await;
-    bridge.told(messenger, agreed)?;
-    bridge.meet(messenger, (given == [1, 1]).then_some(Cause::Disagreement)).await?;
+    let agreed = link.local.agree(messenger, &mut given, |_, mine, theirs| mine | theirs).await;
+    link.told(messenger, agreed)?;
+    link.meet(messenger, (given == [1, 1]).then_some(Cause::Disagreement)).await?;
     let mut theirs = [0_u8];
-    bridge.swap(messenger, &[u8::from(high)], &mut theirs).await?;
+    link.swap(messenger, &[u8::from(high)], &mut theirs).await?;
     let local = messenger.endpoint().comm(inter).group()?.process(Rank(0));
     let first = [local, messenger.endpoint().comm(inter).remote_group()?.process(Rank(0))];
     let remote_first = match (high, theirs == [1]) {
@@ -245,7 +245,7 @@ pub async fn imerge<'s, T: Transport, P: Platform>(
         _ => first.is_sorted_by(|local, remote| local > remote),
     };
     let members = Members::<Empty<PeerId>>::Both { inter: *inter, remote_first };
-    make(messenger, &bridge, Ok(Some(members))).await?.ok_or(Error::new(Operation::Create, Cause::Stale))
+    make(messenger, &link, Ok(Some(members))).await?.ok_or(Error::new(Operation::Create, Cause::Stale))
 }
 
 /// An intercommunicator between the same groups, whose messages meet none of the old one's
@@ -269,12 +269,12 @@ pub async fn idup<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: &Comm,
 ) -> Result<Comm, Error> {
-    let bridge = Bridge::over(messenger, inter, Operation::Dup)?;
+    let link = InterLink::over(messenger, inter, Operation::Dup)?;
     let companion = messenger.endpoint().companion(inter)?;
     let lacking = messenger.endpoint().check_attributes(inter).err();
-    bridge.meet(messenger, lacking).await?;
+    link.meet(messenger, lacking).await?;
     let members = [companion, *inter].map(Members::<Empty<PeerId>>::Of);
-    let made = connect(messenger, &bridge, Some(members.into())).await?;
+    let made = connect(messenger, &link, Some(members.into())).await?;
     let made = made.ok_or(Error::new(Operation::Dup, Cause::Stale))?;
     messenger.endpoint().copy_attributes(inter, &made);
     Ok(made)
@@ -309,9 +309,9 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    let bridge = Bridge::over(messenger, inter, Operation::Split)?;
+    let link = InterLink::over(messenger, inter, Operation::Split)?;
     let own = SplitChoice::new(colour, key, inter.rank(), messenger.endpoint().process());
-    choose(messenger, &bridge, inter, Ok(own), scratch).await
+    choose(messenger, &link, inter, Ok(own), scratch).await
 }
 
 /// An intercommunicator between part of each group (MPI_Comm_create of an intercommunicator,
@@ -342,14 +342,14 @@ pub async fn isubset<'s, T: Transport, P: Platform>(
     group: &Group<'_>,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    let bridge = Bridge::over(messenger, inter, Operation::Create)?;
+    let link = InterLink::over(messenger, inter, Operation::Create)?;
     let process = messenger.endpoint().process();
     let place = group.rank_of(process);
     let own = check_subset(&messenger.endpoint().comm(inter).group()?, group).map(|()| {
         let key = place.map_or(0, |place| place.0.cast_signed());
         SplitChoice::new(place.map(|_| 0), key, inter.rank(), process)
     });
-    choose(messenger, &bridge, inter, own, scratch).await
+    choose(messenger, &link, inter, own, scratch).await
 }
 
 /// Frees an intercommunicator (MPI_Comm_free): returns once every rank of both groups has called
@@ -373,7 +373,7 @@ pub async fn ifree<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
     inter: Comm,
 ) -> Result<(), Error> {
-    let met = Bridge::over(messenger, &inter, Operation::Free)?.meet(messenger, None).await;
+    let met = InterLink::over(messenger, &inter, Operation::Free)?.meet(messenger, None).await;
     messenger.endpoint().discard(&inter)?;
     met
 }
@@ -381,7 +381,7 @@ pub async fn ifree<'s, T: Transport, P: Platform>(
 /// An intercommunicator of those on both sides who have chosen alike.
 async fn choose<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    bridge: &Bridge<'_>,
+    link: &InterLink<'_>,
     inter: &Comm,
     own: Result<SplitChoice, Cause>,
     scratch: &mut [SplitChoice],
@@ -390,23 +390,23 @@ async fn choose<'s, T: Transport, P: Platform>(
     let short = Cause::TooSmall { what: Resource::Scratch, need, have };
     let choices = scratch.get_mut(..need as usize).ok_or(short);
     let lists = choices.and_then(|choices| choices.split_at_mut_checked(inter.size() as usize).ok_or(short));
-    bridge.meet(messenger, own.err().or(lists.as_ref().err().copied())).await?;
-    let refused = |cause| Error::new(bridge.operation(), cause);
+    link.meet(messenger, own.err().or(lists.as_ref().err().copied())).await?;
+    let refused = |cause| Error::new(link.operation(), cause);
     let (own, (ours, theirs)) = (own.map_err(refused)?, lists.map_err(refused)?);
-    let gathered = gather(messenger, &bridge.local, own, ours).await;
-    bridge.told(messenger, gathered)?;
-    bridge.swap(messenger, ours, theirs).await?;
+    let gathered = gather(messenger, &link.local, own, ours).await;
+    link.told(messenger, gathered)?;
+    link.swap(messenger, ours, theirs).await?;
     let (ours, theirs) = (select(ours, &own), select(theirs, &own));
     let is_in = own.is_in() && !theirs.is_empty();
     let members = (Members::These(processes(ours)), Members::These(processes(theirs)));
-    connect(messenger, bridge, is_in.then_some(members)).await
+    connect(messenger, link, is_in.then_some(members)).await
 }
 
 /// Makes an intercommunicator of members on this side and on the other; both sides take part, also
 /// those who will be in none.
 async fn connect<'s, T, P, I, J>(
     messenger: &mut impl Messenger<'s, T, P>,
-    bridge: &Bridge<'_>,
+    link: &InterLink<'_>,
     members: Option<(Members<I>, Members<J>)>,
 ) -> Result<Option<Comm>, Error>
 where
@@ -416,10 +416,10 @@ where
     J: Iterator<Item = PeerId> + Clone,
 {
     let (ours, theirs) = members.unzip();
-    let companion = make(messenger, &bridge.local, Ok(ours)).await;
+    let companion = make(messenger, &link.local, Ok(ours)).await;
     // Also if that has failed: the error is sent to the other side.
     let theirs = companion.map(|_| theirs).map_err(|error| error.cause);
-    let made = make_with(messenger, bridge, theirs, |endpoint, slot, generation, theirs| {
+    let made = make_with(messenger, link, theirs, |endpoint, slot, generation, theirs| {
         let companion = companion.ok().flatten().ok_or(Cause::Stale)?;
         endpoint.install_inter(slot, generation, &companion, theirs)
     })

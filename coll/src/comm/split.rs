@@ -4,8 +4,8 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Resource, Transport}
 use aldis_kernel::{Comm, Error, Members, Rank};
 use zerocopy::{FromBytes, Immutable, IntoBytes};
 
-use super::circle::Circle;
-use super::making::make_listed;
+use super::creation::make_listed;
+use super::local_ranks::LocalRanks;
 use super::messenger::{Blocking, Messenger, now};
 use crate::caller::Caller;
 
@@ -78,17 +78,17 @@ pub async fn isplit<'s, T: Transport, P: Platform>(
     key: i32,
     scratch: &mut [SplitChoice],
 ) -> Result<Option<Comm>, Error> {
-    let circle = Circle::of_all(messenger, comm, Operation::Split)?;
+    let local_ranks = LocalRanks::of_all(messenger, comm, Operation::Split)?;
     let own = SplitChoice::new(colour, key, comm.rank(), messenger.endpoint().process());
     let (what, need, have) = (Resource::Scratch, comm.size(), scratch.len() as u32);
     let choices = scratch.get_mut(..need as usize).ok_or(Cause::TooSmall { what, need, have });
     let objection = choices.as_ref().err().copied();
     let list = async |messenger: &mut _| {
         let choices = choices.map_err(|cause| Error::new(Operation::Split, cause))?;
-        gather(messenger, &circle, own, choices).await?;
+        gather(messenger, &local_ranks, own, choices).await?;
         Ok(Members::These(processes(select(choices, &own))))
     };
-    make_listed(messenger, &circle, (own.is_in(), objection), list).await
+    make_listed(messenger, &local_ranks, (own.is_in(), objection), list).await
 }
 
 /// Splits `comm` into groups of ranks that share something - memory, a node, a board: what,
@@ -132,7 +132,7 @@ pub async fn isplit_type<'s, T: Transport, P: Platform>(
 /// 1997), whose last rotation is not needed.
 pub(super) async fn gather<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    circle: &Circle<'_>,
+    local_ranks: &LocalRanks<'_>,
     own: SplitChoice,
     choices: &mut [SplitChoice],
 ) -> Result<(), Error> {
@@ -143,7 +143,7 @@ pub(super) async fn gather<'s, T: Transport, P: Platform>(
     while let Some((have, rest)) = choices.split_at_mut_checked(known).filter(|(_, rest)| !rest.is_empty()) {
         let count = known.min(rest.len());
         let (Some(mine), Some(theirs)) = (have.get(..count), rest.get_mut(..count)) else { break };
-        circle.pass(messenger, known as u32, mine, theirs).await?;
+        local_ranks.pass(messenger, known as u32, mine, theirs).await?;
         known += count;
     }
     Ok(())

@@ -59,7 +59,7 @@ impl LifePhase {
 /// The page itself. All-zero memory is a valid, unlabelled board.
 #[derive(Debug, Default)]
 #[repr(C)]
-pub struct BoardCommand {
+pub struct StatusBoard {
     mark: Mark,
     phase: AtomicU32,
     pid: AtomicU32,
@@ -73,9 +73,9 @@ pub struct BoardCommand {
     previous: ActivityNote,
 }
 
-const _: () = assert!(size_of::<BoardCommand>() <= BOARD_BYTES);
+const _: () = assert!(size_of::<StatusBoard>() <= BOARD_BYTES);
 
-impl BoardCommand {
+impl StatusBoard {
     /// Writes what never changes; the magic last. Done by the launcher before the segment is handed
     /// on.
     pub fn label(&self, label: Label, segment_bytes: u64) {
@@ -257,7 +257,7 @@ mod tests {
 
     #[test]
     fn a_wait_reads_as_a_sentence() {
-        let board = BoardCommand::default();
+        let board = StatusBoard::default();
         assert_eq!(board.read(0).to_string(), "not joined yet");
         board.enter(LifePhase::Running);
         assert_eq!(board.read(0).to_string(), "computing");
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn wildcards_are_named() {
-        let board = BoardCommand::default();
+        let board = StatusBoard::default();
         board.enter(LifePhase::Running);
         let context = 1 << 31 | 5 << 16 | 3;
         board.note(Activity { operation: Operation::Probe, context, ..Activity::default() }, 0);
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_died_in_the_middle_stops_no_reader() {
-        let board = BoardCommand::default();
+        let board = StatusBoard::default();
         board.enter(LifePhase::Running);
         board.note(RECV, 5);
         board.current.sequence.store(9, Ordering::Relaxed);
@@ -299,7 +299,7 @@ mod tests {
 
     #[test]
     fn an_overwritten_board_is_said_to_be_one() {
-        let board = BoardCommand::default();
+        let board = StatusBoard::default();
         board.phase.store(77, Ordering::Relaxed);
         assert_eq!(board.read(0).to_string(), "its status board is overwritten");
     }
@@ -307,7 +307,7 @@ mod tests {
     #[test]
     fn a_label_is_checked_word_by_word() {
         let label = Label { job: 9, rank: 1, size: 4 };
-        let board = BoardCommand::default();
+        let board = StatusBoard::default();
         assert!(matches!(board.check(label, 64), Err(SegmentError::Foreign { found: 0, .. })));
         board.label(label, 64);
         assert_eq!(board.check(label, 64), Ok(()));

@@ -15,7 +15,7 @@ use aldis_sys::process::set_pdeathsig;
 use aldis_sys::signal::Signal;
 
 use crate::arena;
-use crate::board::{BoardCommand, Label, LifePhase};
+use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy;
 use crate::error::JoinError;
@@ -51,7 +51,7 @@ pub struct Job {
     rank: u32,
     size: u32,
     superior: Superior,
-    board: &'static BoardCommand,
+    board: &'static StatusBoard,
 }
 
 /// The program that has started a rank, and receives its last message.
@@ -168,7 +168,7 @@ impl Job {
     }
 
     /// The status board, for notes beyond the kernel's.
-    pub const fn board(&self) -> &'static BoardCommand {
+    pub const fn board(&self) -> &'static StatusBoard {
         self.board
     }
 

@@ -9,7 +9,7 @@ use aldis_sys::clock::{ClockId, clock_gettime, sleep};
 use aldis_sys::event::{PollFd, PollFlags, ppoll};
 use aldis_sys::process::{CpuSet, Pid, sched_getaffinity, sched_yield};
 
-use crate::board::BoardCommand;
+use crate::board::StatusBoard;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`, which all processes of a machine share.
 pub fn monotonic_ns() -> u64 {
@@ -89,7 +89,7 @@ const NAPS: u32 = 8;
 /// message's way.
 #[derive(Clone, Debug)]
 pub struct HostPlatform {
-    board: Option<&'static BoardCommand>,
+    board: Option<&'static StatusBoard>,
     patience: Patience,
     /// A file that can be read when a sleeper has to wake.
     bell: Option<Arc<OwnedFd>>,
@@ -97,7 +97,7 @@ pub struct HostPlatform {
 
 impl HostPlatform {
     /// A platform that keeps its notes on `board`.
-    pub const fn new(board: &'static BoardCommand, patience: Patience) -> Self {
+    pub const fn new(board: &'static StatusBoard, patience: Patience) -> Self {
         Self { board: Some(board), patience, bell: None }
     }
 
@@ -114,7 +114,7 @@ impl HostPlatform {
     }
 
     /// The status board on which it keeps its notes.
-    pub const fn board(&self) -> Option<&'static BoardCommand> {
+    pub const fn board(&self) -> Option<&'static StatusBoard> {
         self.board
     }
 

@@ -19,7 +19,7 @@ use aldis_sys::memory::{
 };
 use aldis_sys::{Errno, uninterrupted};
 
-use crate::board::{BOARD_BYTES, BoardCommand, Label};
+use crate::board::{BOARD_BYTES, Label, StatusBoard};
 use crate::cma::{STAND_BYTES, Stand};
 use crate::memory::{addresses_left, available_bytes, file_bytes_max};
 
@@ -274,11 +274,11 @@ impl Segment {
     }
 
     /// The status board.
-    pub fn board(&self) -> &BoardCommand {
+    pub fn board(&self) -> &StatusBoard {
         // SAFETY: the mapping is page-aligned and at least `BOARD_BYTES` long (checked in `open`),
         // `Board` is made of atomics for which every bit pattern is valid, and all processes access
         // it as such.
-        unsafe { self.mapping.start.cast::<BoardCommand>().as_ref() }
+        unsafe { self.mapping.start.cast::<StatusBoard>().as_ref() }
     }
 
     /// Returns the place of the inbox of so many bytes, and of the arena behind it, whose length is
@@ -327,10 +327,10 @@ impl BoardView {
     }
 
     /// The board.
-    pub fn board(&self) -> &BoardCommand {
+    pub fn board(&self) -> &StatusBoard {
         // SAFETY: page-aligned, `BOARD_BYTES` long, atomics of any bit pattern. The file is sealed
         // against shrinking and at least that long, so no access faults.
-        unsafe { self.mapping.start.cast::<BoardCommand>().as_ref() }
+        unsafe { self.mapping.start.cast::<StatusBoard>().as_ref() }
     }
 }
 

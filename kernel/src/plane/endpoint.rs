@@ -17,14 +17,14 @@ use aldis_hal::{Cause, PeerId, Platform, Transport};
 
 /// The part of an endpoint that libraries of collectives use: see the [module](super).
 pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
-    /// For those who implement the making of communicators: whether there are slots for copies of a
+    /// For the creation of communicators: whether there are slots for copies of a
     /// communicator's attributes.
     ///
     /// # Errors
     /// [`Cause::TooSmall`].
     fn check_attributes(&self, comm: &Comm) -> Result<(), Cause>;
 
-    /// For those who implement the making of communicators: gives a duplicate the attributes that
+    /// For the creation of communicators: gives a duplicate the attributes that
     /// the old communicator's keys give it. There are slots for them: see
     /// [`check_attributes`](Self::check_attributes).
     fn copy_attributes(&mut self, old: &Comm, new: &Comm);
@@ -56,7 +56,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// one.
     fn companion(&self, inter: &Comm) -> Result<Comm, Error>;
 
-    /// For those who implement the making of communicators: takes this process's turn to offer
+    /// For the creation of communicators: takes this process's turn to offer
     /// slots, if no other call has it or is first in order. `order` is of the call, the same on all
     /// ranks; `u32::MAX` while that is not agreed.
     fn take_context_turn(&mut self, order: u32) -> bool;
@@ -77,22 +77,22 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// For the same: the promised slot is in the table, or will not be.
     fn end_context_promise(&mut self);
 
-    /// For those who implement the making of communicators: free slots from `base` on, but for one
+    /// For the creation of communicators: free slots from `base` on, but for one
     /// that is promised to another call.
     fn context_offer(&self, base: u32) -> ContextOffer;
 
-    /// For those who implement the making of communicators: the last generation of a slot here, at
+    /// For the creation of communicators: the last generation of a slot here, at
     /// most [`GENERATION_MAX`](crate::GENERATION_MAX).
     fn context_generation(&self, slot: u32) -> u32;
 
-    /// For those who implement the making of communicators: whether there is room for one of these
+    /// For the creation of communicators: whether there is room for one of these
     /// members.
     ///
     /// # Errors
     /// [`Cause::TooSmall`] if there are too few pieces, [`Cause::Stale`].
     fn check_pieces<I: Iterator<Item = PeerId> + Clone>(&self, members: &Members<I>) -> Result<(), Cause>;
 
-    /// For those who implement the making of communicators: puts one of these members, among them
+    /// For the creation of communicators: puts one of these members, among them
     /// this process, into `slot` with `generation`. All of them must have done so before any uses
     /// it.
     ///
@@ -106,7 +106,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
         members: &Members<I>,
     ) -> Result<Comm, Cause>;
 
-    /// For those who implement the making of communicators: as [`install`](Self::install), an
+    /// For the creation of communicators: as [`install`](Self::install), an
     /// intercommunicator from the group of `companion`, which will belong to it, to `remote`, which
     /// has no process in common with that and at least one.
     ///
@@ -170,7 +170,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// those who implement calls of their own, once for each error, before they return it.
     fn raise(&mut self, error: &Error);
 
-    /// For those who implement the making of communicators: gives a new one its parent's policy
+    /// For the creation of communicators: gives a new one its parent's policy
     /// (MPI 4.1 section 9.3).
     ///
     /// # Errors

@@ -25,7 +25,7 @@ const STARTS: u64 = 3;
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// MadePersistent in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data
+    /// Made in one order, started in an order of each rank's own (MPI 4.1 section 6.13), with data
     /// of each start's own.
     #[test]
     fn any_mix_started_in_any_order_agrees_with_the_oracle(

@@ -32,7 +32,7 @@ use super::{
     assemble, inherited_rules, parse_seconds,
 };
 use crate::arena;
-use crate::board::{BoardCommand, Label, LifePhase};
+use crate::board::{Label, LifePhase, StatusBoard};
 use crate::coll_rules::{self, RuleFile};
 use crate::entropy::{self, NoEntropy};
 use crate::error::JoinError;
@@ -164,7 +164,7 @@ fn take_part(
     client: &mut Client,
     memory: Memory<'static>,
     deadline: Instant,
-) -> Result<(&'static BoardCommand, HostEndpoint), JoinError> {
+) -> Result<(&'static StatusBoard, HostEndpoint), JoinError> {
     let rank = client.rank();
     let key = (rank == 0).then(new_key).transpose();
     let (settings, key) = match settings().and_then(|settings| Ok((settings, key?))) {

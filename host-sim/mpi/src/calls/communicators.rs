@@ -31,7 +31,7 @@ pub(crate) fn choices(comm: &Comm) -> Vec<SplitChoice> {
     vec![SplitChoice::NONE; comm.size() as usize + comm.remote_size() as usize]
 }
 
-/// The making of a duplicate, with these hints or those of the parent.
+/// The creation of a duplicate, with these hints or those of the parent.
 fn duplicate(
     parent: Handle,
     hints: Option<Info>,
@@ -245,13 +245,13 @@ mpi! { fn MPI_Intercomm_create(local: Handle, leader: c_int, peer: Handle, remot
     let own = of(local)?;
     let leader = rank_in(leader, own.size(), MPI_ERR_RANK)?;
     let is_leader = own.rank() == leader;
-    let bridge = if is_leader { of(peer)? } else { own };
-    let remote = if is_leader { rank_in(remote, bridge.size(), MPI_ERR_RANK)? } else { Rank(0) };
+    let peer_comm = if is_leader { of(peer)? } else { own };
+    let remote = if is_leader { rank_in(remote, peer_comm.size(), MPI_ERR_RANK)? } else { Rank(0) };
     let tag = tag_of_number(tag)?;
     let created = made(local, async move |poster, own| {
         let world = poster.endpoint().world();
         let mut scratch = choices(&world);
-        Ok(inter::icreate(poster, &own, leader, (&bridge, remote), tag, &mut scratch).await?)
+        Ok(inter::icreate(poster, &own, leader, (&peer_comm, remote), tag, &mut scratch).await?)
     })?;
     new.set(insert(created, local)?)?;
 } }

@@ -23,8 +23,8 @@ use crate::process::engine;
 /// numbers of the program's those without.
 const NAMED: u32 = 1 << 28;
 
-/// The tag of a making to which the program has given a number. Numbers beyond the tags that there
-/// are have those of lower ones.
+/// The tag of a creation to which the program has given a number. Numbers beyond the tags that
+/// there are have those of lower ones.
 ///
 /// # Errors
 /// `MPI_ERR_TAG` for a negative number.
@@ -33,7 +33,7 @@ pub(crate) fn tag_of_number(number: c_int) -> Result<Tag, CallFault> {
     Ok(Tag(number % NAMED))
 }
 
-/// The tag of a making to which the program has given a name: FNV-1a (Fowler, Noll, Vo), folded.
+/// The tag of a creation to which the program has given a name: FNV-1a (Fowler, Noll, Vo), folded.
 fn tag_of_name(name: &str) -> Tag {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3);
     let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325, step);

@@ -4,7 +4,7 @@
 //! handles are gone at once, they themselves when the last operation on them is. Freeing is local:
 //! no rank waits for another one. A rank offers the slot of a communicator to a new one only when
 //! nothing here, and no other rank's reading of what this one wrote, needs it any more; so it is
-//! looked at again before each making of a communicator, and not before.
+//! looked at again before each creation of a communicator, and not before.
 
 use core::cell::RefCell;
 use std::collections::HashSet;

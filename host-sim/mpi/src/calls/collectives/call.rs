@@ -80,7 +80,7 @@ impl ByteOperation {
     }
 
     /// # Errors
-    /// ByteOperation is given and what comes share memory.
+    /// The data that is given and that which comes share memory.
     fn check(&self) -> Result<(), CallFault> {
         match self {
             Self::Alltoall(input, _, data, _)
@@ -211,8 +211,8 @@ impl CollectiveCall {
         // SAFETY: nothing else touches the memory until the collective is over: what is done before
         // and after is done when it is not under way, and the program leaves its own alone. The
         // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
-        // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after the
-        // collective.
+        // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after
+        // the collective.
         let collective: Collective<'static> = engine::with(|ProcessEngine { scope, .. }| unsafe {
             Ok(match self.what {
                 ByteOperation::Barrier => barrier().with(&options).start(scope, &comm)?,

@@ -377,7 +377,7 @@ impl World {
         for (number, pair) in self.pairs.iter().enumerate() {
             let on_its_way = self.packets.iter().any(|(of, ..)| *of == number);
             let [asker, asked] = pair.ends;
-            // ManagerEventKind will never be answered, and what could have been.
+            // Requests that will never be answered, and those that could have been.
             let is_vain = !on_its_way && asked == System::Dead;
             if asker == System::Asked && (is_vain || (self.delays > 0 && asked == System::Asked)) {
                 add(&|world| {

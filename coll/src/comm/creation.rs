@@ -5,18 +5,18 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{CONTEXT_WORDS, Comm, Endpoint, Error, GENERATION_MAX, Members};
 
 use super::messenger::{Messenger, rest};
-use super::party::Party;
+use super::participants::Participants;
 
 /// Words of an agreement on a slot: an objection; the call's place in the order of calls, and above
 /// it the least of all members' first free slots; flags, and above them the greatest of these slots
 /// with its last generation; and which slots are free.
 const OFFER_WORDS: usize = 3 + CONTEXT_WORDS;
 
-/// Makes a communicator of `members`: every rank of the party takes part, also those that will be
+/// Makes a communicator of `members`: every participant takes part, also those that will be
 /// in none. A rank that cannot go on says so here instead of staying away.
 pub(super) async fn make<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
-    party: &impl Party,
+    participants: &impl Participants,
     members: Result<Option<Members<I>>, Cause>,
 ) -> Result<Option<Comm>, Error>
 where
@@ -24,7 +24,7 @@ where
     P: Platform,
     I: Iterator<Item = PeerId> + Clone,
 {
-    make_with(messenger, party, members, |endpoint, slot, generation, members| {
+    make_with(messenger, participants, members, |endpoint, slot, generation, members| {
         endpoint.install(slot, generation, members)
     })
     .await
@@ -34,7 +34,7 @@ where
 /// members are agreed upon.
 pub(super) async fn make_with<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
-    party: &impl Party,
+    participants: &impl Participants,
     members: Result<Option<Members<I>>, Cause>,
     install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
 ) -> Result<Option<Comm>, Error>
@@ -52,20 +52,20 @@ where
         Err(cause) => (None, Some(cause)),
     };
     let mut turn = CallTurn::NONE;
-    let slot = agree_on_slot(messenger, party, &mut turn, members.is_some(), objection).await;
+    let slot = agree_on_slot(messenger, participants, &mut turn, members.is_some(), objection).await;
     let made = match slot {
-        Ok(slot) => install_in(messenger, party, slot, members, install).await,
+        Ok(slot) => install_in(messenger, participants, slot, members, install).await,
         Err(error) => Err(error),
     };
     turn.end(messenger);
-    settle(messenger, party, made?).await
+    settle(messenger, participants, made?).await
 }
 
 /// Makes a communicator of members who are listed once there is a slot for it: `is_member` tells
 /// whether this rank will be one of them, and `objection` why it cannot go on.
 pub(super) async fn make_listed<'s, T, P, I, M>(
     messenger: &mut M,
-    party: &impl Party,
+    participants: &impl Participants,
     (is_member, objection): (bool, Option<Cause>),
     list: impl AsyncFnOnce(&mut M) -> Result<Members<I>, Error>,
 ) -> Result<Option<Comm>, Error>
@@ -76,7 +76,7 @@ where
     M: Messenger<'s, T, P>,
 {
     let mut turn = CallTurn::NONE;
-    let listed = match agree_on_slot(messenger, party, &mut turn, is_member, objection).await {
+    let listed = match agree_on_slot(messenger, participants, &mut turn, is_member, objection).await {
         Ok(slot) => list(messenger).await.map(|members| (slot, members)),
         Err(error) => Err(error),
     };
@@ -85,25 +85,25 @@ where
             let install = |endpoint: &mut Endpoint<'s, T, P>, slot, generation, members: &Members<I>| {
                 endpoint.install(slot, generation, members)
             };
-            install_in(messenger, party, slot, is_member.then_some(members), install).await
+            install_in(messenger, participants, slot, is_member.then_some(members), install).await
         }
         Err(error) => Err(error),
     };
     turn.end(messenger);
-    settle(messenger, party, made?).await
+    settle(messenger, participants, made?).await
 }
 
 /// Waits until every member has the communicator in its table; if one has not, none keeps it.
 async fn settle<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    party: &impl Party,
+    participants: &impl Participants,
     made: Option<Result<Comm, Cause>>,
 ) -> Result<Option<Comm>, Error> {
     let Some(made) = made else {
-        party.meet(messenger, None).await?;
+        participants.meet(messenger, None).await?;
         return Ok(None);
     };
-    let met = party.meet(messenger, made.err()).await;
+    let met = participants.meet(messenger, made.err()).await;
     match (made, met) {
         (Ok(comm), Err(error)) => {
             messenger.endpoint().discard(&comm)?;
@@ -112,7 +112,7 @@ async fn settle<'s, T: Transport, P: Platform>(
         (made, met) => {
             met?;
             let made = made.ok();
-            made.map_or(Ok(()), |made| messenger.endpoint().inherit(party.parent(), &made))?;
+            made.map_or(Ok(()), |made| messenger.endpoint().inherit(participants.parent(), &made))?;
             Ok(made)
         }
     }
@@ -122,7 +122,7 @@ async fn settle<'s, T: Transport, P: Platform>(
 /// is new on all of them; `None` on those who will be in none.
 async fn install_in<'s, T, P, I>(
     messenger: &mut impl Messenger<'s, T, P>,
-    party: &impl Party,
+    participants: &impl Participants,
     slot: AgreedSlot,
     members: Option<Members<I>>,
     install: impl FnOnce(&mut Endpoint<'s, T, P>, u32, u32, &Members<I>) -> Result<Comm, Cause>,
@@ -138,7 +138,7 @@ where
         None => {
             let own = if members.is_some() { messenger.endpoint().context_generation(slot) } else { 0 };
             let mut newest = [own.into()];
-            party.agree(messenger, &mut newest, |_, mine, theirs| mine.max(theirs)).await?;
+            participants.agree(messenger, &mut newest, |_, mine, theirs| mine.max(theirs)).await?;
             let [newest] = newest;
             newest as u32
         }
@@ -147,7 +147,7 @@ where
         newest if newest < GENERATION_MAX => newest + 1,
         _ => {
             // From here on generations repeat: no message of an old one may be under way any more.
-            party.flush(messenger).await?;
+            participants.flush(messenger).await?;
             1
         }
     };
@@ -277,7 +277,7 @@ impl Offer {
 /// one.
 async fn agree_on_slot<'s, T: Transport, P: Platform>(
     messenger: &mut impl Messenger<'s, T, P>,
-    party: &impl Party,
+    participants: &impl Participants,
     turn: &mut CallTurn,
     is_member: bool,
     mut own: Option<Cause>,
@@ -298,10 +298,10 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
             Some(slot) => Offer::early(messenger, slot),
             None => Offer::NONE,
         };
-        let mut words = offer.words(party.objection(own), party.order());
-        party.agree(messenger, &mut words, combine_offers).await?;
+        let mut words = offer.words(participants.objection(own), participants.order());
+        participants.agree(messenger, &mut words, combine_offers).await?;
         let [objection, order, flags, free @ ..] = words;
-        party.heed(objection, own).inspect_err(|error| party.raise(messenger, *error))?;
+        participants.heed(objection, own).inspect_err(|error| participants.raise(messenger, *error))?;
         let found = first_of(&free, base);
         if flags & OFFERED == 0 || (found.is_none() && flags & WHOLE == 0) {
             turn.order = order as u32;
@@ -319,7 +319,7 @@ async fn agree_on_slot<'s, T: Transport, P: Platform>(
             return Ok(AgreedSlot { slot, newest });
         }
         if flags & MORE == 0 {
-            return Err(Error::new(party.operation(), Cause::Full(Resource::Communicators)));
+            return Err(Error::new(participants.operation(), Cause::Full(Resource::Communicators)));
         }
         base += 64 * CONTEXT_WORDS as u32;
     }

@@ -7,7 +7,7 @@ use aldis_kernel::{Comm, Error};
 use super::messenger::{Messenger, NOTICE_BYTES};
 
 /// Ranks that take part in a call: those of one group, or of both groups of an intercommunicator.
-pub(super) trait Party {
+pub(super) trait Participants {
     /// The call.
     fn operation(&self) -> Operation;
 

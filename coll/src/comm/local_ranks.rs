@@ -6,7 +6,7 @@ use aldis_kernel::{Comm, Error, Group, Rank, Tag};
 use zerocopy::IntoBytes;
 
 use super::messenger::{MessagePair, Messenger, NOTICE_BYTES};
-use super::party::{Objection, Party};
+use super::participants::{Objection, Participants};
 use crate::op::Element;
 use crate::tag;
 
@@ -100,7 +100,7 @@ impl CallTag {
 /// Ranks that take part in a call, on the collective plane of a communicator that all of them are
 /// in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Circle<'g> {
+pub(super) struct LocalRanks<'g> {
     line: CallTag,
     me: u32,
     size: u32,
@@ -108,7 +108,7 @@ pub(super) struct Circle<'g> {
     group: Option<Group<'g>>,
 }
 
-impl<'g> Circle<'g> {
+impl<'g> LocalRanks<'g> {
     /// All ranks of a communicator.
     pub(super) fn of_all<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
@@ -199,7 +199,7 @@ impl<'g> Circle<'g> {
     }
 
     /// Sends what the one at `root` has to all others, each of which has room for it. A binomial
-    /// tree whose edges are those of [`agree`](Party::agree).
+    /// tree whose edges are those of [`agree`](Participants::agree).
     pub(super) async fn spread<'s, E: Element, T: Transport, P: Platform>(
         &self,
         messenger: &mut impl Messenger<'s, T, P>,
@@ -237,7 +237,7 @@ impl<'g> Circle<'g> {
     }
 }
 
-impl Party for Circle<'_> {
+impl Participants for LocalRanks<'_> {
     fn operation(&self) -> Operation {
         self.line.operation
     }

@@ -71,23 +71,23 @@ impl<'s, T: Transport, P: Platform> Messenger<'s, T, P> for PollingMessenger<'_,
     }
 }
 
-type Making<'f> = Pin<Box<dyn Future<Output = Result<Option<Comm>, Error>> + 'f>>;
+type Creation<'f> = Pin<Box<dyn Future<Output = Result<Option<Comm>, Error>> + 'f>>;
 
 /// Drives all of them, in another order each time.
 fn together<T: Transport, P: Platform>(
     endpoint: &RefCell<&mut Endpoint<'_, T, P>>,
-    makings: Vec<Making<'_>>,
+    creations: Vec<Creation<'_>>,
     random: &mut Random,
 ) -> Result<Vec<Option<Comm>>, Error> {
-    let mut done = vec![None; makings.len()];
-    let mut left: Vec<(usize, Making<'_>)> = makings.into_iter().enumerate().collect();
+    let mut done = vec![None; creations.len()];
+    let mut left: Vec<(usize, Creation<'_>)> = creations.into_iter().enumerate().collect();
     let itself = endpoint.borrow().itself();
     while !left.is_empty() {
         random.shuffle(&mut left);
         let mut still = Vec::new();
-        for (place, mut making) in left {
-            match making.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Pending => still.push((place, making)),
+        for (place, mut creation) in left {
+            match creation.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Pending => still.push((place, creation)),
                 Poll::Ready(made) => done[place] = made?,
             }
         }
@@ -111,14 +111,14 @@ fn round<T: Transport, P: Platform>(
     let mut order: Vec<usize> = (0..parents.len() * each).map(|at| at % parents.len()).collect();
     random.shuffle(&mut order);
     let mut begun = vec![0; parents.len()];
-    let mut makings: Vec<Making<'_>> = Vec::new();
+    let mut creations: Vec<Creation<'_>> = Vec::new();
     let mut kinds = Vec::new();
     for at in order {
         let (parent, kind) = (parents[at], (at + begun[at]) % 3);
         begun[at] += 1;
         kinds.push(kind);
         let mut post = PollingMessenger(cell);
-        let mut making: Making<'_> = match kind {
+        let mut creation: Creation<'_> = match kind {
             0 => Box::pin(async move { idup(&mut post, &parent).await.map(Some) }),
             1 => Box::pin(async move {
                 let mut scratch = vec![SplitChoice::NONE; size as usize];
@@ -133,23 +133,23 @@ fn round<T: Transport, P: Platform>(
             }),
         };
         // Its place among the collectives of its communicator is where it is begun.
-        let begun = making.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        let begun = creation.as_mut().poll(&mut Context::from_waker(Waker::noop()));
         match begun {
-            Poll::Pending => makings.push(making),
-            Poll::Ready(made) => makings.push(Box::pin(async move { made })),
+            Poll::Pending => creations.push(creation),
+            Poll::Ready(made) => creations.push(Box::pin(async move { made })),
         }
         if random.chance(30) {
             let itself = cell.borrow().itself();
             let _ = cell.borrow_mut().within(REST * 20).probe(&itself, Source::Any, Tag(99));
         }
     }
-    let made = together(cell, makings, random)?;
+    let made = together(cell, creations, random)?;
     check(&mut cell.borrow_mut(), &made, &kinds)?;
-    let freed = made.into_iter().flatten().map(|comm| -> Making<'_> {
+    let freed = made.into_iter().flatten().map(|comm| -> Creation<'_> {
         let mut post = PollingMessenger(cell);
         Box::pin(async move { ifree(&mut post, comm).await.map(|()| None) })
     });
-    let mut freed: Vec<Making<'_>> = freed.collect();
+    let mut freed: Vec<Creation<'_>> = freed.collect();
     random.shuffle(&mut freed);
     together(cell, freed, random)?;
     Ok(())
@@ -219,11 +219,11 @@ fn any_number_is_made_in_any_order() {
 /// The number of messages that this rank sends for a communicator that is made alone.
 fn cost<'f, 's, T: Transport, P: Platform>(
     endpoint: &RefCell<&mut Endpoint<'s, T, P>>,
-    making: Making<'f>,
+    creation: Creation<'f>,
     random: &mut Random,
 ) -> Result<(u64, Option<Comm>), Error> {
     let before = endpoint.borrow().counters().messages_sent;
-    let made = together(endpoint, vec![making], random)?;
+    let made = together(endpoint, vec![creation], random)?;
     let sent = endpoint.borrow().counters().messages_sent - before;
     Ok((sent, made.first().copied().flatten()))
 }
@@ -243,14 +243,14 @@ fn alone(endpoint: &mut SimEndpoint<'_>) -> Outcome {
         let own = (odd && agreements == 3).then(|| dup(&mut **cell.borrow_mut(), &itself)).transpose()?;
         let extra = if agreements == 3 { 1 } else { 0 };
         let mut post = PollingMessenger(&cell);
-        let making = Box::pin(async { idup(&mut post, &world).await.map(Some) });
-        let (sent, made) = cost(&cell, making, &mut random)?;
+        let creation = Box::pin(async { idup(&mut post, &world).await.map(Some) });
+        let (sent, made) = cost(&cell, creation, &mut random)?;
         if sent != (agreements + extra) * rounds {
             return Err(format!("a duplicate took {sent} messages").into());
         }
         let mut post = PollingMessenger(&cell);
-        let making = Box::pin(async { isplit(&mut post, &world, Some(0), 0, &mut scratch).await });
-        let (sent, split) = cost(&cell, making, &mut random)?;
+        let creation = Box::pin(async { isplit(&mut post, &world, Some(0), 0, &mut scratch).await });
+        let (sent, split) = cost(&cell, creation, &mut random)?;
         if sent != (agreements + extra + 1) * rounds {
             return Err(format!("a split took {sent} messages").into());
         }

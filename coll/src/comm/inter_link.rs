@@ -4,9 +4,9 @@ use aldis_kernel::hal::{Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, Rank};
 
-use super::circle::{CallTag, Circle};
+use super::local_ranks::{CallTag, LocalRanks};
 use super::messenger::Messenger;
-use super::party::{Objection, Party};
+use super::participants::{Objection, Participants};
 use super::split::SplitChoice;
 use crate::op::Element;
 use crate::tag;
@@ -14,10 +14,10 @@ use crate::tag;
 /// Both groups of an intercommunicator, or of one that is to be made, seen from one rank. It names
 /// ranks as the world does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bridge<'c> {
+pub(super) struct InterLink<'c> {
     /// The ranks of this side.
-    pub(super) local: Circle<'static>,
-    /// The one of them who talks to the other side.
+    pub(super) local: LocalRanks<'static>,
+    /// The one of them that exchanges messages with the other side.
     leader: u32,
     /// The line over which the leaders exchange messages.
     line: CallTag,
@@ -37,11 +37,11 @@ pub(super) enum Remote<'c> {
     These(&'c [SplitChoice]),
 }
 
-impl<'c> Bridge<'c> {
+impl<'c> InterLink<'c> {
     /// Of the ranks of `local` and those behind `partner`, once it is known who they are.
     pub(super) fn new<'s, T: Transport, P: Platform>(
         messenger: &mut impl Messenger<'s, T, P>,
-        local: Circle<'static>,
+        local: LocalRanks<'static>,
         leader: Rank,
         line: CallTag,
         partner: (Rank, PeerId),
@@ -63,7 +63,7 @@ impl<'c> Bridge<'c> {
             .enter(|scope| scope.inter_tag(inter))
             .map_err(|error| error.within(operation))?;
         let companion = messenger.endpoint().companion(inter)?;
-        let local = Circle::of_all(messenger, &companion, operation)?;
+        let local = LocalRanks::of_all(messenger, &companion, operation)?;
         let partner = (Rank(0), messenger.endpoint().process_of(inter, Rank(0))?);
         let line = CallTag::new(inter, tag::of_call(tag, operation, 0), operation);
         Ok(Self::new(messenger, local, Rank(0), line, partner).to(Remote::Of(*inter)))
@@ -164,7 +164,7 @@ impl<'c> Bridge<'c> {
     }
 }
 
-impl Party for Bridge<'_> {
+impl Participants for InterLink<'_> {
     fn operation(&self) -> Operation {
         self.line.operation
     }
