@@ -183,7 +183,7 @@ impl<'m, N: Nic> Discovery<'m, N> {
         self.roster.handle_timeout(now);
         self.flush();
         let mut left = FRAMES_A_POLL;
-        while left != 0 && !self.roster.is_complete() && self.hear() {
+        while left != 0 && !self.roster.is_complete() && self.take_frame() {
             self.flush();
             left -= 1;
         }
@@ -194,9 +194,9 @@ impl<'m, N: Nic> Discovery<'m, N> {
     }
 
     /// Takes one frame from the device, whatever it is. False: there was none.
-    fn hear(&mut self) -> bool {
+    fn take_frame(&mut self) -> bool {
         let Some(frame) = self.nic.receive() else { return false };
-        if !heard(&mut self.roster, self.framing, self.port, frame.bytes()) {
+        if !receive_frame(&mut self.roster, self.framing, self.port, frame.bytes()) {
             self.passed_over = self.passed_over.wrapping_add(1);
         }
         true
@@ -269,7 +269,7 @@ impl<N> fmt::Debug for Discovery<'_, N> {
 }
 
 /// Takes a frame if it is one of discovery's. Returns true if so.
-fn heard(roster: &mut Roster<'_>, framing: Framing, port: Port, bytes: &[u8]) -> bool {
+fn receive_frame(roster: &mut Roster<'_>, framing: Framing, port: Port, bytes: &[u8]) -> bool {
     match framing.parse(DISCOVERY_SUBTYPE, bytes, port, true) {
         Ok((from, message)) => {
             roster.handle(from.mac, message);
@@ -293,7 +293,7 @@ impl<N: Nic> Nic for Discovery<'_, N> {
         self.flush();
         let Self { nic, roster, framing, port, .. } = self;
         let frame = nic.receive()?;
-        if heard(roster, *framing, *port, frame.bytes()) { None } else { Some(frame) }
+        if receive_frame(roster, *framing, *port, frame.bytes()) { None } else { Some(frame) }
     }
 
     fn transmit(&mut self, len: usize) -> Option<N::Tx<'_>> {

@@ -363,15 +363,15 @@ fn the_accounts_of_two_ranks_agree() {
     }
     ranks[1].poll(8);
     let [out, into] = blocks(&ranks);
-    assert_eq!((out.sent, out.available(), into.received, into.held(), into.untold()), (2, 0, 2, 2, 0));
+    assert_eq!((out.sent, out.available(), into.received, into.held(), into.unannounced()), (2, 0, 2, 2, 0));
     ranks[1].recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).unwrap();
     let [out, into] = blocks(&ranks);
-    assert_eq!(out.available() + into.held() + into.untold(), into.room_here, "{out} / {into}");
+    assert_eq!(out.available() + into.held() + into.unannounced(), into.room_here, "{out} / {into}");
     ranks[1].recv(&worlds[1], &mut buffer, Rank(0), Tag(1)).unwrap();
     ranks[1].poll(8);
     ranks[0].poll(8);
     let [out, into] = blocks(&ranks);
-    assert_eq!((out.available(), out.room_there, into.held(), into.untold()), (2, 2, 0, 0));
+    assert_eq!((out.available(), out.room_there, into.held(), into.unannounced()), (2, 2, 0, 0));
     assert_eq!((ranks[0].diagnostics().requests_in_use(), ranks[1].diagnostics().requests_in_use()), (0, 0));
     assert_eq!(ranks[0].diagnostics().credits(PeerId(2)), None, "it has not been introduced");
 }

@@ -94,15 +94,15 @@ impl CreditWindow {
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Grant {
     received: u16,
-    /// The number that the peer may ever have sent; `told` is how much of that was announced to it.
+    /// The number that the peer may ever have sent; `announced` is how much of that it has been sent.
     limit: u16,
-    told: u16,
+    announced: u16,
     size: u16,
 }
 
 impl Grant {
     /// A grant that promises nothing.
-    pub const NONE: Self = Self { received: 0, limit: 0, told: 0, size: 0 };
+    pub const NONE: Self = Self { received: 0, limit: 0, announced: 0, size: 0 };
 
     /// Room for `size` messages, promised to one peer.
     ///
@@ -112,7 +112,7 @@ impl Grant {
         if size > WINDOW_MAX {
             Err(Malformed::Credit)
         } else {
-            Ok(Self { received: 0, limit: size, told: size, size })
+            Ok(Self { received: 0, limit: size, announced: size, size })
         }
     }
 
@@ -163,8 +163,8 @@ impl Grant {
     }
 
     /// The number of places that have become free and been announced to the peer, modulo 2^16.
-    pub const fn told_of(&self) -> u16 {
-        self.told.wrapping_sub(self.size)
+    pub const fn announced(&self) -> u16 {
+        self.announced.wrapping_sub(self.size)
     }
 
     /// Messages that there is room for.
@@ -180,15 +180,15 @@ impl Grant {
 
     /// A header with the limit is on its way.
     #[inline]
-    pub const fn told(&mut self) {
-        self.told = self.limit;
+    pub const fn announce(&mut self) {
+        self.announced = self.limit;
     }
 
-    /// Returns true if so much is freed and untold that a message of its own is due.
+    /// Returns true if so much is freed and unannounced that a message of its own is due.
     #[inline]
     pub const fn is_due(&self) -> bool {
-        let untold = self.limit.wrapping_sub(self.told);
-        untold != 0 && untold >= self.size / 2
+        let unannounced = self.limit.wrapping_sub(self.announced);
+        unannounced != 0 && unannounced >= self.size / 2
     }
 }
 
@@ -218,7 +218,7 @@ mod tests {
         grant.free();
         assert!(grant.is_due());
         window.raise(grant.limit()).unwrap();
-        grant.told();
+        grant.announce();
         assert!(!grant.is_due());
         assert!(take(&mut window) && !take(&mut window));
     }
@@ -241,7 +241,7 @@ mod tests {
         fn credits_are_conserved(size in 1u16..40, start in any::<u16>(), moves in proptest::collection::vec(0u8..4, 0..400)) {
             let mut window = CreditWindow { sent: start, limit: start.wrapping_add(size), size };
             let limit = start.wrapping_add(size);
-            let mut grant = Grant { received: start, limit, told: limit, size };
+            let mut grant = Grant { received: start, limit, announced: limit, size };
             let mut limits_in_flight = std::vec::Vec::new();
             for step in moves {
                 match step {
@@ -249,7 +249,7 @@ mod tests {
                     1 => if grant.taken() > 0 { grant.free(); },
                     2 => {
                         limits_in_flight.push(grant.limit());
-                        grant.told();
+                        grant.announce();
                     }
                     _ => for limit in limits_in_flight.drain(..).rev() {
                         prop_assert!(window.raise(limit).is_ok());

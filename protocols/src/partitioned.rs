@@ -303,7 +303,7 @@ pub struct PartReceiver {
     is_matched: bool,
     is_active: bool,
     /// The sender knows that it is matched.
-    is_told: bool,
+    is_announced: bool,
     /// The sender knows that a round has been started.
     is_granted: bool,
 }
@@ -331,7 +331,7 @@ impl PartReceiver {
             current: 0,
             is_matched: false,
             is_active: false,
-            is_told: false,
+            is_announced: false,
             is_granted: false,
         }
     }
@@ -352,8 +352,8 @@ impl PartReceiver {
     }
 
     /// Returns true if the sender has been notified that it is matched.
-    pub const fn is_told(&self) -> bool {
-        self.is_told
+    pub const fn is_announced(&self) -> bool {
+        self.is_announced
     }
 
     /// The announcement of `sender` is the one for this channel.
@@ -369,7 +369,7 @@ impl PartReceiver {
     /// The grant that is to be sent, if any.
     pub const fn due(&self) -> Option<GrantDue> {
         let started = self.is_active && !self.is_granted;
-        if !self.is_matched || (self.is_told && !started) {
+        if !self.is_matched || (self.is_announced && !started) {
             return None;
         }
         Some(GrantDue { sender: self.sender, partitions: self.own as u32, started })
@@ -377,7 +377,7 @@ impl PartReceiver {
 
     /// The grant that was due is on its way.
     pub const fn granted(&mut self) {
-        (self.is_told, self.is_granted) = (true, self.is_active);
+        (self.is_announced, self.is_granted) = (true, self.is_active);
     }
 
     /// A fragment of a message of `length` bytes came. True if the round is over with it.

@@ -195,7 +195,7 @@ impl<'m> EthernetEngine<'m> {
     /// Reports at most `budget` events of the queued rows to the sink; each row gets one turn;
     /// returns how many.
     #[inline]
-    pub(super) fn tell<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
+    pub(super) fn notify_sink<S: Sink>(&mut self, budget: u32, sink: &mut S) -> u32 {
         let mut left = budget;
         for _ in 0..self.news.len() {
             if left == 0 {

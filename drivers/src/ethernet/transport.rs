@@ -169,7 +169,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
         engine.tell_the_time(now);
         // News come of frames and time-outs alone, a bounded number of each: they cannot starve
         // arrivals.
-        let mut left = budget - engine.tell(budget, sink);
+        let mut left = budget - engine.notify_sink(budget, sink);
         let mut drained = false;
         while left != 0 && !drained {
             match nic.receive() {
@@ -177,7 +177,7 @@ impl<'m, N: Nic> Transport for Ethernet<'m, N> {
                 None => drained = true,
             }
         }
-        left -= engine.tell(left, sink);
+        left -= engine.notify_sink(left, sink);
         engine.expire(drained);
         self.pump(budget);
         budget - left

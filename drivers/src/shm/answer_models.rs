@@ -76,7 +76,7 @@ fn hears<O: Orders>(both: &BothAnswered, out: &mut RingSender<O>, into: &mut Inc
     };
     out.answered();
     assert_eq!(both.there.read_block(block), ANSWER, "it has been written over");
-    out.hear(head).unwrap();
+    out.take_credit(head).unwrap();
     into.advance(head, None);
     into.settle();
     true

@@ -40,8 +40,8 @@ pub(super) struct Incoming<O = Exact> {
     released: u32,
     /// The toggles last published as credit.
     returned: u32,
-    /// The toggles that the sender last knew: of that credit, or since, when it went home.
-    told: u32,
+    /// The toggles that the sender last knew: of that credit, or since, when it used a ping-pong slot.
+    announced: u32,
     /// Answers sent in this lane's blocks, modulo 2^32.
     lends: u32,
     /// The position of the next message the other way, when `held` was consumed.
@@ -63,7 +63,7 @@ impl<O> Incoming<O> {
         published: 0,
         released: 0,
         returned: 0,
-        told: 0,
+        announced: 0,
         lends: 0,
         held_at: 0,
         held: 0,
@@ -176,7 +176,7 @@ impl<O: Orders> Incoming<O> {
         if block >= u32::from(self.blocks) || len > block_bytes {
             return NextMessage::Fault(Malformed::Length);
         }
-        if !head.is_before_home() && (self.released ^ self.told) & (1 << (block & 31)) != 0 {
+        if !head.is_before_home() && (self.released ^ self.announced) & (1 << (block & 31)) != 0 {
             // Its release has not been published: the sender cannot know that it is free.
             return NextMessage::Fault(Malformed::Credit);
         }
@@ -225,7 +225,7 @@ impl<O: Orders> Incoming<O> {
     pub(super) fn advance(&mut self, head: SlotHead, block: Option<u32>) {
         if head.is_before_home() {
             // Its sender knew that all before it were consumed.
-            self.told = self.released;
+            self.announced = self.released;
         }
         self.next.advance(head.is_before_home());
         if let Some(block) = block {
@@ -260,7 +260,7 @@ impl<O: Orders> Incoming<O> {
         }
         // Stored even if the word stays as it is: a block that was released twice was counted once,
         // by a sender that used a ping-pong slot.
-        self.told = self.released;
+        self.announced = self.released;
         if self.released != self.returned {
             self.returned = self.released;
             credit.released.store(self.released, O::RETURN);

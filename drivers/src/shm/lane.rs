@@ -43,7 +43,7 @@ pub struct Lane {
     /// Polls in a row that found the ring empty; counted only where there are doorbells.
     pub(super) idle: u32,
     /// The doorbells of one line as last read: of line number `n`, whichever peer lane `n` is for.
-    pub(super) heard: BellLine,
+    pub(super) bells: BellLine,
 }
 
 /// A doorbell line as last read, on a line of its own.
@@ -71,7 +71,7 @@ impl Lane {
         next: 0,
         previous: 0,
         idle: 0,
-        heard: BellLine([0; BELLS_A_LINE as usize]),
+        bells: BellLine([0; BELLS_A_LINE as usize]),
     };
 
     /// Returns true if there is what is waited for.

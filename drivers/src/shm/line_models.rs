@@ -27,7 +27,7 @@ macro_rules! mutant {
 
 mutant! {
     TellRelaxed: TELL,
-    HearRelaxed: HEAR,
+    LookRelaxed: LOOK,
     ReturnRelaxed: RETURN,
     CollectRelaxed: COLLECT,
     NameRelaxed: NAME,
@@ -219,7 +219,7 @@ mod lines {
     fn need_each_of_their_orders() {
         let shared = || ModelSets::new(NEW, 0);
         assert!(fails(shared, root::<TellRelaxed>, leaf::<TellRelaxed>));
-        assert!(fails(shared, root::<HearRelaxed>, leaf::<HearRelaxed>));
+        assert!(fails(shared, root::<LookRelaxed>, leaf::<LookRelaxed>));
         assert!(fails(shared, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
         assert!(fails(shared, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
     }
@@ -282,7 +282,7 @@ mod chunks {
     fn need_each_of_their_orders() {
         let shared = || ModelSets::new(NEW, 0);
         assert!(fails(shared, give::<TellRelaxed>, take::<TellRelaxed>));
-        assert!(fails(shared, give::<HearRelaxed>, take::<HearRelaxed>));
+        assert!(fails(shared, give::<LookRelaxed>, take::<LookRelaxed>));
         assert!(fails(shared, give::<ReturnRelaxed>, take::<ReturnRelaxed>));
         assert!(fails(shared, give::<CollectRelaxed>, take::<CollectRelaxed>));
     }

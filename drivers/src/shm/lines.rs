@@ -88,7 +88,7 @@ pub(super) trait LineOrders {
     /// The owner's store of a sequence or of `filled`: after the bytes.
     const TELL: Ordering = Ordering::Release;
     /// A reader's load of them.
-    const HEAR: Ordering = Ordering::Acquire;
+    const LOOK: Ordering = Ordering::Acquire;
     /// A reader's store of `floor` or `done`: after its last read.
     const RETURN: Ordering = Ordering::Release;
     /// A writer's load of them.
@@ -161,7 +161,7 @@ impl<O: LineOrders> Theirs<O> {
         if line.context.load(O::READ_NAME) != own.context {
             return Ok(None);
         }
-        let (got, need) = (line.sequence.load(O::HEAR), number.wrapping_add(1));
+        let (got, need) = (line.sequence.load(O::LOOK), number.wrapping_add(1));
         if got != need {
             let overran = (got.wrapping_sub(need) as i32) > 0;
             let what = Malformed::Sequence { got: got as u16, need: need as u16 };
@@ -193,7 +193,7 @@ impl<O: LineOrders> Theirs<O> {
         if control.context.load(O::READ_NAME) != own.context {
             return Ok(None);
         }
-        let past = control.filled.load(O::HEAR).wrapping_sub(position);
+        let past = control.filled.load(O::LOOK).wrapping_sub(position);
         if past as i32 <= 0 {
             return Ok(None);
         }

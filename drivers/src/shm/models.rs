@@ -12,7 +12,7 @@ use loom::thread;
 
 use super::geometry::PING_PONG_SLOTS;
 use super::memory::{Credit, Short, Slot, SlotHead};
-use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender, hear};
+use super::ring::{Exact, Incoming, LanePlace, NextMessage, Orders, RingSender, read_bell};
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
@@ -31,7 +31,7 @@ mutant! {
     ReturnRelaxed: RETURN,
     CollectRelaxed: COLLECT,
     RingRelaxed: RING,
-    HearRelaxed: HEAR,
+    ReadBellRelaxed: READ_BELL,
 }
 
 /// A twin of [`Exact`] that uses the ping-pong slots at once.
@@ -285,7 +285,7 @@ mod answers {
                 NextMessage::Fault(what) => panic!("{what}"),
             }
         };
-        out.hear(head).unwrap();
+        out.take_credit(head).unwrap();
         into.advance(head, block);
         into.settle();
     }
@@ -415,7 +415,7 @@ mod doorbell {
         let mut end = shared.incoming::<O>();
         let (mut heard, mut number) = (shared.start, 0);
         while number < MESSAGES {
-            let Some(bell) = hear::<O>(&shared.bell, &mut heard) else {
+            let Some(bell) = read_bell::<O>(&shared.bell, &mut heard) else {
                 thread::yield_now();
                 continue;
             };
@@ -440,6 +440,6 @@ mod doorbell {
     fn needs_each_of_its_orders() {
         let shared = || ModelLane::new(4, u32::MAX, true);
         assert!(fails(shared, send::<RingRelaxed>, receive::<RingRelaxed>));
-        assert!(fails(shared, send::<HearRelaxed>, receive::<HearRelaxed>));
+        assert!(fails(shared, send::<ReadBellRelaxed>, receive::<ReadBellRelaxed>));
     }
 }

@@ -169,7 +169,7 @@ impl<O: Orders> RingSender<O> {
     /// # Errors
     /// [`Malformed::Credit`] if the receiver returns what it never got.
     #[inline(always)]
-    pub(super) fn hear(&mut self, head: SlotHead) -> Result<(), Malformed> {
+    pub(super) fn take_credit(&mut self, head: SlotHead) -> Result<(), Malformed> {
         if !USES_PING_PONG {
             return Ok(());
         }
@@ -191,7 +191,7 @@ impl<O: Orders> RingSender<O> {
 
     /// Records that all that has come the other way was received.
     #[inline(always)]
-    pub(super) fn heard_all(&mut self) {
+    pub(super) fn received_all(&mut self) {
         if USES_PING_PONG {
             self.ahead = 0;
         }

@@ -80,9 +80,9 @@ impl Shm<'_> {
     pub(super) fn poll_bells(&mut self) {
         let line = self.bell_turn;
         self.bell_turn = if line + 1 < self.bell_lines { line + 1 } else { 0 };
-        let Some(BellLine(mut heard)) = self.lanes.get(line as usize).map(|lane| lane.heard) else { return };
+        let Some(BellLine(mut bells)) = self.lanes.get(line as usize).map(|lane| lane.bells) else { return };
         let mut changed = false;
-        for (place, bell) in self.inbox.bells(line, &mut heard) {
+        for (place, bell) in self.inbox.bells(line, &mut bells) {
             let index = sender_at(self.inbox.identity.owner, place).0.wrapping_add(self.first);
             let open = self.lanes.get_mut(index as usize).filter(|lane| lane.state == LaneState::Open);
             match open.map(|lane| (lane.incoming.is_rung(bell), lane)) {
@@ -98,7 +98,7 @@ impl Shm<'_> {
             changed = true;
         }
         if changed && let Some(lane) = self.lanes.get_mut(line as usize) {
-            lane.heard = BellLine(heard);
+            lane.bells = BellLine(bells);
         }
     }
 

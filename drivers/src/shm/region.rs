@@ -12,7 +12,7 @@ use super::header::{self, InboxHeader};
 use super::lane::Lane;
 use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
-use super::ring::{Exact, Incoming, LanePlace, RingSender, hear};
+use super::ring::{Exact, Incoming, LanePlace, RingSender, read_bell};
 use crate::sync::{Ordering, Word};
 
 /// A rank's inbox, mapped into this process. Nothing is known of its contents until they are
@@ -220,7 +220,7 @@ impl<'m> Inbox<'m> {
             // SAFETY: the line is one of the geometry's, for which the region was found long
             // enough, and it stays valid for `'m`, which outlives the borrow of the inbox's owner.
             let bell = unsafe { &*memory.bell_word(place) };
-            hear::<Exact>(bell, heard).map(|bell| (place, bell))
+            read_bell::<Exact>(bell, heard).map(|bell| (place, bell))
         })
     }
 }

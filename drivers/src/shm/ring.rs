@@ -89,7 +89,7 @@ pub(super) trait Orders {
     /// The sender's store of its doorbell: after the sequence.
     const RING: Ordering = Ordering::Release;
     /// The receiver's load of a doorbell.
-    const HEAR: Ordering = Ordering::Acquire;
+    const READ_BELL: Ordering = Ordering::Acquire;
     /// True if a sender uses a ping-pong slot only when all before are consumed.
     const PATIENT: bool = true;
     /// True if a sender leaves credit alone that is ahead of answers in its blocks.
@@ -119,8 +119,8 @@ pub(super) struct LanePlace {
 
 /// Reads a doorbell: its value, if it has changed since it was last read.
 #[inline(always)]
-pub(super) fn hear<O: Orders>(bell: &Word, heard: &mut u32) -> Option<u32> {
-    let now = bell.load(O::HEAR);
+pub(super) fn read_bell<O: Orders>(bell: &Word, heard: &mut u32) -> Option<u32> {
+    let now = bell.load(O::READ_BELL);
     if now == *heard {
         return None;
     }

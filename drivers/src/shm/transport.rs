@@ -25,11 +25,11 @@ const BURST: u32 = 16;
 
 /// True if doorbells are read at all. A 32-bit core looks at every ring whatever their number, and
 /// does not hold the code: there are too few for it to matter.
-const HEARS: bool = cfg!(target_pointer_width = "64");
+const READS_BELLS: bool = cfg!(target_pointer_width = "64");
 
 /// True if a single ring is looked at for a receiver that waits for its next message. A 32-bit core
 /// polls all, as it does anyway.
-const PEEKS: bool = HEARS;
+const PEEKS: bool = READS_BELLS;
 
 /// Polls in a row that must find a ring empty before it leaves the poll set and waits for its
 /// doorbell. Some microseconds: long enough for the answer to an answer, short against a
@@ -116,7 +116,7 @@ impl<'m> Shm<'m> {
         };
         for lane in &mut *lanes {
             *lane = Lane::EMPTY;
-            lane.heard.0.fill(inbox.start());
+            lane.bells.0.fill(inbox.start());
         }
         let Geometry { block_bytes, .. } = inbox.geometry;
         let features = Features::SHORT | Features::BCOPY | Features::ORDERED | Features::RELIABLE;
@@ -128,7 +128,7 @@ impl<'m> Shm<'m> {
             block_bytes,
             poll_set: PollSet::default(),
             waiting: LaneQueue::default(),
-            bell_lines: if HEARS { inbox.geometry.bell_lines() } else { 0 },
+            bell_lines: if READS_BELLS { inbox.geometry.bell_lines() } else { 0 },
             bell_turn: 0,
             senders_turn: false,
             caps: Caps { features, limits, cost, ..Caps::default() },
@@ -221,7 +221,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
             }
             NextMessage::Fault(what) => return (left, Some(what)),
         };
-        if let Err(what) = lane.outgoing.hear(head) {
+        if let Err(what) = lane.outgoing.take_credit(head) {
             return (left, Some(what));
         }
         sink.arrived(from, message);
@@ -234,7 +234,7 @@ fn drain<S: Sink>(lane: &mut Lane, burst: Burst, sink: &mut S) -> (u32, Option<M
     if left != most {
         lane.incoming.settle();
         if left != 0 {
-            lane.outgoing.heard_all();
+            lane.outgoing.received_all();
         }
     }
     (left, None)
@@ -366,7 +366,7 @@ impl Transport for Shm<'_> {
             let share = if self.senders_turn { budget.div_ceil(2) } else { budget / 2 };
             left -= self.poll_waiting(share, sink);
         }
-        if HEARS && self.bell_lines != 0 {
+        if READS_BELLS && self.bell_lines != 0 {
             self.poll_bells();
         }
         let mut turns = self.poll_set.len;
@@ -383,7 +383,7 @@ impl Transport for Shm<'_> {
                 self.fail(index, what, sink);
                 turns = turns.min(self.poll_set.len);
                 left -= 1;
-            } else if HEARS && self.bell_lines != 0 {
+            } else if READS_BELLS && self.bell_lines != 0 {
                 // Where there are doorbells an idle lane leaves the poll set after some looks.
                 lane.idle = if spared == most { lane.idle + 1 } else { 0 };
                 if lane.idle >= IDLE_POLLS_MAX {

@@ -70,12 +70,12 @@ pub struct Imbalance {
 impl fmt::Display for Imbalance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { from, to, kind, sender, receiver } = self;
-        let (available, held, untold) = (sender.available(), receiver.held(), receiver.untold());
+        let (available, held, unannounced) = (sender.available(), receiver.held(), receiver.unannounced());
         write!(
             f,
             "the invariant \"credits are conserved\" is broken for {kind} from rank {from} to rank {to}: "
         )?;
-        write!(f, "{available} to send, {held} held, {untold} free and not told of, and room for ")?;
+        write!(f, "{available} to send, {held} held, {unannounced} free and not announced, and room for ")?;
         write!(f, "{}; one side: {sender}; the other: {receiver}", receiver.room_here)
     }
 }
@@ -127,8 +127,9 @@ impl Ledger {
                 ("blocks", sender.blocks, receiver.blocks),
             ];
             for (kind, sender, receiver) in kinds {
-                let all = sender.available().wrapping_add(receiver.held()).wrapping_add(receiver.untold());
-                let known = receiver.told.wrapping_add(receiver.room_here);
+                let all =
+                    sender.available().wrapping_add(receiver.held()).wrapping_add(receiver.unannounced());
+                let known = receiver.announced.wrapping_add(receiver.room_here);
                 if sender.sent != receiver.received || sender.limit != known || all != receiver.room_here {
                     return Err(Imbalance { from, to, kind, sender, receiver });
                 }
@@ -201,7 +202,7 @@ mod tests {
     /// them and said so.
     fn ledger() -> Ledger {
         let out = Account { sent: 3, limit: 5, room_there: 4, ..Account::default() };
-        let into = Account { received: 3, freed: 1, told: 1, room_here: 4, ..Account::default() };
+        let into = Account { received: 3, freed: 1, announced: 1, room_here: 4, ..Account::default() };
         let entry = |accounts: [Account; 2]| LedgerEntry {
             accounts: accounts.map(|envelopes| Some(Credits { envelopes, ..Credits::default() })).into(),
             requests: 0,
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_held_and_told_of_must_agree() {
+    fn what_is_sent_held_and_announced_must_agree() {
         assert_eq!(ledger().check(), Ok(()));
         let spoil = |change: fn(&mut Account)| {
             let mut ledger = ledger();
@@ -225,7 +226,7 @@ mod tests {
         assert_eq!(spoil(|account| account.freed += 1), Ok(()), "it will be told");
         let broken = Err((0, 1, "envelopes"));
         assert_eq!(spoil(|account| account.received -= 1), broken, "one is lost");
-        assert_eq!(spoil(|account| account.told += 1), broken, "a credit is lost");
+        assert_eq!(spoil(|account| account.announced += 1), broken, "a credit is lost");
         assert_eq!(spoil(|account| account.room_here += 1), broken);
     }
 }

@@ -25,7 +25,7 @@ pub struct Account {
     /// The number of them that have left their places again.
     pub freed: u16,
     /// The number of those that has been announced to the peer.
-    pub told: u16,
+    pub announced: u16,
     /// Places that this rank has for the peer's messages.
     pub room_here: u16,
 }
@@ -38,7 +38,7 @@ impl Account {
             room_there: out.size(),
             received: into.received(),
             freed: into.freed(),
-            told: into.told_of(),
+            announced: into.announced(),
             room_here: into.size(),
         }
     }
@@ -54,16 +54,16 @@ impl Account {
     }
 
     /// Places free again that have not been announced to the peer.
-    pub const fn untold(&self) -> u16 {
-        self.freed.wrapping_sub(self.told)
+    pub const fn unannounced(&self) -> u16 {
+        self.freed.wrapping_sub(self.announced)
     }
 }
 
 impl fmt::Display for Account {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sent, limit, room_there, received, freed, told, room_here } = self;
+        let Self { sent, limit, room_there, received, freed, announced, room_here } = self;
         write!(f, "sent {sent} of {limit} with room for {room_there} there; ")?;
-        write!(f, "received {received}, freed {freed}, told of {told} with room for {room_here} here")
+        write!(f, "received {received}, freed {freed}, announced {announced} with room for {room_here} here")
     }
 }
 

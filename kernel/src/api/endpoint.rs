@@ -286,7 +286,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let deadline = within.deadline;
         let mut deaf = None;
         for peer in self.others() {
-            if !self.poll_until(deadline, |ep| ep.tell(peer, Control::Goodbye)) {
+            if !self.poll_until(deadline, |ep| ep.send_control(peer, Control::Goodbye)) {
                 deaf = deaf.or(Some(peer));
             }
         }
@@ -321,8 +321,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         (0..self.engine.size).map(PeerId).filter(move |&peer| peer != me)
     }
 
-    /// Tells a peer, if it is there; false if the transport cannot take it now.
-    pub(crate) fn tell(&mut self, peer: PeerId, control: Control) -> bool {
+    /// Sends a control message to a peer, if it is there; false if the transport cannot take it now.
+    pub(crate) fn send_control(&mut self, peer: PeerId, control: Control) -> bool {
         let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
         let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {
             return true;

@@ -274,7 +274,7 @@ impl<T: Transport, P: Platform> Core<'_, '_, T, P> {
             if activity.operation == Operation::None {
                 self.noted.end(&mut self.endpoint.platform);
             } else {
-                self.noted.tell(self.endpoint, activity);
+                self.noted.note(self.endpoint, activity);
             }
         }
         events

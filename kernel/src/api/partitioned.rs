@@ -506,10 +506,10 @@ impl Engine<'_> {
                 Some((State::Sending, Machine::Send(withdrawn(channel.receiver()))))
             }
             // Its grant, with its length, is what tells the sender.
-            (Machine::PartRecv(channel), _) if !channel.is_told() && differs => {
+            (Machine::PartRecv(channel), _) if !channel.is_announced() && differs => {
                 Some((State::Receiving, machine))
             }
-            (Machine::PartRecv(channel), _) if !channel.is_told() => {
+            (Machine::PartRecv(channel), _) if !channel.is_announced() => {
                 channel.sender().map(|sender| (State::Receiving, Machine::Recv(Receiver::new(sender, 0, 0))))
             }
             _ => None,

@@ -130,7 +130,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
     /// Tells a peer, again and again for a while if the transport cannot take it.
     fn insist(&mut self, peer: PeerId, control: Control) {
         for turn in 0..TRIES {
-            if self.tell(peer, control) {
+            if self.send_control(peer, control) {
                 return;
             }
             if self.poll(BUDGET) == 0 {

@@ -40,7 +40,7 @@ pub(crate) struct Noted(u32);
 
 impl Noted {
     /// Tells the platform what is waited for, unless it knows.
-    pub(crate) fn tell<T: Transport, P: Platform>(
+    pub(crate) fn note<T: Transport, P: Platform>(
         &mut self,
         endpoint: &mut Endpoint<'_, T, P>,
         activity: Activity,
@@ -116,7 +116,7 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         if turns.polls != 0 && tick {
             if turns.polls >= NOTE_AFTER {
                 let activity = activity(&mut self.endpoint.engine);
-                turns.noted.tell(self.endpoint, activity);
+                turns.noted.note(self.endpoint, activity);
             }
             self.tick().inspect_err(|_| self.endpoint.platform.note(Activity::NONE))?;
         }

@@ -56,7 +56,7 @@ impl Types<'_> {
         order.last = OptionalIndex::to(slot);
         order.end = order.end.wrapping_add(words);
         order.used = order.used.wrapping_add(words);
-        self.tell(before, None, Some(OptionalIndex::to(slot)));
+        self.relink(before, None, Some(OptionalIndex::to(slot)));
     }
 
     /// Takes a type's words back. What is written in them stays.
@@ -64,8 +64,8 @@ impl Types<'_> {
         let Some(entry) = self.entries.get(slot as usize) else { return };
         let (before, after, words) = (entry.before, entry.after, entry.words());
         self.heads.order.used = self.heads.order.used.wrapping_sub(words);
-        self.tell(before, None, Some(after));
-        self.tell(after, Some(before), None);
+        self.relink(before, None, Some(after));
+        self.relink(after, Some(before), None);
         if after == OptionalIndex::NONE {
             let last = before.get().and_then(|slot| self.entries.get(slot as usize));
             self.heads.order.last = before;
@@ -74,7 +74,7 @@ impl Types<'_> {
     }
 
     /// Tells a type, or what stands for none, who is before and behind it now.
-    fn tell(&mut self, whom: OptionalIndex, before: Option<OptionalIndex>, after: Option<OptionalIndex>) {
+    fn relink(&mut self, whom: OptionalIndex, before: Option<OptionalIndex>, after: Option<OptionalIndex>) {
         match whom.get().and_then(|slot| self.entries.get_mut(slot as usize)) {
             Some(entry) => {
                 entry.before = before.unwrap_or(entry.before);

@@ -82,7 +82,7 @@ impl Engine<'_> {
     /// Acts on one message.
     fn receive_message(&mut self, from: PeerId, message: &[u8]) -> Result<(), Malformed> {
         let (header, rest) = Header::parse(message)?;
-        if !self.hear_credits(from, &header)? {
+        if !self.take_credits(from, &header)? {
             return Ok(());
         }
         match header.kind {

@@ -369,7 +369,7 @@ impl Engine<'_> {
     /// meanwhile.
     pub(crate) fn take_landed(&mut self, from: PeerId, head: &[u8]) -> Result<(), Malformed> {
         let DataHead { header, receiver, offset } = DataHead::parse(head)?;
-        if !self.hear_credits(from, &header)? {
+        if !self.take_credits(from, &header)? {
             return Ok(());
         }
         let Some(request) = self.requests.get(receiver) else {
@@ -433,7 +433,7 @@ impl Engine<'_> {
 
     /// Takes the credits in a message of `from`. False if it is of another life, or of a peer that
     /// is not connected.
-    pub(crate) fn hear_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
+    pub(crate) fn take_credits(&mut self, from: PeerId, header: &Header) -> Result<bool, Malformed> {
         let Some(peer) = self.peers.get_mut(from.index()) else { return Ok(false) };
         if header.epoch != peer.epoch || !matches!(peer.presence, Presence::Connected) {
             return self.discard_stale(from).map(|()| false);

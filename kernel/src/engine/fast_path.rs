@@ -77,9 +77,9 @@ impl Engine<'_> {
         let in_scope = kept.join(handle.slot, &mut request.scope);
         self.counters.requests_peak = self.requests.used_end();
         if let Some(joined) = in_bin {
-            joined.tell(&mut self.requests);
+            joined.link(&mut self.requests);
         }
-        in_scope.tell(&mut self.requests);
+        in_scope.link(&mut self.requests);
         Some(handle)
     }
 

@@ -161,7 +161,7 @@ impl<'s> Matcher<'s> {
         let Some(request) = requests.at(index) else { return };
         let key = request.key;
         if let Some(joined) = self.join(index, request, &key) {
-            joined.tell(requests);
+            joined.link(requests);
         }
     }
 

@@ -344,7 +344,7 @@ impl Engine<'_> {
                 }
                 self.counters.bytes_sent += u64::from(len);
                 if let Some(peer) = self.peer(id) {
-                    peer.limits_told();
+                    peer.account_limits();
                 }
                 LaneTurn::Sent
             }

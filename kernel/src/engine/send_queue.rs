@@ -219,7 +219,7 @@ impl Engine<'_> {
         let header = peer.header(self.epoch, kind, words.key, 0, words.length);
         match wire.post(id, &header.emit(), body) {
             Post::Done | Post::Queued => {
-                peer.limits_told();
+                peer.account_limits();
                 LaneTurn::Sent
             }
             Post::Again(_) => {
@@ -392,7 +392,7 @@ impl Engine<'_> {
             peer.blocks_out.spend();
         }
         peer.sequence_out = peer.sequence_out.wrapping_add(1);
-        peer.limits_told();
+        peer.account_limits();
         count(&mut self.counters.messages_sent);
         match kind {
             Kind::Defer => count(&mut self.counters.deferrals),

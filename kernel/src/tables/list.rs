@@ -78,7 +78,7 @@ impl<L> List<L> {
     #[inline]
     pub(crate) fn push_back(&mut self, nodes: &mut impl Nodes<L>, index: u32) {
         if let Some(links) = nodes.links(index) {
-            self.join(index, links).tell(nodes);
+            self.join(index, links).link(nodes);
         }
     }
 
@@ -137,7 +137,7 @@ pub(crate) struct Joined<L> {
 impl<L> Joined<L> {
     /// Tells the one in front, if there is any.
     #[inline(always)]
-    pub(crate) fn tell(self, nodes: &mut impl Nodes<L>) {
+    pub(crate) fn link(self, nodes: &mut impl Nodes<L>) {
         if let Some(links) = self.before.get().and_then(|before| nodes.links(before)) {
             links.next = self.own;
         }

@@ -155,7 +155,7 @@ impl Peer {
             self.blocks_out.spend();
         }
         self.sequence_out = self.sequence_out.wrapping_add(1);
-        self.limits_told();
+        self.account_limits();
     }
 
     /// Returns true if a message from it is the next of this life, keeps to what was promised, and
@@ -188,9 +188,9 @@ impl Peer {
 
     /// A header with [`limits`](Self::limits) is on its way.
     #[inline]
-    pub(crate) const fn limits_told(&mut self) {
-        self.envelopes_in.told();
-        self.blocks_in.told();
+    pub(crate) const fn account_limits(&mut self) {
+        self.envelopes_in.announce();
+        self.blocks_in.announce();
     }
 
     /// Returns true if credits must be sent in a message of their own.

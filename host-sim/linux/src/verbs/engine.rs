@@ -254,7 +254,7 @@ impl VerbsEngine {
             return self.note(peer);
         }
         row.window.spend();
-        row.grant.told();
+        row.grant.announce();
         (row.next, row.flying) = ((slot + 1) % WINDOW, row.flying + 1);
     }
 

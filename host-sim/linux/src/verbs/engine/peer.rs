@@ -196,7 +196,7 @@ impl VerbsPeer {
                 return self.part(Cause::Device);
             }
             self.bare += 1;
-            self.grant.told();
+            self.grant.announce();
         }
     }
 
