@@ -1,3 +1,5 @@
+//! Declares `unsafe` functions and holds no other unsafe code.
+//!
 //! Control slots, *lines* for short: memory of a node's ranks through which they carry out
 //! collectives together, without messages.
 //!
@@ -90,6 +92,9 @@ pub const START_BYTES: usize = 4;
 /// The lines of this rank and, to be read, those of others. A set is used by the caller that has
 /// opened it, and only then.
 ///
+/// What a rank reads is lent to it where another rank writes, so all of this rests on what those
+/// who open sets and clear them promise. Everything else is safe, whatever a caller does.
+///
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
 /// and wrap around.
 pub trait Lines {
@@ -102,13 +107,23 @@ pub trait Lines {
     /// Why not.
     fn reach(&self, peer: PeerId) -> Result<(), Cause>;
 
-    /// Makes a set that of the communicator with this context, which no communicator of this rank
-    /// has had before, unless it is that already. What it was used for before must be over on all
-    /// ranks.
+    /// Makes a set that of the communicator with this context, unless it is that already. Neither
+    /// zero nor `u32::MAX` is a context.
+    ///
+    /// # Safety
+    /// No communicator of this rank has had the context before. What the set was used for before is
+    /// over: no rank reads lines or chunks of it any more. And all ranks that open a set of this
+    /// number by this context are of one communicator, and count each other in
+    /// [`clear`](Self::clear).
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there is no such set.
-    fn open(&mut self, set: u32, context: u32) -> Result<(), Cause>;
+    unsafe fn open(&mut self, set: u32, context: u32) -> Result<(), Cause>;
+
+    /// This rank has left the communicator that has a set: it reads nothing of it any more and
+    /// begins nothing in it, as its [`progress`](Self::progress) then says to others. What it has
+    /// published stays until the set is opened for another.
+    fn leave(&mut self, set: u32);
 
     /// Starts the next collective: its number.
     fn begin(&mut self, set: u32) -> u32;
@@ -173,14 +188,18 @@ pub trait Lines {
     /// Records that this rank is done with all ranks' chunks up to and with `position`.
     fn done(&mut self, set: u32, position: u32);
 
-    /// Returns how far `peer` has come, which may be this rank itself; all the way, once its set is
-    /// another communicator's.
+    /// Returns how far `peer` has come, which may be this rank itself; all the way, once it has
+    /// left or its set is another communicator's.
     ///
     /// # Errors
     /// [`Cause::Malformed`] for what cannot be; [`Cause::PeerDead`] or [`Cause::Unreachable`] if it
     /// cannot be read, like [`look`](Self::look).
     fn progress(&self, set: u32, peer: PeerId) -> Result<Progress, Cause>;
 
-    /// All others of the communicator have come so far: what is before is free to be written again.
-    fn clear(&mut self, set: u32, progress: Progress);
+    /// Makes what is before this place free to be written again.
+    ///
+    /// # Safety
+    /// All other ranks of the communicator that has the set have come so far, by their
+    /// [`progress`](Self::progress) in it since it was opened.
+    unsafe fn clear(&mut self, set: u32, progress: Progress);
 }

@@ -118,9 +118,8 @@ impl<'m> Cores<'m> {
         let bytes = self.geometry.inbox_bytes();
         // SAFETY: `new` found room for the inboxes of all ranks behind each other in memory that it
         // borrowed for 'm; it is initialised, used through such regions alone, and only by
-        // transports made here, of which there is one for each rank and which keep the protocol of
-        // the rings, and that of the control slots if who uses those opens and clears them as
-        // `Lines` says.
+        // transports made here, of which there is one for each rank and which keep the protocols of
+        // the rings and of the control slots.
         unsafe { Region::new(self.start.add(bytes * owner as usize), bytes) }
     }
 

@@ -101,7 +101,8 @@ impl ModelSets {
         let (mine, other) = (&self.sets[me], &self.sets[1 - me]);
         // SAFETY: the sets outlive both threads; each is owned by one.
         let (mut own, theirs) = unsafe { (Own::at(mine.place()), Theirs::at(other.place())) };
-        own.open(NEW, self.start);
+        // SAFETY: no rank reads there yet.
+        unsafe { own.open(NEW, self.start) };
         Rank { own, theirs, mine, other }
     }
 }
@@ -110,7 +111,8 @@ impl<O: LineOrders> Rank<'_, O> {
     fn refresh(&mut self) {
         // SAFETY: as in `ModelSets::rank`.
         let other: Theirs<O> = unsafe { Theirs::at(self.other.place()) };
-        self.own.clear(other.progress(&self.own));
+        // SAFETY: it is the only other one, and has come so far.
+        unsafe { self.own.clear(other.progress(&self.own)) };
     }
 
     /// Writes a number in this rank's line, waiting for it to be free.
@@ -300,7 +302,8 @@ mod opening {
         for set in &shared.sets {
             // SAFETY: nothing else knows of the set yet.
             let mut own: Own = unsafe { Own::at(set.place()) };
-            own.open(OLD, 0);
+            // SAFETY: the same.
+            unsafe { own.open(OLD, 0) };
             let number = own.begin();
             let note = Note { operation: 7, root: 3, bytes: 4 };
             assert!(own.publish(number, note, &99u32.to_le_bytes()).unwrap());

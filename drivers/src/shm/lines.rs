@@ -22,6 +22,9 @@ use aldis_hal::lines::{Note, Notice, Progress, START_BYTES, is_earlier};
 
 use crate::sync::{Ordering, UnsafeCell, Word};
 
+/// The context of a rank that has left its communicator: that of none.
+const LEFT: u32 = u32::MAX;
+
 /// Bytes of a line: two pages and one pair of cache lines more, so that the first ones of all lines
 /// do not share their place in a cache. Fewer in the models.
 pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
@@ -208,8 +211,8 @@ impl<O: LineOrders> Theirs<O> {
     }
 
     /// Returns what its owner has finished and is done with; as little as can be before it has
-    /// opened any set there. An owner whose set is of another communicator has finished all: ranks
-    /// open the set of a communicator when it is made, before any uses it.
+    /// opened any set there. An owner that has left, or whose set is of another communicator, has
+    /// finished all: ranks open the set of a communicator when it is made, before any uses it.
     pub(super) fn progress(&self, own: &Own<O>) -> Progress {
         // SAFETY: `at`'s caller vouched for the place.
         let control = unsafe { &*self.place.control };
@@ -284,9 +287,12 @@ impl<O: LineOrders> Own<O> {
         unsafe { &*self.place.control }
     }
 
-    /// Makes it that of another communicator, whose ranks count from `start`. That what it was used
-    /// for before is over on all ranks, so that none reads here, is for the caller to know.
-    pub(super) fn open(&mut self, context: u32, start: u32) {
+    /// Makes it that of another communicator, whose ranks count from `start`.
+    ///
+    /// # Safety
+    /// As of [`Lines::open`](aldis_hal::Lines::open): what it was used for before is over on all
+    /// ranks, so that none reads here.
+    pub(super) unsafe fn open(&mut self, context: u32, start: u32) {
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
         (self.next, self.floor, self.cleared) = (start, start, start);
@@ -302,6 +308,12 @@ impl<O: LineOrders> Own<O> {
             word.store(start, Ordering::Relaxed);
         }
         control.context.store(context, O::NAME);
+    }
+
+    /// Ends what was begun, and lets others know that nothing is read any more.
+    pub(super) fn leave(&mut self) {
+        self.abandon();
+        self.control().context.store(LEFT, O::NAME);
     }
 
     /// The next collective's number.
@@ -422,8 +434,8 @@ impl<O: LineOrders> Own<O> {
         ahead(position, self.filled, u32::MAX >> 1)?;
         ahead(position, self.drained, self.place.depth.wrapping_sub(1))?;
         // SAFETY: it is not published, and all ranks are done with the position that was here
-        // before, as far as `clear` was told the truth; the place has all its chunks, and the
-        // borrow keeps this value from publishing it.
+        // before, as `clear`'s caller promised; the place has all its chunks, and the borrow keeps
+        // this value from publishing it.
         Some(unsafe {
             slice::from_raw_parts_mut(self.place.chunk(position), self.place.chunk_bytes as usize)
         })
@@ -446,9 +458,12 @@ impl<O: LineOrders> Own<O> {
         }
     }
 
-    /// Records how far all others have come. That they have is for the caller to know: what is
-    /// before is written again.
-    pub(super) fn clear(&mut self, others: Progress) {
+    /// Records how far all others have come.
+    ///
+    /// # Safety
+    /// As of [`Lines::clear`](aldis_hal::Lines::clear): they have, since what is before is written
+    /// again.
+    pub(super) unsafe fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));
         // No rank takes back what it has published: what is behind is of a set that has been opened

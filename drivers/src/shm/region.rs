@@ -284,8 +284,8 @@ impl Memory {
         let place = |set| place_of_set(self.geometry, sets, set);
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
-            // use yet.
-            unsafe { Own::<lines::Exact>::at(place) }.open(0, start);
+            // use yet, and no rank reads there.
+            unsafe { Own::<lines::Exact>::at(place).open(0, start) };
         }
     }
 }

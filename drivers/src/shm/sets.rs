@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code, functions whose callers vouch for what no rank reads any more.
+//!
 //! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
 use aldis_hal::lines::{Lines, LinesShape, Note, Notice, Progress};
@@ -55,13 +57,20 @@ impl Lines for Shm<'_> {
     }
 
     #[inline]
-    fn open(&mut self, set: u32, context: u32) -> Result<(), Cause> {
+    unsafe fn open(&mut self, set: u32, context: u32) -> Result<(), Cause> {
         let start = self.inbox.start();
         let own = self.own_mut(set).ok_or(Cause::Unsupported)?;
         if own.context != context {
-            own.open(context, start);
+            // SAFETY: the caller promised that no rank reads there.
+            unsafe { own.open(context, start) };
         }
         Ok(())
+    }
+
+    fn leave(&mut self, set: u32) {
+        if let Some(own) = self.own_mut(set) {
+            own.leave();
+        }
     }
 
     #[inline]
@@ -140,9 +149,10 @@ impl Lines for Shm<'_> {
         Ok(self.their(set, peer)?.progress(self.own(set)?))
     }
 
-    fn clear(&mut self, set: u32, progress: Progress) {
+    unsafe fn clear(&mut self, set: u32, progress: Progress) {
         if let Some(own) = self.own_mut(set) {
-            own.clear(progress);
+            // SAFETY: the caller promised that the others have come so far.
+            unsafe { own.clear(progress) };
         }
     }
 }

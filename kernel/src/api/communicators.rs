@@ -97,6 +97,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// See [`EndpointPlane::promise_context`](crate::plane::EndpointPlane::promise_context).
     pub(crate) fn promise_context(&mut self) -> Option<u32> {
+        self.free_left_slots();
         let comms = &mut self.engine.comms;
         let first = (0..CONTEXT_WORDS as u32 * 64).find(|&slot| comms.is_free(slot))?;
         comms.turns.promise(u16::try_from(first).ok()?).then_some(first)
@@ -109,7 +110,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     }
 
     /// See [`EndpointPlane::context_offer`](crate::plane::EndpointPlane::context_offer).
-    pub(crate) fn context_offer(&self, base: u32) -> ContextOffer {
+    pub(crate) fn context_offer(&mut self, base: u32) -> ContextOffer {
+        self.free_left_slots();
         let mut offer = ContextOffer { free: [0; CONTEXT_WORDS], more: false };
         for (word, first) in offer.free.iter_mut().zip((base..).step_by(64)) {
             for bit in 0..64 {
@@ -176,6 +178,10 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// See [`EndpointPlane::discard`](crate::plane::EndpointPlane::discard).
     pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
+        if T::HAS_LINES && is_freed(comm.context()) {
+            let companion = self.engine.comms.companion(comm).ok();
+            [Some(*comm), companion].iter().flatten().for_each(|comm| self.leave_lines(comm));
+        }
         self.engine.discard(comm).map_err(about(comm, Operation::Free))
     }
 }

@@ -236,7 +236,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// For transports that are lent no memory. One that is
     /// ([`HAS_REMOTE_MEMORY`](aldis_hal::RemoteMemory::HAS_REMOTE_MEMORY)) could be exchanged for
     /// another's while it has some, and outlive it: this does not compile for it, and
-    /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any.
+    /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any. Nor does it for one
+    /// with control slots ([`HAS_LINES`](aldis_hal::Extras::HAS_LINES)), of which this endpoint
+    /// knows what others may still read.
     ///
     /// ```compile_fail,E0133
     /// # use aldis_kernel::hal::{PeerId, Platform, Transport, memory::{Access, Memory}};
@@ -250,8 +252,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub const fn transport_mut(&mut self) -> &mut T {
         const {
             assert!(
-                !T::HAS_REMOTE_MEMORY,
-                "this transport may have memory of the user's: `try_transport_mut`"
+                !T::HAS_REMOTE_MEMORY && !T::HAS_LINES,
+                "this transport may have memory of the user's, or control slots: `try_transport_mut`"
             )
         }
         &mut self.transport
@@ -261,12 +263,14 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// transport.
     ///
     /// # Errors
-    /// [`Cause::Busy`] while the transport has memory of a message that is under way.
+    /// [`Cause::Busy`] while the transport has memory of a message that is under way, and once
+    /// collectives have used its control slots, until their communicators are gone.
     pub fn try_transport_mut(&mut self) -> Result<&mut T, Error> {
-        match self.engine.has_lent() {
-            true => Err(Error::new(Operation::None, Cause::Busy)),
-            false => Ok(&mut self.transport),
+        let has_lent = T::HAS_REMOTE_MEMORY && self.engine.has_lent();
+        if has_lent || (T::HAS_LINES && self.engine.comms.is_any_lined()) {
+            return Err(Error::new(Operation::None, Cause::Busy));
         }
+        Ok(&mut self.transport)
     }
 
     /// Leaves the job in good order: deletes the attributes of self, sends what is pending, then

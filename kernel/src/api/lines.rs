@@ -1,3 +1,6 @@
+//! This module holds `unsafe` code: it opens sets of control slots and clears them, so that nothing
+//! is written that another rank reads.
+//!
 //! The control slots of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
 //!
 //! **The set.** The set of a communicator is given by its slot in the communicator table, which its
@@ -6,6 +9,15 @@
 //! when it takes the communicator in. A communicator beyond the last set, or with a rank on another
 //! node, has none, and a caller that asks gets an error; that is decided at the first use, and
 //! holds for the life of the communicator.
+//!
+//! **Who reads.** A rank reads the lines of those in its own group of the communicator, and only
+//! where they are opened by the same name; and a rank writes nothing again before all in *its*
+//! group have come past it. That is sound since the ranks of a communicator have the same group:
+//! those of one that was made see to it ([`plane`](crate::plane)), and the name of world has its
+//! size in it. Handles are not trusted: a rank's place in a communicator is that of its table. An
+//! endpoint whose communicators have lines keeps its transport
+//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose lines
+//! another rank may still read is not free.
 
 use core::ops::Range;
 
@@ -18,7 +30,7 @@ use crate::api::scope::{Scope, part};
 use crate::error::Error;
 use crate::memory::buffer::Loan;
 use crate::rank::Rank;
-use crate::tables::comm::Comm;
+use crate::tables::comm::{Comm, PLANE};
 use crate::tables::comms::{Comms, Lining, Row};
 use crate::tables::group::GroupPiece;
 
@@ -194,16 +206,33 @@ impl Lines<'_> {
             }
         }
         let (least, finishing, reading) = last.ok_or(Cause::Stale)?;
-        self.lines.clear(self.set, least);
+        // SAFETY: all others of the group, which all of its ranks have alike, have come so far.
+        unsafe { self.lines.clear(self.set, least) };
         Ok((finishing, reading))
     }
 }
 
 /// The set of a communicator, if there are so many.
-fn set_of(comm: &Comm, sets: u32) -> Option<u32> {
+fn set_of(slot: u32, sets: u32) -> Option<u32> {
     // World has slot 0 and self, which needs none, slot 1.
-    let set = if comm.slot() == 0 { 0 } else { comm.slot().checked_sub(1)? };
-    if set < sets && (set > 0 || comm.slot() == 0) { Some(set) } else { None }
+    let set = if slot == 0 { 0 } else { slot.checked_sub(1)? };
+    if set < sets && (set > 0 || slot == 0) { Some(set) } else { None }
+}
+
+/// The name by which the ranks of a communicator open its set: its context, which all of them have
+/// agreed on. On that of world they have not: theirs is its size.
+const fn name_of(context: u32, row: &Row, set: u32) -> u32 {
+    if set == 0 { PLANE | row.size() } else { context }
+}
+
+/// Returns true if no other rank of a communicator reads lines of this one any more.
+fn is_over(lines: &dyn aldis_hal::Lines, set: u32, row: &Row, pieces: &[GroupPiece]) -> bool {
+    let own = row.peer(row.rank(), pieces).map(|me| lines.progress(set, me));
+    let Some(Ok(own)) = own else { return true };
+    let mut peers = (0..row.size()).filter_map(|rank| row.peer(rank, pieces));
+    let is_behind = |theirs: Progress| is_earlier(theirs.finished, own.finished);
+    // Whose lines cannot be read any more reads none.
+    !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
 }
 
 /// Finds out whether a communicator can have control slots.
@@ -211,9 +240,9 @@ fn set_of(comm: &Comm, sets: u32) -> Option<u32> {
 #[inline(never)]
 fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Result<(), Cause> {
     let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
-    let mut others = (0..row.size()).filter(|rank| *rank != comm.rank().0);
+    let mut others = (0..row.size()).filter(|rank| *rank != row.rank());
     let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| lines.reach(peer).is_ok());
-    let lining = match set_of(comm, lines.shape().sets) {
+    let lining = match set_of(comm.slot(), lines.shape().sets) {
         // First of all: it also says what messages cost.
         _ if !others.all(reached) => Lining::Elsewhere,
         None => Lining::NoSet,
@@ -245,12 +274,15 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             return Err(Cause::Intercommunicator);
         }
         let set = match row.lining {
-            Lining::Joined => set_of(comm, u32::MAX).unwrap_or(u32::MAX),
+            Lining::Joined => set_of(comm.slot(), u32::MAX).unwrap_or(u32::MAX),
             Lining::NoSet => return Err(Cause::Full(Resource::ControlLines)),
             _ => return Err(Cause::Unreachable),
         };
-        lines.open(set, comm.user().context())?;
-        let lines = Lines { lines, row, pieces: comms.pieces, rank: comm.rank().0, set };
+        // SAFETY: the set is of the slot, which the communicator has from the time that no rank
+        // reads lines of the last one to the time that none reads its own; generations make its
+        // name new. Its ranks have the same group, all of which `refresh` asks.
+        unsafe { lines.open(set, name_of(comm.user().context(), row, set)) }?;
+        let lines = Lines { lines, row, pieces: comms.pieces, rank: row.rank(), set };
         Ok((lines, &mut self.platform))
     }
 
@@ -261,10 +293,11 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
             return;
         }
         if let Some(lines) = self.transport.lines()
-            && let Some(set) = set_of(comm, lines.shape().sets)
+            && let Some(set) = set_of(comm.slot(), lines.shape().sets)
         {
             // Whether there is such a set is known.
-            let _ = lines.open(set, comm.user().context());
+            // SAFETY: as in `lines_beside`; set 0 is that of world, which is not made.
+            let _ = unsafe { lines.open(set, comm.user().context()) };
         }
     }
 
@@ -278,12 +311,37 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Some(row) = comms.row(comm.context()).filter(|row| row.lining == Lining::Joined) else {
             return true;
         };
-        let (Some(set), me) = (set_of(comm, u32::MAX), self.engine.me) else { return true };
-        let Ok(own) = lines.progress(set, me) else { return true };
-        let mut peers = (0..row.size()).filter_map(|rank| row.peer(rank, comms.pieces));
-        let is_behind = |theirs: Progress| is_earlier(theirs.finished, own.finished);
-        // Whose lines cannot be read any more reads none.
-        !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
+        let Some(set) = set_of(comm.slot(), u32::MAX) else { return true };
+        is_over(lines, set, row, comms.pieces)
+    }
+
+    /// Leaves a communicator's set: this rank reads nothing there any more. While others may, the
+    /// slot of the communicator is not free for another.
+    #[cold]
+    pub(crate) fn leave_lines(&mut self, comm: &Comm) {
+        let (Some(lines), comms) = (self.transport.lines(), &mut self.engine.comms) else { return };
+        let Some(set) = set_of(comm.slot(), lines.shape().sets) else { return };
+        let Some(row) = comms.row(comm.context()) else { return };
+        let is_joined = row.lining == Lining::Joined;
+        lines.leave(set);
+        if is_joined && !is_over(lines, set, row, comms.pieces) {
+            let _ = comms.row_mut(comm).map(|row| row.lining = Lining::Left);
+        }
+    }
+
+    /// Frees the slots of communicators that this rank has left, once no rank reads its lines
+    /// there.
+    pub(crate) fn free_left_slots(&mut self) {
+        if !T::HAS_LINES {
+            return;
+        }
+        let (Some(lines), comms) = (self.transport.lines(), &mut self.engine.comms) else { return };
+        for slot in 0..comms.slots() {
+            let (Some(row), Some(set)) = (comms.left(slot), set_of(slot, u32::MAX)) else { continue };
+            if is_over(lines, set, row, comms.pieces) {
+                comms.free_left(slot);
+            }
+        }
     }
 
     /// Gives up all that was begun by lines: its memory is not there any more.
@@ -364,8 +422,7 @@ mod tests {
 
     #[test]
     fn sets_are_told_by_the_slot() {
-        let comm = |slot| crate::tables::comm::tests::in_slot(slot);
-        let sets: std::vec::Vec<_> = (0..6).map(|slot| set_of(&comm(slot), 4)).collect();
+        let sets: std::vec::Vec<_> = (0..6).map(|slot| set_of(slot, 4)).collect();
         assert_eq!(sets, [Some(0), None, Some(1), Some(2), Some(3), None]);
     }
 }

@@ -79,7 +79,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
 
     /// For the creation of communicators: free slots from `base` on, but for one
     /// that is promised to another call.
-    fn context_offer(&self, base: u32) -> ContextOffer;
+    fn context_offer(&mut self, base: u32) -> ContextOffer;
 
     /// For the creation of communicators: the last generation of a slot here, at
     /// most [`GENERATION_MAX`](crate::GENERATION_MAX).
@@ -134,7 +134,9 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
 
     /// Frees a communicator on this rank alone: what has arrived in it is dropped, and what still
     /// arrives will be. The way out when other ranks are dead; else its ranks free it together
-    /// (`aldis_coll::comm::free`). The companion of an intercommunicator goes with it.
+    /// (`aldis_coll::comm::free`). The companion of an intercommunicator goes with it. Its slot is
+    /// not [offered](Self::context_offer) while another rank may still read this one's control
+    /// slots in it: one that has not left it, and is not lost.
     ///
     /// # Errors
     /// [`Cause::Predefined`] for world and self, [`Cause::Stale`].
@@ -253,7 +255,7 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
     }
 
     #[inline(always)]
-    fn context_offer(&self, base: u32) -> ContextOffer {
+    fn context_offer(&mut self, base: u32) -> ContextOffer {
         self.context_offer(base)
     }
 

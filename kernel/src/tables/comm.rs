@@ -179,15 +179,10 @@ pub enum Members<I> {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use std::string::ToString;
 
     use super::*;
-
-    /// A communicator of one rank in a slot.
-    pub(crate) fn in_slot(at: u32) -> Comm {
-        Comm { context: context(at, 1), rank: 0, size: 1, remote: 0 }
-    }
 
     #[test]
     fn a_context_is_printed_by_slot_and_plane() {

@@ -27,6 +27,8 @@ pub(crate) enum Lining {
     NoSet,
     /// A rank is on another node.
     Elsewhere,
+    /// This rank has left the communicator, and others may still read its control slots.
+    Left,
 }
 
 /// A row of the communicator table; all-zero is a free one. Its group is the one that ranks are
@@ -128,6 +130,11 @@ impl Row {
     /// Ranks that are addressed in it.
     pub(crate) const fn size(&self) -> u32 {
         self.size
+    }
+
+    /// This process's rank.
+    pub(crate) const fn rank(&self) -> u32 {
+        self.rank
     }
 }
 
@@ -371,12 +378,42 @@ impl<'s> Comms<'s> {
         Ok(comm)
     }
 
-    /// Takes a communicator out of the table. Its slot remembers the generation.
+    /// Takes a communicator out of the table. Its slot remembers the generation, and is not free
+    /// before it is [freed](Self::free_left) while others may still read its control slots.
     pub(crate) fn remove(&mut self, comm: &Comm) -> Result<(), Cause> {
         if slot(comm.context) < PREDEFINED as u32 {
             return Err(Cause::Predefined);
         }
         let row = self.row_mut(comm)?;
+        if row.lining != Lining::Left {
+            self.free(slot(comm.context));
+            return Ok(());
+        }
+        // No handle has such a context.
+        row.context |= PLANE;
+        (row.name, row.settings) = (None, Settings::EMPTY);
+        Ok(())
+    }
+
+    /// The row of a communicator that has been removed, if its slot is not free yet.
+    pub(crate) fn left(&self, slot: u32) -> Option<&Row> {
+        self.rows.get(slot as usize).filter(|row| row.context & PLANE != 0)
+    }
+
+    /// Frees the slot of a communicator that has been removed, whose control slots nobody reads.
+    pub(crate) fn free_left(&mut self, slot: u32) {
+        if self.left(slot).is_some() {
+            self.free(slot);
+        }
+    }
+
+    /// Returns true if a communicator has control slots, or its ranks may still read them.
+    pub(crate) fn is_any_lined(&self) -> bool {
+        self.rows.iter().any(|row| matches!(row.lining, Lining::Joined | Lining::Left))
+    }
+
+    fn free(&mut self, slot: u32) {
+        let Some(row) = self.rows.get_mut(slot as usize) else { return };
         let (at, len) = (row.pieces_at, row.pieces);
         *row = Row { generation: row.generation, ..Row::EMPTY };
         // The pieces behind its own move up.
@@ -388,7 +425,6 @@ impl<'s> Comms<'s> {
                 row.pieces_at -= len;
             }
         }
-        Ok(())
     }
 }
 

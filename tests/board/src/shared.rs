@@ -51,7 +51,7 @@ pub(crate) fn join<P: Platform>(
         // SAFETY: formatted, as it has been announced; this rank sends into it by its one
         // transport.
         let inbox = unsafe { shared.inbox(&geometry, peer) }?;
-        endpoint.transport_mut().second_mut().attach(peer, inbox, theirs)?;
+        endpoint.try_transport_mut()?.second_mut().attach(peer, inbox, theirs)?;
         endpoint.connect(&card)?;
     }
     Ok(endpoint)

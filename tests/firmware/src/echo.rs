@@ -63,7 +63,7 @@ fn run() -> Option<()> {
     for peer in (0..PEERS as u32).map(PeerId).filter(|peer| *peer != me.owner) {
         let inbox = board::inbox(peer.index())?;
         let theirs = wait_for(&inbox);
-        endpoint.transport_mut().attach(peer, inbox, theirs).ok()?;
+        endpoint.try_transport_mut().ok()?.attach(peer, inbox, theirs).ok()?;
         endpoint.connect(&Card::new(peer, theirs.epoch, room)).ok()?;
     }
     let mut length = 1;

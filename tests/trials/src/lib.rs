@@ -21,8 +21,8 @@ use aldis_hal::{
 };
 use aldis_kernel::{Composite, Config, Endpoint, Scope, Storage, storage_type};
 
-/// 24 requests, 256 bytes a block; two ranks at most.
-type Room = storage_type!(2, 24, 4, 8, 2, 256, 3, 16);
+/// 24 requests, 256 bytes a block; three ranks at most.
+type Room = storage_type!(3, 24, 4, 8, 2, 256, 3, 16);
 
 /// The endpoint of a job of one.
 pub type Alone<'m> = Endpoint<'m, Loopback<'m>, TrialClock>;
@@ -124,45 +124,58 @@ impl Fuse {
     }
 }
 
-/// The memory of two ranks that reach each other by rings.
-pub struct Pair {
-    homes: [Home; 2],
+/// The memory of ranks that reach each other by rings.
+pub struct Ranks<const N: usize> {
+    homes: [Home; N],
+    geometry: Geometry,
     memory: Vec<u8>,
     lanes: Vec<Lane>,
 }
 
-const GEOMETRY: Geometry = Geometry { peers: 2, slots: 8, blocks: 4, block_bytes: 512, sets: 0 };
+/// The memory of two ranks that reach each other by rings.
+pub type Pair = Ranks<2>;
 
-impl Pair {
+impl<const N: usize> Ranks<N> {
     /// Memory that nothing has used.
     #[expect(clippy::new_without_default, reason = "it is large, and made where it stays")]
     pub fn new() -> Self {
+        Self::with_sets(0)
+    }
+
+    /// Memory that nothing has used, with so many sets of control slots.
+    pub fn with_sets(sets: u32) -> Self {
+        let geometry = Geometry { peers: N as u32, slots: 8, blocks: 4, block_bytes: 512, sets };
         Self {
-            homes: [Home::new(), Home::new()],
-            memory: vec![0; Cores::memory_bytes(&GEOMETRY)],
-            lanes: (0..Cores::lanes(&GEOMETRY)).map(|_| Lane::EMPTY).collect(),
+            homes: [(); N].map(|()| Home::new()),
+            geometry,
+            memory: vec![0; Cores::memory_bytes(&geometry)],
+            lanes: (0..Cores::lanes(&geometry)).map(|_| Lane::EMPTY).collect(),
         }
     }
 
-    /// Two endpoints that know each other.
-    pub fn endpoints(&mut self) -> [Mate<'_>; 2] {
+    /// Endpoints that know each other.
+    pub fn endpoints(&mut self) -> [Mate<'_>; N] {
+        self.endpoints_of([N as u32; N])
+    }
+
+    /// Endpoints that know each other, of worlds of these sizes.
+    pub fn endpoints_of(&mut self, sizes: [u32; N]) -> [Mate<'_>; N] {
         let cost = Cost { overhead_ns: 40, latency_ns: 100, per_kib_ns: 100 };
-        let mut cores = Cores::new(
-            &mut self.memory,
-            &mut self.lanes,
-            CoresSetup { geometry: GEOMETRY, epoch: Epoch(1), cost },
-        )
-        .unwrap();
-        let mut ranks = 0..2;
+        let setup = CoresSetup { geometry: self.geometry, epoch: Epoch(1), cost };
+        let mut cores = Cores::new(&mut self.memory, &mut self.lanes, setup).unwrap();
+        let mut ranks = (0..).zip(sizes);
         let mut made = self.homes.each_mut().map(|home| {
-            let (me, end) = (ranks.next().unwrap(), cores.next().unwrap().unwrap());
+            let ((me, size), end) = (ranks.next().unwrap(), cores.next().unwrap().unwrap());
             let own = Loopback::new(PeerId(me), &mut home.frames, FRAME_BYTES).unwrap();
             let transport = Composite::new(own, end);
-            Endpoint::new(home.room.memory(), transport, TrialClock::new(), config(me, 2)).unwrap()
+            Endpoint::new(home.room.memory(), transport, TrialClock::new(), config(me, size)).unwrap()
         });
-        let [one, two] = &mut made;
-        one.connect(&two.card()).unwrap();
-        two.connect(&one.card()).unwrap();
+        let cards = made.each_ref().map(Endpoint::card);
+        for ((me, end), size) in made.iter_mut().enumerate().zip(sizes) {
+            for (_, card) in cards.iter().take(size as usize).enumerate().filter(|(peer, _)| *peer != me) {
+                end.connect(card).unwrap();
+            }
+        }
         made
     }
 }

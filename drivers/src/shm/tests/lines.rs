@@ -1,3 +1,5 @@
+//! This module holds `unsafe` code: ranks that open sets and clear them.
+//!
 //! Control slots of a peer that say what cannot be.
 
 use aldis_hal::cause::Malformed;
@@ -44,7 +46,8 @@ fn a_line_that_may_be_read_is_not_written_again() {
     let mut world = World::new(LINED, 0);
     let note = Note { operation: 1, root: 0, bytes: 5 };
     for shm in &mut world.ranks {
-        shm.open(0, CONTEXT).unwrap();
+        // SAFETY: opened once, on all ranks alike.
+        unsafe { shm.open(0, CONTEXT) }.unwrap();
         assert_eq!([shm.begin(0), shm.begin(0)], [0, 1]);
     }
     let [writer, reader] = &mut world.ranks[..] else { panic!("two ranks") };
@@ -67,6 +70,34 @@ fn a_line_that_may_be_read_is_not_written_again() {
     assert_eq!(reader.look(0, 2, PeerId(0)).unwrap().unwrap().payload, b"third");
 }
 
+/// A rank that has left reads no line that it was in, and others see that it is done with all;
+/// what it has published is there until its set is opened again.
+#[test]
+fn a_rank_that_has_left_holds_no_other_up() {
+    let mut world = World::new(LINED, 7);
+    let note = Note { operation: 1, root: 0, bytes: 4 };
+    for shm in &mut world.ranks {
+        // SAFETY: opened once, on all ranks alike.
+        unsafe { shm.open(0, CONTEXT) }.unwrap();
+        assert_eq!(shm.begin(0), 7);
+        assert_eq!(shm.publish(0, 7, note, b"here"), Ok(true));
+    }
+    let [leaving, staying] = &mut world.ranks[..] else { panic!("two ranks") };
+    assert_eq!(staying.begin(0), 8);
+    staying.finish(0, 7);
+    staying.finish(0, 8);
+    let all = staying.progress(0, PeerId(1)).unwrap();
+    assert_eq!((all.finished, staying.progress(0, PeerId(0)).unwrap().finished), (9, 7));
+    assert!(leaving.look(0, 7, PeerId(1)).unwrap().is_some());
+    leaving.leave(0);
+    assert_eq!(leaving.look(0, 7, PeerId(1)).unwrap_err(), Cause::Stale);
+    assert_eq!(staying.progress(0, PeerId(0)), Ok(all));
+    assert_eq!(staying.begin(0), 9);
+    // SAFETY: opened for another, and nothing is lent of the last one's lines.
+    unsafe { leaving.open(0, CONTEXT + 1) }.unwrap();
+    assert_eq!(leaving.begin(0), 7);
+}
+
 proptest! {
     /// Rank 0's words are anything at all, rank 1 has begun some collectives: what it is lent is
     /// memory of the right inbox and of the right length, and the rest is nothing yet or a typed
@@ -81,7 +112,8 @@ proptest! {
     ) {
         let mut world = World::new(LINED, start);
         let shm = &mut world.ranks[1];
-        shm.open(0, CONTEXT).unwrap();
+        // SAFETY: opened once.
+        unsafe { shm.open(0, CONTEXT) }.unwrap();
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
@@ -119,7 +151,8 @@ proptest! {
             }
         }
         let progress = world.ranks[1].progress(0, PeerId(0)).unwrap();
-        world.ranks[1].clear(0, progress);
+        // SAFETY: nothing is lent of rank 1's set.
+        unsafe { world.ranks[1].clear(0, progress) };
         // However far rank 0 says that it has come, rank 1 itself has finished none, and its line
         // is in use from the ninth on.
         let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };

@@ -290,7 +290,7 @@ impl CommModel {
     }
 }
 
-fn free_slots<T: Transport, P: Platform>(ep: &Endpoint<'_, T, P>) -> u32 {
+fn free_slots<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>) -> u32 {
     ep.context_offer(0).free.iter().map(|word| word.count_ones()).sum()
 }
 

@@ -15,4 +15,5 @@ mod networks;
 mod panics;
 mod planted;
 mod scopes;
+mod slots;
 mod threads;

@@ -1,0 +1,101 @@
+//! Control slots of ranks of one process: what a rank reads is lent to it where another writes, so
+//! nothing may be written there that it still reads.
+
+use aldis_hal::Cause;
+use aldis_hal::lines::Note;
+use aldis_kernel::plane::prelude::*;
+use aldis_kernel::{Comm, Members};
+use aldis_trials::{Mate, Pair, Ranks};
+
+const NOTE: Note = Note { operation: 1, root: 0, bytes: 5 };
+
+/// Begins the next collective, publishes and finishes it. False if that has to wait.
+fn publish(end: &mut Mate<'_>, comm: &Comm, payload: &[u8; 5]) -> bool {
+    let mut lines = end.lines(comm).unwrap();
+    let number = lines.begin();
+    let is_there = lines.admits(number) && lines.publish(number, NOTE, payload).is_ok();
+    lines.finish(number);
+    is_there
+}
+
+/// A handle of another rank has another place in the communicator: that is no word of how far the
+/// rank is whose place it takes.
+#[test]
+fn a_handle_of_another_rank_frees_no_line_that_it_reads() {
+    let mut pair = Pair::with_sets(1);
+    let [mut one, mut two] = pair.endpoints();
+    let (own, other) = (one.world(), two.world());
+    assert!(publish(&mut one, &own, b"first"));
+    let mut lines = two.lines(&other).unwrap();
+    let number = lines.begin();
+    let notice = lines.look(number, 0).unwrap().unwrap();
+    let published = (0..20).filter(|_| publish(&mut one, &other, b"later")).count();
+    assert_eq!((notice.payload, published), (&b"first"[..], 7));
+}
+
+/// Endpoints that were told other sizes of the job have no collectives with each other, and read
+/// nothing that the others do not know of.
+#[test]
+fn worlds_of_other_sizes_do_not_meet() {
+    let mut ranks = Ranks::<3>::with_sets(1);
+    let [mut one, mut two, mut three] = ranks.endpoints_of([2, 2, 3]);
+    let worlds = [one.world(), two.world(), three.world()];
+    assert!(publish(&mut one, &worlds[0], b"first"));
+    let mut lines = three.lines(&worlds[2]).unwrap();
+    let number = lines.begin();
+    let notice = lines.look(number, 0).unwrap();
+    for _ in 0..20 {
+        publish(&mut two, &worlds[1], b"other");
+        publish(&mut one, &worlds[0], b"later");
+    }
+    assert!(notice.is_none_or(|notice| notice.payload == b"first"));
+}
+
+/// A rank that has freed a communicator does not use its slot for another while one may be reading
+/// its lines there; then it does.
+#[test]
+fn a_slot_is_not_used_again_while_its_lines_are_read() {
+    let mut pair = Pair::with_sets(3);
+    let [mut one, mut two] = pair.endpoints();
+    let make = |end: &mut Mate<'_>, generation| {
+        let world = end.world();
+        end.install(2, generation, &Members::<core::iter::Empty<_>>::Of(world))
+    };
+    let free = |end: &mut Mate<'_>| end.context_offer(0).free[0];
+    let all = free(&mut one);
+    let (own, other) = (make(&mut one, 1).unwrap(), make(&mut two, 1).unwrap());
+    assert!(publish(&mut one, &own, b"first"));
+    let mut lines = two.lines(&other).unwrap();
+    let number = lines.begin();
+    let notice = lines.look(number, 0).unwrap().unwrap();
+    one.discard(&own).unwrap();
+    assert_eq!(one.lines(&own).map(drop), Err(Cause::Stale));
+    assert_eq!(make(&mut one, 2).unwrap_err(), Cause::Busy);
+    assert_eq!(free(&mut one), all & !(1 << 2));
+    assert_eq!(notice.payload, b"first");
+    // Once it has left too, nothing is read.
+    two.discard(&other).unwrap();
+    assert_eq!((free(&mut one), free(&mut two)), (all, all));
+    let (own, other) = (make(&mut one, 2).unwrap(), make(&mut two, 2).unwrap());
+    assert!(publish(&mut one, &own, b"again"));
+    let mut lines = two.lines(&other).unwrap();
+    let number = lines.begin();
+    assert_eq!(lines.look(number, 0).unwrap().unwrap().payload, b"again");
+}
+
+/// A transport whose control slots are in use is not given away: what is read of them is known to
+/// its endpoint.
+#[test]
+fn a_transport_with_control_slots_in_use_is_not_given_away() {
+    let mut pair = Pair::with_sets(3);
+    let [mut one, mut two] = pair.endpoints();
+    core::mem::swap(one.try_transport_mut().unwrap(), two.try_transport_mut().unwrap());
+    // Neither reaches itself as another.
+    let world = one.world();
+    assert_eq!(one.lines(&world).map(drop), Err(Cause::Unreachable));
+    core::mem::swap(one.try_transport_mut().unwrap(), two.try_transport_mut().unwrap());
+    let mut pair = Pair::with_sets(1);
+    let [mut one, _two] = pair.endpoints();
+    assert!(publish(&mut one, &world, b"first"));
+    assert_eq!(one.try_transport_mut().map(drop).unwrap_err().cause, Cause::Busy);
+}
