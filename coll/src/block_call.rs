@@ -11,7 +11,7 @@ use zerocopy::IntoBytes;
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
-use crate::collective::{BlockMemory, Collective, Input, Lent, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::schedule::{Algorithm, Schedule};
@@ -229,10 +229,10 @@ impl<'m> BlockCall<'m> {
         }
     }
 
-    fn lent(self) -> Lent<'m> {
+    fn lent(self) -> CallMemory<'m> {
         let layouts = [self.divided.layout, self.given.layout];
         let blocks = BlockMemory { input: self.input, layouts, own: None };
-        Lent { data: self.data, scratch: self.scratch, blocks }
+        CallMemory { data: self.data, scratch: self.scratch, blocks }
     }
 
     /// Carries it out by what is selected: out of the way of what is done at once.

@@ -63,7 +63,7 @@ use crate::shared::{self, Meeting};
 use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Sample, Scope, Tag};
+use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Rank, Scope, Tag};
 pub use input::Input;
 use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
@@ -80,13 +80,13 @@ use unlike::Watch;
 const POLL_BUDGET: u32 = 64;
 
 /// The memory that a caller lends for a collective, as bytes.
-pub(crate) struct Lent<'m> {
+pub(crate) struct CallMemory<'m> {
     pub(crate) data: &'m mut [u8],
     pub(crate) scratch: &'m mut [u8],
     pub(crate) blocks: BlockMemory<'m>,
 }
 
-impl<'m> Lent<'m> {
+impl<'m> CallMemory<'m> {
     /// Data that are one stretch, and scratch.
     pub(crate) const fn stretch(data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
         Self { data, scratch, blocks: BlockMemory::NONE }
@@ -109,8 +109,8 @@ impl BlockMemory<'_> {
 
 /// The memory that a collective works on.
 pub(crate) struct CollectiveMemory<'scope> {
-    pub(crate) data: Loan<'scope>,
-    pub(crate) scratch: Loan<'scope>,
+    pub(crate) data: LentMut<'scope>,
+    pub(crate) scratch: LentMut<'scope>,
     /// The rest, where there are blocks.
     blocks: [Lasting<'scope>; BLOCKS as usize],
     pub(crate) element_bytes: u32,
@@ -121,10 +121,10 @@ pub(crate) struct CollectiveMemory<'scope> {
 /// [`BlockMemory`] in a scope.
 #[derive(Clone, Copy)]
 pub(crate) struct Lasting<'scope> {
-    input: Sample<'scope>,
+    input: Lent<'scope>,
     /// The input as memory that may be edited between starts, if it may.
     #[cfg_attr(feature = "compact", expect(dead_code, reason = "nothing is started again"))]
-    lent: Option<Loan<'scope>>,
+    lent: Option<LentMut<'scope>>,
     layouts: [Layout<'scope>; 2],
     own: Option<&'scope dyn Schedule>,
 }
@@ -242,7 +242,7 @@ impl Planned {
         data: &mut [u8],
         scratch: &mut [u8],
     ) -> Result<(), Error> {
-        self.run_on(caller, comm, Lent::stretch(data, scratch))
+        self.run_on(caller, comm, CallMemory::stretch(data, scratch))
     }
 
     /// Carries it out on any lent memory: a scope, a start and a wait.
@@ -250,7 +250,7 @@ impl Planned {
         self,
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
-        lent: Lent<'_>,
+        lent: CallMemory<'_>,
     ) -> Result<(), Error> {
         #[cfg(not(feature = "compact"))]
         let planned = Self { persistent: false, ..self.by_rules(caller.endpoint().tuning(comm)) };
@@ -321,7 +321,7 @@ impl<'scope> Collective<'scope> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: Planned,
-        lent: Lent<'scope>,
+        lent: CallMemory<'scope>,
     ) -> Result<Self, Error> {
         #[cfg(not(feature = "compact"))]
         let planned = planned.by_rules(scope.tuning(comm));

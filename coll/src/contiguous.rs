@@ -6,7 +6,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 
 use crate::caller::Caller;
-use crate::collective::{Collective, Lent, Planned};
+use crate::collective::{CallMemory, Collective, Planned};
 use crate::schedule::BLOCKS;
 use crate::select::{CallSpec, Options};
 
@@ -75,7 +75,7 @@ impl<'m> ContiguousCall<'m> {
     ) -> Result<Collective<'m>, Error> {
         let Self { spec, data, scratch, options, refusal } = self;
         let planned = planned(&spec.over(comm.size()), &options, refusal);
-        Collective::begin(scope, comm, planned, Lent::stretch(data, scratch))
+        Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.

@@ -57,7 +57,7 @@ mod table;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
-use aldis_kernel::{Comm, Lines, Withheld};
+use aldis_kernel::{Comm, Lines, NotReady};
 #[cfg(not(feature = "compact"))]
 pub(crate) use around::{Around, Neighbors};
 #[cfg(not(feature = "compact"))]
@@ -246,7 +246,7 @@ pub(crate) trait Role: Copy {
     /// # Errors
     /// The rank that has not finished with what stands in this rank's line, or the cause of
     /// failure, as [`Lines::publish`].
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld>;
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
 
     /// Returns true if it must read another rank's line, which says all.
     #[inline]
@@ -299,7 +299,7 @@ impl Role for Task {
     }
 
     #[inline]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
         lines.publish(number, self.note(), data)
     }
 
@@ -355,11 +355,11 @@ impl From<Cause> for CallOutcome {
     }
 }
 
-impl From<Withheld> for CallOutcome {
-    fn from(withheld: Withheld) -> Self {
+impl From<NotReady> for CallOutcome {
+    fn from(withheld: NotReady) -> Self {
         match withheld {
-            Withheld::By(rank) => Self::Missing(rank),
-            Withheld::For(cause, rank) => Self::Failed(cause, rank),
+            NotReady::By(rank) => Self::Missing(rank),
+            NotReady::For(cause, rank) => Self::Failed(cause, rank),
         }
     }
 }

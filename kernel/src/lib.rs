@@ -48,7 +48,7 @@ pub use api::diagnostics::Diagnostics;
 pub use api::endpoint::{Config, Endpoint};
 pub use api::explain::Explanation;
 pub use api::future::{Futures, Sleeper};
-pub use api::lines::{Lines, Withheld};
+pub use api::lines::{Lines, NotReady};
 pub use api::locked::{Shared, SharedWithin};
 pub use api::matched::Matched;
 pub use api::partitioned::Partitions;
@@ -61,7 +61,7 @@ pub use api::{future, locked};
 pub use composite::{Composite, Either};
 pub use counters::Counters;
 pub use error::{Error, Failed, Failure};
-pub use memory::buffer::{LentRange, Loan, Sample};
+pub use memory::buffer::{Lent, LentMut, LentRange};
 pub use memory::storage::{Memory, Storage};
 pub use memory::{sizing, storage};
 #[cfg(feature = "planted-bugs")]

@@ -43,10 +43,10 @@ fn those_under_way_keep_their_slots_and_memory() {
     let late = ranks[0].within(soon).scope(|scope| {
         let [last, buffers @ ..] = &mut buffers;
         for buffer in buffers {
-            let loan = scope.lend(buffer);
-            let receiving = scope.irecv_part(&here, loan, 0..8, Rank(1), Tag(1))?;
+            let lent = scope.lend(buffer);
+            let receiving = scope.irecv_part(&here, lent, 0..8, Rank(1), Tag(1))?;
             scope.detach(receiving);
-            assert_eq!(scope.edit(loan, 0..8, |_| ()).unwrap_err().cause, Cause::Busy);
+            assert_eq!(scope.edit(lent, 0..8, |_| ()).unwrap_err().cause, Cause::Busy);
         }
         let full = scope.irecv(&here, last, Rank(1), Tag(1)).unwrap_err();
         assert_eq!(full.cause, Cause::Full(Resource::Requests), "none of them is over");

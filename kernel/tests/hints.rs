@@ -44,8 +44,8 @@ fn causes(rank: &mut rig::Rank<'_>, from: Source, tag: TagMatch) -> Vec<Option<C
     let started = rank.scope(|scope| {
         let mut receiving = scope.irecv(&world, &mut buffer, from, tag)?;
         assert!(scope.cancel(&mut receiving));
-        let loan = scope.lend(&mut memory);
-        scope.recv_init(&world, loan, 0..4, from, tag).map(drop)
+        let lent = scope.lend(&mut memory);
+        scope.recv_init(&world, lent, 0..4, from, tag).map(drop)
     });
     refusals.push(started.err());
     let is_late = |cause: &Cause| *cause != Cause::TimedOut;

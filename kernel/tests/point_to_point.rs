@@ -267,20 +267,20 @@ fn lent_memory_is_sent_received_and_combined_in_parts() {
     let mut memory = [1u8, 2, 3, 4, 0, 0, 0, 0];
     ranks[0]
         .scope(|s| {
-            let loan = s.lend(&mut memory);
-            let sending = s.isend_part(&world, loan, 0..4, Rank(0), Tag(1))?;
-            let receiving = s.irecv_part(&world, loan, 4..8, Rank(0), Tag(1))?;
+            let lent = s.lend(&mut memory);
+            let sending = s.isend_part(&world, lent, 0..4, Rank(0), Tag(1))?;
+            let receiving = s.irecv_part(&world, lent, 4..8, Rank(0), Tag(1))?;
             let busy =
-                s.combine(LentRange::new(loan, 4..6), LentRange::new(loan, 0..2), |_, _| ()).unwrap_err();
+                s.combine(LentRange::new(lent, 4..6), LentRange::new(lent, 0..2), |_, _| ()).unwrap_err();
             assert_eq!(busy.cause, Cause::Busy, "it is being received into");
             s.wait_all(&mut [sending, receiving])?;
             let overlap =
-                s.combine(LentRange::new(loan, 4..6), LentRange::new(loan, 5..7), |_, _| ()).unwrap_err();
+                s.combine(LentRange::new(lent, 4..6), LentRange::new(lent, 5..7), |_, _| ()).unwrap_err();
             assert_eq!(overlap.cause, Cause::Busy);
             let outside =
-                s.combine(LentRange::new(loan, 4..9), LentRange::new(loan, 0..2), |_, _| ()).unwrap_err();
+                s.combine(LentRange::new(lent, 4..9), LentRange::new(lent, 0..2), |_, _| ()).unwrap_err();
             assert_eq!(outside.cause, Cause::TooBig { len: 9, max: 8 });
-            s.combine(LentRange::new(loan, 4..8), LentRange::new(loan, 0..4), |into, from| {
+            s.combine(LentRange::new(lent, 4..8), LentRange::new(lent, 0..4), |into, from| {
                 into.iter_mut().zip(from).for_each(|(into, from)| *into += from);
             })
         })

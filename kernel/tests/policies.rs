@@ -72,8 +72,8 @@ fn a_callback_sees_every_failure_once_and_the_call_returns_it_all_the_same() {
     }
     let mut memory = [0_u8; 8];
     let busy = other.scope(|there| {
-        let loan = there.lend(&mut memory);
-        let mut request = there.recv_init(&theirs, loan, 0..8, Rank(0), Tag(3))?;
+        let lent = there.lend(&mut memory);
+        let mut request = there.recv_init(&theirs, lent, 0..8, Rank(0), Tag(3))?;
         there.start(&mut request)?;
         let busy = there.start(&mut request).unwrap_err();
         assert!(there.cancel(&mut request));
@@ -81,8 +81,8 @@ fn a_callback_sees_every_failure_once_and_the_call_returns_it_all_the_same() {
     });
     failed(busy.unwrap());
     let past_the_end = other.scope(|there| {
-        let loan = there.lend(&mut memory);
-        there.isend_part(&theirs, loan, 4..9, Rank(0), Tag(3)).map(drop)
+        let lent = there.lend(&mut memory);
+        there.isend_part(&theirs, lent, 4..9, Rank(0), Tag(3)).map(drop)
     });
     failed(past_the_end.unwrap_err());
 }
@@ -151,8 +151,8 @@ fn each_communicator_has_its_own_policy_and_self_has_the_rest() {
     rank.send(&pair, &[1_u8], Rank(1), Tag(0)).unwrap_err();
     let mut memory = [0_u8; 8];
     let overlapping = rank.scope(|scope| {
-        let loan = scope.lend(&mut memory);
-        scope.combine(LentRange::new(loan, 0..4), LentRange::new(loan, 2..6), |_, _| {})
+        let lent = scope.lend(&mut memory);
+        scope.combine(LentRange::new(lent, 0..4), LentRange::new(lent, 2..6), |_, _| {})
     });
     assert_eq!(overlapping.unwrap_err().operation, Operation::None);
     assert_eq!(seen(), [(itself.context(), Cause::Stale), (itself.context(), Cause::Busy)]);

@@ -92,8 +92,8 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             let mut memory = [0_u8; 8];
             let twice = ep.scope(|scope| {
-                let loan = scope.lend(&mut memory);
-                let mut request = scope.recv_init(&comm, loan, 0..8, Rank(0), Tag(2))?;
+                let lent = scope.lend(&mut memory);
+                let mut request = scope.recv_init(&comm, lent, 0..8, Rank(0), Tag(2))?;
                 scope.start(&mut request)?;
                 let twice = scope.start(&mut request);
                 assert!(scope.cancel(&mut request));
@@ -122,8 +122,8 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             let mut memory = [0_u8; 8];
             let outside = ep.scope(|scope| {
-                let loan = scope.lend(&mut memory);
-                scope.isend_part(&comm, loan, 4..9, Rank(0), Tag(2)).map(drop)
+                let lent = scope.lend(&mut memory);
+                scope.isend_part(&comm, lent, 4..9, Rank(0), Tag(2)).map(drop)
             });
             outside.unwrap_err()
         },
@@ -134,8 +134,8 @@ const MISTAKES: [Mistake; 26] = [
         |ep, _| {
             let mut memory = [0_u8; 8];
             let overlapping = ep.scope(|scope| {
-                let loan = scope.lend(&mut memory);
-                scope.combine(LentRange::new(loan, 0..5), LentRange::new(loan, 4..8), |_, _| {
+                let lent = scope.lend(&mut memory);
+                scope.combine(LentRange::new(lent, 0..5), LentRange::new(lent, 4..8), |_, _| {
                     panic!("they overlap")
                 })
             });
@@ -241,8 +241,8 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             let mut memory = [0_u8; 8];
             let uneven = ep.scope(|scope| {
-                let loan = scope.lend(&mut memory);
-                scope.precv_init(&comm, loan, 0..8, 3, Rank(0), Tag(5)).map(drop)
+                let lent = scope.lend(&mut memory);
+                scope.precv_init(&comm, lent, 0..8, 3, Rank(0), Tag(5)).map(drop)
             });
             uneven.unwrap_err()
         },
@@ -253,10 +253,10 @@ const MISTAKES: [Mistake; 26] = [
         |ep, comm| {
             let mut memory = [0_u8; 8];
             let edited = ep.scope(|scope| {
-                let loan = scope.lend(&mut memory);
-                let mut request = scope.recv_init(&comm, loan, 0..8, Rank(0), Tag(2))?;
+                let lent = scope.lend(&mut memory);
+                let mut request = scope.recv_init(&comm, lent, 0..8, Rank(0), Tag(2))?;
                 scope.start(&mut request)?;
-                let edited = scope.edit(loan, 7..8, |_| panic!("a message is to come there"));
+                let edited = scope.edit(lent, 7..8, |_| panic!("a message is to come there"));
                 assert!(scope.cancel(&mut request));
                 edited
             });
@@ -280,8 +280,8 @@ fn parts(
     let (mut memory, mut error) = ([0_u8; 8], None);
     let soon = Duration::from_millis(1);
     let left = ep.within(soon).scope(|scope| {
-        let loan = scope.lend(&mut memory);
-        let mut request = scope.psend_init(&comm, loan, 0..8, 4, Rank(0), Tag(5))?;
+        let lent = scope.lend(&mut memory);
+        let mut request = scope.psend_init(&comm, lent, 0..8, 4, Rank(0), Tag(5))?;
         error = misuse(scope, &mut request).err();
         Ok(())
     });

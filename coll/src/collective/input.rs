@@ -6,7 +6,7 @@ use core::ops::Deref;
 use zerocopy::IntoBytes;
 
 #[cfg(not(feature = "compact"))]
-use super::{BlockMemory, Lent};
+use super::{BlockMemory, CallMemory};
 #[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
 use crate::op::Element;
@@ -59,7 +59,7 @@ impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
 }
 
 #[cfg(not(feature = "compact"))]
-impl<'m> Lent<'m> {
+impl<'m> CallMemory<'m> {
     /// Returns this memory with data and input divided by `layouts`.
     pub(crate) fn divided(self, layouts: [Layout<'m>; 2]) -> Self {
         Self { blocks: BlockMemory { layouts, ..self.blocks }, ..self }

@@ -38,7 +38,7 @@
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Loan, Scope};
+use aldis_kernel::{Comm, Error, Failed, LentMut, Scope};
 use zerocopy::FromBytes;
 
 use super::{Collective, CollectiveMemory, LaneStage, Lanes, Planned};
@@ -126,7 +126,7 @@ impl<'scope> Collective<'scope> {
     fn edit_loan<E: Element, R, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
-        loan: Option<Loan<'scope>>,
+        loan: Option<LentMut<'scope>>,
         edit: impl FnOnce(&mut [E]) -> R,
     ) -> Result<R, Error> {
         let Some(loan) = loan else { return Err(self.refused(scope, Cause::Unsupported)) };

@@ -4,10 +4,10 @@ use core::ops::Range;
 
 use aldis_kernel::hal::{Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Error, Failed, LentRange, Loan, Sample, Scope, Tag};
+use aldis_kernel::{Error, Failed, Lent, LentMut, LentRange, Scope, Tag};
 
 use super::lane::{LaneStage, SegmentLane, of_mut};
-use super::{BlockMemory, Collective, CollectiveMemory, Input, Lasting, Lent, Planned, way};
+use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned, way};
 use crate::layout::{Layout, SegmentPlace, Stretches, stretch};
 use crate::op::{Kernel, copy};
 use crate::schedule::{BLOCKS, Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
@@ -36,9 +36,9 @@ impl<'scope> CollectiveMemory<'scope> {
     pub(super) fn new<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         planned: &Planned,
-        lent: Lent<'scope>,
+        lent: CallMemory<'scope>,
     ) -> Self {
-        let Lent { data, scratch, blocks } = lent;
+        let CallMemory { data, scratch, blocks } = lent;
         let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
         let lasting = Lasting::new(scope, blocks);
         let blocks = [(); BLOCKS as usize].map(|()| lasting);
@@ -47,7 +47,7 @@ impl<'scope> CollectiveMemory<'scope> {
 
     /// Returns the memory that is written where this stretch of a buffer is; nothing where only
     /// reading is allowed.
-    pub(super) fn target(&self, buffer: Buffer) -> Option<Loan<'scope>> {
+    pub(super) fn target(&self, buffer: Buffer) -> Option<LentMut<'scope>> {
         match buffer {
             Buffer::Data => Some(self.data),
             Buffer::Input if BLOCKS => None,
@@ -56,17 +56,17 @@ impl<'scope> CollectiveMemory<'scope> {
     }
 
     /// Returns the memory that is read where this stretch of a buffer is.
-    pub(super) fn source(&self, buffer: Buffer) -> Sample<'scope> {
+    pub(super) fn source(&self, buffer: Buffer) -> Lent<'scope> {
         if self.is_given_in_place() && buffer == Buffer::Input {
             return self.data.into();
         }
-        let input = self.blocks.first().map_or(Sample::from(self.scratch), |blocks| blocks.input);
-        self.target(buffer).map_or(input, Sample::from)
+        let input = self.blocks.first().map_or(Lent::from(self.scratch), |blocks| blocks.input);
+        self.target(buffer).map_or(input, Lent::from)
     }
 
     /// The input, if it was lent to be edited.
     #[cfg(not(feature = "compact"))]
-    pub(super) fn input_loan(&self) -> Option<Loan<'scope>> {
+    pub(super) fn input_loan(&self) -> Option<LentMut<'scope>> {
         self.blocks.first().and_then(|blocks| blocks.lent)
     }
 

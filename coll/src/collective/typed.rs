@@ -3,7 +3,7 @@
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Failed, Loan, Rank, Request, Sample, Scope, Tag, Typed, TypedMut};
+use aldis_kernel::{Comm, Error, Failed, Lent, LentMut, Rank, Request, Scope, Tag, Typed, TypedMut};
 
 use super::{Collective, CollectiveMemory};
 use crate::layout::{Layout, TypedBlock};
@@ -33,13 +33,13 @@ impl<'scope> CollectiveMemory<'scope> {
     }
 
     /// Returns the typed memory that is read at this place.
-    fn typed_source(&self, place: Place) -> Result<Typed<'scope, Sample<'scope>>, Cause> {
+    fn typed_source(&self, place: Place) -> Result<Typed<'scope, Lent<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         Ok(Typed::lent(self.source(place.0), count, datatype).with_origin(origin))
     }
 
     /// Returns the typed memory that is written at this place.
-    fn typed_target(&self, place: Place) -> Result<TypedMut<'scope, Loan<'scope>>, Cause> {
+    fn typed_target(&self, place: Place) -> Result<TypedMut<'scope, LentMut<'scope>>, Cause> {
         let TypedBlock { origin, count, datatype } = self.typed_block(place)?;
         let loan = self.target(place.0).ok_or(Cause::Unsupported)?;
         Ok(TypedMut::lent(loan, count, datatype).with_origin(origin))

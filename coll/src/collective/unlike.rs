@@ -129,8 +129,8 @@ impl<'scope> Collective<'scope> {
         progress: Progress,
         most: u64,
     ) -> Progress {
-        let strays = scope.strays();
-        let new = strays.wrapping_sub(core::mem::replace(&mut self.watch.seen, strays)).min(most);
+        let count = scope.unexpected_count();
+        let new = count.wrapping_sub(core::mem::replace(&mut self.watch.seen, count)).min(most);
         if new == 0 || !scope.has_unexpected_calls() {
             return progress;
         }
@@ -150,7 +150,8 @@ impl<'scope> Collective<'scope> {
     ) -> Option<()> {
         let own = [Some(self.tag), self.watch.before];
         let unlike = |theirs: Tag| own.into_iter().flatten().find(|own| tag::are_unlike(*own, theirs));
-        let (rank, theirs) = scope.stray(&self.comm, newest, |_, theirs| unlike(theirs).is_some())?;
+        let (rank, theirs) =
+            scope.newest_unexpected(&self.comm, newest, |_, theirs| unlike(theirs).is_some())?;
         let own = unlike(theirs)?;
         let ranks = self.comm.size().max(self.comm.remote_size());
         let (operation, cause) = cause(own, theirs, ranks)?;

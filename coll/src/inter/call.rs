@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::{Root, algorithms};
 use crate::caller::Caller;
-use crate::collective::{Collective, Input, Lent, Over, Planned};
+use crate::collective::{CallMemory, Collective, Input, Over, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
 use crate::schedule::divide;
@@ -24,7 +24,7 @@ pub struct InterCall<'m> {
     element_bytes: usize,
     kernel: Option<Kernel>,
     options: Options,
-    lent: Lent<'m>,
+    lent: CallMemory<'m>,
 }
 
 impl<'m> InterCall<'m> {
@@ -36,7 +36,7 @@ impl<'m> InterCall<'m> {
         scratch: &'m mut [E],
     ) -> Self {
         let (element_bytes, options) = (size_of::<E>(), Options::default());
-        let lent = Lent::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
+        let lent = CallMemory::stretch(data.as_mut_bytes(), scratch.as_mut_bytes());
         Self { operation, over, element_bytes, kernel: None, options, lent }
     }
 
@@ -112,7 +112,7 @@ impl<'m> InterCall<'m> {
         Self { options: self.options.persistent(), ..self }.start(scope, inter)
     }
 
-    fn planned(self, inter: &Comm) -> (Planned, Lent<'m>) {
+    fn planned(self, inter: &Comm) -> (Planned, CallMemory<'m>) {
         let divided = self.of_groups(inter);
         let Self { operation, over, element_bytes, kernel, options, lent } = self;
         let (operation, count, layouts) = divided.unwrap_or((operation, 0, lent.blocks.layouts));

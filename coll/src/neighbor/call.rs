@@ -12,7 +12,7 @@ use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::Act;
 use crate::block_call::Division;
 use crate::caller::Caller;
-use crate::collective::{BlockMemory, Collective, Input, Lent, Planned};
+use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
@@ -158,7 +158,7 @@ impl<'m> NeighborCall<'m> {
         }
     }
 
-    fn lent(self, around: &'m Neighbourhood<'m>) -> Lent<'m> {
+    fn lent(self, around: &'m Neighbourhood<'m>) -> CallMemory<'m> {
         let own: Option<&dyn Schedule> = Some(self.linear(around));
         // Blocks of one length are one stretch: there may be more or fewer of them than ranks.
         let layouts = match self.divided.layout {
@@ -166,7 +166,7 @@ impl<'m> NeighborCall<'m> {
             listed => [listed, self.given.layout],
         };
         let blocks = BlockMemory { input: self.input, layouts, own };
-        Lent { data: self.data, scratch: &mut [], blocks }
+        CallMemory { data: self.data, scratch: &mut [], blocks }
     }
 
     /// Carries it out by control slots, if it is for them; `None` if it, or what is left of it, is

@@ -19,7 +19,7 @@ use core::ops::Range;
 
 use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Lines, Withheld};
+use aldis_kernel::{Lines, NotReady};
 
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
@@ -287,7 +287,7 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, _data: &[u8]) -> Result<(), Withheld> {
+    fn give(&self, lines: &mut Lines<'_>, number: u32, _data: &[u8]) -> Result<(), NotReady> {
         let note = self.task.note();
         match note.bytes > LINE_BYTES {
             true => lines.publish(number, note, &[]),

@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Comm, Lines, Withheld};
+use aldis_kernel::{Comm, Lines, NotReady};
 
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
@@ -323,7 +323,7 @@ impl Role for &Portions<'_> {
     }
 
     #[inline(always)]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), Withheld> {
+    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
         let (note, from) = (self.task.note(), self.given(data));
         if self.is_too_long(note.bytes) {
             return lines.publish(number, note, &[]);

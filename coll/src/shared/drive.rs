@@ -5,7 +5,7 @@ use core::cell::Cell;
 use aldis_kernel::hal::lines::LinesShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, Lines, Loan, Rank, Scope, Tag};
+use aldis_kernel::{Comm, Error, LentMut, Lines, Rank, Scope, Tag};
 
 #[cfg(not(feature = "compact"))]
 use super::SharedStage;
@@ -41,7 +41,7 @@ impl<R: Role> Meeting<R> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
-        data: Loan<'scope>,
+        data: LentMut<'scope>,
     ) -> CallOutcome {
         if self.is_over() {
             return CallOutcome::Over;
@@ -72,7 +72,7 @@ impl<R: Role> Meeting<R> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
-        data: Loan<'scope>,
+        data: LentMut<'scope>,
     ) -> CallOutcome {
         let whole = 0..data.len();
         let went = scope.at_lines(comm, data, whole, |lines, data| Ok(self.advance(lines, data)));
@@ -175,7 +175,7 @@ impl<R: Role> Meeting<R> {
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         looks: u32,
-        data: Loan<'scope>,
+        data: LentMut<'scope>,
     ) -> Result<(), Error> {
         let (task, missing) = (*self.task(), Cell::new(None));
         let went = scope.watch_until(
@@ -234,7 +234,7 @@ impl<R: Role> Meeting<R> {
         let comm_plane = comm.collective();
         let Some(next) = scope.coming_number(&comm_plane) else { return Ok(()) };
         let is = |from: Rank, tag: Tag| from == Rank(rank) && tag::has_number(tag, next);
-        let found = scope.stray(&comm_plane, u64::MAX, is);
+        let found = scope.newest_unexpected(&comm_plane, u64::MAX, is);
         let Some(theirs) = found.and_then(|(_, tag)| tag::call(tag)) else { return Ok(()) };
         self.leave(scope, comm);
         Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))))

@@ -40,7 +40,8 @@ pub(super) struct Incoming<O = Exact> {
     released: u32,
     /// The toggles last published as credit.
     returned: u32,
-    /// The toggles that the sender last knew: of that credit, or since, when it used a ping-pong slot.
+    /// The toggles that the sender last knew: of that credit, or since, when it used a ping-pong
+    /// slot.
     announced: u32,
     /// Answers sent in this lane's blocks, modulo 2^32.
     lends: u32,

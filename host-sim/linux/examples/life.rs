@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use aldis_coll::comm::{self, Dimension, Grid, SplitChoice, dims_create};
 use aldis_coll::{allreduce, op::Sum};
-use aldis_kernel::{Loan, Rank, Request, Tag};
+use aldis_kernel::{LentMut, Rank, Request, Tag};
 use aldis_linux::HostEndpoint;
 use clap::Parser;
 
@@ -231,29 +231,29 @@ fn evolve(
     let around = |dimension| grid.shift(dimension, 1).map_err(|cause| cause.to_string());
     let ((north, south), (west, east)) = (around(0)?, around(1)?);
     ep.scope(|s| {
-        let loan: Loan<'_> = s.lend(&mut block.bytes);
+        let lent: LentMut<'_> = s.lend(&mut block.bytes);
         let comm = grid.comm();
         let (to_west, to_east, to_north, to_south) = (Tag(1), Tag(2), Tag(3), Tag(4));
         let mut columns: [Request<'_>; 4] = [
-            s.recv_init(comm, loan, shape.column(Column::FromEast), east, to_west)?,
-            s.recv_init(comm, loan, shape.column(Column::FromWest), west, to_east)?,
-            s.send_init(comm, loan, shape.column(Column::ToWest), west, to_west)?,
-            s.send_init(comm, loan, shape.column(Column::ToEast), east, to_east)?,
+            s.recv_init(comm, lent, shape.column(Column::FromEast), east, to_west)?,
+            s.recv_init(comm, lent, shape.column(Column::FromWest), west, to_east)?,
+            s.send_init(comm, lent, shape.column(Column::ToWest), west, to_west)?,
+            s.send_init(comm, lent, shape.column(Column::ToEast), east, to_east)?,
         ];
         let mut rows: [Request<'_>; 4] = [
-            s.recv_init(comm, loan, shape.row(shape.height + 1), south, to_north)?,
-            s.recv_init(comm, loan, shape.row(0), north, to_south)?,
-            s.send_init(comm, loan, shape.row(1), north, to_north)?,
-            s.send_init(comm, loan, shape.row(shape.height), south, to_south)?,
+            s.recv_init(comm, lent, shape.row(shape.height + 1), south, to_north)?,
+            s.recv_init(comm, lent, shape.row(0), north, to_south)?,
+            s.send_init(comm, lent, shape.row(1), north, to_north)?,
+            s.send_init(comm, lent, shape.row(shape.height), south, to_south)?,
         ];
         for _ in 0..generations {
-            s.edit(loan, all.clone(), |bytes| shape.pack(bytes))?;
+            s.edit(lent, all.clone(), |bytes| shape.pack(bytes))?;
             s.start_all(&mut columns)?;
             s.wait_all(&mut columns)?;
-            s.edit(loan, all.clone(), |bytes| shape.unpack(bytes))?;
+            s.edit(lent, all.clone(), |bytes| shape.unpack(bytes))?;
             s.start_all(&mut rows)?;
             s.wait_all(&mut rows)?;
-            s.edit(loan, all.clone(), |bytes| shape.step(bytes))?;
+            s.edit(lent, all.clone(), |bytes| shape.step(bytes))?;
         }
         Ok(())
     })?;

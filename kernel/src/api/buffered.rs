@@ -28,7 +28,7 @@ use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, Started};
 use crate::error::Error;
-use crate::memory::buffer::{Loan, UserBuffer};
+use crate::memory::buffer::{LentMut, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::list::{InScope, Ring};
@@ -144,13 +144,13 @@ impl<'s, T: Transport, P: Platform> SendBuffer<'_, 's, T, P> {
             None => {
                 // SAFETY: the engine, which is gone before 's is over, is the only one that has it,
                 // until `detach` gives it back once no send uses it.
-                engine.attached = Some(unsafe { Loan::new(memory) }.whole());
+                engine.attached = Some(unsafe { LentMut::new(memory) }.whole());
                 Ok(())
             }
             Some(comm) => match engine.comms.settings_mut(comm) {
                 Ok(settings) if settings.attached.is_scattered() => {
                     // SAFETY: as above; the row is the engine's.
-                    settings.attached = unsafe { Loan::new(memory) }.whole();
+                    settings.attached = unsafe { LentMut::new(memory) }.whole();
                     Ok(())
                 }
                 Ok(_) => Err(Cause::Busy),

@@ -15,7 +15,7 @@ use crate::api::matched::Matched;
 use crate::api::poll_rounds::{LOOKS_A_POLL, PollRounds, Within};
 use crate::engine::state::{ArmedRecv, Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::{Loan, UserBuffer};
+use crate::memory::buffer::{LentMut, UserBuffer};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use crate::tables::request::State;
@@ -309,8 +309,8 @@ impl<'s, T: Transport, P: Platform> Within<'_, 's, T, P> {
         E: FromBytes + IntoBytes,
     {
         // SAFETY: `finish` completes or abandons the request before the borrow of `buffer` ends.
-        let loan = unsafe { Loan::new(buffer.as_mut_bytes()) };
-        let started = self.endpoint.start_mrecv(&message, loan.whole())?;
+        let lent = unsafe { LentMut::new(buffer.as_mut_bytes()) };
+        let started = self.endpoint.start_mrecv(&message, lent.whole())?;
         let finished = self.finish(Ok(started));
         self.with_error(finished)
     }

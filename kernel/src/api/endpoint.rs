@@ -325,7 +325,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         (0..self.engine.size).map(PeerId).filter(move |&peer| peer != me)
     }
 
-    /// Sends a control message to a peer, if it is there; false if the transport cannot take it now.
+    /// Sends a control message to a peer, if it is there; false if the transport cannot take it
+    /// now.
     pub(crate) fn send_control(&mut self, peer: PeerId, control: Control) -> bool {
         let mut buffer = [0; aldis_protocols::control::CONTROL_MESSAGE_BYTES_MAX];
         let (Ok(body), Ok(())) = (control.encode(&mut buffer), self.engine.presence(peer)) else {

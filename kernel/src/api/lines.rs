@@ -28,7 +28,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::PollRounds;
 use crate::api::scope::{Scope, part};
 use crate::error::Error;
-use crate::memory::buffer::Loan;
+use crate::memory::buffer::LentMut;
 use crate::rank::Rank;
 use crate::tables::comm::{Comm, PLANE};
 use crate::tables::comms::{Comms, Lining, Row};
@@ -36,14 +36,14 @@ use crate::tables::group::GroupPiece;
 
 /// The reason why this rank cannot write a line or a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Withheld {
+pub enum NotReady {
     /// This rank has not finished with what stands there: of all it is the furthest behind.
     By(u32),
     /// This rank never can, for this cause; the cause lies with that rank if there is one.
     For(Cause, Option<u32>),
 }
 
-impl From<Cause> for Withheld {
+impl From<Cause> for NotReady {
     fn from(cause: Cause) -> Self {
         Self::For(cause, None)
     }
@@ -87,7 +87,7 @@ impl Lines<'_> {
     /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that
     /// does not fit into a line, or why another rank's lines cannot be read.
     #[inline]
-    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
+    pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), NotReady> {
         if self.lines.publish(self.set, number, note, payload)? {
             return Ok(());
         }
@@ -97,12 +97,12 @@ impl Lines<'_> {
     /// Writes a line like [`publish`](Self::publish), but once the others have been asked how far
     /// they are.
     #[cold]
-    fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), Withheld> {
+    fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), NotReady> {
         let (finishing, _) = self.refresh()?;
         if self.lines.publish(self.set, number, note, payload)? {
             return Ok(());
         }
-        Err(Withheld::By(finishing))
+        Err(NotReady::By(finishing))
     }
 
     /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
@@ -115,12 +115,12 @@ impl Lines<'_> {
         number: u32,
         note: Note,
         pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
-    ) -> Result<(), Withheld> {
+    ) -> Result<(), NotReady> {
         let mut finishing = self.rank;
         if self.lines.line(self.set, number).is_none() {
             (finishing, _) = self.refresh()?;
         }
-        pack(self.lines.line(self.set, number).ok_or(Withheld::By(finishing))?)?;
+        pack(self.lines.line(self.set, number).ok_or(NotReady::By(finishing))?)?;
         self.lines.tell(self.set, number, note);
         Ok(())
     }
@@ -156,12 +156,12 @@ impl Lines<'_> {
     /// # Errors
     /// The rank that is not done with what stands in it, or why another rank's lines cannot be
     /// read.
-    pub fn fill(&mut self, position: u32) -> Result<&mut [u8], Withheld> {
+    pub fn fill(&mut self, position: u32) -> Result<&mut [u8], NotReady> {
         let mut reading = self.rank;
         if self.lines.fill(self.set, position).is_none() {
             (_, reading) = self.refresh()?;
         }
-        self.lines.fill(self.set, position).ok_or(Withheld::By(reading))
+        self.lines.fill(self.set, position).ok_or(NotReady::By(reading))
     }
 
     /// Publishes this rank's chunks up to and with `position`.
@@ -192,11 +192,11 @@ impl Lines<'_> {
     /// Looks how far the others have come: which of them has finished the fewest collectives, and
     /// which is done with the fewest positions.
     #[cold]
-    fn refresh(&mut self) -> Result<(u32, u32), Withheld> {
+    fn refresh(&mut self) -> Result<(u32, u32), NotReady> {
         let mut last = None;
         for rank in (0..self.row.size()).filter(|rank| *rank != self.rank) {
             let found = self.peer(rank).and_then(|peer| self.lines.progress(self.set, peer));
-            let theirs = found.map_err(|cause| Withheld::For(cause, Some(rank)))?;
+            let theirs = found.map_err(|cause| NotReady::For(cause, Some(rank)))?;
             let (least, finishing, reading) = last.get_or_insert((theirs, rank, rank));
             if is_earlier(theirs.finished, least.finished) {
                 (least.finished, *finishing) = (theirs.finished, rank);
@@ -385,11 +385,11 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub(crate) fn at_lines<R>(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
-        let buffer = part(loan.into(), range)?;
+        let buffer = part(lent.into(), range)?;
         if self.in_use(buffer, true) {
             return Err(Cause::Busy);
         }

@@ -240,8 +240,8 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     where
         E: FromBytes + IntoBytes,
     {
-        let loan = self.lend(buffer);
-        let started = self.within.endpoint.start_mrecv(&message, loan.whole())?;
+        let lent = self.lend(buffer);
+        let started = self.within.endpoint.start_mrecv(&message, lent.whole())?;
         Ok(self.keep(started))
     }
 }

@@ -62,7 +62,7 @@ use crate::engine::rendezvous::FragmentSpan;
 use crate::engine::state::{ChannelGrant, Engine};
 use crate::engine::wire::{HeaderWords, LaneTurn, Wire};
 use crate::error::Error;
-use crate::memory::buffer::{LentRange, Loan, UserBuffer};
+use crate::memory::buffer::{LentMut, LentRange, UserBuffer};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::{Comm, PARTITIONED};
 use crate::tables::elements::DataPiece;
@@ -81,7 +81,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn psend_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         partitions: u32,
         to: Rank,
@@ -106,7 +106,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn precv_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         partitions: u32,
         from: Rank,
@@ -121,7 +121,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
         &mut self,
         call: CallSubject,
         comm: &Comm,
-        lent: LentRange<Loan<'scope>>,
+        lent: LentRange<LentMut<'scope>>,
         partitions: u32,
         machine: Machine,
     ) -> Result<Request<'scope>, Error> {

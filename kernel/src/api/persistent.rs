@@ -1,6 +1,6 @@
 //! Persistent requests (MPI 4.1 section 3.9): a send or receive that is set up once and started
 //! many times. Its arguments stay in its slot of the request table between the starts; its memory
-//! is a part of a [`Loan`], which the program reads and writes between them by [`Scope::edit`].
+//! is a part of a [`LentMut`], which the program reads and writes between them by [`Scope::edit`].
 
 use core::ops::Range;
 
@@ -11,7 +11,7 @@ use crate::api::endpoint::BUDGET;
 use crate::api::scope::{Request, Scope, Stage, part};
 use crate::engine::state::Engine;
 use crate::error::{Error, Failed};
-use crate::memory::buffer::{LentRange, Loan};
+use crate::memory::buffer::{LentMut, LentRange};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch, WILD};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Key, Machine, State};
@@ -29,7 +29,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn send_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -46,7 +46,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn ssend_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -62,7 +62,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn rsend_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -73,7 +73,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     fn send_init_in(
         &mut self,
         comm: &Comm,
-        lent: LentRange<Loan<'scope>>,
+        lent: LentRange<LentMut<'scope>>,
         to: Rank,
         tag: Tag,
         mode: Mode,
@@ -100,7 +100,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     pub fn recv_init(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         from: impl Into<Source>,
         tag: impl Into<TagMatch>,
@@ -169,7 +169,7 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
     /// it.
     pub fn edit(
         &mut self,
-        loan: Loan<'scope>,
+        loan: LentMut<'scope>,
         range: Range<usize>,
         edit: impl FnOnce(&mut [u8]),
     ) -> Result<(), Error> {

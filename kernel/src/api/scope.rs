@@ -70,7 +70,7 @@ use crate::api::endpoint::Endpoint;
 use crate::api::poll_rounds::Within;
 use crate::engine::state::{Engine, FAST_PATHS, Started};
 use crate::error::{Error, Failed, Failure};
-use crate::memory::buffer::{self, LentRange, Loan, Sample, UserBuffer};
+use crate::memory::buffer::{self, Lent, LentMut, LentRange, UserBuffer};
 use crate::planted::{self, Planted};
 use crate::rank::{Mode, Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
@@ -343,31 +343,31 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     where
         E: FromBytes + IntoBytes,
     {
-        let loan = self.lend(buffer);
-        self.recv_buffer(comm, loan.whole(), from.into(), tag.into())
+        let lent = self.lend(buffer);
+        self.recv_buffer(comm, lent.whole(), from.into(), tag.into())
     }
 
     /// Lends memory to the scope as a whole, so that parts of it can be sent, received and combined
     /// in turn.
     #[inline]
-    pub fn lend<E>(&mut self, memory: &'scope mut [E]) -> Loan<'scope>
+    pub fn lend<E>(&mut self, memory: &'scope mut [E]) -> LentMut<'scope>
     where
         E: FromBytes + IntoBytes,
     {
         // SAFETY: the user names it in calls of this scope alone, which go through `&mut self`;
         // they give it to requests of the scope, whose drop makes the engine let go before 'scope
         // ends.
-        unsafe { Loan::new(memory.as_mut_bytes()) }
+        unsafe { LentMut::new(memory.as_mut_bytes()) }
     }
 
     /// Lends memory to be read, as a whole: ranges of it can then be sent, and read by
     /// [`combine`](crate::plane::ScopePlane::combine).
-    pub fn show<E>(&mut self, memory: &'scope [E]) -> Sample<'scope>
+    pub fn show<E>(&mut self, memory: &'scope [E]) -> Lent<'scope>
     where
         E: IntoBytes + Immutable,
     {
         // SAFETY: as in `lend`, and no call of the scope writes it.
-        unsafe { Sample::new(memory.as_bytes()) }
+        unsafe { Lent::new(memory.as_bytes()) }
     }
 
     /// Starts a send of a byte range of lent memory.
@@ -378,7 +378,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn isend_part(
         &mut self,
         comm: &Comm,
-        memory: impl Into<Sample<'scope>>,
+        memory: impl Into<Lent<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -391,7 +391,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub(crate) fn start_send_part(
         &mut self,
         comm: &Comm,
-        memory: impl Into<Sample<'scope>>,
+        memory: impl Into<Lent<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -410,12 +410,12 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub fn irecv_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Error> {
-        let receiving = self.start_recv_part(comm, loan, range, from, tag);
+        let receiving = self.start_recv_part(comm, lent, range, from, tag);
         self.within.with_error(receiving)
     }
 
@@ -423,13 +423,13 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     pub(crate) fn start_recv_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
         let (from, tag) = (from.into(), tag.into());
-        match part(loan.into(), range) {
+        match part(lent.into(), range) {
             Ok(buffer) => self.recv_buffer(comm, buffer, from, tag),
             Err(cause) => Err(self.outside(CallSubject::recv(Operation::Recv, comm, from, tag), cause)),
         }
@@ -438,8 +438,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// See [`ScopePlane::combine`](crate::plane::ScopePlane::combine).
     pub(crate) fn combine(
         &mut self,
-        into: LentRange<Loan<'scope>>,
-        from: LentRange<impl Into<Sample<'scope>>>,
+        into: LentRange<LentMut<'scope>>,
+        from: LentRange<impl Into<Lent<'scope>>>,
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
         match self.both(into, LentRange::new(from.memory.into(), from.range)) {
@@ -454,8 +454,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// The bytes of two ranges that are the user's now: the first to write, the second to read.
     fn both(
         &mut self,
-        into: LentRange<Loan<'scope>>,
-        from: LentRange<Sample<'scope>>,
+        into: LentRange<LentMut<'scope>>,
+        from: LentRange<Lent<'scope>>,
     ) -> Result<(&mut [u8], &[u8]), Cause> {
         let (into, from) = (part(into.memory.into(), into.range)?, part(from.memory, from.range)?);
         if self.in_use(into, true) || self.in_use(from, false) {
@@ -562,7 +562,7 @@ impl Engine<'_> {
 }
 
 /// A byte range of lent memory.
-pub(crate) fn part(memory: Sample<'_>, range: Range<usize>) -> Result<UserBuffer, Cause> {
+pub(crate) fn part(memory: Lent<'_>, range: Range<usize>) -> Result<UserBuffer, Cause> {
     let end = range.end.max(range.start) as u64;
     memory.part(range).ok_or(Cause::TooBig { len: end, max: memory.len() as u64 })
 }

@@ -72,7 +72,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes};
 use crate::datatype::Committed;
 #[cfg(doc)]
 use crate::datatype::Types;
-use crate::memory::buffer::{Loan, Sample};
+use crate::memory::buffer::{Lent, LentMut};
 use crate::rank::Mode;
 use crate::tables::elements::{Elements, ElementsMut, ElementsPlace};
 
@@ -89,8 +89,8 @@ pub trait OfScope<'scope> {}
 
 impl<'scope> OfScope<'scope> for &'scope [u8] {}
 impl<'scope> OfScope<'scope> for &'scope mut [u8] {}
-impl<'scope> OfScope<'scope> for Sample<'scope> {}
-impl<'scope> OfScope<'scope> for Loan<'scope> {}
+impl<'scope> OfScope<'scope> for Lent<'scope> {}
+impl<'scope> OfScope<'scope> for LentMut<'scope> {}
 
 /// The data that a typed operation sends: `count` elements of a datatype in memory, which is
 /// borrowed or, as `M`, on loan.
@@ -179,21 +179,21 @@ impl<'m> Typed<'m, &'m [u8]> {
         E: IntoBytes + Immutable,
     {
         // SAFETY: as in `TypedMut::new`, and what is sent from is only read.
-        let memory = unsafe { Sample::new(memory.as_bytes()) };
+        let memory = unsafe { Lent::new(memory.as_bytes()) };
         Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
-impl<'m> Typed<'m, Sample<'m>> {
+impl<'m> Typed<'m, Lent<'m>> {
     /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
     /// it is lent to.
-    pub fn lent(memory: impl Into<Sample<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
+    pub fn lent(memory: impl Into<Lent<'m>>, count: u64, datatype: impl Into<Committed>) -> Self {
         Self::of(memory.into(), ElementsPlace::new(count, datatype))
     }
 }
 
 impl<'m, M> Typed<'m, M> {
-    fn of(memory: Sample<'m>, place: ElementsPlace) -> Self {
+    fn of(memory: Lent<'m>, place: ElementsPlace) -> Self {
         let data = Elements { memory: memory.whole(), place, mode: Mode::Standard, checked: false };
         Self { data, memory: PhantomData }
     }
@@ -243,21 +243,21 @@ impl<'m> TypedMut<'m, &'m mut [u8]> {
         // SAFETY: this value has the exclusive borrow and is no copy. It is used by calls of this
         // crate alone: a blocking one completes or abandons its request before it returns, and one
         // of a scope takes a value whose 'm is that scope's, which lets go at its end.
-        let memory = unsafe { Loan::new(memory.as_mut_bytes()) };
+        let memory = unsafe { LentMut::new(memory.as_mut_bytes()) };
         Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
-impl<'m> TypedMut<'m, Loan<'m>> {
+impl<'m> TypedMut<'m, LentMut<'m>> {
     /// `count` elements of `datatype` from the start of lent memory on, for calls of the scope that
     /// it is lent to.
-    pub fn lent(memory: Loan<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
+    pub fn lent(memory: LentMut<'m>, count: u64, datatype: impl Into<Committed>) -> Self {
         Self::of(memory, ElementsPlace::new(count, datatype))
     }
 }
 
 impl<'m, M> TypedMut<'m, M> {
-    const fn of(memory: Loan<'m>, place: ElementsPlace) -> Self {
+    const fn of(memory: LentMut<'m>, place: ElementsPlace) -> Self {
         Self { room: ElementsMut { memory: memory.whole(), place }, memory: PhantomData }
     }
 

@@ -52,13 +52,18 @@ pub trait ScopeCalls: Sealed {
     fn has_unexpected_calls(&self) -> bool;
 
     /// Messages so far that arrived before their receive, in whatever communicator.
-    fn strays(&self) -> u64;
+    fn unexpected_count(&self) -> u64;
 
     /// The newest message in the context of `comm` that has met no receive yet and whose source and
     /// tag are (`is`) what is looked for, among the last `most` that have arrived and are there. It
     /// stays. `None` while two collectives that are under way on `comm` may have one number: a tag
     /// does not distinguish calls then.
-    fn stray(&mut self, comm: &Comm, most: u64, is: impl Fn(Rank, Tag) -> bool) -> Option<(Rank, Tag)>;
+    fn newest_unexpected(
+        &mut self,
+        comm: &Comm,
+        most: u64,
+        is: impl Fn(Rank, Tag) -> bool,
+    ) -> Option<(Rank, Tag)>;
 }
 
 impl<T: Transport, P: Platform> ScopeCalls for Scope<'_, '_, '_, T, P> {
@@ -86,11 +91,16 @@ impl<T: Transport, P: Platform> ScopeCalls for Scope<'_, '_, '_, T, P> {
     }
 
     #[inline]
-    fn strays(&self) -> u64 {
+    fn unexpected_count(&self) -> u64 {
         self.within.endpoint.engine.counters.unexpected
     }
 
-    fn stray(&mut self, comm: &Comm, most: u64, is: impl Fn(Rank, Tag) -> bool) -> Option<(Rank, Tag)> {
+    fn newest_unexpected(
+        &mut self,
+        comm: &Comm,
+        most: u64,
+        is: impl Fn(Rank, Tag) -> bool,
+    ) -> Option<(Rank, Tag)> {
         let engine = &mut self.within.endpoint.engine;
         engine.comms.coming_collective(comm)?;
         let is = |source, tag| is(Rank(source), Tag(tag));

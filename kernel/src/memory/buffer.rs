@@ -273,12 +273,12 @@ type Brand<'scope> = PhantomData<*mut &'scope ()>;
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Loan<'scope> {
+pub struct LentMut<'scope> {
     buffer: UserBuffer,
     scope: Brand<'scope>,
 }
 
-impl<'scope> Loan<'scope> {
+impl<'scope> LentMut<'scope> {
     /// Takes the borrow for the whole scope: no reference to the memory is left outside.
     ///
     /// # Safety
@@ -309,11 +309,11 @@ impl<'scope> Loan<'scope> {
     }
 }
 
-/// Memory lent to be read, and no more. A [`Loan`] is one where it is only read, and like that it
-/// is one scope's alone:
+/// Memory lent to be read, and no more. A [`LentMut`] is one where it is only read, and like that
+/// it is one scope's alone:
 ///
 /// ```
-/// # use aldis_kernel::{Endpoint, Error, Rank, Sample, Tag, hal::{Platform, Transport}};
+/// # use aldis_kernel::{Endpoint, Error, Rank, Lent, Tag, hal::{Platform, Transport}};
 /// # fn apart<T: Transport, P: Platform>(
 /// #     one: &mut Endpoint<'_, T, P>,
 /// #     two: &mut Endpoint<'_, T, P>,
@@ -321,9 +321,9 @@ impl<'scope> Loan<'scope> {
 /// # let world = two.world();
 /// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
 /// one.scope(|outer| {
-///     let left = Sample::from(outer.lend(&mut left));
+///     let left = Lent::from(outer.lend(&mut left));
 ///     two.scope(|inner| {
-///         let right = Sample::from(inner.lend(&mut right));
+///         let right = Lent::from(inner.lend(&mut right));
 ///         let mut sending = inner.isend_part(&world, right, 0..8, Rank(1), Tag(0))?;
 ///         inner.wait_for(&mut sending)?;
 ///         Ok(())
@@ -333,7 +333,7 @@ impl<'scope> Loan<'scope> {
 /// ```
 ///
 /// ```compile_fail,E0521
-/// # use aldis_kernel::{Endpoint, Error, Rank, Sample, Tag, hal::{Platform, Transport}};
+/// # use aldis_kernel::{Endpoint, Error, Rank, Lent, Tag, hal::{Platform, Transport}};
 /// # fn apart<T: Transport, P: Platform>(
 /// #     one: &mut Endpoint<'_, T, P>,
 /// #     two: &mut Endpoint<'_, T, P>,
@@ -341,9 +341,9 @@ impl<'scope> Loan<'scope> {
 /// # let world = two.world();
 /// let (mut left, mut right) = ([0u8; 8], [0u8; 8]);
 /// one.scope(|outer| {
-///     let left = Sample::from(outer.lend(&mut left));
+///     let left = Lent::from(outer.lend(&mut left));
 ///     two.scope(|inner| {
-///         let right = Sample::from(inner.lend(&mut right));
+///         let right = Lent::from(inner.lend(&mut right));
 ///         // `left` is lent to the outer one.
 ///         let mut sending = inner.isend_part(&world, left, 0..8, Rank(1), Tag(0))?;
 ///         inner.wait_for(&mut sending)?;
@@ -353,18 +353,18 @@ impl<'scope> Loan<'scope> {
 /// # }
 /// ```
 #[derive(Clone, Copy, Debug)]
-pub struct Sample<'scope> {
+pub struct Lent<'scope> {
     buffer: UserBuffer,
     scope: Brand<'scope>,
 }
 
-impl<'scope> Sample<'scope> {
+impl<'scope> Lent<'scope> {
     /// Takes the borrow for the whole scope.
     ///
     /// # Safety
     /// What takes the buffer out of it or of a copy ([`whole`](Self::whole), [`part`](Self::part))
     /// lets go of it before 'scope ends, and only reads. A user who has it can only name it in
-    /// calls of the scope of this lifetime, as a [`Loan`].
+    /// calls of the scope of this lifetime, as a [`LentMut`].
     pub(crate) unsafe fn new(bytes: &'scope [u8]) -> Self {
         // SAFETY: the borrow lasts for 'scope; the caller promised that nothing uses the buffer for
         // longer, nor writes it.
@@ -393,17 +393,17 @@ impl<'scope> Sample<'scope> {
     }
 }
 
-impl<'scope> From<Loan<'scope>> for Sample<'scope> {
-    fn from(loan: Loan<'scope>) -> Self {
-        Self { buffer: loan.buffer, scope: loan.scope }
+impl<'scope> From<LentMut<'scope>> for Lent<'scope> {
+    fn from(lent: LentMut<'scope>) -> Self {
+        Self { buffer: lent.buffer, scope: lent.scope }
     }
 }
 
 /// Two disjoint parts of lent memory as slices, the first to be written; `None` if they overlap.
 ///
 /// # Safety
-/// Both must be parts of memory that was lent to one scope, `into` of a [`Loan`]; no request uses
-/// `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and does
+/// Both must be parts of memory that was lent to one scope, `into` of a [`LentMut`]; no request
+/// uses `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and does
 /// not run meanwhile.
 pub(crate) unsafe fn slices<'a>(into: UserBuffer, from: UserBuffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
@@ -506,12 +506,12 @@ mod tests {
     fn parts_are_checked_and_overlaps_seen() {
         let mut memory = [0u8; 8];
         // SAFETY: the loan's parts are gone before the memory is.
-        let loan = Sample::from(unsafe { Loan::new(&mut memory) });
-        assert!(loan.part(4..9).is_none());
-        assert!(loan.part(Range { start: usize::MAX, end: 0 }).is_none());
+        let lent = Lent::from(unsafe { LentMut::new(&mut memory) });
+        assert!(lent.part(4..9).is_none());
+        assert!(lent.part(Range { start: usize::MAX, end: 0 }).is_none());
         let (left, right, middle) =
-            (loan.part(0..4).unwrap(), loan.part(4..8).unwrap(), loan.part(3..5).unwrap());
+            (lent.part(0..4).unwrap(), lent.part(4..8).unwrap(), lent.part(3..5).unwrap());
         assert!(!overlap(left, right) && overlap(left, middle) && overlap(middle, right));
-        assert!(!overlap(loan.part(3..3).unwrap(), left));
+        assert!(!overlap(lent.part(3..3).unwrap(), left));
     }
 }

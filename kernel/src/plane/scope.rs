@@ -9,7 +9,7 @@ use crate::api::scope::{Request, Scope};
 use crate::api::typed::{OfScope, Typed, TypedMut};
 use crate::datatype::{Form, Types};
 use crate::error::{Error, Failed};
-use crate::memory::buffer::{LentRange, Loan, Sample};
+use crate::memory::buffer::{Lent, LentMut, LentRange};
 use crate::rank::{Rank, Source, Status, Tag, TagMatch};
 use crate::tables::comm::Comm;
 use aldis_hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
@@ -87,7 +87,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn at_lines<R>(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause>;
@@ -119,7 +119,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn start_send_part(
         &mut self,
         comm: &Comm,
-        memory: impl Into<Sample<'scope>>,
+        memory: impl Into<Lent<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -133,7 +133,7 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn start_recv_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         from: Rank,
         tag: Tag,
@@ -147,8 +147,8 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// this scope is using the one to be written, or receiving into the one to be read.
     fn combine(
         &mut self,
-        into: LentRange<Loan<'scope>>,
-        from: LentRange<impl Into<Sample<'scope>>>,
+        into: LentRange<LentMut<'scope>>,
+        from: LentRange<impl Into<Lent<'scope>>>,
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error>;
 
@@ -317,11 +317,11 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     fn at_lines<R>(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
-        self.at_lines(comm, loan, range, work)
+        self.at_lines(comm, lent, range, work)
     }
 
     #[inline(always)]
@@ -348,7 +348,7 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     fn start_send_part(
         &mut self,
         comm: &Comm,
-        memory: impl Into<Sample<'scope>>,
+        memory: impl Into<Lent<'scope>>,
         range: Range<usize>,
         to: Rank,
         tag: Tag,
@@ -360,19 +360,19 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     fn start_recv_part(
         &mut self,
         comm: &Comm,
-        loan: Loan<'scope>,
+        lent: LentMut<'scope>,
         range: Range<usize>,
         from: Rank,
         tag: Tag,
     ) -> Result<Request<'scope>, Failed> {
-        self.start_recv_part(comm, loan, range, from, tag)
+        self.start_recv_part(comm, lent, range, from, tag)
     }
 
     #[inline(always)]
     fn combine(
         &mut self,
-        into: LentRange<Loan<'scope>>,
-        from: LentRange<impl Into<Sample<'scope>>>,
+        into: LentRange<LentMut<'scope>>,
+        from: LentRange<impl Into<Lent<'scope>>>,
         combine: impl FnOnce(&mut [u8], &[u8]),
     ) -> Result<(), Error> {
         self.combine(into, from, combine)

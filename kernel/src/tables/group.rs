@@ -15,7 +15,7 @@
 //!
 //! ```
 //! use aldis_kernel::hal::PeerId;
-//! use aldis_kernel::{Group, Piece, Rank};
+//! use aldis_kernel::{Group, GroupPiece, Rank};
 //!
 //! let mut memory = [GroupPiece::NONE; 4];
 //! let group = Group::of(&[7, 3, 4, 5].map(PeerId), &mut memory)?;

@@ -6,7 +6,7 @@ mod refusals;
 use core::ops::Range;
 
 use aldis_hal::{Platform, Transport};
-use aldis_kernel::{Error, Loan, Scope};
+use aldis_kernel::{Error, LentMut, Scope};
 
 use super::chapter::Case;
 
@@ -48,7 +48,7 @@ const fn gcd(one: usize, other: usize) -> usize {
 /// Writes a partition of a round's message.
 fn fill<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
-    memory: Loan<'scope>,
+    memory: LentMut<'scope>,
     bytes: Range<usize>,
     round: usize,
 ) -> Result<(), Error> {
@@ -63,7 +63,7 @@ fn fill<'scope, T: Transport, P: Platform>(
 /// Looks at bytes of a round's message.
 fn check<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
-    memory: Loan<'scope>,
+    memory: LentMut<'scope>,
     bytes: Range<usize>,
     round: usize,
 ) -> Result<(), Error> {

@@ -81,14 +81,14 @@ impl Turns {
 }
 
 /// The knowledge that a rank has of its job.
-struct Seat<'w> {
+struct HubPlatform<'w> {
     turns: Arc<Turns>,
     me: u32,
     watch: &'w Watch,
     activity: Cell<Activity>,
 }
 
-impl<'w> Seat<'w> {
+impl<'w> HubPlatform<'w> {
     fn new(me: u32, turns: &Arc<Turns>, watch: &'w Watch) -> Self {
         Self { turns: turns.clone(), me, watch, activity: Cell::default() }
     }
@@ -104,7 +104,7 @@ impl<'w> Seat<'w> {
 /// A rank's card on the hub: a rank that looks for frames in vain again and again loses its turn.
 struct HubCard<'w> {
     nic: HubNic,
-    seat: Seat<'w>,
+    platform: HubPlatform<'w>,
     looks: u32,
 }
 
@@ -121,7 +121,7 @@ impl Nic for HubCard<'_> {
     fn receive(&mut self) -> Option<Self::Rx<'_>> {
         self.looks += 1;
         if self.looks.is_multiple_of(LOOKS) {
-            self.seat.rest();
+            self.platform.rest();
         }
         let frame = self.nic.receive()?;
         self.looks = 0;
@@ -146,7 +146,7 @@ impl Nic for HubCard<'_> {
 }
 
 /// A rank's clock is the hub's, and its rest is the others' turn.
-impl Platform for Seat<'_> {
+impl Platform for HubPlatform<'_> {
     fn now(&self) -> Instant {
         self.turns.hub.now()
     }
@@ -185,19 +185,19 @@ fn run(plan: &CasePlan, mates: fn(PeerId, PeerId) -> bool) -> Result<(), String>
     let (watch, meeting, turns) = (Watch::new(size, HANG), CoreMeeting::of(size), Turns::new(size, hub));
     let rank = |me: u32, shm: Shm<'_>| {
         let (mut storage, mut link, mut frames) = (boxed(plan.room()), storage(), frames());
-        let seat = || Seat::new(me, &turns, &watch);
+        let platform = || HubPlatform::new(me, &turns, &watch);
         let nic = nics[me as usize].lock().expect("no panic yet").take().expect("a card of its own");
-        let card = HubCard { nic, seat: seat(), looks: 0 };
+        let card = HubCard { nic, platform: platform(), looks: 0 };
         let config = Config::new(PeerId(me), EPOCH, 1, COST);
         let ethernet = Ethernet::new(card, link.memory(), config).expect("a sound configuration");
         let ways: Ways<'_, '_> = Composite::new(loopback(me, &mut frames), Composite::new(shm, ethernet));
-        let mut endpoint = endpoint(storage.memory(), ways, seat(), rank_config(me, size));
+        let mut endpoint = endpoint(storage.memory(), ways, platform(), rank_config(me, size));
         let mut own = endpoint.card();
         let address = endpoint.transport().second().second().address();
         own.address.extend_from_slice(&address).expect("room for an address");
         meeting.join(&mut endpoint, own).expect("ranks of one job");
         turns.enter(me as usize);
-        let rest = seat();
+        let rest = platform();
         let went = watch.run(
             &mut endpoint,
             |_| rest.rest(),

@@ -52,10 +52,10 @@ impl PartitionedMessage {
                 (Some(bytes), sends) => {
                     let whole = 0..bytes.len();
                     // SAFETY: the caller's promise; the kernel keeps no reference.
-                    let loan = scope.lend(unsafe { bytes.bytes() });
+                    let lent = scope.lend(unsafe { bytes.bytes() });
                     match sends {
-                        true => scope.psend_init(&of, loan, whole, partitions, peer, tag)?,
-                        false => scope.precv_init(&of, loan, whole, partitions, peer, tag)?,
+                        true => scope.psend_init(&of, lent, whole, partitions, peer, tag)?,
+                        false => scope.precv_init(&of, lent, whole, partitions, peer, tag)?,
                     }
                 }
                 (None, true) => {

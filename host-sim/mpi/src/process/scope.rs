@@ -15,7 +15,7 @@ pub(crate) type StaticScope = Scope<'static, 'static, 'static, HostTransport, Ho
 /// There is no other endpoint in the process, now or later.
 pub(crate) unsafe fn create(endpoint: HostEndpoint) -> StaticScope {
     // SAFETY: there is one endpoint in the process, so there is no other scope.
-    unsafe { Scope::lasting(Box::leak(Box::new(endpoint))) }
+    unsafe { Scope::static_scope(Box::leak(Box::new(endpoint))) }
 }
 
 /// Its endpoint.

@@ -3,7 +3,7 @@
 //! envelope left.
 
 use aldis_kernel::hal::{Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag};
+use aldis_kernel::{Comm, Endpoint, Error, LentMut, Rank, Request, Scope, Tag};
 
 use super::{Outcome, Random, fill};
 
@@ -98,9 +98,9 @@ pub(super) fn run<T: Transport, P: Platform>(ep: &mut Endpoint<'_, T, P>, seed: 
 struct PartitionSide<'a, 'scope> {
     plan: &'a PartitionPlan,
     me: u32,
-    out: Loan<'scope>,
+    out: LentMut<'scope>,
     to: Rank,
-    into: Loan<'scope>,
+    into: LentMut<'scope>,
     from: Rank,
 }
 

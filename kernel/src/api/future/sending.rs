@@ -16,7 +16,7 @@ use crate::api::endpoint::{BUDGET, Endpoint};
 use crate::engine::state::{Engine, Started};
 use crate::engine::wire::LaneTurn;
 use crate::error::Error;
-use crate::memory::buffer::{Sample, UserBuffer};
+use crate::memory::buffer::{Lent, UserBuffer};
 use crate::rank::{Mode, Rank, Status, Tag};
 use crate::tables::comm::Comm;
 use crate::tables::request::{Machine, State};
@@ -95,7 +95,7 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
         let Self { engine, transport, .. } = self;
         let Ok(target) = engine.comms.target(comm, to, tag) else { return false };
         // SAFETY: the call reads it and keeps nothing.
-        let data = unsafe { Sample::new(data) };
+        let data = unsafe { Lent::new(data) };
         engine.sent_now(transport, &target, data.whole()).unwrap_or(false)
     }
 }
@@ -119,7 +119,7 @@ impl Engine<'_> {
             // SAFETY: the data is the engine's for this step only. Should the step panic, the
             // pointer stays until the request is let go of, and is not followed: only this function
             // steps the send of a future that is not given up, and it sets the pointer anew.
-            request.buffer = unsafe { Sample::new(data) }.whole();
+            request.buffer = unsafe { Lent::new(data) }.whole();
             let turn = self.step_sender(transport, peer, handle.slot, sender, fragment_max);
             if let Some(request) = self.requests.get(handle) {
                 request.buffer = UserBuffer::scattered(data.len());

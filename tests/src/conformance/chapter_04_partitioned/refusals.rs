@@ -1,7 +1,7 @@
 //! Calls that partitioned communication refuses: sections 4.2.1 and 4.2.2.
 
 use aldis_hal::{Cause, Platform, Transport};
-use aldis_kernel::{Comm, Endpoint, Error, Loan, Rank, Request, Scope, Tag};
+use aldis_kernel::{Comm, Endpoint, Error, LentMut, Rank, Request, Scope, Tag};
 
 use super::super::Outcome;
 use super::{bytes_of, check, fill};
@@ -51,7 +51,7 @@ fn what_cannot_be_cut_is_refused<T: Transport, P: Platform>(ep: &mut Endpoint<'_
 fn begun<'scope, T: Transport, P: Platform>(
     scope: &mut Scope<'scope, '_, '_, T, P>,
     world: &Comm,
-    memory: Loan<'scope>,
+    memory: LentMut<'scope>,
 ) -> Result<Request<'scope>, Error> {
     let mut request = match world.rank() {
         Rank(0) => scope.psend_init(world, memory, 0..300, 3, Rank(1), TAG)?,

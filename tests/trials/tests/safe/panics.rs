@@ -98,13 +98,13 @@ fn a_function_that_panics_in_a_scope_ends_what_is_under_way() {
     let (mut memory, mut other) = (vec![0u8; 2000], vec![0u8; 2000]);
     let caught = catch_unwind(AssertUnwindSafe(|| {
         one.scope(|outer| {
-            let loan = outer.lend(&mut memory);
-            let receiving = outer.irecv_part(&here, loan, 0..1000, Rank(1), Tag(1))?;
+            let lent = outer.lend(&mut memory);
+            let receiving = outer.irecv_part(&here, lent, 0..1000, Rank(1), Tag(1))?;
             two.scope(|inner| {
                 let shown = inner.lend(&mut other);
                 let sending = inner.isend_part(&there, shown, 0..1000, Rank(0), Tag(1))?;
                 (0..3).for_each(|_| assert!(outer.poll(2) + inner.poll(2) < 5));
-                outer.combine(LentRange::new(loan, 1000..2000), LentRange::new(loan, 0..0), |_, _| {
+                outer.combine(LentRange::new(lent, 1000..2000), LentRange::new(lent, 0..0), |_, _| {
                     panic!("in the program")
                 })?;
                 inner.wait(sending).map(drop)

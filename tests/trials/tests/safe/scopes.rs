@@ -93,18 +93,18 @@ fn start<'scope>(
     let request = match kind {
         ScopeKind::Receive => scope.irecv(world, memory, mate, TAG)?,
         ScopeKind::Part => {
-            let loan = scope.lend(memory);
-            scope.irecv_part(world, loan, all, mate, TAG)?
+            let lent = scope.lend(memory);
+            scope.irecv_part(world, lent, all, mate, TAG)?
         }
         ScopeKind::Persistent => {
-            let loan = scope.lend(memory);
-            let mut request = scope.recv_init(world, loan, all, mate, TAG)?;
+            let lent = scope.lend(memory);
+            let mut request = scope.recv_init(world, lent, all, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
         ScopeKind::Partitioned => {
-            let loan = scope.lend(memory);
-            let mut request = scope.precv_init(world, loan, all, 2, mate, TAG)?;
+            let lent = scope.lend(memory);
+            let mut request = scope.precv_init(world, lent, all, 2, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
@@ -120,14 +120,14 @@ fn start<'scope>(
         ScopeKind::Send => scope.isend(world, memory, mate, TAG)?,
         ScopeKind::SynchronousSend => scope.issend(world, memory, mate, TAG)?,
         ScopeKind::PersistentSend => {
-            let loan = scope.lend(memory);
-            let mut request = scope.send_init(world, loan, all, mate, TAG)?;
+            let lent = scope.lend(memory);
+            let mut request = scope.send_init(world, lent, all, mate, TAG)?;
             scope.start(&mut request)?;
             request
         }
         ScopeKind::PartitionedSend => {
-            let loan = scope.lend(memory);
-            let mut request = scope.psend_init(world, loan, all, 2, mate, TAG)?;
+            let lent = scope.lend(memory);
+            let mut request = scope.psend_init(world, lent, all, 2, mate, TAG)?;
             scope.start(&mut request)?;
             scope.partitions(&request).ready_list(&[1, 0])?;
             request
@@ -268,13 +268,13 @@ fn requests_may_overlap_each_other_in_one_loan() {
         let (mut memory, first, second, mut echo) =
             (vec![0u8; len], vec![1u8; len], vec![2u8; len], vec![0u8; len]);
         one.scope(|here| {
-            let loan = here.lend(&mut memory);
+            let lent = here.lend(&mut memory);
             two.scope(|there| {
                 let half = len / 2;
                 let mut ours = [
-                    here.irecv_part(&worlds[0], loan, 0..len, Rank(1), TAG)?,
-                    here.irecv_part(&worlds[0], loan, 0..half, Rank(1), OTHER)?,
-                    here.isend_part(&worlds[0], loan, 0..len, Rank(1), TAG)?,
+                    here.irecv_part(&worlds[0], lent, 0..len, Rank(1), TAG)?,
+                    here.irecv_part(&worlds[0], lent, 0..half, Rank(1), OTHER)?,
+                    here.isend_part(&worlds[0], lent, 0..len, Rank(1), TAG)?,
                 ];
                 let mut theirs = [
                     there.isend(&worlds[1], &first, Rank(0), TAG)?,
@@ -299,13 +299,13 @@ fn ranges_in_use_are_not_given_out() {
     let world = end.world();
     let mut memory = [0u8; 64];
     let ended = end.within(Duration::ZERO).scope(|scope| {
-        let loan = scope.lend(&mut memory);
-        let _receiving = scope.irecv_part(&world, loan, 8..16, Rank(0), TAG)?;
+        let lent = scope.lend(&mut memory);
+        let _receiving = scope.irecv_part(&world, lent, 8..16, Rank(0), TAG)?;
         for range in [0..9, 15..16, 8..16, 0..64] {
-            assert_eq!(scope.edit(loan, range.clone(), |_| ()).unwrap_err().cause, Cause::Busy);
+            assert_eq!(scope.edit(lent, range.clone(), |_| ()).unwrap_err().cause, Cause::Busy);
             assert_eq!(
                 scope
-                    .combine(LentRange::new(loan, 32..33), LentRange::new(loan, range), |_, _| ())
+                    .combine(LentRange::new(lent, 32..33), LentRange::new(lent, range), |_, _| ())
                     .unwrap_err()
                     .cause,
                 Cause::Busy
@@ -313,13 +313,13 @@ fn ranges_in_use_are_not_given_out() {
         }
         assert_eq!(
             scope
-                .combine(LentRange::new(loan, 20..30), LentRange::new(loan, 29..32), |_, _| ())
+                .combine(LentRange::new(lent, 20..30), LentRange::new(lent, 29..32), |_, _| ())
                 .unwrap_err()
                 .cause,
             Cause::Busy
         );
-        scope.edit(loan, 0..8, |bytes| bytes.fill(1))?;
-        scope.edit(loan, 16..64, |bytes| bytes.fill(1))
+        scope.edit(lent, 0..8, |bytes| bytes.fill(1))?;
+        scope.edit(lent, 16..64, |bytes| bytes.fill(1))
     });
     assert_eq!(ended.unwrap_err().cause, Cause::TimedOut);
     assert_eq!(memory[8..16], [0; 8]);
