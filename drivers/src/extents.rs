@@ -209,15 +209,15 @@ mod tests {
     const LEN: usize = 1 << 16;
 
     #[derive(Clone, Debug)]
-    enum Step {
+    enum ExtentStep {
         Take { len: usize, align: usize },
         GiveBack { which: usize },
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = ExtentStep> {
         prop_oneof![
-            3 => (0usize..9000, 0u32..13).prop_map(|(len, power)| Step::Take { len, align: 1 << power }),
-            2 => any::<usize>().prop_map(|which| Step::GiveBack { which }),
+            3 => (0usize..9000, 0u32..13).prop_map(|(len, power)| ExtentStep::Take { len, align: 1 << power }),
+            2 => any::<usize>().prop_map(|which| ExtentStep::GiveBack { which }),
         ]
     }
 
@@ -230,7 +230,7 @@ mod tests {
             let (mut map, mut live) = (vec![false; LEN], Vec::<FreeExtent>::new());
             for step in steps {
                 match step {
-                    Step::Take { len, align } => match extents.take(len, align) {
+                    ExtentStep::Take { len, align } => match extents.take(len, align) {
                         Ok(extent) => {
                             prop_assert!(extent.len == len && extent.offset.is_multiple_of(align));
                             let bytes = &mut map[extent.offset..extent.end()];
@@ -246,13 +246,13 @@ mod tests {
                         }
                         Err(other) => prop_assert!(false, "{other:?}"),
                     },
-                    Step::GiveBack { which } if !live.is_empty() => {
+                    ExtentStep::GiveBack { which } if !live.is_empty() => {
                         let extent = live.swap_remove(which % live.len());
                         prop_assert!(extents.give_back(extent));
                         prop_assert!(!extents.give_back(extent), "twice");
                         map[extent.offset..extent.end()].fill(false);
                     }
-                    Step::GiveBack { .. } => {}
+                    ExtentStep::GiveBack { .. } => {}
                 }
                 prop_assert_eq!(extents.free(), map.iter().filter(|used| !**used).count());
                 prop_assert_eq!(extents.used(), live.len());

@@ -26,7 +26,7 @@ struct Wanted {
 }
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ProbeStep {
     Send {
         tag: u32,
         len: usize,
@@ -53,15 +53,15 @@ fn wanted() -> impl Strategy<Value = Wanted> {
     (any::<bool>(), proptest::option::of(0u32..3)).prop_map(|(any_source, tag)| Wanted { any_source, tag })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<ProbeStep>> {
     let len = prop_oneof![0usize..100, Just(24), Just(25), Just(64), Just(65), 100usize..900];
     let step = prop_oneof![
-        3 => (0u32..3, len).prop_map(|(tag, len)| Step::Send { tag, len }),
-        1 => wanted().prop_map(Step::Receive),
-        3 => (wanted(), 1usize..6).prop_map(|(wanted, times)| Step::Probe { wanted, times }),
-        1 => wanted().prop_map(Step::Look),
-        2 => any::<bool>().prop_map(|discard| Step::Take { discard }),
-        3 => (any::<bool>(), 1u32..6).prop_map(|(sender, budget)| Step::Poll { sender, budget }),
+        3 => (0u32..3, len).prop_map(|(tag, len)| ProbeStep::Send { tag, len }),
+        1 => wanted().prop_map(ProbeStep::Receive),
+        3 => (wanted(), 1usize..6).prop_map(|(wanted, times)| ProbeStep::Probe { wanted, times }),
+        1 => wanted().prop_map(ProbeStep::Look),
+        2 => any::<bool>().prop_map(|discard| ProbeStep::Take { discard }),
+        3 => (any::<bool>(), 1u32..6).prop_map(|(sender, budget)| ProbeStep::Poll { sender, budget }),
     ];
     proptest::collection::vec(step, 0..90)
 }
@@ -112,7 +112,7 @@ proptest! {
         let mut ranks = job.ranks();
         let worlds = [ranks[0].world(), ranks[1].world()];
         let sends: Vec<_> = steps.iter().filter_map(|step| match *step {
-            Step::Send { tag, len } => Some((tag, len)),
+            ProbeStep::Send { tag, len } => Some((tag, len)),
             _ => None,
         }).take(SENDS_MAX).collect();
         let data: Vec<_> = sends.iter().enumerate().map(|(seed, &(_, len))| pattern(seed as u32, len)).collect();
@@ -132,15 +132,15 @@ proptest! {
                 // less at a time.
                 let room = receiving.len() + tokens.len() < UNDER_WAY_MAX;
                 match *step {
-                    Step::Send { tag, .. } if sending.len() < SENDS_MAX => {
+                    ProbeStep::Send { tag, .. } if sending.len() < SENDS_MAX => {
                         sending.push(one.isend(&worlds[0], &data[sending.len()], Rank(1), Tag(tag))?);
                     }
-                    Step::Receive(wanted) if room => {
+                    ProbeStep::Receive(wanted) if room => {
                         let (source, tag) = wanted.pattern();
                         receiving.push(other.irecv(&worlds[1], free.next().unwrap(), source, tag)?);
                         due.push(model.take(wanted).map(|(index, ..)| index));
                     }
-                    Step::Probe { wanted, times } if room => {
+                    ProbeStep::Probe { wanted, times } if room => {
                         let (source, tag) = wanted.pattern();
                         for _ in 0..times {
                             if let Some(token) = other.improbe(&worlds[1], source, tag)? {
@@ -151,7 +151,7 @@ proptest! {
                             one.poll(2);
                         }
                     }
-                    Step::Look(wanted) => {
+                    ProbeStep::Look(wanted) => {
                         let (source, tag) = wanted.pattern();
                         if let Some(status) = other.iprobe(&worlds[1], source, tag)? {
                             let left = model.left.clone();
@@ -159,7 +159,7 @@ proptest! {
                             model.left = left;
                         }
                     }
-                    Step::Take { discard } => match tokens.pop_front() {
+                    ProbeStep::Take { discard } => match tokens.pop_front() {
                         Some((token, _)) if discard => other.discard_matched(token)?,
                         Some((token, index)) => {
                             receiving.push(other.imrecv(token, free.next().unwrap())?);
@@ -167,9 +167,9 @@ proptest! {
                         }
                         None => {}
                     },
-                    Step::Poll { sender: true, budget } => drop(one.poll(budget)),
-                    Step::Poll { budget, .. } => drop(other.poll(budget)),
-                    Step::Send { .. } | Step::Receive(_) | Step::Probe { .. } => {}
+                    ProbeStep::Poll { sender: true, budget } => drop(one.poll(budget)),
+                    ProbeStep::Poll { budget, .. } => drop(other.poll(budget)),
+                    ProbeStep::Send { .. } | ProbeStep::Receive(_) | ProbeStep::Probe { .. } => {}
                 }
             }
             settle(one, other);

@@ -15,19 +15,19 @@ const SENDS_MAX: usize = 16;
 const RECEIVES_MAX: usize = REQUESTS - SENDS_MAX;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum RandomStep {
     Send { from: usize, tag: u32, len: usize },
     Receive { at: usize, any_source: bool, tag: Option<u32> },
     Poll { rank: usize, budget: u32 },
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<RandomStep>> {
     let len = prop_oneof![0usize..100, Just(24), Just(25), Just(64), Just(65), 100usize..900];
     let step = prop_oneof![
-        (0usize..2, 0u32..3, len).prop_map(|(from, tag, len)| Step::Send { from, tag, len }),
+        (0usize..2, 0u32..3, len).prop_map(|(from, tag, len)| RandomStep::Send { from, tag, len }),
         (0usize..2, any::<bool>(), proptest::option::of(0u32..3))
-            .prop_map(|(at, any_source, tag)| Step::Receive { at, any_source, tag }),
-        (0usize..2, 1u32..6).prop_map(|(rank, budget)| Step::Poll { rank, budget }),
+            .prop_map(|(at, any_source, tag)| RandomStep::Receive { at, any_source, tag }),
+        (0usize..2, 1u32..6).prop_map(|(rank, budget)| RandomStep::Poll { rank, budget }),
     ];
     proptest::collection::vec(step, 0..80)
 }
@@ -67,10 +67,10 @@ proptest! {
         let (mut sends, mut receives) = ([vec![], vec![]], [vec![], vec![]]);
         for (seed, step) in steps.iter().enumerate() {
             match *step {
-                Step::Send { from, tag, len } if sends[from].len() < SENDS_MAX => {
+                RandomStep::Send { from, tag, len } if sends[from].len() < SENDS_MAX => {
                     sends[from].push(Sent { tag, len, seed: seed as u32 });
                 }
-                Step::Receive { at, tag, .. } if receives[at].len() < RECEIVES_MAX => receives[at].push(tag),
+                RandomStep::Receive { at, tag, .. } if receives[at].len() < RECEIVES_MAX => receives[at].push(tag),
                 _ => {}
             }
         }
@@ -87,15 +87,15 @@ proptest! {
             let mut sending_other = vec![];
             for step in &steps {
                 match *step {
-                    Step::Send { from: 0, .. } if sending_one.len() < SENDS_MAX => {
+                    RandomStep::Send { from: 0, .. } if sending_one.len() < SENDS_MAX => {
                         let index = sending_one.len();
                         sending_one.push(one.isend(&worlds[0], &data[0][index], Rank(1), Tag(sends[0][index].tag))?);
                     }
-                    Step::Send { from: 1, .. } if sending_other.len() < SENDS_MAX => {
+                    RandomStep::Send { from: 1, .. } if sending_other.len() < SENDS_MAX => {
                         let index = sending_other.len();
                         sending_other.push(other.isend(&worlds[1], &data[1][index], Rank(0), Tag(sends[1][index].tag))?);
                     }
-                    Step::Receive { at, any_source, tag } => {
+                    RandomStep::Receive { at, any_source, tag } => {
                         let Some(buffer) = free[at].next() else { continue };
                         let source = if any_source { Source::Any } else { Source::Rank(Rank(1 - at as u32)) };
                         let tag = tag.map_or(TagMatch::Any, |tag| TagMatch::Tag(Tag(tag)));
@@ -105,9 +105,9 @@ proptest! {
                             receiving_other.push(other.irecv(&worlds[1], buffer, source, tag)?);
                         }
                     }
-                    Step::Poll { rank: 0, budget } => drop(one.poll(budget)),
-                    Step::Poll { budget, .. } => drop(other.poll(budget)),
-                    Step::Send { .. } => {}
+                    RandomStep::Poll { rank: 0, budget } => drop(one.poll(budget)),
+                    RandomStep::Poll { budget, .. } => drop(other.poll(budget)),
+                    RandomStep::Send { .. } => {}
                 }
             }
             settle(one, other);

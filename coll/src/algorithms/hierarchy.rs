@@ -59,17 +59,17 @@ struct Nodes {
     far: Among,
     /// This rank's leader.
     leader: u32,
-    shape: Shape,
+    shape: NodesShape,
 }
 
 /// The number of nodes, and of ranks on the largest of them.
 #[derive(Clone, Copy)]
-struct Shape {
+struct NodesShape {
     largest: u32,
     nodes: u32,
 }
 
-impl Shape {
+impl NodesShape {
     /// Of `node` ranks a node; all ranks on one if that is not known.
     fn new(size: u32, node: u32) -> Self {
         let largest = if node == 0 { size } else { node.min(size) };
@@ -85,7 +85,7 @@ impl Shape {
 impl Nodes {
     fn of(instance: &Instance) -> Self {
         let (rank, size, root) = (instance.rank(), instance.size(), instance.root());
-        let shape = Shape::new(size, instance.cut());
+        let shape = NodesShape::new(size, instance.cut());
         let first = |rank: u32| rank - rank.checked_rem(shape.largest).unwrap_or(0);
         let own = first(rank)..first(rank).saturating_add(shape.largest).min(size);
         let leader = if own.contains(&root) { root } else { own.start };
@@ -172,7 +172,7 @@ fn capacity(size: u32, scratch: usize) -> usize {
 }
 
 /// The work of fans within nodes and between leaders, with the root where it is most.
-fn work(Shape { largest, nodes }: Shape, count: usize) -> [Work; 2] {
+fn work(NodesShape { largest, nodes }: NodesShape, count: usize) -> [Work; 2] {
     let copied = if largest > 1 && nodes > 1 { count as u64 } else { 0 };
     let of_node = count.saturating_mul(largest as usize);
     [Work { copied, ..fan::work(largest, count) }, fan::work(nodes, of_node)]

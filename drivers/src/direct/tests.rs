@@ -169,10 +169,10 @@ type End = Direct<'static, Nothing, LocalCopies>;
 fn pair(writes: bool, fails: bool) -> ([End; 2], Arc<Moments>) {
     #[derive(Clone, Copy)]
     #[repr(align(64))]
-    struct Line(#[expect(dead_code, reason = "memory for a table")] [u8; 64]);
+    struct TableLine(#[expect(dead_code, reason = "memory for a table")] [u8; 64]);
     let moments = Arc::new(Moments::default());
-    let starts =
-        [0; 2].map(|_| core::ptr::NonNull::from(vec![Line([0; 64]); TABLE_BYTES / 64].leak()).cast::<u8>());
+    let starts = [0; 2]
+        .map(|_| core::ptr::NonNull::from(vec![TableLine([0; 64]); TABLE_BYTES / 64].leak()).cast::<u8>());
     // SAFETY: leaked, zero, aligned, and used as tables alone.
     let table = |rank: usize| unsafe { Table::new(starts[rank], TABLE_BYTES) }.unwrap();
     let limits = Limits::default();

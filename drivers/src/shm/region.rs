@@ -89,7 +89,7 @@ pub(super) fn format_at(
     if region.len < geometry.inbox_bytes() {
         return Err(Cause::BadRegion);
     }
-    let memory = Memory { start: region.start, geometry };
+    let memory = InboxParts { start: region.start, geometry };
     header.publish::<header::Exact>(geometry, identity, start, || memory.clear(start));
     Ok(())
 }
@@ -196,8 +196,8 @@ impl<'m> Inbox<'m> {
         place_of_set(self.geometry, sets, set)
     }
 
-    fn memory(&self) -> Memory {
-        Memory { start: self.region.start, geometry: self.geometry }
+    fn memory(&self) -> InboxParts {
+        InboxParts { start: self.region.start, geometry: self.geometry }
     }
 
     /// The first message's position in every lane.
@@ -227,12 +227,12 @@ impl<'m> Inbox<'m> {
 
 /// The parts of an inbox by address. Making a pointer is harmless; who follows it says why it may.
 #[derive(Clone, Copy)]
-struct Memory {
+struct InboxParts {
     start: NonNull<u8>,
     geometry: Geometry,
 }
 
-impl Memory {
+impl InboxParts {
     fn at(self, offset: usize) -> *mut u8 {
         self.start.as_ptr().wrapping_add(offset)
     }

@@ -357,7 +357,7 @@ fn far(terms: &Terms, epoch: Epoch) -> Result<Reached, JoinError> {
 fn listen(terms: &Terms, epoch: Epoch) -> Result<Tcp, JoinError> {
     let Label { rank, size, .. } = terms.label;
     let Some(TcpTerms { key, config }) = terms.tcp.as_deref() else { return Ok(Tcp::vacant(PeerId(rank))) };
-    let identity = tcp::Identity { me: PeerId(rank), epoch, ranks: size, key: JobKey::new(*key) };
+    let identity = tcp::TcpIdentity { me: PeerId(rank), epoch, ranks: size, key: JobKey::new(*key) };
     let listening = Tcp::listen(identity, config);
     listening.map_err(|error| JoinError::Tcp { rank, error })
 }

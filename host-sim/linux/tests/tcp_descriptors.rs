@@ -5,7 +5,7 @@
 use std::fs::File;
 
 use aldis_hal::{Cause, Epoch, Instant, PeerId, Post, Resource, Sink, Token, Transport};
-use aldis_linux::tcp::{Identity, Interfaces, JobKey, Tcp, TcpConfig, TcpError};
+use aldis_linux::tcp::{Interfaces, JobKey, Tcp, TcpConfig, TcpError, TcpIdentity};
 use nix::sys::resource::{Resource as Limit, getrlimit, setrlimit};
 
 /// Files that may be open: few, so that they are soon.
@@ -32,7 +32,7 @@ fn a_peer_for_whom_no_descriptor_is_left_is_lost_with_that_cause() {
     let interfaces = Interfaces { include: vec!["lo".into()], ..Interfaces::default() };
     let config = TcpConfig { interfaces, ..TcpConfig::default() };
     let key = JobKey::new([3; 32]);
-    let identity = |me| Identity { me: PeerId(me), epoch: Epoch(1), ranks: 2, key: key.clone() };
+    let identity = |me| TcpIdentity { me: PeerId(me), epoch: Epoch(1), ranks: 2, key: key.clone() };
     let listen = |me| Tcp::listen(identity(me), &config);
     let (mut tcp, other) = (listen(0).unwrap(), listen(1).unwrap());
     tcp.introduce(PeerId(1), Epoch(1), &other.address()).unwrap();

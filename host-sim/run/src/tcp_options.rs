@@ -113,14 +113,14 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Line {
+    struct ParsedLine {
         #[command(flatten)]
         tcp: TcpOptions,
     }
 
     fn parse(line: &str) -> Result<TcpOptions, String> {
         let words = core::iter::once("aldis-run").chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.tcp).map_err(|error| error.to_string())
+        ParsedLine::try_parse_from(words).map(|line| line.tcp).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -16,9 +16,9 @@ use super::config::{SimConfig, Wire};
 use super::links::{FRAME_RANKS_MAX, FrameLinks};
 use super::node::Cpu;
 use super::report::{Report, RunEnd, RunFailure};
-use super::storage::{RANKS_MAX, Table, boxed};
+use super::storage::{RANKS_MAX, SimTypeTable, boxed};
 use super::virtual_node::{Outcome, SimEndpoint, VirtualNode};
-use super::world::{Life, Step, World};
+use super::world::{Life, RunnerStep, World};
 
 type SimProgram = Coroutine<(), (), Outcome>;
 
@@ -50,7 +50,7 @@ pub fn simulate_nodes(
         let (world, config) = (world.clone(), config.clone());
         move |node| -> io::Result<SimProgram> {
             let mut storage = boxed(config.ranks, config.room).ok_or_else(too_large)?;
-            let mut types = Box::new(Table::new());
+            let mut types = Box::new(SimTypeTable::new());
             let mut links = match config.wire {
                 Wire::Messages => None,
                 Wire::Frames => Some(FrameLinks::new(&config).ok_or_else(too_large)?),
@@ -92,18 +92,18 @@ fn drive(
         }
         let step = world.borrow_mut().step();
         let node = match step {
-            Step::Resume(node) => node,
-            Step::Kill(node) => {
+            RunnerStep::Resume(node) => node,
+            RunnerStep::Kill(node) => {
                 // Unwinds its stack, as far as it got.
                 programs[node as usize] = None;
                 continue;
             }
-            Step::Boot(node) => {
+            RunnerStep::Boot(node) => {
                 programs[node as usize] = Some(start(node)?);
                 continue;
             }
-            Step::Nothing => continue,
-            Step::Late => return Ok(late(config, &world.borrow())),
+            RunnerStep::Nothing => continue,
+            RunnerStep::Late => return Ok(late(config, &world.borrow())),
         };
         let Some(program) = &mut programs[node as usize] else { continue };
         let resumed = catch_unwind(AssertUnwindSafe(|| program.resume(())));

@@ -10,7 +10,7 @@ const REQUESTS: usize = 96;
 pub const RANKS_MAX: u32 = 4096;
 
 /// Datatypes of every rank: what the workload of typed messages has in flight at a time.
-pub(crate) type Table = TypeTable<24, 2000>;
+pub(crate) type SimTypeTable = TypeTable<24, 2000>;
 
 /// A storage of some size.
 pub(crate) trait Store {

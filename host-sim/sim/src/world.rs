@@ -86,7 +86,7 @@ pub struct Totals {
 }
 
 /// The next step of the runner.
-pub(crate) enum Step {
+pub(crate) enum RunnerStep {
     /// Let the node's program run.
     Resume(u32),
     /// End the node's program where it stands.
@@ -189,10 +189,10 @@ impl World {
     }
 
     /// Handles the next event.
-    pub(crate) fn step(&mut self) -> Step {
-        let Some((at, what)) = self.queue.pop() else { return Step::Late };
+    pub(crate) fn step(&mut self) -> RunnerStep {
+        let Some((at, what)) = self.queue.pop() else { return RunnerStep::Late };
         if at > self.limit {
-            return Step::Late;
+            return RunnerStep::Late;
         }
         self.now = at;
         match what {
@@ -200,13 +200,13 @@ impl World {
             EventKind::Deliver { node, delivery } => {
                 self.count(&[1, at, u64::from(node)]);
                 self.arrive(node, delivery);
-                Step::Nothing
+                RunnerStep::Nothing
             }
             EventKind::Pause { node, until } => {
                 self.count(&[2, at, u64::from(node), until]);
                 self.record(|| Record::Pause { node, at, until });
                 self.nodes[node as usize].paused_until = until;
-                Step::Nothing
+                RunnerStep::Nothing
             }
             EventKind::Crash { node, back } => {
                 self.count(&[3, at, u64::from(node)]);
@@ -215,13 +215,13 @@ impl World {
             EventKind::Boot(node) => {
                 self.count(&[5, at, u64::from(node)]);
                 self.boot(node);
-                Step::Boot(node)
+                RunnerStep::Boot(node)
             }
             EventKind::Departed(node) => {
                 self.count(&[6, at, u64::from(node)]);
                 self.nodes[node as usize].full = false;
                 self.rouse(node);
-                Step::Nothing
+                RunnerStep::Nothing
             }
         }
     }
@@ -231,23 +231,23 @@ impl World {
         words.iter().for_each(|word| self.mix(*word));
     }
 
-    fn wake(&mut self, index: u32, turn: u64) -> Step {
+    fn wake(&mut self, index: u32, turn: u64) -> RunnerStep {
         let (now, node) = (self.now, &mut self.nodes[index as usize]);
         if node.turn != turn || !node.life.runs() {
-            return Step::Nothing;
+            return RunnerStep::Nothing;
         }
         if node.paused_until > now {
             let until = node.paused_until;
             node.wakes = Some(until);
             self.push(until, EventKind::Wake { node: index, turn });
-            return Step::Nothing;
+            return RunnerStep::Nothing;
         }
         node.clock = node.clock.max(now);
         node.turn += 1;
         node.wakes = None;
         node.turn_start = node.clock;
         self.count(&[4, now, u64::from(index)]);
-        Step::Resume(index)
+        RunnerStep::Resume(index)
     }
 
     /// The node rests until `at` or until something arrives, whichever is first.

@@ -217,9 +217,9 @@ mod tests {
 
     use super::*;
 
-    struct Table([Links; 8]);
+    struct LinksTable([Links; 8]);
     struct Only;
-    impl Nodes<Only> for Table {
+    impl Nodes<Only> for LinksTable {
         fn links(&mut self, index: u32) -> Option<&mut Links> {
             self.0.get_mut(index as usize)
         }
@@ -228,7 +228,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_list_behaves_as_a_deque(steps in proptest::collection::vec((any::<bool>(), 0u32..8), 0..200)) {
-            let mut table = Table([Links::NONE; 8]);
+            let mut table = LinksTable([Links::NONE; 8]);
             let mut list = List::<Only>::EMPTY;
             let mut model = VecDeque::new();
             for (push, index) in steps {
@@ -261,7 +261,7 @@ mod tests {
         fn a_ring_behaves_as_a_sequence_that_is_turned(
             steps in proptest::collection::vec((0u8..3, 0u32..8), 0..200)
         ) {
-            let mut table = Table([Links::NONE; 8]);
+            let mut table = LinksTable([Links::NONE; 8]);
             let mut ring = Ring::<Only>::EMPTY;
             let mut model = VecDeque::new();
             for (step, index) in steps {

@@ -12,7 +12,7 @@ mod world;
 use std::collections::HashSet;
 use std::{format, println, vec};
 
-use world::{Budget, Step, World};
+use world::{Budget, ConnectStep, World};
 
 use crate::explore::{self, Broken, Counterexample, Explored, World as _};
 use crate::sabotage::{Defect, with};
@@ -20,7 +20,7 @@ use crate::sabotage::{Defect, with};
 /// No frame is delivered more often than this before the wire is empty, if no rank's timer fires.
 const BURST_MAX: u32 = 40;
 
-fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
+fn explore(budget: Budget) -> Result<Explored, Counterexample<ConnectStep>> {
     explore::explore(World::new(budget), &[0, 1], |world, &asker, good| connects(world, asker, good))
 }
 
@@ -40,7 +40,7 @@ fn connects(world: &World, asker: usize, good: &mut HashSet<u64>) -> Result<(), 
         }
         passed.push(here);
         for step in world.fair_steps(asker) {
-            burst = if matches!(step, Step::Deliver(_)) { burst + 1 } else { 0 };
+            burst = if matches!(step, ConnectStep::Deliver(_)) { burst + 1 } else { 0 };
             steps.push(step);
             world.apply(step).map_err(|broken| format!("{broken}, fairly: {steps:?}"))?;
         }

@@ -14,7 +14,7 @@ mod world;
 use std::collections::HashSet;
 use std::{format, println, vec};
 
-use world::{Budget, Step, World};
+use world::{Budget, StreamStep, StreamWorld};
 
 use crate::explore::{self, Broken, Counterexample, Explored, World as _};
 use crate::sabotage::{Defect, with};
@@ -22,9 +22,9 @@ use crate::sabotage::{Defect, with};
 /// No more steps than this are needed to be connected once nothing goes wrong any more.
 const FAIR_STEPS_MAX: usize = 120;
 
-fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
+fn explore(budget: Budget) -> Result<Explored, Counterexample<StreamStep>> {
     explore::explore(
-        World::new(budget),
+        StreamWorld::new(budget),
         &[[true, false], [false, true], [true, true]],
         |world, &askers, good| connects(world, askers, good),
     )
@@ -32,7 +32,7 @@ fn explore(budget: Budget) -> Result<Explored, Counterexample<Step>> {
 
 /// From here on nothing goes wrong any more: the two share a connection in the end, and no other is
 /// left. `good` are the states of which that is known.
-fn connects(world: &World, askers: [bool; 2], good: &mut HashSet<u64>) -> Result<(), Broken> {
+fn connects(world: &StreamWorld, askers: [bool; 2], good: &mut HashSet<u64>) -> Result<(), Broken> {
     let mut world = world.healed();
     let (mut passed, mut steps) = (vec![], vec![]);
     loop {

@@ -36,14 +36,14 @@ const GO: Tag = Tag(2);
 
 /// The count and digest of what has been exchanged so far.
 #[derive(Default)]
-struct Sum {
+struct ExchangeSum {
     messages: u32,
     digest: u64,
 }
 
 /// Exchanges everything; what there is to say of it.
 pub(crate) fn run(endpoint: &mut Rank, theirs: WordWidth) -> Result<String, Box<dyn Error>> {
-    let (world, mut sum) = (endpoint.world(), Sum::default());
+    let (world, mut sum) = (endpoint.world(), ExchangeSum::default());
     for kind in Kind::ALL {
         let datatype = kind.build(endpoint.types()?).map_err(refused)?;
         for (count, way) in COUNTS.into_iter().flat_map(|count| WAYS.map(|way| (count, way))) {

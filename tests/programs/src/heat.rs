@@ -71,7 +71,8 @@ impl Plate {
         (self.height.div_ceil(ranks) + 2) * self.width
     }
 
-    /// Heats the plate for `steps` on all ranks. Returns the digest of the whole plate, the same on all ranks.
+    /// Heats the plate for `steps` on all ranks. Returns the digest of the whole plate, the same on
+    /// all ranks.
     ///
     /// # Errors
     /// A call that fails, or more ranks than rows.

@@ -8,7 +8,7 @@ use std::thread;
 use aldis_hal::{PeerId, Transport};
 use aldis_kernel::Composite;
 use aldis_linux::cores::CoreMeeting;
-use aldis_linux::tcp::{Family, Identity, Interfaces, JobKey, Tcp, TcpConfig};
+use aldis_linux::tcp::{Family, Interfaces, JobKey, Tcp, TcpConfig, TcpIdentity};
 
 use super::plan::CasePlan;
 use super::rank::{Watch, play, verdict, words};
@@ -29,7 +29,7 @@ fn config(seed: u64) -> TcpConfig {
 pub(super) fn run(plan: &CasePlan) -> Result<(), String> {
     let key = JobKey::random().map_err(|error| error.to_string())?;
     let listen = |me| {
-        let identity = Identity { me: PeerId(me), epoch: EPOCH, ranks: plan.ranks, key: JobKey::new(key) };
+        let identity = TcpIdentity { me: PeerId(me), epoch: EPOCH, ranks: plan.ranks, key: JobKey::new(key) };
         let tcp = Tcp::listen(identity, &config(plan.seed));
         tcp.map_err(|error| error.to_string())
     };

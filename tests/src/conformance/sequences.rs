@@ -228,10 +228,10 @@ impl SequenceCall {
         match self.operation {
             Operation::Barrier => barrier().with(options).start(scope, comm),
             Operation::Bcast => bcast(data, root).with(options).start(scope, comm),
-            Operation::Gather => gather(data, scratch, root).with(&options).start(scope, comm),
-            Operation::Scatter => scatter(data, scratch, root).with(&options).start(scope, comm),
-            Operation::Allgather => allgather(data).with(&options).start(scope, comm),
-            Operation::Alltoall => alltoall(input, data, scratch).with(&options).start(scope, comm),
+            Operation::Gather => gather(data, scratch, root).with(options).start(scope, comm),
+            Operation::Scatter => scatter(data, scratch, root).with(options).start(scope, comm),
+            Operation::Allgather => allgather(data).with(options).start(scope, comm),
+            Operation::Alltoall => alltoall(input, data, scratch).with(options).start(scope, comm),
             _ if self.commutes => reduced_by!(Sum),
             _ => reduced_by!(ComposeAffine),
         }

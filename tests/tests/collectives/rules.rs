@@ -119,7 +119,7 @@ fn scattered(
     let mut spare = vec![0.0; scratch.max(2 * size as usize)];
     let mut own = vec![0.0; list[world.rank().0 as usize].len];
     reduce_scatter(Sum, InputBlocks::new(data, &list), &mut own, &mut spare)
-        .with(&options)
+        .with(options)
         .run(endpoint, &world)?;
     Ok(bits(&own))
 }

@@ -37,7 +37,7 @@ impl Hosts {
         let [here, there] = self.0.each_mut().map(|home| {
             let me = ranks.next().unwrap();
             let key = JobKey::new([7; KEY_BYTES]);
-            let identity = tcp::Identity { me: PeerId(me), epoch: Epoch(1), ranks: 2, key };
+            let identity = tcp::TcpIdentity { me: PeerId(me), epoch: Epoch(1), ranks: 2, key };
             let tcp = Tcp::listen(identity, &terms).unwrap();
             let (address, frames) = (tcp.address(), &mut home.frames);
             let own = Loopback::new(PeerId(me), frames, FRAME_BYTES).unwrap();

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{NAME, Nodes, Shape, TwoLevel};
+use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::bcast::Binomial;
 use crate::phases::{back, locate, messages, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, fan, log2_ceil};
@@ -17,7 +17,7 @@ pub struct Allgather;
 
 impl Allgather {
     fn lengths(instance: &Instance) -> [u32; 3] {
-        let Shape { largest, nodes } = Nodes::of(instance).shape;
+        let NodesShape { largest, nodes } = Nodes::of(instance).shape;
         if instance.count() == 0 {
             return [0; 3];
         }
@@ -86,7 +86,7 @@ impl TwoLevel for Allgather {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        let Shape { largest, nodes } = Shape::new(size, node);
+        let NodesShape { largest, nodes } = NodesShape::new(size, node);
         let (of_node, all) = (count.saturating_mul(largest as usize), count.saturating_mul(size as usize));
         let near = sum([fan::work(largest, count), Binomial.work(largest, all)]);
         [near, messages(nodes.saturating_sub(1), of_node, false)]

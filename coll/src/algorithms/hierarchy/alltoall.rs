@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{NAME, Nodes, Shape, TwoLevel};
+use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::blocks::alltoall::Linear;
 use crate::phases::{back, locate, sum};
 use crate::schedule::exchange::{self, WIDTH_MAX};
@@ -82,18 +82,18 @@ fn scratch(instance: &Instance, before: u32, number: u32) -> Span {
 }
 
 /// Ranks of the last node.
-fn last(size: u32, Shape { largest, nodes }: Shape) -> u32 {
+fn last(size: u32, NodesShape { largest, nodes }: NodesShape) -> u32 {
     size.saturating_sub(largest.saturating_mul(nodes.saturating_sub(1))).max(1)
 }
 
 /// Messages that a rank of the last node has for another one: one if that is no larger.
-fn turns(size: u32, shape: Shape) -> u32 {
+fn turns(size: u32, shape: NodesShape) -> u32 {
     shape.largest.div_ceil(last(size, shape)).max(1)
 }
 
 impl Alltoall {
     /// Rounds within nodes, to pack, to swap, to sort, and between nodes.
-    fn lengths(instance: &Instance, shape: Shape) -> [u32; 5] {
+    fn lengths(instance: &Instance, shape: NodesShape) -> [u32; 5] {
         if instance.count() == 0 {
             return [0; 5];
         }
@@ -236,7 +236,7 @@ impl TwoLevel for Alltoall {
 
     /// With a shorter last node, at most so much.
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        let shape @ Shape { largest, nodes } = Shape::new(size, node);
+        let shape @ NodesShape { largest, nodes } = NodesShape::new(size, node);
         let others = nodes.saturating_sub(1);
         let within = Linear.work(largest, count);
         if count == 0 || others == 0 {

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{NAME, Nodes, Shape, TwoLevel};
+use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::{barrier, bcast};
 use crate::phases::locate;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
@@ -24,7 +24,7 @@ impl Schedule for Barrier {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        let Shape { largest, nodes } = Nodes::of(instance).shape;
+        let NodesShape { largest, nodes } = Nodes::of(instance).shape;
         log2_ceil(largest).saturating_mul(2).saturating_add(log2_ceil(nodes))
     }
 
@@ -53,7 +53,7 @@ impl TwoLevel for Barrier {
     }
 
     fn work(&self, size: u32, node: u32, _count: usize) -> [Work; 2] {
-        let Shape { largest, nodes } = Shape::new(size, node);
+        let NodesShape { largest, nodes } = NodesShape::new(size, node);
         [barrier::Tree.work(largest, 0), barrier::Dissemination.work(nodes, 0)]
     }
 }
@@ -74,7 +74,7 @@ impl Schedule for Bcast {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        let Shape { largest, nodes } = Nodes::of(instance).shape;
+        let NodesShape { largest, nodes } = Nodes::of(instance).shape;
         if instance.count() == 0 { 0 } else { log2_ceil(largest).saturating_add(log2_ceil(nodes)) }
     }
 
@@ -97,7 +97,7 @@ impl TwoLevel for Bcast {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        let Shape { largest, nodes } = Shape::new(size, node);
+        let NodesShape { largest, nodes } = NodesShape::new(size, node);
         [bcast::Binomial.work(largest, count), bcast::Binomial.work(nodes, count)]
     }
 }

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{NAME, Nodes, Shape, TwoLevel, capacity, work};
+use super::{NAME, Nodes, NodesShape, TwoLevel, capacity, work};
 use crate::phases::locate;
 use crate::schedule::{Instance, Schedule, Step, Work, fan};
 
@@ -77,6 +77,6 @@ impl TwoLevel for Gather {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        work(Shape::new(size, node), count)
+        work(NodesShape::new(size, node), count)
     }
 }

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{NAME, Nodes, Shape, TwoLevel};
+use super::{NAME, Nodes, NodesShape, TwoLevel};
 use crate::algorithms::{allreduce, bcast, reduce};
 use crate::phases::{locate, sum};
 use crate::schedule::{Instance, Priced, Schedule, Step, Work, log2_ceil};
@@ -26,7 +26,7 @@ impl Schedule for Reduce {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        let Shape { largest, nodes } = Nodes::of(instance).shape;
+        let NodesShape { largest, nodes } = Nodes::of(instance).shape;
         if instance.count() == 0 { 0 } else { log2_ceil(largest).saturating_add(log2_ceil(nodes)) }
     }
 
@@ -49,7 +49,7 @@ impl TwoLevel for Reduce {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        let Shape { largest, nodes } = Shape::new(size, node);
+        let NodesShape { largest, nodes } = NodesShape::new(size, node);
         [reduce::Binomial.work(largest, count), reduce::Binomial.work(nodes, count)]
     }
 }
@@ -68,7 +68,7 @@ pub struct Allreduce;
 
 /// Rounds within nodes, of leaders, and within nodes again.
 fn lengths(instance: &Instance) -> [u32; 3] {
-    let Shape { largest, nodes } = Nodes::of(instance).shape;
+    let NodesShape { largest, nodes } = Nodes::of(instance).shape;
     let leaders = Instance::new(0, nodes, 0, instance.count());
     let far = leaders.map_or(0, |leaders| allreduce::RecursiveDoubling.rounds(&leaders));
     let near = if instance.count() == 0 { 0 } else { log2_ceil(largest) };
@@ -108,7 +108,7 @@ impl TwoLevel for Allreduce {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        let Shape { largest, nodes } = Shape::new(size, node);
+        let NodesShape { largest, nodes } = NodesShape::new(size, node);
         let near = sum([reduce::Binomial.work(largest, count), bcast::Binomial.work(largest, count)]);
         [near, allreduce::RecursiveDoubling.work(nodes, count)]
     }

@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::{Gather, NAME, Nodes, Shape, TwoLevel, capacity, work};
+use super::{Gather, NAME, Nodes, NodesShape, TwoLevel, capacity, work};
 use crate::phases::locate;
 use crate::schedule::{Instance, Schedule, Step, Work};
 
@@ -48,6 +48,6 @@ impl TwoLevel for Scatter {
     }
 
     fn work(&self, size: u32, node: u32, count: usize) -> [Work; 2] {
-        work(Shape::new(size, node), count)
+        work(NodesShape::new(size, node), count)
     }
 }

@@ -9,12 +9,12 @@ use aldis_hal::{
     Again, Cause, Cost, Extras, Features, Handle, Instant, PeerId, Post, Refusal, RegionId, Token,
 };
 
-use super::{SMALL, ShmLog, World, identity, lanes, memory, region};
+use super::{InboxesJob, SMALL, ShmLog, identity, lanes, memory, region};
 use crate::shm::{Geometry, NodeRank, Shm, format};
 
 #[test]
 fn every_length_arrives_whole_by_either_way() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     for len in 0..=128 {
         let message: Vec<u8> = (0..len).map(|byte| (byte * 7 + len) as u8).collect();
         assert_eq!(world.reserve(0, 1, &message), Post::Done);
@@ -28,7 +28,7 @@ fn every_length_arrives_whole_by_either_way() {
 
 #[test]
 fn every_split_of_a_short_message_arrives_whole() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     let bytes: Vec<u8> = (1..=120).collect();
     for len in 0..=120 {
         for split in 0..=len {
@@ -41,8 +41,8 @@ fn every_split_of_a_short_message_arrives_whole() {
 
 #[test]
 fn a_look_sees_the_next_message_of_one_peer_and_takes_nothing() {
-    let mut world = World::new(Geometry { peers: 3, ..SMALL }, u32::MAX - 2);
-    let news = |world: &World| [0, 2].map(|peer| world.ranks[1].has_news(PeerId(peer)));
+    let mut world = InboxesJob::new(Geometry { peers: 3, ..SMALL }, u32::MAX - 2);
+    let news = |world: &InboxesJob| [0, 2].map(|peer| world.ranks[1].has_news(PeerId(peer)));
     // In ping-pong slots as a rule, in the ring where a second is under way; around the wrap of
     // positions.
     for round in 0..8 {
@@ -58,14 +58,14 @@ fn a_look_sees_the_next_message_of_one_peer_and_takes_nothing() {
 
 #[test]
 fn what_is_too_big_never_goes() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     assert_eq!(world.short(0, 1, &[0; 121]), Post::Never(Cause::TooBig { len: 121, max: 120 }));
     assert_eq!(world.reserve(0, 1, &[0; 129]), Post::Never(Cause::TooBig { len: 129, max: 128 }));
 }
 
 #[test]
 fn a_full_ring_refuses_and_tells_when_there_is_room() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     for number in 0..4 {
         assert_eq!(world.short(0, 1, &[number]), Post::Done);
     }
@@ -81,14 +81,14 @@ fn a_full_ring_refuses_and_tells_when_there_is_room() {
 
 #[test]
 fn ranks_that_answer_each_other_stay_at_home_and_a_stream_takes_the_ring() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     for round in 0..100 {
         assert_eq!(world.short(0, 1, &[round]), Post::Done);
         assert_eq!(world.poll(1, 8).arrived, [(0, vec![round])]);
         assert_eq!(world.short(1, 0, &[round]), Post::Done);
         assert_eq!(world.poll(0, 8).arrived, [(1, vec![round])]);
     }
-    let sequence = |world: &World, slot: usize| world.word(1, SMALL.ring_at(0) + slot * 128);
+    let sequence = |world: &InboxesJob, slot: usize| world.word(1, SMALL.ring_at(0) + slot * 128);
     let sequences: Vec<u32> = (0..6).map(|slot| sequence(&world, slot)).collect();
     assert_eq!(sequences, [1, 0, 0, 0, 99, 98], "the first message, and the last two at home");
     for number in 0..4 {
@@ -107,7 +107,7 @@ fn ranks_that_answer_each_other_stay_at_home_and_a_stream_takes_the_ring() {
 #[test]
 fn credit_heard_long_after_it_was_told_is_no_news() {
     for behind in [100, 30_000, 50_000, 65_536, 70_000] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         assert_eq!(world.short(1, 0, b"early"), Post::Done);
         for _ in 0..behind {
             assert_eq!(world.short(0, 1, &[1]), Post::Done);
@@ -124,7 +124,7 @@ fn credit_heard_long_after_it_was_told_is_no_news() {
 #[test]
 fn ranks_that_answer_each_other_use_one_block() {
     let geometry = Geometry { blocks: 8, slots: 64, ..SMALL };
-    let mut world = World::new(geometry, 0);
+    let mut world = InboxesJob::new(geometry, 0);
     for round in 0..50 {
         for (from, to) in [(0, 1), (1, 0)] {
             assert_eq!(world.reserve(from, to, &[round; 125]), Post::Done);
@@ -154,7 +154,7 @@ fn ranks_that_answer_each_other_use_one_block() {
 fn a_flood_of_blocks_after_any_volley_is_taken_at_any_pace() {
     let geometry = Geometry { blocks: 8, slots: 16, ..SMALL };
     for (volleys, first) in (0..20).flat_map(|volleys| (1..9).map(move |first| (volleys, first))) {
-        let mut world = World::new(geometry, 0);
+        let mut world = InboxesJob::new(geometry, 0);
         for _ in 0..volleys {
             for (from, to) in [(0, 1), (1, 0)] {
                 assert_eq!(world.reserve(from, to, &[1; 125]), Post::Done);
@@ -177,7 +177,7 @@ fn a_flood_of_blocks_after_any_volley_is_taken_at_any_pace() {
 
 #[test]
 fn blocks_run_out_before_slots_and_come_back() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     let large = |byte| vec![byte; 125];
     assert_eq!(world.reserve(0, 1, &large(0)), Post::Done);
     assert_eq!(world.reserve(0, 1, &large(1)), Post::Done);
@@ -191,7 +191,7 @@ fn blocks_run_out_before_slots_and_come_back() {
 
 #[test]
 fn a_dropped_slot_has_taken_nothing() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     for _ in 0..20 {
         for len in [8, 125] {
             let mut slot = world.ranks[0].reserve(PeerId(1), len).unwrap();
@@ -209,7 +209,7 @@ fn a_dropped_slot_has_taken_nothing() {
 
 #[test]
 fn readiness_and_arrivals_share_a_budget_of_one() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     let (mut arrived, mut ready) = (0, 0);
     for _ in 0..100 {
         while world.short(0, 1, &[0]) == Post::Done {}
@@ -224,7 +224,7 @@ fn readiness_and_arrivals_share_a_budget_of_one() {
 
 /// Each sender's share when all are greedy and the receiver's budget is small.
 fn shares(geometry: Geometry, budget: u32, polls: u32) -> BTreeMap<u32, u32> {
-    let mut world = World::new(geometry, 0);
+    let mut world = InboxesJob::new(geometry, 0);
     let mut shares = BTreeMap::new();
     for _ in 0..polls {
         for sender in 1..geometry.peers {
@@ -252,7 +252,7 @@ fn greedy_senders_get_equal_shares() {
 
 #[test]
 fn a_flood_is_cut_into_bursts() {
-    let mut world = World::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64, sets: 0 }, 0);
+    let mut world = InboxesJob::new(Geometry { peers: 3, slots: 64, blocks: 1, block_bytes: 64, sets: 0 }, 0);
     while world.short(1, 0, &[1]) == Post::Done {}
     assert_eq!(world.short(2, 0, &[2]), Post::Done);
     let arrived = world.poll(0, 1000).arrived;
@@ -263,7 +263,7 @@ fn a_flood_is_cut_into_bursts() {
 #[test]
 fn a_lane_gone_cold_is_found_by_its_doorbell() {
     let geometry = Geometry { peers: 40, slots: 4, blocks: 1, block_bytes: 64, sets: 0 };
-    let mut world = World::new(geometry, u32::MAX - 1);
+    let mut world = InboxesJob::new(geometry, u32::MAX - 1);
     for round in 0..4u8 {
         for _ in 0..300 {
             assert_eq!(world.poll(7, 100).events(), 0);
@@ -322,7 +322,7 @@ fn a_nodes_ranks_are_ranks_of_the_job() {
 #[test]
 fn what_was_sent_before_attaching_is_delivered_after_it() {
     for peers in [2, 30] {
-        let mut world = World::apart(Geometry { peers, ..SMALL }, 0);
+        let mut world = InboxesJob::apart(Geometry { peers, ..SMALL }, 0);
         world.attach(0, 1).unwrap();
         assert_eq!(world.short(0, 1, b"early"), Post::Done);
         for _ in 0..5 {
@@ -337,7 +337,7 @@ fn what_was_sent_before_attaching_is_delivered_after_it() {
 #[test]
 fn a_quiesced_peer_is_gone_for_good() {
     for peers in [2, 30] {
-        let mut world = World::new(Geometry { peers, ..SMALL }, 0);
+        let mut world = InboxesJob::new(Geometry { peers, ..SMALL }, 0);
         assert_eq!(world.short(1, 0, b"cut off"), Post::Done);
         while world.short(0, 1, &[1]) == Post::Done {}
         world.ranks[0].quiesce(Quiesce::Peer(PeerId(1))).unwrap();
@@ -355,7 +355,7 @@ fn a_quiesced_peer_is_gone_for_good() {
 
 #[test]
 fn there_is_nothing_else_to_quiesce() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     let shm = &mut world.ranks[0];
     for what in [
         Quiesce::Peer(PeerId(0)),
@@ -369,7 +369,7 @@ fn there_is_nothing_else_to_quiesce() {
 
 #[test]
 fn it_reaches_others_and_says_what_it_can() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     let shm = &mut world.ranks[0];
     let caps = shm.reach(PeerId(1)).unwrap();
     assert_eq!((caps.limits.short_bytes_max, caps.limits.bcopy_bytes_max), (120, 128));

@@ -6,7 +6,7 @@ use aldis_hal::cause::Malformed;
 use aldis_hal::transport::Transport;
 use aldis_hal::{Again, Cause, PeerId, Post};
 
-use super::{SMALL, ShmLog, World};
+use super::{InboxesJob, SMALL, ShmLog};
 use crate::shm::Geometry;
 
 const SEQUENCE: usize = 0;
@@ -20,7 +20,7 @@ const fn block(index: u32) -> u32 {
 }
 
 /// A malformed announcement by rank 0 in the inbox of rank 1; the events that rank 1 gets.
-fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> ShmLog {
+fn announce(world: &mut InboxesJob, head: u32, len: u32, sequence: u32) -> ShmLog {
     let ring = SMALL.ring_at(0);
     world.set_word(1, ring + HEAD, head);
     world.set_word(1, ring + LENGTH, len);
@@ -29,7 +29,7 @@ fn announce(world: &mut World, head: u32, len: u32, sequence: u32) -> ShmLog {
 }
 
 /// Asserts that this one of two ranks has lost the other, as a poll has logged.
-fn assert_lost(world: &mut World, rank: u32, log: &ShmLog, what: Malformed) {
+fn assert_lost(world: &mut InboxesJob, rank: u32, log: &ShmLog, what: Malformed) {
     let peer = 1 - rank;
     assert_eq!(log.lost, [(peer, Cause::Malformed(what))]);
     assert_eq!(log.arrived, []);
@@ -57,7 +57,7 @@ fn announcements_outside_what_was_granted_end_the_lane() {
         (block(1), u32::MAX),
         (u32::MAX, u32::MAX),
     ] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         let log = announce(&mut world, head, len, 1);
         assert_lost(&mut world, 1, &log, Malformed::Length);
     }
@@ -66,7 +66,7 @@ fn announcements_outside_what_was_granted_end_the_lane() {
 #[test]
 fn a_sequence_from_the_future_ends_the_lane() {
     for ahead in [2, 5, 1 << 30] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         let log = announce(&mut world, 0, 0, ahead);
         assert_lost(&mut world, 1, &log, Malformed::Sequence { got: ahead as u16, need: 1 });
     }
@@ -74,14 +74,14 @@ fn a_sequence_from_the_future_ends_the_lane() {
 
 #[test]
 fn a_sequence_from_the_past_is_no_message() {
-    let mut world = World::new(SMALL, 5);
+    let mut world = InboxesJob::new(SMALL, 5);
     assert_eq!(announce(&mut world, 0, 0, 2).events(), 0);
 }
 
 #[test]
 fn a_block_that_is_not_free_cannot_come_again() {
     let geometry = Geometry { blocks: 8, slots: 64, ..SMALL };
-    let mut world = World::new(geometry, 0);
+    let mut world = InboxesJob::new(geometry, 0);
     assert_eq!(world.reserve(0, 1, &[1; 125]), Post::Done);
     assert_eq!(world.poll(1, 8).arrived, [(0, vec![1; 125])]);
     // The second message stands in the first ping-pong slot, as the first was alone.
@@ -96,7 +96,7 @@ fn a_block_that_is_not_free_cannot_come_again() {
 #[test]
 fn credit_for_what_was_never_sent_ends_the_lane() {
     for (consumed, released) in [(5, 0), (u32::MAX - 3, 0), (4, 1), (4, 1 << 31)] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         for _ in 0..4 {
             assert_eq!(world.short(0, 1, b"x"), Post::Done);
         }
@@ -112,7 +112,7 @@ fn credit_for_what_was_never_sent_ends_the_lane() {
 #[test]
 fn credit_in_a_head_for_what_was_never_sent_ends_the_lane() {
     for consumed in [1, 5, 1 << 14, 0x7FFF] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         let log = announce(&mut world, consumed, 0, 1);
         assert_lost(&mut world, 1, &log, Malformed::Credit);
     }
@@ -121,14 +121,14 @@ fn credit_in_a_head_for_what_was_never_sent_ends_the_lane() {
 #[test]
 fn credit_in_a_head_that_is_old_is_no_news() {
     for consumed in [0, 0x8000, 0xFFFF] {
-        let mut world = World::new(SMALL, 0);
+        let mut world = InboxesJob::new(SMALL, 0);
         assert_eq!(announce(&mut world, consumed, 0, 1).arrived, [(0, vec![])]);
     }
 }
 
 #[test]
 fn credit_that_turns_bad_while_waiting_ends_the_lane() {
-    let mut world = World::new(SMALL, 0);
+    let mut world = InboxesJob::new(SMALL, 0);
     while world.short(0, 1, b"x") == Post::Done {}
     assert_eq!(world.short(0, 1, b"x"), Post::Again(Again::NoSlot));
     world.set_word(1, SMALL.credit_at(0), 77);
@@ -139,7 +139,7 @@ fn credit_that_turns_bad_while_waiting_ends_the_lane() {
 #[test]
 fn an_impossible_doorbell_ends_the_lane_within_the_budget() {
     let geometry = Geometry { peers: 20, ..SMALL };
-    let mut world = World::new(geometry, 0);
+    let mut world = InboxesJob::new(geometry, 0);
     // Of rank 1's senders, place 3 is rank 4.
     world.set_word(1, Geometry::BELLS_AT + 12, 5);
     world.set_word(1, Geometry::BELLS_AT + 16, 1 << 30);
@@ -153,7 +153,7 @@ fn an_impossible_doorbell_ends_the_lane_within_the_budget() {
 
 #[test]
 fn a_doorbell_without_a_message_is_only_a_look() {
-    let mut world = World::new(Geometry { peers: 20, ..SMALL }, 0);
+    let mut world = InboxesJob::new(Geometry { peers: 20, ..SMALL }, 0);
     world.set_word(1, Geometry::BELLS_AT + 12, 3);
     world.set_word(1, Geometry::BELLS_AT + 16, u32::MAX);
     for _ in 0..1000 {

@@ -7,7 +7,7 @@ use aldis_hal::lines::{Lines, Note, START_BYTES};
 use aldis_hal::{Cause, PeerId};
 use proptest::prelude::*;
 
-use super::World;
+use super::InboxesJob;
 use crate::shm::Geometry;
 
 const LINED: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
@@ -32,7 +32,7 @@ fn word() -> impl Strategy<Value = u32> {
 }
 
 /// Returns true if bytes lie in a rank's inbox.
-fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
+fn is_within(world: &InboxesJob, rank: usize, at: *const u8, len: usize) -> bool {
     let inbox = world.inboxes[rank];
     let (start, inbox_bytes) = (inbox.cast::<u8>(), inbox.len());
     let first = at.addr().checked_sub(start.as_ptr().addr());
@@ -43,7 +43,7 @@ fn is_within(world: &World, rank: usize, at: *const u8, len: usize) -> bool {
 /// finished: neither is it written again nor lent to be written.
 #[test]
 fn a_line_that_may_be_read_is_not_written_again() {
-    let mut world = World::new(LINED, 0);
+    let mut world = InboxesJob::new(LINED, 0);
     let note = Note { operation: 1, root: 0, bytes: 5 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
@@ -74,7 +74,7 @@ fn a_line_that_may_be_read_is_not_written_again() {
 /// what it has published is there until its set is opened again.
 #[test]
 fn a_rank_that_has_left_holds_no_other_up() {
-    let mut world = World::new(LINED, 7);
+    let mut world = InboxesJob::new(LINED, 7);
     let note = Note { operation: 1, root: 0, bytes: 4 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
@@ -110,7 +110,7 @@ proptest! {
         (bytes, about) in (word(), word()),
         context in prop_oneof![9 => Just(CONTEXT), 1 => any::<u32>()],
     ) {
-        let mut world = World::new(LINED, start);
+        let mut world = InboxesJob::new(LINED, start);
         let shm = &mut world.ranks[1];
         // SAFETY: opened once.
         unsafe { shm.open(0, CONTEXT) }.unwrap();

@@ -21,11 +21,11 @@ mod regions;
 #[expect(dead_code, reason = "accessed by address")]
 #[repr(align(64))]
 #[derive(Clone, Copy)]
-pub(super) struct Line([u8; 64]);
+pub(super) struct InboxLine([u8; 64]);
 
-/// Memory for one inbox. Given away; a [`World`] takes back its own.
+/// Memory for one inbox. Given away; a [`InboxesJob`] takes back its own.
 pub(super) fn memory(bytes: usize) -> NonNull<[u8]> {
-    let lines = std::vec![Line([0xA5; 64]); bytes.div_ceil(64)].leak();
+    let lines = std::vec![InboxLine([0xA5; 64]); bytes.div_ceil(64)].leak();
     NonNull::slice_from_raw_parts(NonNull::from(lines).cast(), bytes)
 }
 
@@ -71,18 +71,18 @@ impl ShmLog {
 }
 
 /// All ranks of a job.
-pub(super) struct World {
+pub(super) struct InboxesJob {
     pub(super) ranks: Vec<Shm<'static>>,
     pub(super) inboxes: Vec<NonNull<[u8]>>,
     lanes: Vec<*mut [Lane]>,
 }
 
-impl Drop for World {
+impl Drop for InboxesJob {
     fn drop(&mut self) {
         self.ranks.clear();
         for inbox in self.inboxes.drain(..) {
             let (start, len) = (inbox.cast::<u8>(), inbox.len());
-            let lines = ptr::slice_from_raw_parts_mut(start.cast::<Line>().as_ptr(), len.div_ceil(64));
+            let lines = ptr::slice_from_raw_parts_mut(start.cast::<InboxLine>().as_ptr(), len.div_ceil(64));
             // SAFETY: leaked by `memory` as a boxed slice of that length; the transports over it
             // are gone.
             drop(unsafe { Box::from_raw(lines) });
@@ -94,7 +94,7 @@ impl Drop for World {
     }
 }
 
-impl World {
+impl InboxesJob {
     /// Every rank attached to every other.
     pub(super) fn new(geometry: Geometry, start: u32) -> Self {
         let mut world = Self::apart(geometry, start);

@@ -9,11 +9,11 @@ use proptest::prelude::{
 };
 use proptest::test_runner::TestCaseError;
 
-use super::World;
+use super::InboxesJob;
 use crate::shm::Geometry;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum ShmStep {
     Short {
         from: u32,
         to: u32,
@@ -50,18 +50,18 @@ fn geometry() -> impl Strategy<Value = Geometry> {
     })
 }
 
-fn step(geometry: Geometry) -> impl Strategy<Value = Step> {
+fn step(geometry: Geometry) -> impl Strategy<Value = ShmStep> {
     // Few ranks talk, so that rings fill up; the last one's doorbell is on the last line.
     let busy = [0, 1, geometry.peers - 1];
     let rank = (0usize..3).prop_map(move |index| busy[index]);
     let pair = (rank.clone(), rank.clone());
     let lengths = 0..=geometry.block_bytes.max(120) as usize;
     prop_oneof![
-        (pair.clone(), 0usize..=120).prop_map(|((from, to), len)| Step::Short { from, to, len }),
+        (pair.clone(), 0usize..=120).prop_map(|((from, to), len)| ShmStep::Short { from, to, len }),
         (pair.clone(), lengths.clone(), prop_oneof![Just(1u32), 1u32..=40])
-            .prop_map(|((from, to), len, most)| Step::Reserve { from, to, len, most }),
-        (pair, lengths, 1u32..=24).prop_map(|(pair, len, messages)| Step::Volley { pair, len, messages }),
-        (rank, prop_oneof![1u32..=3, Just(1000)]).prop_map(|(rank, budget)| Step::Poll { rank, budget }),
+            .prop_map(|((from, to), len, most)| ShmStep::Reserve { from, to, len, most }),
+        (pair, lengths, 1u32..=24).prop_map(|(pair, len, messages)| ShmStep::Volley { pair, len, messages }),
+        (rank, prop_oneof![1u32..=3, Just(1000)]).prop_map(|(rank, budget)| ShmStep::Poll { rank, budget }),
     ]
 }
 
@@ -89,7 +89,7 @@ impl LaneModel {
         Ok(())
     }
 
-    fn poll(&mut self, world: &mut World, rank: u32, budget: u32) -> Result<usize, TestCaseError> {
+    fn poll(&mut self, world: &mut InboxesJob, rank: u32, budget: u32) -> Result<usize, TestCaseError> {
         let log = world.poll(rank, budget);
         let events = log.events();
         prop_assert!(log.lost.is_empty());
@@ -119,16 +119,16 @@ proptest! {
         }),
         start in start(),
     ) {
-        let mut world = World::new(geometry, start);
+        let mut world = InboxesJob::new(geometry, start);
         let mut model = LaneModel::default();
         for step in steps {
             match step {
-                Step::Short { from, to, len } => {
+                ShmStep::Short { from, to, len } => {
                     let message = model.message(len);
                     let post = world.short(from, to, &message);
                     model.post(from, to, message, post)?;
                 }
-                Step::Reserve { from, to, len, most } => {
+                ShmStep::Reserve { from, to, len, most } => {
                     for _ in 0..most {
                         let message = model.message(len);
                         let post = world.reserve(from, to, &message);
@@ -138,10 +138,10 @@ proptest! {
                         }
                     }
                 }
-                Step::Poll { rank, budget } => {
+                ShmStep::Poll { rank, budget } => {
                     model.poll(&mut world, rank, budget)?;
                 }
-                Step::Volley { pair: (mut from, mut to), len, messages } => {
+                ShmStep::Volley { pair: (mut from, mut to), len, messages } => {
                     for _ in 0..messages {
                         let message = model.message(len);
                         let post = world.reserve(from, to, &message);

@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 use aldis_hal::{Cause, Cost, Epoch, PeerId, Resource};
 use proptest::prelude::{prop_assert_eq, proptest};
 
-use super::{SMALL, World, identity, lanes, memory, region};
+use super::{InboxesJob, SMALL, identity, lanes, memory, region};
 use crate::shm::geometry::{place_of, sender_at};
 use crate::shm::{Geometry, Identity, Shm, format, inspect};
 
@@ -34,7 +34,7 @@ fn a_foreign_or_truncated_region_is_refused() {
 
 #[test]
 fn no_single_bit_of_the_header_can_be_wrong_unseen() {
-    let world = World::apart(SMALL, 0);
+    let world = InboxesJob::apart(SMALL, 0);
     for word in 0..16 {
         for bit in 0..32 {
             let old = world.word(0, word * 4);
@@ -58,7 +58,7 @@ fn no_single_bit_of_the_header_can_be_wrong_unseen() {
 
 #[test]
 fn only_the_expected_peer_is_attached() {
-    let mut world = World::apart(SMALL, 0);
+    let mut world = InboxesJob::apart(SMALL, 0);
     let good = identity(1);
     for wrong in [
         Identity { job: 7, ..good },
@@ -76,7 +76,7 @@ fn only_the_expected_peer_is_attached() {
 
 #[test]
 fn another_geometry_or_job_is_not_attached() {
-    let mut world = World::apart(SMALL, 0);
+    let mut world = InboxesJob::apart(SMALL, 0);
     let other = memory(8192);
     let wide = Geometry { slots: 8, ..SMALL };
     format(&region(other), wide, identity(1)).unwrap();

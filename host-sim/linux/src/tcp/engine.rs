@@ -22,7 +22,7 @@ use super::peer::{NONE, Presence, TcpPeer};
 use super::socket::{self, Options};
 use super::tls::Tls;
 use super::wire::Moved;
-use super::{COST, Identity, address};
+use super::{COST, TcpIdentity, address};
 
 /// The longest message: a fragment of a long one, with its header.
 pub(super) const MESSAGE_BYTES_MAX: usize = (256 << 10) + DATA_HEADER_BYTES;
@@ -91,8 +91,8 @@ pub(super) struct TcpEngine {
 }
 
 impl TcpEngine {
-    pub(super) fn listen(identity: Identity, config: &TcpConfig) -> Result<Self, TcpError> {
-        let Identity { me, epoch, ranks, key } = identity;
+    pub(super) fn listen(identity: TcpIdentity, config: &TcpConfig) -> Result<Self, TcpError> {
+        let TcpIdentity { me, epoch, ranks, key } = identity;
         let links = config.links;
         if links == 0 || links > LINKS_MAX {
             return Err(TcpError::Links { links });

@@ -81,7 +81,7 @@ const COST: Cost = Cost { overhead_ns: 1_500, latency_ns: 2_000, per_kib_ns: 200
 
 /// A rank of a job, in one of its lives.
 #[derive(Clone, Debug)]
-pub struct Identity {
+pub struct TcpIdentity {
     /// The rank.
     pub me: PeerId,
     /// Its boot id.
@@ -111,7 +111,7 @@ impl Tcp {
     ///
     /// # Errors
     /// What [`TcpError`] names.
-    pub fn listen(identity: Identity, config: &TcpConfig) -> Result<Self, TcpError> {
+    pub fn listen(identity: TcpIdentity, config: &TcpConfig) -> Result<Self, TcpError> {
         let me = identity.me;
         TcpEngine::listen(identity, config).map(|engine| Self { me, engine: Some(Box::new(engine)) })
     }

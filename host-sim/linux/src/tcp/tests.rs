@@ -13,7 +13,7 @@ use std::time::Instant as Clock;
 
 use aldis_hal::{Cause, Epoch, Extras, Instant, Partial, PeerId, Post, RemoteMemory, Sink, Token, Transport};
 
-use super::{Family, Identity, Interfaces, JobKey, Tcp, TcpConfig};
+use super::{Family, Interfaces, JobKey, Tcp, TcpConfig, TcpIdentity};
 
 /// The record of what a transport has delivered.
 #[derive(Debug, Default)]
@@ -110,8 +110,8 @@ impl Rank {
 }
 
 /// A rank of a job of so many.
-fn identity(me: u32, ranks: u32) -> Identity {
-    Identity { me: PeerId(me), epoch: epoch(me), ranks, key: JobKey::new(KEY) }
+fn identity(me: u32, ranks: u32) -> TcpIdentity {
+    TcpIdentity { me: PeerId(me), epoch: epoch(me), ranks, key: JobKey::new(KEY) }
 }
 
 /// A job, all of whose ranks have been introduced to each other.

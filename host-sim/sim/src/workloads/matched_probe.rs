@@ -135,8 +135,8 @@ impl Pattern {
             && (self.tag == TagMatch::Any || self.tag == TagMatch::Tag(Tag(sent.tag)))
     }
 
-    /// A matched probe, which waits only if it may; before it now and then a plain one that must see
-    /// the same.
+    /// A matched probe, which waits only if it may; before it now and then a plain one that must
+    /// see the same.
     fn look<'scope, T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'scope, '_, '_, T, P>,

@@ -5,7 +5,7 @@ use aldis_kernel::hal::{Epoch, PeerId};
 use aldis_kernel::protocols::Card;
 use aldis_kernel::protocols::card::Room;
 
-use super::{EventKind, Node, Random, Record, Step, Wire, World};
+use super::{EventKind, Node, Random, Record, RunnerStep, Wire, World};
 use crate::nic;
 use crate::queue::Delivery;
 
@@ -65,10 +65,10 @@ impl World {
     }
 
     /// The node is gone, until `back` if that is known.
-    pub(super) fn die(&mut self, index: u32, back: Option<u64>) -> Step {
+    pub(super) fn die(&mut self, index: u32, back: Option<u64>) -> RunnerStep {
         let node = &mut self.nodes[index as usize];
         if !node.life.runs() {
-            return Step::Nothing;
+            return RunnerStep::Nothing;
         }
         // One that comes back has its program to run again.
         match (node.life, back) {
@@ -87,7 +87,7 @@ impl World {
         if let Some(back) = back {
             self.push(back, EventKind::Boot(index));
         }
-        Step::Kill(index)
+        RunnerStep::Kill(index)
     }
 
     /// On the wire of messages a node learns after a while that this life of another is over. On

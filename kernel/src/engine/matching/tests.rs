@@ -9,7 +9,7 @@ const REQUESTS: usize = 12;
 const ENVELOPES: usize = 12;
 
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum MatchStep {
     /// Post a receive, which may match a kept message.
     Receive { source: u32, tag: u32 },
     /// A message arrives, which may match a posted receive.
@@ -18,12 +18,12 @@ enum Step {
     Cancel(usize),
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+fn steps() -> impl Strategy<Value = Vec<MatchStep>> {
     let wild = |range: core::ops::Range<u32>| prop_oneof![3 => range, 1 => Just(WILD)];
     let step = prop_oneof![
-        5 => (wild(0..3), wild(0..3)).prop_map(|(source, tag)| Step::Receive { source, tag }),
-        5 => (0u32..3, 0u32..3).prop_map(|(source, tag)| Step::Arrive { source, tag }),
-        1 => (0usize..REQUESTS).prop_map(Step::Cancel),
+        5 => (wild(0..3), wild(0..3)).prop_map(|(source, tag)| MatchStep::Receive { source, tag }),
+        5 => (0u32..3, 0u32..3).prop_map(|(source, tag)| MatchStep::Arrive { source, tag }),
+        1 => (0usize..REQUESTS).prop_map(MatchStep::Cancel),
     ];
     proptest::collection::vec(step, 0..200)
 }
@@ -44,7 +44,7 @@ proptest! {
 
         for (stamp, step) in steps.into_iter().enumerate() {
             match step {
-                Step::Receive { source, tag } => {
+                MatchStep::Receive { source, tag } => {
                     let pattern = Key { context: 1, source, tag };
                     let expected = kept.iter().position(|(_, key)| pattern.takes(key));
                     let found = matcher.find_unexpected(&pattern);
@@ -58,7 +58,7 @@ proptest! {
                         posted.push((handle.slot, pattern));
                     }
                 }
-                Step::Arrive { source, tag } => {
+                MatchStep::Arrive { source, tag } => {
                     let message = Key { context: 1, source, tag };
                     let expected = posted.iter().position(|(_, key)| key.takes(&message));
                     let found = matcher.match_posted(&mut requests, &message);
@@ -72,7 +72,7 @@ proptest! {
                         prop_assert!(matcher.keep(message, PeerId(source), 0, &Label::NONE).is_none());
                     }
                 }
-                Step::Cancel(position) => if position < posted.len() {
+                MatchStep::Cancel(position) => if position < posted.len() {
                     let (index, _) = posted.remove(position);
                     matcher.unpost(&mut requests, index);
                     requests.give(index);

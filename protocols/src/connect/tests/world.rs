@@ -67,7 +67,7 @@ pub(super) struct Node {
 
 /// An event that can happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum ConnectStep {
     Deliver(usize),
     DeliverAndKeep(usize),
     Lose(usize),
@@ -123,7 +123,7 @@ impl Node {
 }
 
 impl explore::World for World {
-    type Step = Step;
+    type Step = ConnectStep;
 
     /// 64 bits for the state; the order of what is on the wire does not count.
     fn fingerprint(&self) -> u64 {
@@ -137,18 +137,18 @@ impl explore::World for World {
     }
 
     /// The steps that can happen next within the budget.
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<ConnectStep> {
         let mut steps = vec![];
         for at in 0..self.wire.len() {
             if self.wire[..at].contains(&self.wire[at]) {
                 continue;
             }
-            steps.push(Step::Deliver(at));
+            steps.push(ConnectStep::Deliver(at));
             if self.budget.repeated > 0 {
-                steps.push(Step::DeliverAndKeep(at));
+                steps.push(ConnectStep::DeliverAndKeep(at));
             }
             if self.budget.lost > 0 {
-                steps.push(Step::Lose(at));
+                steps.push(ConnectStep::Lose(at));
             }
         }
         for i in 0..2 {
@@ -157,12 +157,15 @@ impl explore::World for World {
             let connecting = node.machine.is_connecting();
             let admitted = node.machine.admitted();
             let can = [
-                (admitted != Some(epoch(1 - i, peer.life)), Step::Introduce(i)),
-                (self.budget.attempts > 0 && admitted.is_some() && phase != ConnectPhase::Open, Step::Ask(i)),
-                (self.budget.retries > 0 && connecting, Step::Retry(i)),
-                (self.budget.ends > 0 && phase != ConnectPhase::Closed, Step::End(i)),
-                (self.budget.restarts > 0, Step::Restart(i)),
-                (self.budget.data > 0 && phase == ConnectPhase::Open, Step::Data(i)),
+                (admitted != Some(epoch(1 - i, peer.life)), ConnectStep::Introduce(i)),
+                (
+                    self.budget.attempts > 0 && admitted.is_some() && phase != ConnectPhase::Open,
+                    ConnectStep::Ask(i),
+                ),
+                (self.budget.retries > 0 && connecting, ConnectStep::Retry(i)),
+                (self.budget.ends > 0 && phase != ConnectPhase::Closed, ConnectStep::End(i)),
+                (self.budget.restarts > 0, ConnectStep::Restart(i)),
+                (self.budget.data > 0 && phase == ConnectPhase::Open, ConnectStep::Data(i)),
             ];
             steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
         }
@@ -170,44 +173,44 @@ impl explore::World for World {
     }
 
     /// Lets it happen.
-    fn apply(&mut self, step: Step) -> Result<(), Broken> {
+    fn apply(&mut self, step: ConnectStep) -> Result<(), Broken> {
         let budget = &mut self.budget;
         match step {
-            Step::Deliver(at) => {
+            ConnectStep::Deliver(at) => {
                 let frame = self.wire.remove(at);
                 self.deliver(frame)?;
             }
-            Step::DeliverAndKeep(at) => {
+            ConnectStep::DeliverAndKeep(at) => {
                 budget.repeated -= 1;
                 self.deliver(self.wire[at])?;
             }
-            Step::Lose(at) => {
+            ConnectStep::Lose(at) => {
                 budget.lost -= 1;
                 self.wire.remove(at);
             }
-            Step::Introduce(i) => {
+            ConnectStep::Introduce(i) => {
                 let peer = epoch(1 - i, self.nodes[1 - i].life);
                 ensure!(self.nodes[i].machine.introduce(peer), "an introduction is no news");
             }
-            Step::Ask(i) => {
+            ConnectStep::Ask(i) => {
                 budget.attempts = budget.attempts.saturating_sub(1);
                 let node = &mut self.nodes[i];
                 ensure!(node.machine.connect(&setup(i, node.life), Instant(0)), "it cannot ask");
             }
-            Step::Retry(i) => {
+            ConnectStep::Retry(i) => {
                 budget.retries = budget.retries.saturating_sub(1);
                 let event = self.nodes[i].machine.handle_timeout(Instant(1));
                 ensure!(event.is_none(), "an event of a repetition: {event:?}");
             }
-            Step::End(i) => {
+            ConnectStep::End(i) => {
                 budget.ends = budget.ends.saturating_sub(1);
                 self.end(i)?;
             }
-            Step::Restart(i) => {
+            ConnectStep::Restart(i) => {
                 budget.restarts -= 1;
                 self.nodes[i] = Node::new(i, self.nodes[i].life + 1);
             }
-            Step::Data(i) => {
+            ConnectStep::Data(i) => {
                 budget.data -= 1;
                 let (ours, theirs) = self.nodes[i].numbers();
                 let life = self.nodes[i].life;
@@ -337,24 +340,24 @@ impl World {
     /// Returns the next steps of a fair network, patient users and kernels that learn of new lives:
     /// nothing more is lost; a peer that has to be introduced is; `asker` asks when it has nothing;
     /// a link whose peer answers nothing gives it up.
-    pub(super) fn fair_steps(&self, asker: usize) -> Vec<Step> {
+    pub(super) fn fair_steps(&self, asker: usize) -> Vec<ConnectStep> {
         let nodes = [asker, 1 - asker];
         let machine = |i: usize| &self.nodes[i].machine;
-        let all = |which: &dyn Fn(usize) -> bool, step: fn(usize) -> Step| -> Vec<Step> {
+        let all = |which: &dyn Fn(usize) -> bool, step: fn(usize) -> ConnectStep| -> Vec<ConnectStep> {
             nodes.into_iter().filter(|&i| which(i)).map(step).collect()
         };
         if !self.wire.is_empty() {
-            return vec![Step::Deliver(0)];
+            return vec![ConnectStep::Deliver(0)];
         }
-        let introduced = all(&|i| machine(i).admitted().is_none(), Step::Introduce);
+        let introduced = all(&|i| machine(i).admitted().is_none(), ConnectStep::Introduce);
         if !introduced.is_empty() {
             return introduced;
         }
         if machine(asker).phase == ConnectPhase::Closed {
-            return vec![Step::Ask(asker)];
+            return vec![ConnectStep::Ask(asker)];
         }
-        let retries = all(&|i| machine(i).is_connecting(), Step::Retry);
-        if retries.is_empty() { all(&|i| machine(i).is_open(), Step::End) } else { retries }
+        let retries = all(&|i| machine(i).is_connecting(), ConnectStep::Retry);
+        if retries.is_empty() { all(&|i| machine(i).is_open(), ConnectStep::End) } else { retries }
     }
 
     /// This state with no faults left in the budget.

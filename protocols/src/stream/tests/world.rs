@@ -82,7 +82,7 @@ pub(super) struct Side {
 
 /// An event that can happen. The first number is a connection's place, the other an end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Step {
+pub(super) enum StreamStep {
     Want(usize),
     Accept(usize, usize),
     Deliver(usize, usize),
@@ -100,7 +100,7 @@ pub(super) enum Step {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct World {
+pub(super) struct StreamWorld {
     pub(super) sides: [Side; 2],
     pub(super) connections: Vec<StreamConnection>,
     next_key: u32,
@@ -144,8 +144,8 @@ impl Side {
     }
 }
 
-impl explore::World for World {
-    type Step = Step;
+impl explore::World for StreamWorld {
+    type Step = StreamStep;
 
     /// 64 bits for the state.
     fn fingerprint(&self) -> u64 {
@@ -155,11 +155,11 @@ impl explore::World for World {
     }
 
     /// The steps that can happen next within the budget.
-    fn steps(&self) -> Vec<Step> {
+    fn steps(&self) -> Vec<StreamStep> {
         let mut steps = vec![];
         for at in 0..self.connections.len() {
             if self.budget.resets > 0 && !self.connections[at].reset {
-                steps.push(Step::Reset(at));
+                steps.push(StreamStep::Reset(at));
             }
             for i in 0..2 {
                 steps.extend(self.steps_of(at, i));
@@ -172,13 +172,13 @@ impl explore::World for World {
             let due = side.link.retry.at().is_some();
             let (wants, retries) = (self.budget.wants > 0 && closed, self.budget.retries > 0 && due);
             let can = [
-                (!known, Step::Introduce(i)),
-                (wants, Step::Want(i)),
-                (wants && self.budget.unreachable > 0, Step::WantUnreachable(i)),
-                (retries, Step::Retry(i)),
-                (retries && self.budget.unreachable > 0, Step::RetryUnreachable(i)),
-                (self.budget.ends > 0 && side.link.wanted, Step::End(i)),
-                (self.budget.restarts > 0, Step::Restart(i)),
+                (!known, StreamStep::Introduce(i)),
+                (wants, StreamStep::Want(i)),
+                (wants && self.budget.unreachable > 0, StreamStep::WantUnreachable(i)),
+                (retries, StreamStep::Retry(i)),
+                (retries && self.budget.unreachable > 0, StreamStep::RetryUnreachable(i)),
+                (self.budget.ends > 0 && side.link.wanted, StreamStep::End(i)),
+                (self.budget.restarts > 0, StreamStep::Restart(i)),
             ];
             steps.extend(can.into_iter().filter_map(|(can, step)| can.then_some(step)));
         }
@@ -186,46 +186,52 @@ impl explore::World for World {
     }
 
     /// Lets it happen.
-    fn apply(&mut self, step: Step) -> Result<(), Broken> {
+    fn apply(&mut self, step: StreamStep) -> Result<(), Broken> {
         let before = self.shared();
         self.happen(step)?;
         self.dial(0, false)?;
         self.dial(1, false)?;
         self.connections.retain(|one| !matches!(one.ends, [WorldEnd::Gone, WorldEnd::Gone]));
-        let fault = matches!(step, Step::Reset(_) | Step::Restart(_) | Step::End(_) | Step::Notice(..));
+        let fault = matches!(
+            step,
+            StreamStep::Reset(_) | StreamStep::Restart(_) | StreamStep::End(_) | StreamStep::Notice(..)
+        );
         // A life that is introduced ends the connections with another one, which is dead.
-        let kept = before.is_none() || fault || matches!(step, Step::Introduce(_)) || before == self.shared();
+        let kept =
+            before.is_none() || fault || matches!(step, StreamStep::Introduce(_)) || before == self.shared();
         ensure!(kept, "a connection that both hold is ended");
         self.check()
     }
 }
 
-impl World {
+impl StreamWorld {
     pub(super) fn new(budget: Budget) -> Self {
         let side = Side { life: 1, link: StreamLink::NONE };
         Self { sides: [side.clone(), side], connections: vec![], next_key: 1, budget }
     }
 
     /// Returns the events that can happen at one end of a connection.
-    pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<Step> {
+    pub(super) fn steps_of(&self, at: usize, i: usize) -> Vec<StreamStep> {
         let connection = &self.connections[at];
         let over = connection.reset || matches!(connection.ends[1 - i], WorldEnd::Gone);
         let waits = !connection.wire[i].is_empty();
         let can = match &connection.ends[i] {
             WorldEnd::Gone => return vec![],
             WorldEnd::Waiting => [
-                (true, Step::Accept(at, i)),
-                (connection.reset, Step::Notice(at, i)),
-                (false, Step::Slow(at, i)),
+                (true, StreamStep::Accept(at, i)),
+                (connection.reset, StreamStep::Notice(at, i)),
+                (false, StreamStep::Slow(at, i)),
             ],
             WorldEnd::Shaking(handshake) => [
-                (waits, Step::Deliver(at, i)),
-                (over, Step::Notice(at, i)),
-                (self.budget.slow > 0 && handshake.poll_timeout().is_some(), Step::Slow(at, i)),
+                (waits, StreamStep::Deliver(at, i)),
+                (over, StreamStep::Notice(at, i)),
+                (self.budget.slow > 0 && handshake.poll_timeout().is_some(), StreamStep::Slow(at, i)),
             ],
-            WorldEnd::Open => {
-                [(false, Step::Deliver(at, i)), (over, Step::Notice(at, i)), (false, Step::Slow(at, i))]
-            }
+            WorldEnd::Open => [
+                (false, StreamStep::Deliver(at, i)),
+                (over, StreamStep::Notice(at, i)),
+                (false, StreamStep::Slow(at, i)),
+            ],
         };
         can.into_iter().filter_map(|(can, step)| can.then_some(step)).collect()
     }
@@ -237,56 +243,56 @@ impl World {
         self.connections.iter().find(whole).map(|one| one.key)
     }
 
-    fn happen(&mut self, step: Step) -> Result<(), Broken> {
+    fn happen(&mut self, step: StreamStep) -> Result<(), Broken> {
         let budget = &mut self.budget;
         match step {
-            Step::Want(i) | Step::WantUnreachable(i) => {
+            StreamStep::Want(i) | StreamStep::WantUnreachable(i) => {
                 budget.wants = budget.wants.saturating_sub(1);
                 let wanted = self.sides[i].with(i, |node| {
                     let setup = *node.setup;
                     node.links[1 - i].want(&setup, NOW)
                 });
                 ensure!(wanted, "it cannot be wanted");
-                self.dial(i, step == Step::WantUnreachable(i))?;
+                self.dial(i, step == StreamStep::WantUnreachable(i))?;
             }
-            Step::Retry(i) | Step::RetryUnreachable(i) => {
+            StreamStep::Retry(i) | StreamStep::RetryUnreachable(i) => {
                 budget.retries = budget.retries.saturating_sub(1);
                 let failed = self.sides[i].link.handle_timeout(Instant(9));
                 ensure!(failed.is_none(), "a retry ends the link");
-                self.dial(i, step == Step::RetryUnreachable(i))?;
+                self.dial(i, step == StreamStep::RetryUnreachable(i))?;
             }
-            Step::Accept(at, i) => {
+            StreamStep::Accept(at, i) => {
                 let connection = &mut self.connections[at];
                 let nonce = [connection.key as u8 * 2 + 1; 16];
                 let accepted = Handshake::accept(connection.key, &setup(i, self.sides[i].life), nonce, NOW);
                 connection.ends[i] = WorldEnd::Shaking(accepted.into());
             }
-            Step::Deliver(at, i) => {
+            StreamStep::Deliver(at, i) => {
                 let bytes = self.connections[at].wire[i].remove(0);
                 self.shake(at, i, |handshake, node| handshake.handle(node, &bytes, NOW).1)?;
             }
-            Step::Notice(at, i) => self.notice(at, i)?,
-            Step::Reset(at) => {
+            StreamStep::Notice(at, i) => self.notice(at, i)?,
+            StreamStep::Reset(at) => {
                 budget.resets -= 1;
                 self.connections[at].reset = true;
                 self.connections[at].wire = [vec![], vec![]];
             }
-            Step::Slow(at, i) => {
+            StreamStep::Slow(at, i) => {
                 budget.slow = budget.slow.saturating_sub(1);
                 self.shake(at, i, |handshake, node| handshake.handle_timeout(node, Instant(2)))?;
             }
-            Step::End(i) => {
+            StreamStep::End(i) => {
                 budget.ends = budget.ends.saturating_sub(1);
                 let failed = self.sides[i].link.handle_timeout(Instant(100));
                 ensure!(failed.is_some(), "the deadline passes and nothing comes of it");
                 self.drop_all(i);
             }
-            Step::Introduce(i) => {
+            StreamStep::Introduce(i) => {
                 let life = self.sides[1 - i].life;
                 ensure!(self.sides[i].link.introduce(epoch(1 - i, life)), "an introduction is no news");
                 self.drop_all(i);
             }
-            Step::Restart(i) => {
+            StreamStep::Restart(i) => {
                 budget.restarts -= 1;
                 self.drop_all(i);
                 let waiting = |one: &&mut StreamConnection| matches!(one.ends[i], WorldEnd::Waiting);

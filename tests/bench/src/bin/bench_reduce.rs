@@ -54,7 +54,8 @@ const fn named<R, E>(
 }
 
 impl<R: Reduce<E> + Copy + 'static, E: Element> NamedReduction<R, E> {
-    /// Measures every path in turn, batch after batch, and prints the 5th percentile of each as a rate.
+    /// Measures every path in turn, batch after batch, and prints the 5th percentile of each as a
+    /// rate.
     fn measure(self, bytes: usize, batches: usize) {
         let Self { name, operation, element, one } = self;
         let (mut into, from) = (vec![one; bytes / size_of::<E>()], vec![one; bytes / size_of::<E>()]);

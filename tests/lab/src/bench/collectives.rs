@@ -117,14 +117,14 @@ mod tests {
     use super::*;
 
     #[derive(Parser)]
-    struct Line {
+    struct ParsedLine {
         #[command(flatten)]
         collectives: Collectives,
     }
 
     fn read(line: &str) -> Result<Collectives, String> {
         let words = ["bench"].into_iter().chain(line.split_whitespace());
-        Line::try_parse_from(words).map(|line| line.collectives).map_err(|error| error.to_string())
+        ParsedLine::try_parse_from(words).map(|line| line.collectives).map_err(|error| error.to_string())
     }
 
     #[test]

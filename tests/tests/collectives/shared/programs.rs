@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::super::oracle::{Affine, Compose, fold, inputs, noise};
 
 /// A step of a random program: its communicator, operation, length, and root.
-type Step = (usize, u8, usize, u32);
+type ProgramStep = (usize, u8, usize, u32);
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
@@ -28,7 +28,7 @@ proptest! {
     }
 }
 
-fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[Step], seed: u64) {
+fn program(endpoint: &mut Endpoint<'_, '_>, size: u32, steps: &[ProgramStep], seed: u64) {
     let world = endpoint.world();
     let mut comms = vec![world];
     for _ in 0..3 {

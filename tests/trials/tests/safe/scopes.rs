@@ -73,7 +73,7 @@ const SENDS: [ScopeKind; 4] =
 
 /// A way for a scope to end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum End {
+enum CutOffEnd {
     Error,
     Panic,
     Deadline,
@@ -139,10 +139,15 @@ fn start<'scope>(
 
 /// Has both start what meets, moves them a few times, and ends both scopes at once. All memory is
 /// freed by then.
-fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [ScopeKind; 2], end: End, moment: ScopeMoment) {
+fn cut_off(
+    [one, two]: &mut [Mate<'_>; 2],
+    [left, right]: [ScopeKind; 2],
+    end: CutOffEnd,
+    moment: ScopeMoment,
+) {
     let ScopeMoment { len, polls } = moment;
     let [mut ours, mut theirs] = [1, 2].map(|byte| vec![byte; len]);
-    let limit = if end == End::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
+    let limit = if end == CutOffEnd::Deadline { Duration::ZERO } else { Duration::from_secs(3600) };
     let worlds = [one.world(), two.world()];
     let ended = catch_unwind(AssertUnwindSafe(|| {
         one.within(limit).scope(|here| {
@@ -157,15 +162,15 @@ fn cut_off([one, two]: &mut [Mate<'_>; 2], [left, right]: [ScopeKind; 2], end: E
                     start(right, there, &worlds[1], &mut theirs)?;
                 }
                 (0..polls).for_each(|_| assert!(here.poll(2) + there.poll(2) < 5));
-                assert_ne!(end, End::Panic, "the program has had enough");
+                assert_ne!(end, CutOffEnd::Panic, "the program has had enough");
                 match end {
-                    End::Error => there.isend(&worlds[1], &[0u8; 0], Rank(99), TAG).map(drop),
+                    CutOffEnd::Error => there.isend(&worlds[1], &[0u8; 0], Rank(99), TAG).map(drop),
                     _ => Ok(()),
                 }
             })
         })
     }));
-    assert_eq!(ended.is_err(), end == End::Panic, "{left:?} {right:?} {end:?} {len} {polls}");
+    assert_eq!(ended.is_err(), end == CutOffEnd::Panic, "{left:?} {right:?} {end:?} {len} {polls}");
     drop((ours, theirs));
     // Whatever is still on its way arrives now.
     for _ in 0..32 {
@@ -216,12 +221,12 @@ const fn moment(len: usize, polls: u32) -> ScopeMoment {
 }
 
 /// The ends and moments that are tried. Miri has time for few.
-fn ends() -> Vec<(End, ScopeMoment)> {
+fn ends() -> Vec<(CutOffEnd, ScopeMoment)> {
     if cfg!(miri) {
-        return vec![(End::Error, moment(2000, 3)), (End::Panic, moment(8, 0))];
+        return vec![(CutOffEnd::Error, moment(2000, 3)), (CutOffEnd::Panic, moment(8, 0))];
     }
     let each = |end| MOMENTS.map(|moment| (end, moment));
-    [End::Error, End::Panic, End::Deadline].into_iter().flat_map(each).collect()
+    [CutOffEnd::Error, CutOffEnd::Panic, CutOffEnd::Deadline].into_iter().flat_map(each).collect()
 }
 
 fn cut_off_all(kinds: impl IntoIterator<Item = [ScopeKind; 2]>) {
@@ -230,7 +235,7 @@ fn cut_off_all(kinds: impl IntoIterator<Item = [ScopeKind; 2]>) {
             let mut pair = Pair::new();
             let mut ends = pair.endpoints();
             cut_off(&mut ends, kinds, end, moment);
-            if end != End::Panic {
+            if end != CutOffEnd::Panic {
                 still_talk(&mut ends);
             }
         }

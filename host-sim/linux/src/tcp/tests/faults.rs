@@ -172,7 +172,8 @@ fn a_wrong_key_is_refused() {
     let mut ranks = job(2, &config(Family::V4));
     let address = ranks[0].tcp.address();
     let stranger =
-        Tcp::listen(Identity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &config(Family::V4)).unwrap();
+        Tcp::listen(TcpIdentity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &config(Family::V4))
+            .unwrap();
     let mut stranger = [Rank { tcp: stranger, log: Log::default() }];
     stranger[0].meet(0, &address);
     stranger[0].tcp.expect(PeerId(0));

@@ -170,7 +170,7 @@ fn the_key_of_the_job_is_asked_for_under_tls_too() {
     let configs = ["a", "b"].map(|rank| encrypted(authority.issue(rank, "aldis")));
     let mut ranks: Vec<_> = vec![Rank::listen(0, 2, &configs[0])];
     let stranger =
-        Tcp::listen(Identity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &configs[1]).unwrap();
+        Tcp::listen(TcpIdentity { key: JobKey::new([8; 32]), ..identity(1, 2) }, &configs[1]).unwrap();
     ranks.push(Rank { tcp: stranger, log: Log::default() });
     introduce(&mut ranks);
     ranks[1].tcp.expect(PeerId(0));

@@ -213,8 +213,8 @@ pub(crate) struct FinishedJob {
 }
 
 impl FinishedJob {
-    /// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of the
-    /// end otherwise.
+    /// The closing line for machines. `snapshots` are of the verdict's moment if there is one, of
+    /// the end otherwise.
     pub(crate) fn json(&self, told: Option<&FailureReport<'_>>, snapshots: &[Snapshot]) -> String {
         let ranks = snapshots.iter().map(|one| RankRecord {
             rank: one.rank,

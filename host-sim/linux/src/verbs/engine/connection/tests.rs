@@ -44,12 +44,12 @@ struct Side {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct World {
+struct ConnectionWorld {
     sides: [Side; 2],
     made: u32,
 }
 
-impl World {
+impl ConnectionWorld {
     fn new(counts: [(u8, u8); 2]) -> Self {
         let side = |is_lower, (needs, ends)| {
             let (connection, words) = (PeerConnection::new(ControlLane::Messages, is_lower), VecDeque::new());
@@ -136,7 +136,7 @@ impl World {
 fn both_sides_come_to_agree_in_every_order() {
     let mut states = 0;
     for counts in [[(1, 0), (1, 0)], [(2, 1), (1, 1)], [(1, 1), (2, 1)], [(2, 2), (2, 0)]] {
-        let first = World::new(counts);
+        let first = ConnectionWorld::new(counts);
         let mut seen = HashSet::from([first.clone()]);
         let mut open = vec![first];
         while let Some(world) = open.pop() {

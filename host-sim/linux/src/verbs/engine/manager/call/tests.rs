@@ -156,7 +156,7 @@ struct CallSide {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct World {
+struct CallWorld {
     sides: [CallSide; 2],
     pairs: Vec<ConnectedPair>,
     packets: Vec<(usize, usize, Packet)>,
@@ -188,7 +188,7 @@ fn bytes(from: usize, control: ControlMessage) -> [u8; LETTER_BYTES] {
     bytes
 }
 
-impl World {
+impl CallWorld {
     fn new(counts: [(u8, u8); 2], delays: u8) -> Self {
         let side = |is_lower, (needs, ends)| CallSide {
             connection: PeerConnection::new(ControlLane::Messages, is_lower),
@@ -422,7 +422,7 @@ fn both_sides_come_to_agree_in_every_order() {
     for (counts, delays) in
         [([(1, 0), (1, 0)], 1), ([(2, 1), (0, 0)], 1), ([(1, 1), (1, 0)], 0), ([(1, 0), (0, 1)], 1)]
     {
-        let first = World::new(counts, delays);
+        let first = CallWorld::new(counts, delays);
         let mut seen = HashSet::from([first.clone()]);
         let mut open = vec![first];
         while let Some(world) = open.pop() {
