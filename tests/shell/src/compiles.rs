@@ -69,7 +69,11 @@ pub fn begin(target: &Path) -> Result<()> {
     File::create(log).with_context(|| format!("creating {}", log.display()))?;
     // A copy: this program itself may be built anew meanwhile.
     let (program, copy) = (env::current_exe()?, wrapper(log));
-    fs::copy(program, &copy).with_context(|| format!("writing {}", copy.display()))?;
+    // Moved into place: the one that stands there may be running, for another run.
+    let part = copy.with_extension(format!("rustc-{}", std::process::id()));
+    fs::copy(program, &part)
+        .and_then(|_| fs::rename(&part, &copy))
+        .with_context(|| format!("writing {}", copy.display()))?;
     Ok(())
 }
 
