@@ -251,7 +251,9 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
 fn features(workspace: &Workspace) -> BTreeMap<&str, Vec<&str>> {
     let mut features = BTreeMap::<&str, Vec<&str>>::new();
     for package in &workspace.packages {
-        for feature in package.features.keys().filter(|feature| *feature != "default") {
+        let on = package.features.get("default").map_or(&[][..], Vec::as_slice);
+        let is_off = |feature: &&String| *feature != "default" && !on.contains(feature);
+        for feature in package.features.keys().filter(is_off) {
             features.entry(feature).or_default().push(&package.name);
         }
     }

@@ -9,8 +9,8 @@ use aldis_fuzz::TARGETS;
 fn every_target_passes_on_its_corpus() {
     for target in TARGETS {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target.name);
-        let files =
-            std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+        let files = std::fs::read_dir(&folder)
+            .unwrap_or_else(|error| panic!("{}: {error}; cargo xtask fuzz --keep", folder.display()));
         let mut count = 0;
         for file in files {
             let path = file.unwrap().path();

@@ -148,10 +148,9 @@ fn job(workspace: &Workspace, machine: &Machine) -> Result<Outcome> {
     };
     eprintln!("  {}: {toolchain}", machine.target);
     shell::run(cargo(&toolchain, machine, "build").args(["-p", "aldis-endian"]))?;
-    // With the workspace's features: most of what it needs was built with those for the tests.
-    let mut native = workspace::cargo();
-    native.args(["build", "--quiet", "--locked", "--workspace", "--bin", "aldis-endian"]);
-    shell::run(&mut native)?;
+    // With the examples of the workspace, and so with the features that all was built with for the
+    // tests.
+    shell::run(workspace::examples().args(["--bin", "aldis-endian"]))?;
     let cable = Cable::lay()?;
     let mut native = Command::new(workspace.target.join("debug/aldis-endian"));
     let mut foreign = Command::new(machine.emulator);
