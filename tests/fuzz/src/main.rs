@@ -1,6 +1,6 @@
-//! The program behind `cargo xtask fuzz`, which builds it with libFuzzer: `ALDIS_FUZZ_TARGET` names
-//! the target. Built as usual, it tries files: `aldis-fuzz TARGET FILE...`. Either tells the targets
-//! if it is given none.
+//! The program behind `cargo xtask fuzz`, which builds it with libFuzzer: `ALDIS_FUZZ_TARGET`
+//! names the target. Built as usual, it tries files: `aldis-fuzz TARGET FILE...`. Either tells the
+//! targets if it is given none.
 #![cfg_attr(fuzzing, no_main)]
 
 #[cfg(fuzzing)]

@@ -71,18 +71,23 @@ pub(crate) fn install(target: &Path, prefix: &Path, profile: &str) -> Result<()>
     }
     replace(&folder().join("include/mpi.h"), &prefix.join("include/mpi.h"))?;
     replace(&built.join("libmpi_abi.so"), &prefix.join("lib/libmpi_abi.so.1"))?;
-    let link = prefix.join("lib/libmpi_abi.so");
     // The linker looks for this name.
+    let (link, name) = (prefix.join("lib/libmpi_abi.so"), Path::new("libmpi_abi.so.1"));
+    if fs::read_link(&link).is_ok_and(|to| to == name) {
+        return Ok(());
+    }
     let _ = fs::remove_file(&link);
-    symlink("libmpi_abi.so.1", &link).with_context(|| format!("making {}", link.display()))
+    symlink(name, &link).with_context(|| format!("making {}", link.display()))
 }
 
-/// Copies a file, also over one that is in use.
+/// Copies a file, also over one that is in use: it is moved into place, as another step may be
+/// starting what stands there.
 fn replace(from: &Path, to: &Path) -> Result<()> {
-    // There may be none.
-    let _ = fs::remove_file(to);
-    fs::copy(from, to).with_context(|| format!("copying {} to {}", from.display(), to.display()))?;
-    Ok(())
+    let part = to.with_extension(format!("part-{}", std::process::id()));
+    let _ = fs::remove_file(&part);
+    fs::copy(from, &part)
+        .and_then(|_| fs::rename(&part, to))
+        .with_context(|| format!("copying {} to {}", from.display(), to.display()))
 }
 
 /// The folders that it is built to.
