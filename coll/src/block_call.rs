@@ -11,13 +11,13 @@ use zerocopy::IntoBytes;
 use crate::algorithms::algorithms;
 use crate::algorithms::blocks::alltoall::InPlace;
 use crate::caller::Caller;
-use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::schedule::{Algorithm, Schedule};
 use crate::select::slots::line_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
-use crate::shared::{self, Portions};
+use crate::shared::{self, GivenBlocks, Portions, Task};
 
 /// A collective on blocks, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)).
@@ -64,7 +64,17 @@ pub(crate) struct Division<'m> {
     pub(crate) elements: usize,
 }
 
-impl Division<'_> {
+impl<'m> Division<'m> {
+    /// Returns this division without the blocks that stand in lines, where blocks are listed.
+    fn without_short(self, element_bytes: u32) -> Self {
+        match self.layout {
+            Layout::Listed(blocks) => {
+                Self { layout: Layout::Longer(blocks, line_elements(element_bytes)), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// Returns the elements of the longest of so many blocks.
     #[inline(always)]
     pub(crate) fn longest(&self, blocks: u32) -> Result<usize, Cause> {
@@ -146,7 +156,7 @@ impl<'m> BlockCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        self.divide_by(comm);
+        self.divided = self.division(comm);
         match self.try_fast_path(caller, comm) {
             Some(done) => done,
             None => self.run_planned(caller, comm),
@@ -160,12 +170,11 @@ impl<'m> BlockCall<'m> {
     /// is not for this; the rest as [`run`](Self::run).
     #[inline]
     pub fn start<T: Transport, P: Platform>(
-        mut self,
+        self,
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        self.divide_by(comm);
-        Collective::begin(scope, comm, self.planned(comm), self.lent())
+        self.begin(scope, comm, Beginning::Now)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -178,14 +187,25 @@ impl<'m> BlockCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Self { options: self.options.persistent(), ..self }.start(scope, comm)
+        self.begin(scope, comm, Beginning::Later)
     }
 
-    /// Divides the data of a rank that is not the root.
+    fn begin<T: Transport, P: Platform>(
+        mut self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        comm: &Comm,
+        beginning: Beginning,
+    ) -> Result<Collective<'m>, Error> {
+        self.divided = self.division(comm);
+        Collective::begin(scope, comm, self.planned(comm).beginning(beginning), self.lent())
+    }
+
+    /// Returns the division of this rank's data.
     #[inline(always)]
-    fn divide_by(&mut self, comm: &Comm) {
-        if self.is_rooted && comm.rank() != self.root {
-            self.divided.layout = Layout::Own;
+    fn division(&self, comm: &Comm) -> Division<'m> {
+        match self.is_rooted && comm.rank() != self.root {
+            true => Division { layout: Layout::Own, ..self.divided },
+            false => self.divided,
         }
     }
 
@@ -256,20 +276,22 @@ impl<'m> BlockCall<'m> {
         if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
             return None;
         }
-        // A copy: a reference to it would have the whole call written to memory first.
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));
         let given = match self.given.layout {
             Layout::Whole => None,
-            layout => Some((&*self.input, layout)),
+            layout => Some(GivenBlocks { memory: &self.input, layout }),
         };
-        let (what, layout) = ((self.root.0, self.kernel), self.divided.layout);
-        let portions = Portions::new(&call, comm, what, (self.data.len(), layout), given);
+        let Call { operation, size, element_bytes, .. } = call;
+        let (rank, root, bytes) = (comm.rank().0, self.root.0, self.data.len());
+        let task = Task { operation, rank, size, root, bytes, element_bytes, kernel: self.kernel };
+        let layout = self.divided.layout;
+        let portions = Portions::new(&call, task, layout, given);
         let done = options.try_fast_path_as(caller, comm, &call, &portions, self.data)?;
         let is_gatherv = call.operation == Operation::Gatherv;
         match done {
             Ok(()) if portions.is_long() => {
-                if let (Layout::Listed(blocks), true) = (layout, is_gatherv) {
-                    self.divided.layout = Layout::Longer(blocks, line_elements(call.element_bytes));
+                if is_gatherv {
+                    self.divided = self.divided.without_short(call.element_bytes);
                 }
                 None
             }

@@ -10,7 +10,7 @@
 //! other. `wait_all` and `wait_for` drive all of them.
 //!
 //! **Started again.** What is complete can be started again, by the same plan: see
-//! [`Options::persistent`].
+//! [`ContiguousCall::persistent`](crate::ContiguousCall::persistent).
 //!
 //! **Segments.** If the scratch is too short for the whole count, or it pays, the data is cut into
 //! even segments and the schedule is run on each. Every rank cuts alike because every rank has the
@@ -69,6 +69,8 @@ use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
 pub use peers::Root;
 use peers::{Peers, way};
+#[cfg(not(feature = "compact"))]
+pub(crate) use persistent::Beginning;
 #[cfg(not(feature = "compact"))]
 pub use persistent::start_all;
 use ready::Ready;
@@ -143,12 +145,9 @@ pub(crate) struct Planned {
     #[cfg(target_pointer_width = "64")]
     shares: Shares,
     pub(crate) kernel: Option<Kernel>,
-    /// True if the call only makes it, to be started later.
+    /// The way in which it is begun.
     #[cfg(not(feature = "compact"))]
-    persistent: bool,
-    /// True if it takes the path of a blocking call, however it is started.
-    #[cfg(not(feature = "compact"))]
-    waited: bool,
+    beginning: Beginning,
     /// The ranks it is over, where those are not always a communicator's.
     over: [Over; BLOCKS as usize],
     /// The number of ranks that a node has, and the prices there.
@@ -178,9 +177,7 @@ impl Planned {
             shares: options.shares(&call, &selected),
             kernel,
             #[cfg(not(feature = "compact"))]
-            persistent: options.persistent,
-            #[cfg(not(feature = "compact"))]
-            waited: options.waited,
+            beginning: Beginning::Now,
             over: [Over::Ranks; _],
             #[cfg(not(feature = "compact"))]
             node: (options.node, options.prices),
@@ -253,7 +250,7 @@ impl Planned {
         lent: CallMemory<'_>,
     ) -> Result<(), Error> {
         #[cfg(not(feature = "compact"))]
-        let planned = Self { persistent: false, ..self.by_rules(caller.endpoint().tuning(comm)) };
+        let planned = self.by_rules(caller.endpoint().tuning(comm));
         #[cfg(feature = "compact")]
         let planned = self;
         if T::HAS_LINES
@@ -331,7 +328,7 @@ impl<'scope> Collective<'scope> {
         #[cfg(not(feature = "compact"))]
         checked.map_err(|Failed| *scope.failure())?;
         #[cfg(not(feature = "compact"))]
-        if planned.persistent {
+        if planned.is_persistent() {
             return Self::make(scope, comm, &planned, memory);
         }
         if T::HAS_LINES && planned.starts_by_lines(scope, comm) {

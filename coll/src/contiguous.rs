@@ -21,19 +21,41 @@ pub struct ContiguousCall<'m> {
     options: Options,
     /// The reason why it cannot be carried out, if its arguments are wrong.
     pub(crate) refusal: Option<Cause>,
+    /// The way in which it is begun if it is started.
+    #[cfg(not(feature = "compact"))]
+    beginning: crate::collective::Beginning,
 }
 
 impl<'m> ContiguousCall<'m> {
     /// Describes a call; the number of ranks is still open.
     #[inline(always)]
     pub(crate) fn new(spec: CallSpec, data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
-        Self { spec, data, scratch, options: Options::default(), refusal: None }
+        Self {
+            spec,
+            data,
+            scratch,
+            options: Options::default(),
+            refusal: None,
+            #[cfg(not(feature = "compact"))]
+            beginning: crate::collective::Beginning::Now,
+        }
     }
 
     /// Returns this call with these options, which are the same on every rank.
     #[inline(always)]
     pub fn with(self, options: &Options) -> Self {
         Self { options: *options, ..self }
+    }
+
+    /// Returns this call for ranks that all wait for it as soon as they have started it: it takes
+    /// the path of the blocking call. A rank that starts it can drive what else is under way while
+    /// it waits, as a blocking call does not.
+    ///
+    /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
+    /// all-reduce is; other operations take messages where they are started.
+    #[cfg(not(feature = "compact"))]
+    pub const fn waited(self) -> Self {
+        Self { beginning: crate::collective::Beginning::Waited, ..self }
     }
 
     /// Carries it out: returns when this rank's part is done.
@@ -48,7 +70,7 @@ impl<'m> ContiguousCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Result<(), Error> {
-        let Self { spec, data, scratch, options, refusal } = self;
+        let Self { spec, data, scratch, options, refusal, .. } = self;
         let spec = spec.over(comm.size());
         if cfg!(target_pointer_width = "64") && refusal.is_none() {
             // Copies for each way, since both take references: one description for both would be
@@ -73,8 +95,10 @@ impl<'m> ContiguousCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        let Self { spec, data, scratch, options, refusal } = self;
+        let Self { spec, data, scratch, options, refusal, .. } = self;
         let planned = planned(&spec.over(comm.size()), &options, refusal);
+        #[cfg(not(feature = "compact"))]
+        let planned = planned.beginning(self.beginning);
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
 
@@ -89,7 +113,7 @@ impl<'m> ContiguousCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Self { options: self.options.persistent(), ..self }.start(scope, comm)
+        Self { beginning: crate::collective::Beginning::Later, ..self }.start(scope, comm)
     }
 }
 

@@ -169,14 +169,6 @@ pub struct Options {
     /// Prices where a rank of the communicator shares no memory with another, if its transport
     /// knows of such.
     pub far: Prices,
-    /// True if a call that starts a collective only makes it, to be started by
-    /// [`Collective::start`](crate::Collective::start).
-    #[cfg(not(feature = "compact"))]
-    pub persistent: bool,
-    /// True if every rank waits for what a call starts, as if the call were the blocking one: see
-    /// [`Options::waited`].
-    #[cfg(not(feature = "compact"))]
-    pub waited: bool,
     /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that
     /// is not known. See [`hierarchy`](crate::hierarchy).
     #[cfg(not(feature = "compact"))]
@@ -202,10 +194,6 @@ impl Default for Options {
             prices: Prices::SHARED_MEMORY,
             far: Prices::SOCKET,
             #[cfg(not(feature = "compact"))]
-            persistent: false,
-            #[cfg(not(feature = "compact"))]
-            waited: false,
-            #[cfg(not(feature = "compact"))]
             node: 0,
             #[cfg(not(feature = "compact"))]
             segment: None,
@@ -226,19 +214,6 @@ impl Options {
     /// Options that use the algorithm `shared`.
     pub fn shared() -> Self {
         Self { choice: Choice::Shared, ..Self::default() }
-    }
-
-    /// Returns these options for a collective that every rank waits for as soon as it has started
-    /// it, by a blocking call or otherwise: it takes the path of the blocking call. One that starts
-    /// it can drive what else is under way while it waits, as a blocking call does not.
-    ///
-    /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
-    /// all-reduce is; blocking calls of other operations may take lines, and what is started takes
-    /// messages.
-    #[cfg(not(feature = "compact"))]
-    #[must_use]
-    pub const fn waited(self) -> Self {
-        Self { waited: true, ..self }
     }
 
     /// Returns the options for a communicator in which a rank shares no memory with another.

@@ -61,7 +61,7 @@ use aldis_kernel::{Comm, Lines, NotReady};
 #[cfg(not(feature = "compact"))]
 pub(crate) use around::{Around, Neighbors};
 #[cfg(not(feature = "compact"))]
-pub(crate) use blocks::Portions;
+pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, check, run};
 
@@ -165,7 +165,7 @@ impl Task {
     }
 
     /// Returns the cause of failure if a rank has called this instead.
-    const fn unlike(&self, (theirs, their_root): (Operation, u8)) -> Cause {
+    const fn unlike(&self, theirs: Operation, their_root: u8) -> Cause {
         let (own, own_root, is_exact) = (self.operation, self.note().root, self.size <= ROOTS);
         Cause::UnlikeCall { own, own_root, theirs, their_root, is_exact }
     }
@@ -177,7 +177,7 @@ impl Task {
         if (operation, root) == (own.operation, own.root) {
             return Ok(());
         }
-        let unlike = Operation::from_number(operation).map(|theirs| self.unlike((theirs, root)));
+        let unlike = Operation::from_number(operation).map(|theirs| self.unlike(theirs, root));
         Err(unlike.unwrap_or(Cause::Incompatible))
     }
 

@@ -42,7 +42,10 @@ impl Planned {
         comm: &Comm,
     ) -> bool {
         #[cfg(not(feature = "compact"))]
-        if self.shares() == Shares::IfThere && self.waited && !shared::is_in_lines(self.call.operation) {
+        if self.shares() == Shares::IfThere
+            && self.beginning == super::Beginning::Waited
+            && !shared::is_in_lines(self.call.operation)
+        {
             return self.task(comm).is_ok_and(|task| shared::check(scope.lines(comm), task).is_ok());
         }
         #[cfg(feature = "compact")]

@@ -1,12 +1,12 @@
 //! Collectives that are planned once and started many times (persistent ones, MPI 4.1
 //! section 6.13).
 //!
-//! Any call makes a persistent one, itself or by [`Options::persistent`]: `MPI_Allreduce_init` is
-//! `allreduce(..).persistent(..)`. Algorithm, segments, checks and loans are settled there, and so
-//! is its tag: the ranks make theirs in the same order as they call all other collectives, but may
-//! start them in any order, each its own. What one rank sends another for one start arrives before
-//! what it sends for the next, so all starts can have one tag. It has a number that those of other
-//! calls, which come round, do not meet.
+//! Any call makes a persistent one: `MPI_Allreduce_init` is `allreduce(..).persistent(..)`.
+//! Algorithm, segments, checks and loans are settled there, and so is its tag: the ranks make
+//! theirs in the same order as they call all other collectives, but may start them in any order,
+//! each its own. What one rank sends another for one start arrives before what it sends for the
+//! next, so all starts can have one tag. It has a number that those of other calls, which come
+//! round, do not meet.
 //!
 //! Between the starts the memory is the program's, by [`Collective::edit`]. Dropping a collective
 //! frees it.
@@ -43,15 +43,28 @@ use zerocopy::FromBytes;
 
 use super::{Collective, CollectiveMemory, LaneStage, Lanes, Planned};
 use crate::op::Element;
-use crate::select::Options;
 use crate::tag;
 
-impl Options {
-    /// Returns these options for a collective that is made now and started later, any number of
-    /// times, by [`Collective::start`]. Calls that wait do not look at it.
-    #[must_use]
-    pub const fn persistent(self) -> Self {
-        Self { persistent: true, ..self }
+/// The way in which a collective is begun that is not carried out at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Beginning {
+    /// By its call, as a nonblocking one.
+    Now,
+    /// By its call, and every rank waits for it: it takes the path of the blocking call.
+    Waited,
+    /// By [`Collective::start`]: its call only makes it.
+    Later,
+}
+
+impl Planned {
+    /// Returns true if its call only makes it.
+    pub(super) fn is_persistent(&self) -> bool {
+        self.beginning == Beginning::Later
+    }
+
+    /// Returns this plan, to be begun in this way.
+    pub(crate) const fn beginning(self, beginning: Beginning) -> Self {
+        Self { beginning, ..self }
     }
 }
 

@@ -68,7 +68,7 @@ impl Planned {
     ) -> Result<Tag, Cause> {
         let (operation, root) = (self.call.operation, self.root);
         #[cfg(not(feature = "compact"))]
-        if self.persistent {
+        if self.is_persistent() {
             let number = scope.persistent_number(comm, false)?;
             return Ok(tag::of_persistent(number, operation, root));
         }

@@ -13,7 +13,7 @@ use aldis_kernel::{Comm, Error, Failed, Rank, Scope, Tag};
 
 use super::Root;
 use super::peers::{Over, Peers};
-use super::{Planned, Ready};
+use super::{Beginning, Planned, Ready};
 use crate::op::Kernel;
 use crate::schedule::{Candidate, Instance};
 use crate::select::{Call, Options, Shares};
@@ -116,8 +116,7 @@ impl Planned {
             #[cfg(target_pointer_width = "64")]
             shares: Shares::Never,
             kernel,
-            persistent: options.persistent,
-            waited: options.waited,
+            beginning: Beginning::Now,
             over: [over],
             node: (0, options.prices),
         }
@@ -152,7 +151,7 @@ impl Planned {
     ) -> Result<(Comm, Tag, u32), Cause> {
         let (operation, root) = (self.call.operation, over.root(inter));
         let companion = scope.companion(inter).map_err(|error| error.cause)?;
-        let [here, there] = if self.persistent {
+        let [here, there] = if self.is_persistent() {
             let numbers =
                 [scope.persistent_number(inter, true)?, scope.persistent_number(&companion, false)?];
             numbers.map(|number| tag::of_persistent(number, operation, root))

@@ -8,7 +8,7 @@ use zerocopy::IntoBytes;
 
 use super::{Root, algorithms};
 use crate::caller::Caller;
-use crate::collective::{CallMemory, Collective, Input, Over, Planned};
+use crate::collective::{Beginning, CallMemory, Collective, Input, Over, Planned};
 use crate::layout::Layout;
 use crate::op::{Element, Kernel};
 use crate::schedule::divide;
@@ -109,7 +109,8 @@ impl<'m> InterCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         inter: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Self { options: self.options.persistent(), ..self }.start(scope, inter)
+        let (planned, lent) = self.planned(inter);
+        Collective::begin(scope, inter, planned.beginning(Beginning::Later), lent)
     }
 
     fn planned(self, inter: &Comm) -> (Planned, CallMemory<'m>) {

@@ -12,12 +12,12 @@ use crate::algorithms::algorithms;
 use crate::algorithms::neighbor::Act;
 use crate::block_call::Division;
 use crate::caller::Caller;
-use crate::collective::{BlockMemory, CallMemory, Collective, Input, Planned};
+use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, Planned};
 use crate::layout::Layout;
 use crate::op::Element;
 use crate::schedule::Schedule;
 use crate::select::{Call, CallSpec, Options};
-use crate::shared::{self, Around, Neighbors};
+use crate::shared::{self, Around, GivenBlocks, Neighbors};
 
 /// A collective among neighbours, described and not yet begun. It is [run](Self::run),
 /// [started](Self::start), or made to be started many times ([`persistent`](Self::persistent)), on
@@ -89,7 +89,7 @@ impl<'m> NeighborCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         around: &'m Neighbourhood<'m>,
     ) -> Result<Collective<'m>, Error> {
-        Collective::begin(scope, &around.comm, self.planned(around), self.lent(around))
+        self.begin(scope, around, Beginning::Now)
     }
 
     /// Makes it, to be started by [`Collective::start`] any number of times.
@@ -102,7 +102,17 @@ impl<'m> NeighborCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         around: &'m Neighbourhood<'m>,
     ) -> Result<Collective<'m>, Error> {
-        Self { options: self.options.persistent(), ..self }.start(scope, around)
+        self.begin(scope, around, Beginning::Later)
+    }
+
+    fn begin<T: Transport, P: Platform>(
+        self,
+        scope: &mut Scope<'m, '_, '_, T, P>,
+        around: &'m Neighbourhood<'m>,
+        beginning: Beginning,
+    ) -> Result<Collective<'m>, Error> {
+        let planned = self.planned(around).beginning(beginning);
+        Collective::begin(scope, &around.comm, planned, self.lent(around))
     }
 
     #[inline(always)]
@@ -180,9 +190,9 @@ impl<'m> NeighborCall<'m> {
         if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
             return None;
         }
-        // A copy: a reference to it would have the whole call written to memory first.
         let (options, call, comm) = (self.options, self.of(around, self.count(around).ok()?), &around.comm);
-        let (lines, input) = (self.linear(around).lines, (&*self.input, self.given.layout));
+        let lines = self.linear(around).lines;
+        let input = GivenBlocks { memory: &self.input, layout: self.given.layout };
         let neighbors = Neighbors { rank: comm.rank().0, lines, is_grid: around.is_grid };
         let role = Around::new(&call, neighbors, input, self.divided.layout)?;
         let done = options.try_fast_path_as(caller, comm, &call, &role, self.data)?;

@@ -21,6 +21,7 @@ use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
 use aldis_kernel::{Lines, NotReady};
 
+use super::blocks::GivenBlocks;
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
@@ -69,9 +70,10 @@ impl<'m> Around<'m> {
     pub(crate) fn new(
         call: &Call,
         Neighbors { rank, lines, is_grid }: Neighbors<'m>,
-        (input, given): (&'m [u8], Layout<'m>),
+        input: GivenBlocks<'m>,
         taken: Layout<'m>,
     ) -> Option<Self> {
+        let GivenBlocks { memory: input, layout: given } = input;
         let &Call { operation, size, element_bytes, count, .. } = call;
         let task = Task { operation, rank, size, root: 0, bytes: input.len(), element_bytes, kernel: None };
         let is_known = is_grid && matches!(taken, Layout::Even);

@@ -9,14 +9,14 @@ use core::ops::Range;
 
 use aldis_kernel::hal::lines::{LinesShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Comm, Lines, NotReady};
+use aldis_kernel::{Lines, NotReady};
 
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
 use super::{LINE_BYTES, Role, Stopped, Task};
 use crate::layout::Layout;
-use crate::op::{Kernel, copy};
+use crate::op::copy;
 use crate::schedule::Order;
 use crate::select::Call;
 use crate::select::slots::{passes_in_chunks, stands_in_lines};
@@ -28,13 +28,20 @@ const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
 /// Bytes that a line has for a table beside those for blocks.
 const TABLE_BYTES: u64 = 64;
 
+/// Memory that a rank gives, and its division.
+#[derive(Clone, Copy)]
+pub(crate) struct GivenBlocks<'m> {
+    pub(crate) memory: &'m [u8],
+    pub(crate) layout: Layout<'m>,
+}
+
 /// Such a call as one rank sees it, but for its data.
 pub(crate) struct Portions<'m> {
     pub(super) task: Task,
     /// The division of its data.
     pub(super) data: Layout<'m>,
-    /// The memory that it gives, and its division, if that is not its data.
-    pub(super) input: Option<(&'m [u8], Layout<'m>)>,
+    /// The memory that it gives, if that is not its data.
+    pub(super) input: Option<GivenBlocks<'m>>,
     /// Bytes of its data.
     data_bytes: usize,
     /// Bytes of the longest block.
@@ -48,19 +55,11 @@ pub(crate) struct Portions<'m> {
 }
 
 impl<'m> Portions<'m> {
-    /// The call with this root, for so many bytes of data, and for input, that are divided like
-    /// this.
+    /// The call of a task whose data are divided like this, with an input if it has one.
     #[inline(always)]
-    pub(crate) fn new(
-        call: &Call,
-        comm: &Comm,
-        (root, kernel): (u32, Option<Kernel>),
-        (data_bytes, data): (usize, Layout<'m>),
-        input: Option<(&'m [u8], Layout<'m>)>,
-    ) -> Self {
-        let &Call { operation, size, element_bytes, count, .. } = call;
-        let task = Task { operation, rank: comm.rank().0, size, root, bytes: 0, element_bytes, kernel };
-        let longest_bytes = count.saturating_mul(element_bytes as usize);
+    pub(crate) fn new(call: &Call, task: Task, data: Layout<'m>, input: Option<GivenBlocks<'m>>) -> Self {
+        let data_bytes = task.bytes;
+        let longest_bytes = call.count.saturating_mul(task.element_bytes as usize);
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let mut this = Self { task, data, input, data_bytes, longest_bytes, is_long, passes: false, heard };
         this.task.bytes = this.given_bytes();
@@ -113,7 +112,7 @@ impl<'m> Portions<'m> {
     /// Returns the division of what this rank gives.
     #[inline(always)]
     pub(super) fn divided(&self) -> Layout<'m> {
-        self.input.map_or(self.data, |(_, layout)| layout)
+        self.input.map_or(self.data, |input| input.layout)
     }
 
     /// Returns the memory that this rank gives.
@@ -122,7 +121,7 @@ impl<'m> Portions<'m> {
     where
         'm: 'b,
     {
-        self.input.map_or(data, |(input, _)| input)
+        self.input.map_or(data, |input| input.memory)
     }
 
     /// Returns the place in memory of the block of `rank`.
@@ -270,8 +269,8 @@ impl<'m> Portions<'m> {
     /// Takes this rank's own block, if it is not there already.
     #[inline(always)]
     pub(super) fn take_own(&self, data: &mut [u8]) -> Result<(), Cause> {
-        let Some((input, layout)) = self.input else { return Ok(()) };
-        let own = self.block(layout, self.task.rank, input)?;
+        let Some(GivenBlocks { memory, layout }) = self.input else { return Ok(()) };
+        let own = self.block(layout, self.task.rank, memory)?;
         copy(self.block_mut(self.task.rank, data)?, own)
     }
 

@@ -193,7 +193,7 @@ impl<R: Role> Meeting<R> {
                     Ok(None)
                 }
                 CallOutcome::Crowded => Err(self.error(comm, CROWDED, None)),
-                CallOutcome::Failed(cause, rank) => Err(self.failed(scope, comm, (cause, rank))),
+                CallOutcome::Failed(cause, rank) => Err(self.failed(scope, comm, cause, rank)),
             },
         );
         #[cfg(not(feature = "compact"))]
@@ -211,7 +211,8 @@ impl<R: Role> Meeting<R> {
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
-        (cause, rank): (Cause, Option<u32>),
+        cause: Cause,
+        rank: Option<u32>,
     ) -> Error {
         let error = self.error(comm, cause, rank);
         scope.raise(&error);
@@ -235,8 +236,8 @@ impl<R: Role> Meeting<R> {
         let Some(next) = scope.coming_number(&comm_plane) else { return Ok(()) };
         let is = |from: Rank, tag: Tag| from == Rank(rank) && tag::has_number(tag, next);
         let found = scope.newest_unexpected(&comm_plane, u64::MAX, is);
-        let Some(theirs) = found.and_then(|(_, tag)| tag::call(tag)) else { return Ok(()) };
+        let Some((theirs, root)) = found.and_then(|(_, tag)| tag::call(tag)) else { return Ok(()) };
         self.leave(scope, comm);
-        Err(self.failed(scope, comm, (self.task().unlike(theirs), Some(rank))))
+        Err(self.failed(scope, comm, self.task().unlike(theirs, root), Some(rank)))
     }
 }

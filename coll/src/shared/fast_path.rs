@@ -90,7 +90,10 @@ impl Options {
         spec: &CallSpec,
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
-        let portions = Portions::new(&spec.call, comm, (0, spec.kernel), (data.len(), Layout::Whole), None);
+        let &Call { operation, size, element_bytes, .. } = &spec.call;
+        let (rank, bytes, kernel) = (comm.rank().0, data.len(), spec.kernel);
+        let task = Task { operation, rank, size, root: 0, bytes, element_bytes, kernel };
+        let portions = Portions::new(&spec.call, task, Layout::Whole, None);
         self.try_fast_path_as(caller, comm, &spec.call, &portions, data)
     }
 

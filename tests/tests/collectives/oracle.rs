@@ -11,7 +11,7 @@ use aldis_coll::op::{BitXor, Element, Max, Min, Product, Reduce, Sum};
 use aldis_coll::reduce;
 use aldis_coll::scan;
 use aldis_coll::schedule::least_scratch;
-use aldis_coll::{Collective, Options};
+use aldis_coll::{Collective, ContiguousCall, Options};
 use aldis_kernel::hal::Operation;
 use aldis_kernel::{Comm, Error, Rank};
 use aldis_tests::thread_jobs::Scope;
@@ -171,22 +171,46 @@ impl RandomCall {
         data: &'scope mut Data,
         options: Options,
     ) -> Result<Collective<'scope>, Error> {
+        self.begin(scope, world, data, options, false)
+    }
+
+    /// Makes it, to be started any number of times.
+    pub(crate) fn persistent<'scope>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, '_>,
+        world: &Comm,
+        data: &'scope mut Data,
+        options: Options,
+    ) -> Result<Collective<'scope>, Error> {
+        self.begin(scope, world, data, options, true)
+    }
+
+    fn begin<'scope>(
+        &self,
+        scope: &mut Scope<'scope, '_, '_, '_>,
+        world: &Comm,
+        data: &'scope mut Data,
+        options: Options,
+        is_persistent: bool,
+    ) -> Result<Collective<'scope>, Error> {
         let root = Rank(self.root);
+        let mut begin = |call: ContiguousCall<'scope>| match is_persistent {
+            true => call.with(&options).persistent(scope, world),
+            false => call.with(&options).start(scope, world),
+        };
         macro_rules! reduce {
             ($op:ident, $data:ident, $scratch:ident) => {
                 match self.operation {
-                    Operation::Allreduce => {
-                        allreduce($op, $data, $scratch).with(&options).start(scope, world)
-                    }
-                    Operation::Scan => scan($op, $data, $scratch).with(&options).start(scope, world),
-                    Operation::Exscan => exscan($op, $data, $scratch).with(&options).start(scope, world),
-                    _ => reduce($op, $data, $scratch, root).with(&options).start(scope, world),
+                    Operation::Allreduce => begin(allreduce($op, $data, $scratch)),
+                    Operation::Scan => begin(scan($op, $data, $scratch)),
+                    Operation::Exscan => begin(exscan($op, $data, $scratch)),
+                    _ => begin(reduce($op, $data, $scratch, root)),
                 }
             };
         }
         match (self.operation, data) {
-            (Operation::Bcast, Data::I32(data, _)) => bcast(data, root).with(&options).start(scope, world),
-            (_, Data::None) => barrier().with(&options).start(scope, world),
+            (Operation::Bcast, Data::I32(data, _)) => begin(bcast(data, root)),
+            (_, Data::None) => begin(barrier()),
             (_, Data::I8(data, scratch)) => reduce!(Sum, data, scratch),
             (_, Data::U16(data, scratch)) => reduce!(BitXor, data, scratch),
             (_, Data::I32(data, scratch)) => reduce!(Min, data, scratch),

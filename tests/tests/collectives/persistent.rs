@@ -40,7 +40,7 @@ proptest! {
             endpoint.scope(|scope| {
                 let mut made = Vec::new();
                 for (call, data) in calls.iter().zip(buffers.iter_mut()) {
-                    made.push(call.start(scope, &world, data, call.options(size, false).persistent())?);
+                    made.push(call.persistent(scope, &world, data, call.options(size, false))?);
                 }
                 for start in 0..STARTS {
                     let turn = rank as usize + start as usize;

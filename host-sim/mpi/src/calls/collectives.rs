@@ -22,6 +22,7 @@ use crate::process::engine;
 use crate::requests::is_alone;
 
 mod across;
+mod beginning;
 mod blocks;
 mod call;
 pub(crate) mod calls;

@@ -10,13 +10,14 @@ use aldis_coll::dyn_op::{DynReduction, reduce_by};
 use aldis_coll::inter::InterCall;
 use aldis_coll::layout::Block;
 use aldis_coll::{
-    Collective, Options, allgather, allgatherv, alltoall, alltoallv, barrier, bcast, gather, gatherv,
+    Collective, allgather, allgatherv, alltoall, alltoallv, barrier, bcast, gather, gatherv,
     neighbor_allgather, neighbor_allgatherv, neighbor_alltoall, neighbor_alltoallv, scatter, scatterv,
 };
 use aldis_hal::Operation;
 use aldis_kernel::{Comm, Rank};
 use aldis_linux::HostEndpoint;
 
+use super::beginning::{Begin, Beginning};
 use crate::abi::{Handle, MPI_ERR_INTERN, MPI_ERR_ROOT};
 use crate::fault::CallFault;
 use crate::ffi::{Ptr, Region};
@@ -25,6 +26,7 @@ use crate::objects::datatypes::aliased;
 use crate::objects::topologies::CommTopology;
 use crate::objects::used_types::UsedTypes;
 use crate::process::engine::{self, ProcessEngine};
+use crate::process::scope::StaticScope;
 use crate::process::spare::Spare;
 use crate::requests::{self, MemoryStep, RunningCollective, is_alone, run_steps};
 
@@ -111,6 +113,79 @@ impl ByteOperation {
         }
         Ok(())
     }
+
+    /// Begins it, and gives out the topology that is to be kept with it.
+    ///
+    /// # Safety
+    /// Its memory, blocks and topology are there until it is over, its regions are apart, and
+    /// nothing else touches the memory while it is under way.
+    unsafe fn begin(
+        self,
+        beginning: Beginning,
+        scope: &mut StaticScope,
+        comm: &Comm,
+        topology: &mut Option<Rc<CommTopology>>,
+    ) -> Result<Collective<'static>, CallFault> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Ok(match self {
+                Self::Barrier => barrier().begin(beginning, scope, comm)?,
+                Self::Bcast(data, root) => bcast(data.bytes(), root).begin(beginning, scope, comm)?,
+                Self::Reduce(reduction, data, scratch) => {
+                    reduce_by(reduction, data.bytes(), scratch.bytes()).begin(beginning, scope, comm)?
+                }
+                Self::Gather(data, blocks, root) => {
+                    let data = data.bytes();
+                    let call = match blocks.is_even() {
+                        true => gather(data, &mut [], root),
+                        false => gatherv(data, blocks.list(), root),
+                    };
+                    call.begin(beginning, scope, comm)?
+                }
+                Self::Scatter(data, blocks, root) => {
+                    let data = data.bytes();
+                    let call = match blocks.is_even() {
+                        true => scatter(data, &mut [], root),
+                        false => scatterv(data, blocks.list(), root),
+                    };
+                    call.begin(beginning, scope, comm)?
+                }
+                Self::Allgather(data, blocks) => {
+                    let data = data.bytes();
+                    let call = match blocks.is_even() {
+                        true => allgather(data),
+                        false => allgatherv(data, blocks.list()),
+                    };
+                    call.begin(beginning, scope, comm)?
+                }
+                Self::Alltoall(input, given, data, blocks) => {
+                    let (input, data) = (input.shown(), data.bytes());
+                    let call = match given.is_even() && blocks.is_even() {
+                        true => alltoall(input, data, &mut []),
+                        false => alltoallv(input, given.list(), data, blocks.list()),
+                    };
+                    call.begin(beginning, scope, comm)?
+                }
+                Self::Across(make) => make().begin(beginning, scope, comm)?,
+                Self::NeighborAllgather(topo, input, data, blocks) => {
+                    let (input, data) = (input.shown(), data.bytes());
+                    let call = match blocks.is_even() {
+                        true => neighbor_allgather(input, data),
+                        false => neighbor_allgatherv(input, data, blocks.list()),
+                    };
+                    call.begin(beginning, scope, topology.insert(topo).extend()?)?
+                }
+                Self::NeighborAlltoall(topo, input, given, data, blocks) => {
+                    let (input, data) = (input.shown(), data.bytes());
+                    let call = match given.is_even() && blocks.is_even() {
+                        true => neighbor_alltoall(input, data),
+                        false => neighbor_alltoallv(input, given.list(), data, blocks.list()),
+                    };
+                    call.begin(beginning, scope, topology.insert(topo).extend()?)?
+                }
+            })
+        }
+    }
 }
 
 /// A collective with what belongs to it.
@@ -180,8 +255,9 @@ impl CollectiveCall {
     }
 
     /// Carries it out. All ranks must take one way, and whether something else is under way, which
-    /// goes on meanwhile, differs between them: what is started here is [waited](Options::waited)
-    /// for, and meets what the others' blocking calls do.
+    /// goes on meanwhile, differs between them: what is started here is
+    /// [waited](aldis_coll::ContiguousCall::waited) for, and meets what the others' blocking calls
+    /// do.
     pub(super) fn run(mut self) -> Result<(), CallFault> {
         if self.what.is_waited() && is_alone() {
             // SAFETY: the collective has not begun.
@@ -192,20 +268,20 @@ impl CollectiveCall {
             return unsafe { run_steps(&mut self.after) };
         }
         let comm = self.handle;
-        let running = self.start(Options::default().waited())?;
+        let running = self.start(Beginning::Waited)?;
         requests::wait(requests::of_collective(comm, running)?).map(|_| ())
     }
 
     /// Starts it.
-    fn start(mut self, options: Options) -> Result<RunningCollective, CallFault> {
+    fn start(mut self, beginning: Beginning) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         // SAFETY: the collective has not begun.
         unsafe { run_steps(&mut self.before) }?;
-        self.make(options)
+        self.make(beginning)
     }
 
     /// Makes it, to be started by the request, or started as well.
-    fn make(self, options: Options) -> Result<RunningCollective, CallFault> {
+    fn make(self, beginning: Beginning) -> Result<RunningCollective, CallFault> {
         self.what.check()?;
         let (comm, mut topology) = (self.comm, None);
         // SAFETY: nothing else touches the memory until the collective is over: what is done before
@@ -213,63 +289,8 @@ impl CollectiveCall {
         // regions of a collective are apart (`check`; what is of the call is). The kernel keeps no
         // reference. `RunningCollective` keeps memory, blocks and topology, and drops them after
         // the collective.
-        let collective: Collective<'static> = engine::with(|ProcessEngine { scope, .. }| unsafe {
-            Ok(match self.what {
-                ByteOperation::Barrier => barrier().with(&options).start(scope, &comm)?,
-                ByteOperation::Bcast(data, root) => {
-                    bcast(data.bytes(), root).with(&options).start(scope, &comm)?
-                }
-                ByteOperation::Reduce(erased, data, scratch) => {
-                    reduce_by(erased, data.bytes(), scratch.bytes()).with(&options).start(scope, &comm)?
-                }
-                ByteOperation::Gather(data, blocks, root) => match blocks.is_even() {
-                    true => gather(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
-                    false => gatherv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?,
-                },
-                ByteOperation::Scatter(data, blocks, root) => match blocks.is_even() {
-                    true => scatter(data.bytes(), &mut [], root).with(&options).start(scope, &comm)?,
-                    false => {
-                        scatterv(data.bytes(), blocks.list(), root).with(&options).start(scope, &comm)?
-                    }
-                },
-                ByteOperation::Allgather(data, blocks) => match blocks.is_even() {
-                    true => allgather(data.bytes()).with(&options).start(scope, &comm)?,
-                    false => allgatherv(data.bytes(), blocks.list()).with(&options).start(scope, &comm)?,
-                },
-                ByteOperation::Alltoall(input, given, data, blocks) => {
-                    match given.is_even() && blocks.is_even() {
-                        true => alltoall(input.shown(), data.bytes(), &mut [])
-                            .with(&options)
-                            .start(scope, &comm)?,
-                        false => alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
-                            .with(&options)
-                            .start(scope, &comm)?,
-                    }
-                }
-                ByteOperation::Across(make) => make().with(&options).start(scope, &comm)?,
-                ByteOperation::NeighborAllgather(topo, input, data, blocks) => {
-                    let around = topology.insert(topo).extend()?;
-                    match blocks.is_even() {
-                        true => neighbor_allgather(input.shown(), data.bytes())
-                            .with(&options)
-                            .start(scope, around)?,
-                        false => neighbor_allgatherv(input.shown(), data.bytes(), blocks.list())
-                            .with(&options)
-                            .start(scope, around)?,
-                    }
-                }
-                ByteOperation::NeighborAlltoall(topo, input, given, data, blocks) => {
-                    let around = topology.insert(topo).extend()?;
-                    match given.is_even() && blocks.is_even() {
-                        true => neighbor_alltoall(input.shown(), data.bytes())
-                            .with(&options)
-                            .start(scope, around)?,
-                        false => neighbor_alltoallv(input.shown(), given.list(), data.bytes(), blocks.list())
-                            .with(&options)
-                            .start(scope, around)?,
-                    }
-                }
-            })
+        let collective = engine::with(|ProcessEngine { scope, .. }| unsafe {
+            self.what.begin(beginning, scope, &comm, &mut topology)
         })?;
         Ok(RunningCollective {
             collective,
@@ -285,14 +306,14 @@ impl CollectiveCall {
 
     pub(super) fn begin(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.start(Options::default())?;
+        let running = self.start(Beginning::Now)?;
         request.set(requests::of_collective(comm, running)?)
     }
 
     /// Makes it, for a request that can be started again and again.
     pub(super) fn keep(self, request: Ptr<Handle>) -> Result<(), CallFault> {
         let comm = self.handle;
-        let running = self.make(Options::default().persistent())?;
+        let running = self.make(Beginning::Later)?;
         request.set(requests::of_kept(comm, running)?)
     }
 }
