@@ -45,7 +45,7 @@
 //! ```
 //! use std::{cell::RefCell, collections::VecDeque, rc::Rc};
 //! use aldis_drivers::discovery::{Discovery, Entry, DiscoverySetup};
-//! use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+//! use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 //! use aldis_hal::{Epoch, Instant, PeerId};
 //!
 //! /// One end of a cable.
@@ -71,7 +71,7 @@
 //!     }
 //!     fn mtu(&self) -> usize { 1500 }
 //!     fn mac(&self) -> Mac { self.mac }
-//!     fn link(&self) -> Link { Link::Up }
+//!     fn link(&self) -> LinkState { LinkState::Up }
 //! }
 //!
 //! let (there, back) = (Queue::default(), Queue::default());

@@ -122,10 +122,10 @@ impl SharedMemory {
     /// being written:
     ///
     /// ```compile_fail,E0133
-    /// use aldis_drivers::{ivshmem::Shared, shm::Geometry};
+    /// use aldis_drivers::{ivshmem::SharedMemory, shm::Geometry};
     /// use aldis_hal::PeerId;
     ///
-    /// fn twice(shared: &Shared, geometry: &Geometry) {
+    /// fn twice(shared: &SharedMemory, geometry: &Geometry) {
     ///     let _ = [(); 2].map(|()| shared.inbox(geometry, PeerId(0)));
     /// }
     /// ```

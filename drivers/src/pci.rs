@@ -7,13 +7,13 @@
 //! none ([`enable`]).
 //!
 //! ```no_run
-//! use aldis_drivers::pci::{Layout, Mapped, PciRoot, AddressWindow};
+//! use aldis_drivers::pci::{AddressWindow, ConfigLayout, Mapped, PciRoot};
 //! use aldis_drivers::virtio;
 //!
 //! # fn main() -> Result<(), aldis_hal::Cause> {
 //! // QEMU's aarch64 `virt,highmem=off`: 16 buses, and 0x2EFF_0000 bytes for base addresses.
 //! // SAFETY: this board has its PCI there, mapped as it is, and nothing else uses it.
-//! let access = unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, 16) };
+//! let access = unsafe { Mapped::new(0x3F00_0000, ConfigLayout::Ecam, 16) };
 //! let mut root = PciRoot::new(access);
 //! let mut window = AddressWindow::new(0x1000_0000, 0x2EFF_0000);
 //! // SAFETY: it has nothing else at the addresses of that window.

@@ -20,16 +20,16 @@
 //!
 //! ```
 //! use aldis_hal::Instant;
-//! use aldis_protocols::reliable::{Config, LinkEnds, FrameFate, Link, open, seal};
+//! use aldis_protocols::reliable::{FrameFate, Link, LinkConfig, LinkEnds, open, seal};
 //! use zerocopy::IntoBytes;
 //!
-//! let config = Config::DEFAULT.checked().unwrap();
+//! let config = LinkConfig::DEFAULT.checked().unwrap();
 //! let now = Instant(1);
 //! let ends = |ours, theirs| LinkEnds { ours, theirs, peer_window: config.window };
 //! let mut one = Link::open(&config, ends(7, 9), now);
 //! let mut other = Link::open(&config, ends(9, 7), now);
 //!
-//! let mut ring = [[0; 5]; Config::DEFAULT.window as usize];
+//! let mut ring = [[0; 5]; LinkConfig::DEFAULT.window as usize];
 //! let sequence = one.queue(&config, now).expect("the window is empty");
 //! ring[config.slot(sequence)] = *b"hello";
 //!

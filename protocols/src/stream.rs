@@ -54,7 +54,7 @@
 //!
 //! ```
 //! use aldis_hal::{Epoch, Instant, PeerId};
-//! use aldis_protocols::stream::{Dial, Handshake, Link, Mac, Node, Tag, job_name};
+//! use aldis_protocols::stream::{Dial, Handshake, Mac, Node, StreamLink, Tag, job_name};
 //! use aldis_protocols::stream::{StreamEvent, StreamSetup};
 //!
 //! struct Key([u8; 32]);

@@ -32,7 +32,7 @@
 //! of name it by its rank in the world.
 //!
 //! ```
-//! use aldis_coll::comm::{self, Choice, inter};
+//! use aldis_coll::comm::{self, SplitChoice, inter};
 //! use aldis_kernel::{Endpoint, Error, Rank, Tag, hal::{Platform, Transport}};
 //!
 //! /// Lower and upper half of the world, and a word between the two ranks of each pair.

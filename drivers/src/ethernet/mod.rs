@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use aldis_drivers::ethernet::{Config, Ethernet, EthernetStorage};
-//! use aldis_hal::nic::{Link, Mac, Nic, RxFrame, TxFrame};
+//! use aldis_hal::nic::{LinkState, Mac, Nic, RxFrame, TxFrame};
 //! use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Sink, Token, Transport};
 //!
 //! /// A cable from a device to itself.
@@ -39,7 +39,7 @@
 //!     }
 //!     fn mtu(&self) -> usize { 1500 }
 //!     fn mac(&self) -> Mac { Mac([2, 0, 0, 0, 0, 1]) }
-//!     fn link(&self) -> Link { Link::Up }
+//!     fn link(&self) -> LinkState { LinkState::Up }
 //! }
 //!
 //! /// What a kernel's engine does.

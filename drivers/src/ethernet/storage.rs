@@ -131,14 +131,14 @@ impl<'m> EthernetMemory<'m> {
     /// messages and their lengths. `window` and `message_bytes` are as in [`EthernetStorage`].
     ///
     /// ```
-    /// use aldis_drivers::ethernet::{Memory, Row};
+    /// use aldis_drivers::ethernet::{EthernetMemory, PeerRow};
     ///
     /// let (others, window, message_bytes) = (3, 4, 64);
     /// let mut rows = vec![PeerRow::EMPTY; others];
     /// let mut messages = [(); 2].map(|()| vec![0; others * window * message_bytes / 8]);
     /// let mut lengths = [(); 2].map(|()| vec![0; others * window]);
     /// let ([out, into], [out_lengths, into_lengths]) = (&mut messages, &mut lengths);
-    /// let memory = Memory::of_slices(
+    /// let memory = EthernetMemory::of_slices(
     ///     &mut rows,
     ///     [(out, out_lengths), (into, into_lengths)],
     ///     window,

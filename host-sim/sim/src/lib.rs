@@ -10,7 +10,7 @@
 //! source:
 //!
 //! ```
-//! use aldis_sim::{Config, Outcome, simulate};
+//! use aldis_sim::{SimConfig, Outcome, simulate};
 //! use aldis_kernel::hal::{Platform, Transport};
 //! use aldis_kernel::{Endpoint, Rank, Tag};
 //!
@@ -24,7 +24,7 @@
 //! }
 //!
 //! for seed in 0..20 {
-//!     let report = simulate(&Config::new(seed, 5), |ep| program(ep)).unwrap();
+//!     let report = simulate(&SimConfig::new(seed, 5), |ep| program(ep)).unwrap();
 //!     assert_eq!(report.failure, None, "{report}");
 //! }
 //! ```
