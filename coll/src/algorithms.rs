@@ -6,14 +6,10 @@
 pub(crate) mod allreduce;
 pub(crate) mod barrier;
 pub(crate) mod bcast;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod blocks;
 pub(crate) mod exscan;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod hierarchy;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod inter;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod neighbor;
 pub(crate) mod reduce;
 pub(crate) mod scan;
@@ -32,20 +28,13 @@ pub fn algorithms(operation: Operation) -> &'static [Candidate] {
         Operation::Reduce => &reduce::ALGORITHMS,
         Operation::Scan => &scan::ALGORITHMS,
         Operation::Exscan => &exscan::ALGORITHMS,
-        #[cfg(not(feature = "compact"))]
         operation => blocks::algorithms(operation),
-        #[cfg(feature = "compact")]
-        _ => &[],
     }
 }
 
 /// The algorithms for two groups alone.
 pub(crate) fn across(operation: Operation) -> impl Iterator<Item = &'static Candidate> {
-    #[cfg(not(feature = "compact"))]
-    let crossing = inter::algorithms(operation).iter().filter(|known| known.crosses());
-    #[cfg(feature = "compact")]
-    let crossing = algorithms(operation).iter().take(0);
-    crossing
+    inter::algorithms(operation).iter().filter(|known| known.crosses())
 }
 
 /// Returns what is known of an algorithm beside its steps; `None` for a program's own.

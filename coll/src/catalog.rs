@@ -35,7 +35,6 @@ pub const COLLECTIVES: [Operation; 22] = [
 ];
 
 /// The algorithm of the all-to-all in place, which no other call takes.
-#[cfg(not(feature = "compact"))]
 const IN_PLACE: crate::schedule::Candidate = &crate::algorithms::blocks::alltoall::InPlace;
 
 /// Displays as a table: operation, algorithm by the name that selects it, whether it is over one
@@ -52,12 +51,10 @@ impl fmt::Display for Catalog {
             };
             let groups = groups(operation);
             algorithms(operation).iter().try_for_each(|known| line(known.name(), groups, known.source()))?;
-            #[cfg(not(feature = "compact"))]
             crate::algorithms::hierarchy::algorithm(operation)
                 .iter()
                 .try_for_each(|known| line(known.name(), "one", known.source()))?;
             across(operation).try_for_each(|known| line(known.name(), "two", known.source()))?;
-            #[cfg(not(feature = "compact"))]
             if crate::schedule::alike(operation) == Operation::Alltoall {
                 line(IN_PLACE.name(), "one", IN_PLACE.source())?;
             }
@@ -75,7 +72,6 @@ impl fmt::Display for Catalog {
 
 /// Names the groups that an operation's algorithms for one group are over: one, or any.
 fn groups(operation: Operation) -> &'static str {
-    #[cfg(not(feature = "compact"))]
     if crate::algorithms::inter::algorithms(operation).iter().any(|known| !known.crosses()) {
         return "any";
     }

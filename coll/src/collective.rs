@@ -18,8 +18,7 @@
 //! with a tag and a part of the scratch of its own.
 //!
 //! **A full request pool** ([`Cause::Full`]) is a state, not an end. What of a round is posted
-//! lands and makes room for the rest. Where nothing of a collective is under way (in a `compact`
-//! build, where a message finds no slot) the call returns it, nothing is lost, and the same
+//! lands and makes room for the rest. Where nothing of a collective is under way the call returns it, nothing is lost, and the same
 //! collective goes on at the next test or wait, once another request of the endpoint has made room.
 //! Any other error ends the collective and is returned again by every later call.
 //!
@@ -34,16 +33,12 @@ mod input;
 mod lane;
 mod lines;
 mod peers;
-#[cfg(not(feature = "compact"))]
 mod persistent;
 mod ready;
 mod rounds;
-#[cfg(not(feature = "compact"))]
 mod row;
 mod several;
-#[cfg(not(feature = "compact"))]
 mod typed;
-#[cfg(not(feature = "compact"))]
 mod unlike;
 
 use core::fmt;
@@ -51,15 +46,12 @@ use core::fmt;
 use crate::caller::Caller;
 use crate::layout::Layout;
 use crate::op::Kernel;
-#[cfg(not(feature = "compact"))]
 use crate::rules::{InForce, Ruling};
-use crate::schedule::{BLOCKS, Instance, Schedule, Step};
+use crate::schedule::{Instance, Schedule, Step};
 pub use crate::select::LANES;
-#[cfg(not(feature = "compact"))]
 use crate::select::Prices;
 use crate::select::{Call, CallSpec, Options, Plan, Shares};
 use crate::shared::{self, Meeting};
-#[cfg(not(feature = "compact"))]
 use aldis_kernel::Tuning;
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
@@ -69,13 +61,10 @@ use lane::{LaneStage, Lanes, Messages, SegmentLane, no_messages};
 pub(crate) use peers::Over;
 pub use peers::Root;
 use peers::{Peers, way};
-#[cfg(not(feature = "compact"))]
 pub(crate) use persistent::Beginning;
-#[cfg(not(feature = "compact"))]
 pub use persistent::start_all;
 use ready::Ready;
 pub use several::{wait_all, wait_for};
-#[cfg(not(feature = "compact"))]
 use unlike::Watch;
 
 /// Events that one test handles at most.
@@ -114,7 +103,7 @@ pub(crate) struct CollectiveMemory<'scope> {
     pub(crate) data: LentMut<'scope>,
     pub(crate) scratch: LentMut<'scope>,
     /// The rest, where there are blocks.
-    blocks: [Lasting<'scope>; BLOCKS as usize],
+    blocks: Lasting<'scope>,
     pub(crate) element_bytes: u32,
     /// The reduction, where there is one.
     pub(crate) kernel: Option<Kernel>,
@@ -125,7 +114,6 @@ pub(crate) struct CollectiveMemory<'scope> {
 pub(crate) struct Lasting<'scope> {
     input: Lent<'scope>,
     /// The input as memory that may be edited between starts, if it may.
-    #[cfg_attr(feature = "compact", expect(dead_code, reason = "nothing is started again"))]
     lent: Option<LentMut<'scope>>,
     layouts: [Layout<'scope>; 2],
     own: Option<&'scope dyn Schedule>,
@@ -139,19 +127,16 @@ pub(crate) struct Planned {
     pub(crate) plan: Result<Plan, Cause>,
     /// The options, if they leave it open which algorithm is taken: what to choose by again if a
     /// rank shares no memory with another, or if there are rules.
-    #[cfg(not(feature = "compact"))]
     open: Option<Options>,
     /// The verdict of selection on control slots.
     #[cfg(target_pointer_width = "64")]
     shares: Shares,
     pub(crate) kernel: Option<Kernel>,
     /// The way in which it is begun.
-    #[cfg(not(feature = "compact"))]
     beginning: Beginning,
     /// The ranks it is over, where those are not always a communicator's.
-    over: [Over; BLOCKS as usize],
+    over: Over,
     /// The number of ranks that a node has, and the prices there.
-    #[cfg(not(feature = "compact"))]
     node: (u32, Prices),
 }
 
@@ -161,7 +146,6 @@ impl Planned {
     pub(crate) fn new(spec: &CallSpec, options: &Options) -> Self {
         let &CallSpec { call, root, kernel, candidates } = spec;
         let selected = call.select(candidates, options);
-        #[cfg(not(feature = "compact"))]
         let selected = selected.and_then(|selected| match selected.plan.algorithm.crosses() {
             true => Err(Cause::Unsupported),
             false => Ok(selected),
@@ -171,15 +155,12 @@ impl Planned {
             call,
             root,
             plan,
-            #[cfg(not(feature = "compact"))]
             open: options.open(),
             #[cfg(target_pointer_width = "64")]
             shares: options.shares(&call, &selected),
             kernel,
-            #[cfg(not(feature = "compact"))]
             beginning: Beginning::Now,
-            over: [Over::Ranks; _],
-            #[cfg(not(feature = "compact"))]
+            over: Over::Ranks,
             node: (options.node, options.prices),
         }
     }
@@ -201,7 +182,6 @@ impl Planned {
     }
 
     /// Returns true if it is to be carried out by the algorithm of this name.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn is_by(&self, name: &str) -> bool {
         self.plan.is_ok_and(|plan| plan.algorithm.name() == name)
     }
@@ -210,19 +190,16 @@ impl Planned {
     pub(crate) fn refused(self, cause: Cause) -> Self {
         let mut refused = self.sharing(Shares::Never);
         refused.plan = Err(cause);
-        #[cfg(not(feature = "compact"))]
         refused.open.take();
         refused
     }
 
     /// Returns this plan by the rules that hold on the communicator, if any is for it.
-    #[cfg(not(feature = "compact"))]
     #[inline]
     fn by_rules(self, tuning: [Option<Tuning>; 2]) -> Self {
         if tuning.iter().any(Option::is_some) { self.ruled(InForce::of(tuning)) } else { self }
     }
 
-    #[cfg(not(feature = "compact"))]
     #[cold]
     fn ruled(self, rules: InForce) -> Self {
         let ruling = self.open.as_ref().and_then(|open| rules.ruling(&self.call, open));
@@ -249,10 +226,7 @@ impl Planned {
         comm: &Comm,
         lent: CallMemory<'_>,
     ) -> Result<(), Error> {
-        #[cfg(not(feature = "compact"))]
         let planned = self.by_rules(caller.endpoint().tuning(comm));
-        #[cfg(feature = "compact")]
-        let planned = self;
         if T::HAS_LINES
             && let Some(task) = planned.by_lines(caller.endpoint(), comm)?
         {
@@ -260,7 +234,6 @@ impl Planned {
         }
         let done = caller.enter(|scope| {
             let memory = CollectiveMemory::new(scope, &planned, lent);
-            #[cfg(not(feature = "compact"))]
             memory.check_types(scope, comm, planned.call.operation)?;
             let ready = planned.ready(scope, comm)?;
             let mut started = Collective::new(comm, ready, planned.call.operation, memory);
@@ -298,14 +271,13 @@ pub struct Collective<'scope> {
     memory: CollectiveMemory<'scope>,
     tag: Tag,
     comm: Comm,
-    peers: [Peers; BLOCKS as usize],
+    peers: Peers,
     /// The error that has stopped it, once it has stopped.
     error: Error,
     /// Each lane's.
     messages: [Messages<'scope>; LANES],
     /// The progress by control slots, if it is carried out by them.
     meeting: Option<Meeting>,
-    #[cfg(not(feature = "compact"))]
     watch: Watch,
 }
 
@@ -320,14 +292,10 @@ impl<'scope> Collective<'scope> {
         planned: Planned,
         lent: CallMemory<'scope>,
     ) -> Result<Self, Error> {
-        #[cfg(not(feature = "compact"))]
         let planned = planned.by_rules(scope.tuning(comm));
         let memory = CollectiveMemory::new(scope, &planned, lent);
-        #[cfg(not(feature = "compact"))]
         let checked = memory.check_types(scope, comm, planned.call.operation);
-        #[cfg(not(feature = "compact"))]
         checked.map_err(|Failed| *scope.failure())?;
-        #[cfg(not(feature = "compact"))]
         if planned.is_persistent() {
             return Self::make(scope, comm, &planned, memory);
         }
@@ -370,7 +338,6 @@ impl<'scope> Collective<'scope> {
             moved: false,
             messages: no_messages(),
             meeting: None,
-            #[cfg(not(feature = "compact"))]
             watch: Watch::default(),
         }
     }
@@ -387,7 +354,6 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Result<(), Failed> {
-        #[cfg(not(feature = "compact"))]
         self.open(scope);
         match self.advance(scope) {
             Progress::Failed => Err(scope.keep_failure(&self.error)),
@@ -438,7 +404,6 @@ impl<'scope> Collective<'scope> {
         while !self.is_complete() {
             let activity = self.activity::<T>();
             let went = scope.drive_until(&activity, |scope| self.turn(scope));
-            #[cfg(not(feature = "compact"))]
             let went = went.map_err(|failed| self.look_at_the_deadline(scope, failed));
             went?;
         }

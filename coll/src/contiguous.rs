@@ -1,5 +1,7 @@
 //! Calls on data that are one stretch of memory: barriers, broadcasts, reductions and scans.
 
+mod by;
+
 use core::fmt;
 
 use aldis_kernel::hal::{Cause, Platform, Transport};
@@ -7,8 +9,9 @@ use aldis_kernel::{Comm, Error, Scope};
 
 use crate::caller::Caller;
 use crate::collective::{CallMemory, Collective, Planned};
-use crate::schedule::BLOCKS;
+use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
+pub use by::CallBy;
 
 /// A collective on data that are one stretch, described and not yet begun. It is
 /// [run](Self::run), [started](Self::start), or made to be started many times
@@ -22,7 +25,6 @@ pub struct ContiguousCall<'m> {
     /// The reason why it cannot be carried out, if its arguments are wrong.
     pub(crate) refusal: Option<Cause>,
     /// The way in which it is begun if it is started.
-    #[cfg(not(feature = "compact"))]
     beginning: crate::collective::Beginning,
 }
 
@@ -36,7 +38,6 @@ impl<'m> ContiguousCall<'m> {
             scratch,
             options: Options::default(),
             refusal: None,
-            #[cfg(not(feature = "compact"))]
             beginning: crate::collective::Beginning::Now,
         }
     }
@@ -53,9 +54,19 @@ impl<'m> ContiguousCall<'m> {
     ///
     /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
     /// all-reduce is; other operations take messages where they are started.
-    #[cfg(not(feature = "compact"))]
     pub const fn waited(self) -> Self {
         Self { beginning: crate::collective::Beginning::Waited, ..self }
+    }
+
+    /// Returns this call, to be carried out by `algorithm`, in segments one after another, whatever
+    /// rules hold on the communicator. Nothing is selected: a program whose calls are all of this
+    /// form links no other algorithm, and none of what selects, prices and explains them. All ranks
+    /// make the call in this form.
+    #[inline(always)]
+    pub fn by(self, algorithm: Algorithm) -> CallBy<'m> {
+        let Self { spec, data, scratch, refusal, .. } = self;
+        let CallSpec { call, root, kernel, .. } = spec;
+        CallBy { call, root, kernel, algorithm, data, scratch, refusal }
     }
 
     /// Carries it out: returns when this rank's part is done.
@@ -97,7 +108,6 @@ impl<'m> ContiguousCall<'m> {
     ) -> Result<Collective<'m>, Error> {
         let Self { spec, data, scratch, options, refusal, .. } = self;
         let planned = planned(&spec.over(comm.size()), &options, refusal);
-        #[cfg(not(feature = "compact"))]
         let planned = planned.beginning(self.beginning);
         Collective::begin(scope, comm, planned, CallMemory::stretch(data, scratch))
     }
@@ -107,7 +117,6 @@ impl<'m> ContiguousCall<'m> {
     /// # Errors
     /// [`Cause::Unsupported`] for an algorithm of another operation; the rest as
     /// [`start`](Self::start).
-    #[cfg(not(feature = "compact"))]
     pub fn persistent<T: Transport, P: Platform>(
         self,
         scope: &mut Scope<'m, '_, '_, T, P>,
@@ -121,7 +130,7 @@ impl<'m> ContiguousCall<'m> {
 fn planned(spec: &CallSpec, options: &Options, refusal: Option<Cause>) -> Planned {
     let planned = Planned::new(spec, options);
     match refusal {
-        Some(cause) if BLOCKS => planned.refused(cause),
+        Some(cause) => planned.refused(cause),
         _ => planned,
     }
 }

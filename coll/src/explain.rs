@@ -7,7 +7,6 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint};
 
 use crate::algorithms::{algorithms, priced};
-#[cfg(not(feature = "compact"))]
 use crate::rules::{InForce, Origin, Rules, Ruling};
 use crate::schedule::{Algorithm, Candidate};
 use crate::select::{Call, Choice, Options, Plan, Selected, Shares, is_far, slots};
@@ -23,10 +22,8 @@ pub struct Explanation {
     /// The answer to whether a communicator's control slots can do it, if there is one.
     lines: Option<Result<(), Cause>>,
     /// The rules that were asked, with the options as the caller gave them.
-    #[cfg(not(feature = "compact"))]
     rules: (InForce, Options),
     /// The rule that has decided.
-    #[cfg(not(feature = "compact"))]
     rule: Option<Origin>,
 }
 
@@ -39,9 +36,7 @@ impl Explanation {
             selected,
             shares: options.shares(&call, &selected),
             lines: None,
-            #[cfg(not(feature = "compact"))]
             rules: (InForce::default(), options),
-            #[cfg(not(feature = "compact"))]
             rule: None,
         }
     }
@@ -50,10 +45,7 @@ impl Explanation {
     /// `shared` can be taken, and why not.
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
-        #[cfg(not(feature = "compact"))]
         let this = self.by(InForce::of(endpoint.tuning(comm)));
-        #[cfg(feature = "compact")]
-        let this = self;
         let lines = endpoint.lines(comm).map(drop);
         if is_far(lines) && this.options.open().is_some() {
             let options = this.options.for_far();
@@ -65,13 +57,11 @@ impl Explanation {
 
     /// Explains the call on a communicator that has no rules of its own, where these hold
     /// everywhere.
-    #[cfg(not(feature = "compact"))]
     #[must_use]
     pub fn by_rules(self, rules: &'static Rules) -> Self {
         self.by(InForce::everywhere(rules))
     }
 
-    #[cfg(not(feature = "compact"))]
     fn by(self, rules: InForce) -> Self {
         let asked = Self { rules: (rules, self.options), ..self };
         let ruling = self.options.open().and_then(|open| rules.ruling(&self.call, &open));
@@ -85,7 +75,6 @@ impl Explanation {
     }
 
     /// The rules that are for the call and have not decided, and the one that has.
-    #[cfg(not(feature = "compact"))]
     fn rule_lines(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rules, given) = &self.rules;
         let Some(open) = given.open() else { return Ok(()) };
@@ -100,7 +89,6 @@ impl Explanation {
 
     /// Writes what has named the algorithm: a rule, or the caller.
     fn named_by(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        #[cfg(not(feature = "compact"))]
         if let Some(rule) = &self.rule {
             return write!(f, "; taken, named by {rule}");
         }
@@ -218,7 +206,6 @@ impl fmt::Display for Explanation {
         write!(f, "scratch for {scratch} elements")?;
         algorithms(operation).iter().try_for_each(|&candidate| self.line(f, candidate))?;
         self.shared_line(f)?;
-        #[cfg(not(feature = "compact"))]
         self.rule_lines(f)?;
         match (self.options.choice, self.selected) {
             (Choice::Shared, _) => Ok(()),

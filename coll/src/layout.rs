@@ -9,7 +9,6 @@
 
 use core::ops::Range;
 
-#[cfg(not(feature = "compact"))]
 use aldis_kernel::{
     datatype::{Basic, Committed},
     hal::Cause,
@@ -40,7 +39,6 @@ impl Block {
 }
 
 /// A block of elements of a datatype, which may lie scattered between those of other blocks.
-#[cfg(not(feature = "compact"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct TypedBlock {
@@ -52,7 +50,6 @@ pub struct TypedBlock {
     pub datatype: Committed,
 }
 
-#[cfg(not(feature = "compact"))]
 impl TypedBlock {
     /// `count` elements of `datatype`, from byte `origin` of the buffer on.
     pub fn new(origin: isize, count: u64, datatype: impl Into<Committed>) -> Self {
@@ -66,7 +63,6 @@ impl TypedBlock {
 }
 
 /// The division of a buffer into blocks.
-#[cfg_attr(feature = "compact", expect(dead_code, reason = "no operation on blocks is there to use them"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Layout<'b> {
     /// Not at all.
@@ -77,23 +73,19 @@ pub(crate) enum Layout<'b> {
     Own,
     /// A block of this length for every rank; of this length alone, as those of another buffer have
     /// one of theirs.
-    #[cfg(not(feature = "compact"))]
     Each(usize),
     /// A single block of so many elements is there, of whichever rank.
     One(usize),
     /// Blocks as listed, by rank.
     Listed(&'b [Block]),
     /// Blocks as listed, by rank, each of them one element: it is sent as a whole.
-    #[cfg(not(feature = "compact"))]
     Typed(&'b [TypedBlock]),
     /// Like [`Listed`](Self::Listed), but without the blocks of at most so many elements: no rank
     /// gives or takes them.
-    #[cfg(not(feature = "compact"))]
     Longer(&'b [Block], usize),
 }
 
 impl Layout<'_> {
-    #[cfg(not(feature = "compact"))]
     /// Elements of the longest block of a buffer of `len` elements.
     ///
     /// # Errors
@@ -124,14 +116,12 @@ impl Layout<'_> {
     fn is_unlike(&self) -> bool {
         match self {
             Self::Whole | Self::Even | Self::Own => false,
-            #[cfg(not(feature = "compact"))]
             Self::Each(_) | Self::Typed(_) | Self::Longer(..) => true,
             Self::One(_) | Self::Listed(_) => true,
         }
     }
 
     /// Elements of a block, if even ones have `count`.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn len(&self, index: u32, count: usize) -> usize {
         match *self {
             Self::Whole | Self::Own | Self::Even => count,
@@ -145,7 +135,6 @@ impl Layout<'_> {
     fn listed(&self, rank: u32) -> Option<Block> {
         let (blocks, left_out) = match *self {
             Self::Listed(blocks) => (blocks, None),
-            #[cfg(not(feature = "compact"))]
             Self::Longer(blocks, than) => (blocks, Some(than)),
             _ => return None,
         };
@@ -158,9 +147,7 @@ impl Layout<'_> {
     fn blocks(&self, size: usize) -> usize {
         match *self {
             Self::Listed(blocks) => blocks.len(),
-            #[cfg(not(feature = "compact"))]
             Self::Typed(blocks) => blocks.len(),
-            #[cfg(not(feature = "compact"))]
             Self::Longer(blocks, _) => blocks.len(),
             _ => size,
         }
@@ -200,7 +187,6 @@ impl SegmentPlace<'_> {
         match (self.data, self.input) {
             // Of two groups: the input has blocks for the other group, and the data are this rank's
             // own.
-            #[cfg(not(feature = "compact"))]
             (Layout::One(own), given) => {
                 let [_, others] = self.whole.groups();
                 let number = rank.checked_sub(others.start).filter(|_| others.contains(&rank));
@@ -225,12 +211,9 @@ impl SegmentPlace<'_> {
             Layout::Whole | Layout::Own => Block { start: 0, len: self.len(rank) },
             Layout::One(len) => Block { start: 0, len },
             Layout::Even => Block { start: (rank as usize).saturating_mul(count), len: count },
-            #[cfg(not(feature = "compact"))]
             Layout::Each(len) => Block { start: (rank as usize).saturating_mul(len), len },
             Layout::Listed(_) => layout.listed(rank).unwrap_or_default(),
-            #[cfg(not(feature = "compact"))]
             Layout::Typed(_) => Block { start: rank as usize, len: 1 },
-            #[cfg(not(feature = "compact"))]
             Layout::Longer(..) => layout.listed(rank).unwrap_or_default(),
         })
     }

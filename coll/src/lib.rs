@@ -9,12 +9,12 @@
 //! |---|---|
 //! | [`mod@barrier`], [`mod@bcast`] | one operation each: its calls and algorithms |
 //! | [`mod@reduce`], [`mod@allreduce`], [`mod@scan`], [`mod@exscan`] | the same |
-//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`] | on blocks; not in a `compact` build |
+//! | [`mod@gather`], [`mod@scatter`], [`mod@allgather`] | on blocks |
 //! | [`mod@alltoall`], [`mod@reduce_scatter`] | the same |
-//! | [`hierarchy`] | algorithms within nodes and between them; not in a `compact` build |
-//! | [`mod@inter`] | collectives over two groups; not in a `compact` build |
-//! | [`neighbor`] | collectives among neighbours in a topology; not in a `compact` build |
-//! | [`dyn_op`] | reductions that are known at run time; not in a `compact` build |
+//! | [`hierarchy`] | algorithms within nodes and between them |
+//! | [`mod@inter`] | collectives over two groups |
+//! | [`neighbor`] | collectives among neighbours in a topology |
+//! | [`dyn_op`] | reductions that are known at run time |
 //! | [`layout`] | where blocks stand in memory |
 //! | [`schedule`] | the form of an algorithm: [`Schedule`], [`Step`], [`Span`] |
 //! | [`mod@shared`] | the algorithm `shared`: no messages, but control slots in a node's memory |
@@ -25,7 +25,7 @@
 //! | [`catalog`] | every operation and algorithm by name |
 //! | [`select`] | the cost model, and the choice by price or by name |
 //! | [`explain`] | the reasons of a choice, as a table |
-//! | [`rules`] | how calls are carried out, said outside of the program; not in a `compact` build |
+//! | [`rules`] | how calls are carried out, said outside of the program |
 //! | [`draw`] | a schedule as text |
 //!
 //! ```
@@ -77,8 +77,7 @@
 //! Numbers are not converted: on a communicator with ranks of both byte orders, collectives of
 //! elements of more than a byte, and making communicators of all of them, are refused
 //! ([`Cause::UnlikeOrder`]). Barriers and bytes work; [`comm::create_group`] makes communicators of
-//! those who are alike. A `compact` kernel does not refuse: its peers do. Datatypes are converted:
-//! [`alltoallw_typed`].
+//! those who are alike. Datatypes are converted: [`alltoallw_typed`].
 //!
 //! # How to add a collective
 //!
@@ -123,14 +122,11 @@
 extern crate std;
 
 mod algorithms;
-#[cfg(not(feature = "compact"))]
 pub mod allgather;
 pub mod allreduce;
-#[cfg(not(feature = "compact"))]
 pub mod alltoall;
 pub mod barrier;
 pub mod bcast;
-#[cfg(not(feature = "compact"))]
 mod block_call;
 pub mod caller;
 pub mod catalog;
@@ -138,35 +134,26 @@ pub mod collective;
 pub mod comm;
 mod contiguous;
 pub mod draw;
-#[cfg(not(feature = "compact"))]
 pub mod dyn_op;
 pub mod explain;
 pub mod exscan;
-#[cfg(not(feature = "compact"))]
 pub mod gather;
-#[cfg(not(feature = "compact"))]
 pub mod hierarchy;
-#[cfg(not(feature = "compact"))]
 pub mod inter;
 pub mod layout;
-#[cfg(not(feature = "compact"))]
 pub mod neighbor;
 pub mod op;
 mod phases;
 pub mod reduce;
-#[cfg(not(feature = "compact"))]
 pub mod reduce_scatter;
-#[cfg(not(feature = "compact"))]
 pub mod rules;
 pub mod scan;
-#[cfg(not(feature = "compact"))]
 pub mod scatter;
 pub mod schedule;
 pub mod select;
 pub mod shared;
 mod tag;
 
-#[cfg(not(feature = "compact"))]
 pub use self::{
     allgather::{allgather, allgatherv},
     alltoall::{
@@ -187,10 +174,9 @@ pub use self::{
 pub use allreduce::allreduce;
 pub use barrier::barrier;
 pub use bcast::bcast;
-#[cfg(not(feature = "compact"))]
 pub use collective::start_all;
 pub use collective::{Collective, wait_all, wait_for};
-pub use contiguous::ContiguousCall;
+pub use contiguous::{CallBy, ContiguousCall};
 pub use exscan::exscan;
 pub use reduce::reduce;
 pub use scan::scan;

@@ -319,13 +319,11 @@ impl Pairs {
 
     /// The first rank of the pair, or the rank, that acts under `number`; the size for the number
     /// past the last.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn first(&self, number: u32) -> u32 {
         number.saturating_add(number.min(self.excess))
     }
 
     /// Pairs.
-    #[cfg(not(feature = "compact"))]
     pub(crate) const fn pairs(&self) -> u32 {
         self.excess
     }

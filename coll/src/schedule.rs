@@ -28,13 +28,9 @@
 //! same for 2 ranks and for 65,536.
 
 pub(crate) mod along;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod among;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod exchange;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod fan;
-#[cfg_attr(feature = "compact", expect(dead_code, reason = "a reduction moves no blocks"))]
 pub(crate) mod halves;
 pub(crate) mod radix;
 pub(crate) mod tree;
@@ -43,10 +39,6 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 use aldis_kernel::hal::{Cause, Operation};
-
-/// True if there are operations on blocks. A `compact` build holds none of them, nor what they
-/// need.
-pub(crate) const BLOCKS: bool = !cfg!(feature = "compact");
 
 /// The most receives and sends together that one round may have; a request slot is held for each
 /// while the round runs.
@@ -93,10 +85,10 @@ pub struct Span {
 /// The block that scratch holds first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct HeldBlock([u32; BLOCKS as usize]);
+pub struct HeldBlock(u32);
 
 impl HeldBlock {
-    const FIRST: Self = Self([0; _]);
+    const FIRST: Self = Self(0);
 }
 
 impl Span {
@@ -117,15 +109,14 @@ impl Span {
     /// [serves](Schedule::serves_unlike) blocks of unlike lengths: it gives their lengths. If it
     /// reaches past the last block, the first ones stand before it, where they would if all blocks
     /// stood there in the order of ranks.
-    #[cfg(not(feature = "compact"))]
     #[must_use]
     pub const fn of_block(self, rank: u32) -> Self {
-        Self { held: HeldBlock([rank]), ..self }
+        Self { held: HeldBlock(rank), ..self }
     }
 
     /// The block that is held first, where it is scratch.
-    pub fn first_held(&self) -> u32 {
-        self.held.0.first().copied().unwrap_or(0)
+    pub const fn first_held(&self) -> u32 {
+        self.held.0
     }
 
     /// Returns the same range of the input.
@@ -215,7 +206,6 @@ impl Step {
     /// Returns the step that undoes this one where only messages and copies are exchanged: a
     /// schedule read from its end, so, does the opposite. A reduction has no way back and stays
     /// what it is.
-    #[cfg(not(feature = "compact"))]
     #[must_use]
     pub(crate) const fn backwards(self) -> Self {
         match self {
@@ -259,9 +249,6 @@ pub(crate) const fn is_among_neighbors(operation: Operation) -> bool {
 /// lengths.
 #[inline]
 pub(crate) const fn alike(operation: Operation) -> Operation {
-    if !BLOCKS {
-        return operation;
-    }
     match operation {
         Operation::Gatherv => Operation::Gather,
         Operation::Scatterv => Operation::Scatter,
@@ -283,10 +270,13 @@ pub struct Instance {
     root: u32,
     count: usize,
     /// Ranks of the first of two groups.
-    cut: [u32; BLOCKS as usize],
+    cut: u32,
 }
 
 impl Instance {
+    /// The only rank, without data.
+    pub(crate) const ALONE: Self = Self { rank: 0, size: NonZeroU32::MIN, root: 0, count: 0, cut: 0 };
+
     /// Rank `rank` of `size`, with root `root` (0 where the operation has none) and `count`
     /// elements.
     ///
@@ -296,7 +286,7 @@ impl Instance {
         let outside = if rank < size { root } else { rank };
         match NonZeroU32::new(size) {
             Some(nonzero) if rank < size && root < size => {
-                Ok(Self { rank, size: nonzero, root, count, cut: [0; _] })
+                Ok(Self { rank, size: nonzero, root, count, cut: 0 })
             }
             _ => Err(Cause::RankOutOfRange { rank: outside, size }),
         }
@@ -446,7 +436,6 @@ pub trait Schedule: Sync {
     /// Returns true if it serves blocks of unlike lengths, in an operation on blocks: if it needs
     /// no scratch, or if it says which [blocks](Span::of_block) scratch holds, as all that reduce
     /// and scatter must.
-    #[cfg(not(feature = "compact"))]
     fn serves_unlike(&self, size: u32) -> bool {
         self.operation() == Operation::ReduceScatterBlock || self.capacity(size, 0) == usize::MAX
     }
@@ -455,7 +444,6 @@ pub trait Schedule: Sync {
     /// [other](Instance::groups): an algorithm for [intercommunicators](crate::inter) alone. It is
     /// asked for capacity, sizes and work as if both were as large as the larger one; or it has one
     /// rank alone in the second group, the root.
-    #[cfg(not(feature = "compact"))]
     fn crosses(&self) -> bool {
         false
     }
@@ -505,10 +493,9 @@ impl fmt::Debug for dyn Schedule {
     }
 }
 
-/// The fewest elements of scratch with which an algorithm works at all, at least 1. In a compact
-/// build every one works with 1.
+/// The fewest elements of scratch with which an algorithm works at all, at least 1.
 pub fn least_scratch(algorithm: &dyn Schedule, size: u32) -> usize {
-    let (mut few, mut enough) = (1, if BLOCKS { usize::MAX } else { 1 });
+    let (mut few, mut enough) = (1, usize::MAX);
     while few < enough {
         let half = few + (enough - few) / 2;
         if algorithm.capacity(size, half) == 0 { few = half + 1 } else { enough = half }

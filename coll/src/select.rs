@@ -14,16 +14,13 @@
 //! [`Priced::work`]: crate::schedule::Priced::work
 //! [`Priced::share`]: crate::schedule::Priced::share
 
-#[cfg(not(feature = "compact"))]
 mod cut;
 mod plan;
 pub(crate) mod slots;
 mod spec;
-#[cfg(not(feature = "compact"))]
 mod two_levels;
 
 use core::fmt;
-#[cfg(not(feature = "compact"))]
 use core::num::NonZeroUsize;
 
 use aldis_kernel::hal::{Cause, Cost, Operation, Resource};
@@ -32,7 +29,7 @@ pub(crate) use spec::CallSpec;
 
 use crate::algorithms::{across, algorithms, priced};
 use crate::op::{Element, Kernel, Reduce};
-use crate::schedule::{Algorithm, BLOCKS, Candidate, Work, alike, least_scratch, on_blocks};
+use crate::schedule::{Algorithm, Candidate, Work, alike, least_scratch, on_blocks};
 
 /// The prices of the cost model. The same on every rank.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -116,7 +113,6 @@ impl Choice {
         if name == slots::NAME && slots::algorithm(operation).is_some() {
             return Ok(Self::Shared);
         }
-        #[cfg(not(feature = "compact"))]
         if let Some(two_level) =
             crate::algorithms::hierarchy::algorithm(operation).filter(|known| known.name() == name)
         {
@@ -143,7 +139,6 @@ impl fmt::Display for UnknownAlgorithm<'_> {
         write!(f, "no {} algorithm is called `{}`; known: auto", self.operation, self.name)?;
         let mut all = algorithms(self.operation).iter().chain(across(self.operation));
         all.try_for_each(|known| write!(f, ", {}", known.name()))?;
-        #[cfg(not(feature = "compact"))]
         crate::algorithms::hierarchy::algorithm(self.operation)
             .iter()
             .try_for_each(|known| write!(f, ", {}", known.name()))?;
@@ -171,19 +166,16 @@ pub struct Options {
     pub far: Prices,
     /// Ranks of a node, if nodes are runs of so many ranks and the last has what is left; 0 if that
     /// is not known. See [`hierarchy`](crate::hierarchy).
-    #[cfg(not(feature = "compact"))]
     pub node: u32,
     /// Elements of a segment, of every block in an operation on blocks of one length: fewer where
     /// the scratch asks for it, all where there are no more. By itself it is as many as are
-    /// cheapest. Not in a `compact` build.
-    #[cfg(not(feature = "compact"))]
+    /// cheapest.
     pub segment: Option<NonZeroUsize>,
     /// Reductions have the same bits whatever algorithm, scratch and segments they are carried out
     /// by: each operation has one expression for so many ranks, and only algorithms that evaluate
-    /// it ([`Priced::reproduces`]) are taken. Not in a `compact` build.
+    /// it ([`Priced::reproduces`]) are taken.
     ///
     /// [`Priced::reproduces`]: crate::schedule::Priced::reproduces
-    #[cfg(not(feature = "compact"))]
     pub reproducible: bool,
 }
 
@@ -193,19 +185,16 @@ impl Default for Options {
             choice: Choice::Auto,
             prices: Prices::SHARED_MEMORY,
             far: Prices::SOCKET,
-            #[cfg(not(feature = "compact"))]
             node: 0,
-            #[cfg(not(feature = "compact"))]
             segment: None,
-            #[cfg(not(feature = "compact"))]
             reproducible: false,
         }
     }
 }
 
 impl Options {
-    /// Options that use `algorithm`. A program in a `compact` build whose calls name theirs holds
-    /// no other, nor what would choose among them.
+    /// Options that use `algorithm`. See [`ContiguousCall::by`](crate::ContiguousCall::by) for
+    /// programs in which no other algorithm is to be linked.
     #[inline(always)]
     pub fn using(algorithm: Algorithm) -> Self {
         Self { choice: Choice::Named(algorithm), ..Self::default() }
@@ -228,12 +217,8 @@ impl Options {
 
     /// Returns true if some algorithms for a call are ruled out by the expression that they
     /// evaluate.
-    #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "nothing is ruled out there"))]
-    pub(crate) const fn fixes_bits(&self, _call: &Call) -> bool {
-        #[cfg(not(feature = "compact"))]
-        return self.reproducible && reduces(_call.operation);
-        #[cfg(feature = "compact")]
-        false
+    pub(crate) const fn fixes_bits(&self, call: &Call) -> bool {
+        self.reproducible && reduces(call.operation)
     }
 
     /// Decides if a call is for control slots, given its selection by messages.
@@ -330,29 +315,36 @@ impl Call {
     /// mix the order of operands that do not commute; [`Cause::TooSmall`] if there is not one
     /// element of scratch and it needs some.
     pub fn plan(&self, algorithm: Algorithm) -> Result<Plan, Cause> {
-        if algorithm.operation() != alike(self.operation) || !algorithm.serves(self.size) {
-            return Err(Cause::Unsupported);
-        }
-        #[cfg(not(feature = "compact"))]
-        if algorithm.operation() != self.operation && !algorithm.serves_unlike(self.size) {
-            return Err(Cause::Unsupported);
-        }
-        if !(self.commutes || algorithm.keeps_rank_order()) {
+        let is_like = algorithm.operation() == alike(self.operation);
+        let serves = algorithm.operation() == self.operation || algorithm.serves_unlike(self.size);
+        if !is_like || !serves || !self.admits(algorithm) {
             return Err(Cause::Unsupported);
         }
         let capacity = algorithm.capacity(self.size, self.scratch);
-        if self.count <= capacity {
-            return Ok(Plan::in_turn(algorithm, self.count));
-        }
         // Where ranks differ in their longest block, all cut alike nevertheless: what two of them
         // exchange ends for both alike.
-        if BLOCKS && matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw) && capacity > 0 {
+        let cuts_alike = matches!(self.operation, Operation::Alltoallv | Operation::Alltoallw);
+        if self.count > capacity && capacity > 0 && cuts_alike {
             return Ok(Plan::in_turn(algorithm, capacity));
         }
-        // As few segments as the scratch allows, and those of even length.
-        let segments = self.count.checked_div(capacity).ok_or_else(|| self.too_little(algorithm))?;
+        let segment = self.even_segment(capacity).ok_or_else(|| self.too_little(algorithm))?;
+        Ok(Plan::in_turn(algorithm, segment))
+    }
+
+    /// Returns true if the algorithm is for so many ranks, and keeps their order where that counts.
+    pub(crate) fn admits(&self, algorithm: Algorithm) -> bool {
+        algorithm.serves(self.size) && (self.commutes || algorithm.keeps_rank_order())
+    }
+
+    /// Returns the elements of a segment, if at most `capacity` can be worked on at once: as few
+    /// segments as that allows, of even length; `None` if it is 0 and there are elements.
+    pub(crate) fn even_segment(&self, capacity: usize) -> Option<usize> {
+        if self.count <= capacity {
+            return Some(self.count);
+        }
+        let segments = self.count.checked_div(capacity)?;
         let segments = segments + usize::from(segments.saturating_mul(capacity) < self.count);
-        Ok(Plan::in_turn(algorithm, self.count.div_ceil(segments.max(1))))
+        Some(self.count.div_ceil(segments.max(1)))
     }
 
     #[cold]
@@ -386,16 +378,9 @@ impl Call {
     }
 
     /// Refuses what does not evaluate the operation's one expression.
-    #[cfg(not(feature = "compact"))]
     fn check_bits(&self, algorithm: Option<Candidate>) -> Result<(), Cause> {
         let reproduces = algorithm.is_some_and(|candidate| candidate.reproduces(self.size));
         if reproduces { Ok(()) } else { Err(Cause::Irreproducible) }
-    }
-
-    #[cfg(feature = "compact")]
-    #[expect(clippy::unused_self, reason = "nothing is ruled out there")]
-    const fn check_bits(&self, _algorithm: Option<Candidate>) -> Result<(), Cause> {
-        Ok(())
     }
 
     /// [`price`](Self::price) of what these options allow.
@@ -415,18 +400,6 @@ impl Call {
     pub fn price(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
         let scratch = if on_blocks(self.operation) { self.scratch } else { self.scratch.min(self.count) };
         Self { scratch, ..*self }.priced(candidate, options)
-    }
-
-    #[cfg(feature = "compact")]
-    fn priced(&self, candidate: Candidate, options: &Options) -> Result<Selected, Cause> {
-        let plan = self.plan(candidate)?;
-        Ok(Selected { plan, ns: plan.ns(self, candidate, &options.prices) })
-    }
-
-    #[cfg(feature = "compact")]
-    #[inline(always)]
-    fn named(&self, algorithm: Algorithm, _: &[Candidate], _: &Options) -> Result<Plan, Cause> {
-        self.plan(algorithm)
     }
 
     /// Returns the cost of the call by control slots, in ns.

@@ -43,24 +43,18 @@
 //! worked out from this rank's own arguments, and where a line says how blocks stand in it, that
 //! must be inside of it and as long as this rank expects.
 
-#[cfg(not(feature = "compact"))]
 mod around;
-#[cfg(not(feature = "compact"))]
 mod blocks;
 mod chunks;
 mod drive;
 mod fast_path;
-#[cfg(not(feature = "compact"))]
 mod pairs;
-#[cfg(not(feature = "compact"))]
 mod table;
 
 use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
 use aldis_kernel::{Comm, Lines, NotReady};
-#[cfg(not(feature = "compact"))]
 pub(crate) use around::{Around, Neighbors};
-#[cfg(not(feature = "compact"))]
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
 pub(crate) use drive::{CROWDED, check, run};
@@ -226,7 +220,6 @@ pub(crate) trait Role: Copy {
     fn fits(&self, line_bytes: u32) -> bool;
 
     /// Returns true if it passes chunks, unless it reads otherwise.
-    #[cfg(not(feature = "compact"))]
     fn passes_chunks(&self) -> bool;
 
     /// Returns the run by which it passes chunks, if its line does not say all.
@@ -289,7 +282,6 @@ impl Role for Task {
         self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { line_bytes as usize }
     }
 
-    #[cfg(not(feature = "compact"))]
     fn passes_chunks(&self) -> bool {
         false
     }

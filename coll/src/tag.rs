@@ -35,17 +35,13 @@ const OWN: u32 = 1 << OWN_AT;
 /// The tag by which all members of two groups have everything received, over the world.
 pub(crate) const FLUSH: Tag = Tag(OWN | (REFUSAL - 1));
 
-#[cfg(not(feature = "compact"))]
 const PERSISTENT: u32 = 1 << PERSISTENT_AT;
-#[cfg(not(feature = "compact"))]
 const NUMBER: u32 = COLLECTIVES_MAX - 1;
 /// Roots that are distinguished.
 pub(crate) const ROOTS: u32 = 1 << ROOT_BITS;
 /// Root and operation.
-#[cfg(not(feature = "compact"))]
 const CALL: u32 = (1 << (ROOT_BITS + OPERATION_BITS)) - 1;
 /// The last operation there can be: of what is started again.
-#[cfg(not(feature = "compact"))]
 const AGAIN: u32 = (1 << OPERATION_BITS) - 1;
 
 const _: () = assert!(OWN_AT == 30);
@@ -66,7 +62,6 @@ pub(crate) const fn place(tag: Tag) -> u16 {
 }
 
 /// The tag of the persistent collective with this number, which is not taken modulo anything.
-#[cfg(not(feature = "compact"))]
 pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) -> Tag {
     let low = Tag(number & NUMBER);
     let Some(round) = (number >> NUMBER_BITS).checked_sub(1) else {
@@ -78,7 +73,6 @@ pub(crate) const fn of_persistent(number: u32, operation: Operation, root: u32) 
 
 /// The tag of a call's collective when it is started again. Ranks do that in any order, when the
 /// number may have come round.
-#[cfg(not(feature = "compact"))]
 pub(crate) const fn again(tag: Tag) -> Tag {
     if is_persistent(tag) { tag } else { Tag(tag.0 | PERSISTENT | AGAIN << OPERATION_AT) }
 }
@@ -107,13 +101,11 @@ pub(crate) const fn own(tag: Tag) -> Result<Tag, Cause> {
 }
 
 /// Returns true for the tag of a collective that keeps its number, while those of calls come round.
-#[cfg(not(feature = "compact"))]
 pub(crate) const fn is_persistent(tag: Tag) -> bool {
     tag.0 & PERSISTENT != 0
 }
 
 /// The operation and the root, if the tag is one that tells them.
-#[cfg(not(feature = "compact"))]
 pub(crate) fn call(tag: Tag) -> Option<(Operation, u8)> {
     if tag.0 >= REFUSAL {
         return None;
@@ -124,7 +116,6 @@ pub(crate) fn call(tag: Tag) -> Option<(Operation, u8)> {
 }
 
 /// Returns true if two tags are of calls with one number that are not the same.
-#[cfg(not(feature = "compact"))]
 pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
     let differ = own.0 ^ theirs.0;
     differ & (NUMBER | PERSISTENT) == 0
@@ -134,12 +125,11 @@ pub(crate) fn are_unlike(own: Tag, theirs: Tag) -> bool {
 }
 
 /// Returns true if a tag is of the call with this number, and not of a persistent collective.
-#[cfg(not(feature = "compact"))]
 pub(crate) const fn has_number(tag: Tag, number: Tag) -> bool {
     tag.0 & (NUMBER | PERSISTENT | REFUSAL | OWN) == number.0
 }
 
-#[cfg(all(test, not(feature = "compact")))]
+#[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 

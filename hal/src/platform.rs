@@ -164,7 +164,6 @@ impl fmt::Display for Operation {
 }
 
 /// The names of operations on blocks, and of those among neighbours.
-#[cfg(not(feature = "compact"))]
 const fn of_blocks(operation: Operation) -> &'static str {
     match operation {
         Operation::Gather => "gather",
@@ -185,12 +184,6 @@ const fn of_blocks(operation: Operation) -> &'static str {
         Operation::NeighborAlltoallw => "neighbor_alltoallw",
         _ => "collective",
     }
-}
-
-/// Returns the same name for all: where there are none, they have no names.
-#[cfg(feature = "compact")]
-const fn of_blocks(_operation: Operation) -> &'static str {
-    "collective"
 }
 
 /// The activity of a rank, to explain why it hangs or where it died.

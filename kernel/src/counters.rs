@@ -59,8 +59,8 @@ pub struct Counters {
 }
 
 /// Counts one more.
-#[cfg_attr(not(feature = "compact"), inline(always))]
-#[cfg_attr(feature = "compact", inline(never))]
+#[cfg_attr(feature = "fast-paths", inline(always))]
+#[cfg_attr(not(feature = "fast-paths"), inline(never))]
 pub(crate) const fn count(counter: &mut u64) {
     *counter = counter.wrapping_add(1);
 }

@@ -56,9 +56,8 @@ pub use select::{Protocol, Thresholds};
 /// their messages are discarded and counted.
 pub const VERSION: u8 = 1;
 
-/// True if data can be read from the sender's memory, or sent from it while the sender goes on. A
-/// compact build has no code for it, and takes such an announcement for an unknown message.
-pub const LENDS: bool = !cfg!(feature = "compact");
+/// True if data can be read from the sender's memory, or sent from it while the sender goes on.
+pub const LENDS: bool = cfg!(feature = "remote-memory");
 
 /// Largest payload that an envelope slot holds by itself: messages up to here need an envelope
 /// credit and no block. 24 bytes, so that header and payload fill the first line of a shared-memory

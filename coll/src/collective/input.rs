@@ -2,12 +2,9 @@
 
 use core::ops::Deref;
 
-#[cfg(not(feature = "compact"))]
 use zerocopy::IntoBytes;
 
-#[cfg(not(feature = "compact"))]
 use super::{BlockMemory, CallMemory};
-#[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
 use crate::op::Element;
 
@@ -26,7 +23,6 @@ impl<'m, E: Element> Input<'m, E> {
     /// No input.
     pub const NONE: Self = Self::Shown(&[]);
 
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn into_bytes(self) -> Input<'m, u8> {
         match self {
             Self::Shown(memory) => Input::Shown(memory.as_bytes()),
@@ -58,7 +54,6 @@ impl<'m, E, M: AsMut<[E]> + ?Sized> From<&'m mut M> for Input<'m, E> {
     }
 }
 
-#[cfg(not(feature = "compact"))]
 impl<'m> CallMemory<'m> {
     /// Returns this memory with data and input divided by `layouts`.
     pub(crate) fn divided(self, layouts: [Layout<'m>; 2]) -> Self {

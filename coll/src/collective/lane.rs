@@ -15,7 +15,6 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Failed, Request, Scope, Tag};
 
 use super::{Collective, Progress};
-use crate::schedule::BLOCKS;
 use crate::schedule::IN_FLIGHT_MAX;
 use crate::select::{LANES, Plan};
 use crate::tag;
@@ -42,16 +41,16 @@ pub(super) struct Message<'scope> {
     pub(super) request: Request<'scope>,
     /// The piece of it that the request is; without a request, the piece that comes next, or 0 if
     /// there is none.
-    piece: [u32; BLOCKS as usize],
+    piece: u32,
 }
 
 impl Message<'_> {
     pub(super) fn piece(&self) -> u32 {
-        self.piece.first().map_or(0, |piece| *piece)
+        self.piece
     }
 
     pub(super) fn set_piece(&mut self, number: u32) {
-        self.piece.fill(number);
+        self.piece = number;
     }
 }
 
@@ -65,7 +64,7 @@ pub(super) struct SegmentLane {
     pub(super) round: u32,
     /// First element of the segment.
     pub(super) base: usize,
-    number: [u32; BLOCKS as usize],
+    number: u32,
 }
 
 impl SegmentLane {
@@ -74,15 +73,15 @@ impl SegmentLane {
         Self {
             stage: if is_idle { LaneStage::Done } else { LaneStage::Post(0) },
             round: 0,
-            base: if BLOCKS { plan.segment.saturating_mul(number) } else { 0 },
-            number: [number as u32; _],
+            base: plan.segment.saturating_mul(number),
+            number: number as u32,
         }
     }
 
     /// Counted from 0.
     #[inline]
     pub(super) fn number(&self) -> u32 {
-        self.number.first().map_or(0, |number| *number)
+        self.number
     }
 }
 
@@ -103,7 +102,7 @@ pub(super) fn of_mut<T>(all: &mut [T; LANES], lane: usize) -> &mut T {
 /// All lanes of a collective, one of which is being driven.
 pub(super) struct Lanes {
     all: [SegmentLane; LANES],
-    driven: [usize; BLOCKS as usize],
+    driven: usize,
 }
 
 impl Lanes {
@@ -115,12 +114,12 @@ impl Lanes {
         for (number, lane) in (1..).zip(others) {
             *lane = SegmentLane::new(number, plan, is_idle);
         }
-        Self { all, driven: [0; _] }
+        Self { all, driven: 0 }
     }
 
     #[inline]
     pub(super) fn driven(&self) -> usize {
-        self.driven.first().map_or(0, |driven| *driven)
+        self.driven
     }
 
     /// The lane that is driven.
@@ -156,7 +155,7 @@ impl Lanes {
 /// No messages.
 #[inline(always)]
 pub(super) const fn no_messages<'scope>() -> [Messages<'scope>; LANES] {
-    [const { [const { Message { request: Request::null(), piece: [0; _] } }; IN_FLIGHT_MAX] }; LANES]
+    [const { [const { Message { request: Request::null(), piece: 0 } }; IN_FLIGHT_MAX] }; LANES]
 }
 
 impl<'scope> Collective<'scope> {
@@ -206,7 +205,6 @@ impl<'scope> Collective<'scope> {
             return self.meet(scope);
         }
         let all = self.advance_lanes(scope);
-        #[cfg(not(feature = "compact"))]
         let all = self.watch_out(scope, all);
         all
     }
@@ -216,13 +214,13 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
-        self.lanes.driven.fill(0);
+        self.lanes.driven = 0;
         let mut all = self.advance_lane(scope);
         for number in 1..self.plan.lanes() {
             if all == Progress::Failed {
                 break;
             }
-            self.lanes.driven.fill(number as usize);
+            self.lanes.driven = number as usize;
             all = all.max(self.advance_lane(scope));
         }
         if all == Progress::Failed {
@@ -239,7 +237,7 @@ impl<'scope> Collective<'scope> {
     ) -> Progress {
         for _ in 0..STAGES_A_CALL {
             let moved = match self.lanes.now().stage {
-                LaneStage::Post(0) if BLOCKS && !self.may_begin(scope) => return Progress::Starved,
+                LaneStage::Post(0) if !self.may_begin(scope) => return Progress::Starved,
                 LaneStage::Post(posted) => self.post(scope, posted),
                 LaneStage::Land(messages) => self.land(scope, messages),
                 LaneStage::Done => return Progress::Done,
@@ -249,7 +247,7 @@ impl<'scope> Collective<'scope> {
                 Ok(true) => self.moved = true,
                 Ok(false) => return Progress::Waiting,
                 Err(Failed) if matches!(self.error.cause, Cause::Full(_)) => {
-                    let under_way = BLOCKS && self.missing_of(self.lanes.now()).is_some();
+                    let under_way = self.missing_of(self.lanes.now()).is_some();
                     return if under_way { Progress::Waiting } else { Progress::Starved };
                 }
                 Err(Failed) => return Progress::Failed,

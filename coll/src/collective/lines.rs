@@ -41,15 +41,12 @@ impl Planned {
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> bool {
-        #[cfg(not(feature = "compact"))]
         if self.shares() == Shares::IfThere
             && self.beginning == super::Beginning::Waited
             && !shared::is_in_lines(self.call.operation)
         {
             return self.task(comm).is_ok_and(|task| shared::check(scope.lines(comm), task).is_ok());
         }
-        #[cfg(feature = "compact")]
-        let _ = (scope, comm);
         self.shares() == Shares::Named
     }
 
@@ -94,7 +91,7 @@ impl<'scope> Collective<'scope> {
         let algorithm = shared::algorithm(operation).ok_or(Cause::Unsupported).map_err(refused)?;
         let whole = Instance::new(comm.rank().0, comm.size(), planned.root, count).map_err(refused)?;
         let plan = Plan::in_turn(algorithm, count);
-        let ready = Ready { whole, plan, tag: Tag(0), peers: [Peers::Ranks; _] };
+        let ready = Ready { whole, plan, tag: Tag(0), peers: Peers::Ranks };
         let mut started =
             Self { meeting: begun.map_err(refused)?, ..Self::new(comm, ready, operation, memory) };
         started.set_stage(LaneStage::Post(0));

@@ -6,9 +6,7 @@
 
 use aldis_kernel::{Comm, Rank, Tag};
 
-#[cfg(not(feature = "compact"))]
 use super::row::Row;
-use crate::schedule::BLOCKS;
 
 /// The root of a collective over two groups, as a rank sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,14 +27,11 @@ pub(crate) enum Over {
     /// The ranks of a communicator.
     Ranks,
     /// Both groups of an intercommunicator.
-    #[cfg(not(feature = "compact"))]
     Groups,
     /// A rank of one of its groups, and the other group.
-    #[cfg(not(feature = "compact"))]
     Rooted(Root),
 }
 
-#[cfg(not(feature = "compact"))]
 impl Over {
     /// The root's rank in its group, as all who take part know it.
     pub(super) fn root(self, inter: &Comm) -> u32 {
@@ -54,21 +49,15 @@ pub(super) enum Peers {
     /// The ranks of the communicator.
     Ranks,
     /// The ranks of an intercommunicator's groups.
-    #[cfg(not(feature = "compact"))]
     Row(Row),
 }
 
 /// Returns the way to a place: the communicator, the tag, and the rank there. `own` are those of a
 /// communicator's ranks.
 #[inline]
-pub(super) fn way<'c>(
-    peers: &'c [Peers; BLOCKS as usize],
-    own: (&'c Comm, Tag),
-    place: u32,
-) -> (&'c Comm, Tag, Rank) {
-    match peers.first() {
-        None | Some(Peers::Ranks) => (own.0, own.1, Rank(place)),
-        #[cfg(not(feature = "compact"))]
-        Some(Peers::Row(row)) => row.way(own, place),
+pub(super) fn way<'c>(peers: &'c Peers, own: (&'c Comm, Tag), place: u32) -> (&'c Comm, Tag, Rank) {
+    match peers {
+        Peers::Ranks => (own.0, own.1, Rank(place)),
+        Peers::Row(row) => row.way(own, place),
     }
 }

@@ -6,11 +6,8 @@ use aldis_kernel::{Comm, Error, Failed, Scope, Tag};
 
 use super::Planned;
 use super::peers::{Over, Peers};
-#[cfg(not(feature = "compact"))]
 use crate::algorithms::algorithms;
-use crate::schedule::BLOCKS;
 use crate::schedule::Instance;
-#[cfg(not(feature = "compact"))]
 use crate::select::is_far;
 use crate::select::{Call, Plan};
 use crate::tag;
@@ -22,7 +19,7 @@ pub(super) struct Ready {
     pub(super) whole: Instance,
     pub(super) plan: Plan,
     pub(super) tag: Tag,
-    pub(super) peers: [Peers; BLOCKS as usize],
+    pub(super) peers: Peers,
 }
 
 impl Planned {
@@ -33,10 +30,9 @@ impl Planned {
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Ready, Failed> {
-        let ready = match self.over.first() {
-            None | Some(Over::Ranks) => self.ready_on(scope, comm),
-            #[cfg(not(feature = "compact"))]
-            Some(&over) => self.ready_in_row(scope, comm, over),
+        let ready = match self.over {
+            Over::Ranks => self.ready_on(scope, comm),
+            over => self.ready_in_row(scope, comm, over),
         };
         ready.and_then(|ready| self.check_alike(scope, comm, ready.tag).map(|()| ready))
     }
@@ -51,10 +47,9 @@ impl Planned {
         let Call { operation, count, .. } = self.call;
         Instance::new(comm.rank().0, comm.size(), self.root, count)
             .and_then(|whole| {
-                #[cfg(not(feature = "compact"))]
                 let whole = whole.with_cut(self.node.0);
                 let (plan, tag) = (self.plan_on(scope, comm)?, self.next_tag(scope, comm)?);
-                Ok(Ready { whole, plan, tag, peers: [Peers::Ranks; _] })
+                Ok(Ready { whole, plan, tag, peers: Peers::Ranks })
             })
             .map_err(|cause| scope.keep_failure(&Error::new(operation, cause).on(comm)))
     }
@@ -67,7 +62,6 @@ impl Planned {
         comm: &Comm,
     ) -> Result<Tag, Cause> {
         let (operation, root) = (self.call.operation, self.root);
-        #[cfg(not(feature = "compact"))]
         if self.is_persistent() {
             let number = scope.persistent_number(comm, false)?;
             return Ok(tag::of_persistent(number, operation, root));
@@ -76,14 +70,13 @@ impl Planned {
     }
 
     /// The plan for the ranks of this communicator. Whether one of them is on another node, all of
-    /// them say alike; a `compact` build, which knows of no nodes, does not ask.
+    /// them say alike.
     #[inline]
     fn plan_on<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Plan, Cause> {
-        #[cfg(not(feature = "compact"))]
         if let Some(open) = &self.open
             && T::HAS_LINES
             && is_far(scope.lines(comm).map(drop))

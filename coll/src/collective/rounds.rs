@@ -9,8 +9,8 @@ use aldis_kernel::{Error, Failed, Lent, LentMut, LentRange, Scope, Tag};
 use super::lane::{LaneStage, SegmentLane, of_mut};
 use super::{BlockMemory, CallMemory, Collective, CollectiveMemory, Input, Lasting, Planned, way};
 use crate::layout::{Layout, SegmentPlace, Stretches, stretch};
-use crate::op::{Kernel, copy};
-use crate::schedule::{BLOCKS, Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
+use crate::op::combine;
+use crate::schedule::{Buffer, IN_FLIGHT_MAX, Instance, Order, Schedule, Span, Step, divide};
 use crate::select::Plan;
 
 impl<'scope> Lasting<'scope> {
@@ -40,8 +40,7 @@ impl<'scope> CollectiveMemory<'scope> {
     ) -> Self {
         let CallMemory { data, scratch, blocks } = lent;
         let (element_bytes, kernel) = (planned.call.element_bytes, planned.kernel);
-        let lasting = Lasting::new(scope, blocks);
-        let blocks = [(); BLOCKS as usize].map(|()| lasting);
+        let blocks = Lasting::new(scope, blocks);
         Self { data: scope.lend(data), scratch: scope.lend(scratch), blocks, element_bytes, kernel }
     }
 
@@ -50,8 +49,8 @@ impl<'scope> CollectiveMemory<'scope> {
     pub(super) fn target(&self, buffer: Buffer) -> Option<LentMut<'scope>> {
         match buffer {
             Buffer::Data => Some(self.data),
-            Buffer::Input if BLOCKS => None,
-            Buffer::Scratch | Buffer::Input => Some(self.scratch),
+            Buffer::Input => None,
+            Buffer::Scratch => Some(self.scratch),
         }
     }
 
@@ -60,32 +59,29 @@ impl<'scope> CollectiveMemory<'scope> {
         if self.is_given_in_place() && buffer == Buffer::Input {
             return self.data.into();
         }
-        let input = self.blocks.first().map_or(Lent::from(self.scratch), |blocks| blocks.input);
-        self.target(buffer).map_or(input, Lent::from)
+        self.target(buffer).map_or(self.blocks.input, Lent::from)
     }
 
     /// The input, if it was lent to be edited.
-    #[cfg(not(feature = "compact"))]
     pub(super) fn input_loan(&self) -> Option<LentMut<'scope>> {
-        self.blocks.first().and_then(|blocks| blocks.lent)
+        self.blocks.lent
     }
 
     /// Returns the schedule that a plan runs.
     #[inline]
     pub(super) fn schedule(&self, plan: &Plan) -> &dyn Schedule {
-        let own = self.blocks.first().and_then(|blocks| blocks.own);
-        own.unwrap_or(plan.algorithm)
+        self.blocks.own.unwrap_or(plan.algorithm)
     }
 
     /// Returns true if data and input are no blocks.
     #[inline]
     fn is_undivided(&self) -> bool {
-        self.blocks.first().is_none_or(|blocks| matches!(blocks.layouts, [Layout::Whole, _]))
+        matches!(self.blocks.layouts, [Layout::Whole, _])
     }
 
     /// Returns true if the data are the input as well, where there are blocks.
     fn is_given_in_place(&self) -> bool {
-        self.blocks.first().is_some_and(|blocks| matches!(blocks.layouts, [_, Layout::Whole]))
+        matches!(self.blocks.layouts, [_, Layout::Whole])
     }
 
     /// Bytes of scratch that each of `lanes` has.
@@ -103,7 +99,6 @@ impl<'scope> CollectiveMemory<'scope> {
 
     /// Bytes of a span; none are known of blocks of datatypes.
     pub(super) fn bytes(&self, span: Span) -> u64 {
-        #[cfg(not(feature = "compact"))]
         if self.is_typed() {
             return 0;
         }
@@ -126,7 +121,6 @@ impl<'scope> Collective<'scope> {
     }
 
     pub(super) fn step_of(&self, lane: &SegmentLane, index: u32) -> Option<Step> {
-        let lane = if BLOCKS { lane } else { self.lanes.now() };
         self.schedule().step(&self.instance_of(lane), lane.round, index)
     }
 
@@ -149,7 +143,7 @@ impl<'scope> Collective<'scope> {
     fn range(&self, buffer: Buffer, elements: Range<usize>) -> Range<usize> {
         let range = self.memory.range(elements);
         match self.lanes.now().number() {
-            number if BLOCKS && number > 0 && buffer == Buffer::Scratch => {
+            number if number > 0 && buffer == Buffer::Scratch => {
                 let before = self.memory.part(self.plan.lanes()).saturating_mul(number as usize);
                 range.start.saturating_add(before)..range.end.saturating_add(before)
             }
@@ -158,14 +152,13 @@ impl<'scope> Collective<'scope> {
     }
 
     /// The bytes of a span of buffers that are not divided.
-    #[cfg_attr(feature = "compact", inline(never))]
     fn stretch(&self, span: Span) -> Range<usize> {
         self.range(span.buffer, stretch(span, self.base()))
     }
 
     /// Returns the place of the segment being worked on.
     fn place(&self) -> SegmentPlace<'scope> {
-        let [data, input] = self.memory.blocks.first().map_or([Layout::Whole; 2], |blocks| blocks.layouts);
+        let [data, input] = self.memory.blocks.layouts;
         SegmentPlace { data, input, whole: self.whole, base: self.base(), segment: self.instance().count() }
     }
 
@@ -176,29 +169,26 @@ impl<'scope> Collective<'scope> {
         mut posted: u32,
     ) -> Result<bool, Failed> {
         let instance = self.instance();
-        if BLOCKS {
-            for index in (0..IN_FLIGHT_MAX as u32).filter(|index| posted & (1 << index) != 0) {
-                self.landed(scope, index)?;
-            }
+        for index in (0..IN_FLIGHT_MAX as u32).filter(|index| posted & (1 << index) != 0) {
+            self.landed(scope, index)?;
         }
-        // Without blocks they are posted in order, and counted.
-        let (mut is_short, mut index) = (false, if BLOCKS { 0 } else { posted });
+        let (mut is_short, mut index) = (false, 0);
         while (index as usize) < IN_FLIGHT_MAX
             && let Some(step) = self.schedule().step(&instance, self.lanes.now().round, index)
             && step.is_message()
         {
-            let is_posted = BLOCKS && posted & (1 << index) != 0;
-            if BLOCKS && !is_posted && scope.room() == 1 && self.is_for_a_send(posted, index) {
+            let is_posted = posted & (1 << index) != 0;
+            if !is_posted && scope.room() == 1 && self.is_for_a_send(posted, index) {
                 is_short = true;
             } else if !is_posted {
                 self.start_piece(scope, index, step, 0)?;
-                posted = if BLOCKS { posted | 1 << index } else { index + 1 };
+                posted |= 1 << index;
                 self.moved = true;
                 self.lanes.now_mut().stage = LaneStage::Post(posted);
             }
             index += 1;
         }
-        if BLOCKS && is_short {
+        if is_short {
             return Err(self.refuse(Cause::Full(Resource::Requests)));
         }
         self.lanes.now_mut().stage = LaneStage::Land(index);
@@ -239,7 +229,6 @@ impl<'scope> Collective<'scope> {
         };
         let (comm, tag, peer) = way(&self.peers, (&self.comm, tag), place);
         let started = match self.memory.target(span.buffer) {
-            #[cfg(not(feature = "compact"))]
             _ if self.memory.is_typed() => {
                 let block = (span.buffer, range.start);
                 match self.memory.start_typed(scope, (comm, tag, peer), block, receives) {
@@ -269,7 +258,7 @@ impl<'scope> Collective<'scope> {
     /// one.
     fn piece(&self, span: Span, number: u32) -> Option<(u32, Range<usize>)> {
         if self.memory.is_undivided() {
-            return (!BLOCKS || number == 0).then(|| (0, self.stretch(span)));
+            return (number == 0).then(|| (0, self.stretch(span)));
         }
         let place = self.place();
         let mut pieces = (number..).map_while(|number| Some((number, place.piece(span, number)?)));
@@ -287,9 +276,6 @@ impl<'scope> Collective<'scope> {
         let mut all = true;
         for index in 0..messages {
             if !self.landed(scope, index)? {
-                if !BLOCKS {
-                    return Ok(false);
-                }
                 // The pieces of one message do not wait for those of another.
                 all = false;
             }
@@ -316,7 +302,7 @@ impl<'scope> Collective<'scope> {
         while let Some(message) = self.message(index) {
             let number = message.piece();
             if message.request.is_null() {
-                if !BLOCKS || number == 0 {
+                if number == 0 {
                     break;
                 }
                 let Some(step) = self.step(index) else { break };
@@ -331,9 +317,6 @@ impl<'scope> Collective<'scope> {
             self.moved = true;
             let Some(step) = self.step(index) else { break };
             self.check_length(scope, step, number, status.bytes)?;
-            if !BLOCKS {
-                break;
-            }
             let next = self.piece(step.message(), number + 1).map_or(0, |(next, _)| next);
             if let Some(message) = self.message(index) {
                 message.set_piece(next);
@@ -354,11 +337,10 @@ impl<'scope> Collective<'scope> {
         let Step::Recv { from, into } = step else { return Ok(()) };
         let own = match self.piece(into, number) {
             // What is not there any more is not compared.
-            #[cfg(not(feature = "compact"))]
             Some((_, range)) if self.memory.is_typed() => {
                 self.memory.typed_bytes(scope, (into.buffer, range.start)).unwrap_or(theirs)
             }
-            Some((_, range)) if BLOCKS => range.len() as u64,
+            Some((_, range)) => range.len() as u64,
             _ => self.memory.bytes(into),
         };
         if own == theirs {
@@ -408,7 +390,6 @@ impl<'scope> Collective<'scope> {
         (from, source): (Buffer, Range<usize>),
         order: Option<Order>,
     ) -> Result<(), Failed> {
-        #[cfg(not(feature = "compact"))]
         if self.memory.is_typed() {
             return self.copy_own(scope, (into, target.start), (from, source.start));
         }
@@ -446,7 +427,6 @@ impl<'scope> Collective<'scope> {
     #[inline(never)]
     fn stop(&mut self, error: &Error) -> Failed {
         self.error = error.within(self.operation());
-        #[cfg(not(feature = "compact"))]
         if let Cause::Truncated { sent, room } = error.cause {
             self.error.cause = Cause::UnlikeLength { own: room, theirs: sent };
         }
@@ -459,14 +439,5 @@ impl<'scope> Collective<'scope> {
     pub(super) fn refuse(&mut self, cause: Cause) -> Failed {
         self.error = Error::new(self.operation(), cause).on(&self.comm);
         Failed
-    }
-}
-
-/// Bytes of `from` into those of `into`: reduced if there is an order, else copied.
-fn combine(kernel: Option<Kernel>, into: &mut [u8], from: &[u8], order: Option<Order>) -> Result<(), Cause> {
-    match (kernel, order) {
-        (Some(kernel), Some(order)) => kernel.run(into, from, order),
-        (None, Some(_)) => Err(Cause::Unsupported),
-        (_, None) => copy(into, from),
     }
 }

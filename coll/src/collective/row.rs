@@ -16,7 +16,9 @@ use super::peers::{Over, Peers};
 use super::{Beginning, Planned, Ready};
 use crate::op::Kernel;
 use crate::schedule::{Candidate, Instance};
-use crate::select::{Call, Options, Shares};
+#[cfg(target_pointer_width = "64")]
+use crate::select::Shares;
+use crate::select::{Call, Options};
 use crate::tag;
 
 /// Some ranks of one group, then some of the other.
@@ -117,7 +119,7 @@ impl Planned {
             shares: Shares::Never,
             kernel,
             beginning: Beginning::Now,
-            over: [over],
+            over,
             node: (0, options.prices),
         }
     }
@@ -137,7 +139,7 @@ impl Planned {
             let whole =
                 Instance::new(seats.own, seats.size, seats.root, self.call.count)?.with_cut(seats.cut);
             let row = Row { companion: companion.collective(), ahead, seats };
-            Ok(Ready { whole, plan: self.plan?, tag, peers: [Peers::Row(row)] })
+            Ok(Ready { whole, plan: self.plan?, tag, peers: Peers::Row(row) })
         });
         ready.map_err(|cause| scope.keep_failure(&Error::new(self.call.operation, cause).on(inter)))
     }

@@ -16,12 +16,12 @@ impl<'scope> CollectiveMemory<'scope> {
     /// Returns true if data and input are blocks of datatypes.
     #[inline]
     pub(super) fn is_typed(&self) -> bool {
-        self.blocks.first().is_some_and(|blocks| matches!(blocks.layouts, [Layout::Typed(_), _]))
+        matches!(self.blocks.layouts, [Layout::Typed(_), _])
     }
 
     /// The blocks of a buffer.
     fn typed_blocks(&self, buffer: Buffer) -> &'scope [TypedBlock] {
-        let [data, input] = self.blocks.first().map_or([Layout::Whole; 2], |blocks| blocks.layouts);
+        let [data, input] = self.blocks.layouts;
         match (buffer, data, input) {
             (Buffer::Data, Layout::Typed(blocks), _) | (Buffer::Input, _, Layout::Typed(blocks)) => blocks,
             _ => &[],
@@ -78,8 +78,7 @@ impl<'scope> CollectiveMemory<'scope> {
     /// The error of a block, with the rank that it is for or from.
     #[cold]
     fn wrong_block(&self, comm: &Comm, error: Error, place: Place) -> Error {
-        let own = self.blocks.first().and_then(|blocks| blocks.own);
-        let whose = match own {
+        let whose = match self.blocks.own {
             None => Some(place.1 as u32),
             // Among neighbours, blocks have the numbers of these.
             Some(schedule) => neighbor(schedule, comm, place),

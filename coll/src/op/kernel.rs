@@ -98,6 +98,24 @@ pub(crate) fn copy(into: &mut [u8], from: &[u8]) -> Result<(), Cause> {
     Ok(())
 }
 
+/// Reduces the bytes of `from` into those of `into` if there is an order, else copies them.
+///
+/// # Errors
+/// [`Cause::Unsupported`] for a reduction without a kernel; what the kernel refuses;
+/// [`Cause::LengthMismatch`].
+pub(crate) fn combine(
+    kernel: Option<Kernel>,
+    into: &mut [u8],
+    from: &[u8],
+    order: Option<Order>,
+) -> Result<(), Cause> {
+    match (kernel, order) {
+        (Some(kernel), Some(order)) => kernel.run(into, from, order),
+        (None, Some(_)) => Err(Cause::Unsupported),
+        (_, None) => copy(into, from),
+    }
+}
+
 /// The loop over two slices.
 pub(super) struct PairwiseLoop<'l, R, E> {
     into: &'l mut [E],

@@ -24,7 +24,6 @@ pub(crate) trait Way {
     /// True if operands keep the order of their ranks, where there are any.
     const KEEPS_RANK_ORDER: bool = true;
     /// True if what a group has is sent to another.
-    #[cfg(not(feature = "compact"))]
     const CROSSES: bool = false;
 
     fn rounds(instance: &Instance) -> u32;
@@ -69,7 +68,6 @@ impl<A: Along> Schedule for A {
         A::serves(size)
     }
 
-    #[cfg(not(feature = "compact"))]
     fn crosses(&self) -> bool {
         A::Way::CROSSES
     }

@@ -70,13 +70,12 @@ impl Instance {
     /// so many ranks each.
     #[must_use]
     pub const fn with_cut(self, cut: u32) -> Self {
-        Self { cut: [cut], ..self }
+        Self { cut, ..self }
     }
 
     /// Ranks of the first group, or of a node; 0 if all ranks are one.
     pub const fn cut(&self) -> u32 {
-        let [cut] = self.cut;
-        cut
+        self.cut
     }
 
     /// This rank's group and the other group.

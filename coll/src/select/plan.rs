@@ -1,11 +1,10 @@
 //! The plan by which a call is carried out, and its cost.
 
 use super::{Call, Prices};
-use crate::schedule::BLOCKS;
 use crate::schedule::{Algorithm, Candidate, Work};
 
-/// The most segments of one call that are under way at a time. One in a `compact` build.
-pub const LANES: usize = if BLOCKS { 4 } else { 1 };
+/// The most segments of one call that are under way at a time.
+pub const LANES: usize = 4;
 
 /// The plan by which a call is carried out: the algorithm, the elements of a segment, and how many
 /// segments are under way at a time.
@@ -16,31 +15,30 @@ pub struct Plan {
     /// Elements of every segment but the last, which may be shorter; the whole count if it needs no
     /// cutting.
     pub segment: usize,
-    lanes: [u32; BLOCKS as usize],
+    lanes: u32,
 }
 
 impl Plan {
     /// Makes a plan of one segment at a time.
     pub(crate) const fn in_turn(algorithm: Algorithm, segment: usize) -> Self {
-        Self { algorithm, segment, lanes: [1; _] }
+        Self { algorithm, segment, lanes: 1 }
     }
 
     /// With so many at a time.
-    #[cfg(not(feature = "compact"))]
     pub(super) const fn with_lanes(self, lanes: u32) -> Self {
-        Self { lanes: [lanes], ..self }
+        Self { lanes, ..self }
     }
 
     /// Segments that are under way at a time, 1 to [`LANES`].
     #[inline]
-    pub fn lanes(&self) -> u32 {
-        self.lanes.first().map_or(1, |lanes| *lanes)
+    pub const fn lanes(&self) -> u32 {
+        self.lanes
     }
 
     /// Elements from one segment to the next of the same lane.
     #[inline]
     pub(crate) fn stride(&self) -> usize {
-        if BLOCKS { self.segment.saturating_mul(self.lanes() as usize) } else { self.segment }
+        self.segment.saturating_mul(self.lanes() as usize)
     }
 
     /// Segments that `count` elements are cut into, at least 1.
@@ -72,7 +70,7 @@ impl Plan {
     /// lanes.
     pub(super) fn ns(&self, call: &Call, algorithm: Candidate, prices: &Prices) -> u64 {
         let bytes = call.element_bytes;
-        if !BLOCKS || self.lanes() < 2 {
+        if self.lanes() < 2 {
             return prices.of(&self.work(call, algorithm), bytes);
         }
         let further = (self.segments(call.count) - 1) as u64;

@@ -3,7 +3,7 @@
 use aldis_kernel::hal::Operation;
 
 use super::Call;
-use crate::schedule::{Algorithm, BLOCKS, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
+use crate::schedule::{Algorithm, Instance, Schedule, Step, Work, is_among_neighbors, on_blocks};
 
 /// The name of these algorithms where an [`Algorithm`] is asked for. There is nothing to schedule.
 struct Unscheduled(Operation);
@@ -42,7 +42,7 @@ pub(crate) const fn serves(operation: Operation) -> bool {
 /// lines: an operation on blocks, a scan, or an exchange with neighbours.
 pub(crate) const fn is_in_lines(operation: Operation) -> bool {
     use Operation::{Exscan, Scan};
-    BLOCKS && (on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan))
+    on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan)
 }
 
 /// Returns true if what each rank gives in such a call stands in a line. Where lengths are unlike
@@ -73,7 +73,6 @@ pub(crate) const fn is_too_long(call: &Call) -> bool {
 }
 
 /// Elements that stand in a line.
-#[cfg(not(feature = "compact"))]
 pub(crate) fn line_elements(element_bytes: u32) -> usize {
     (LINE_BYTES as usize).checked_div(element_bytes as usize).unwrap_or(usize::MAX)
 }

@@ -7,11 +7,9 @@ use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Error, LentMut, Lines, Rank, Scope, Tag};
 
-#[cfg(not(feature = "compact"))]
 use super::SharedStage;
 use super::{CallOutcome, Meeting, Role, Task};
 use crate::caller::Caller;
-#[cfg(not(feature = "compact"))]
 use crate::tag;
 
 /// On an endpoint.
@@ -111,7 +109,6 @@ impl<R: Role> Meeting<R> {
 
 /// Turns that find nothing, after which it is asked whether the rank that is missing has gone on
 /// without a line.
-#[cfg(not(feature = "compact"))]
 const LOOKS_ASTRAY: u32 = 1024;
 
 /// Turns that find nothing, after which the rank that is missing is looked for.
@@ -186,7 +183,6 @@ impl<R: Role> Meeting<R> {
                 CallOutcome::Moved => Ok(None),
                 CallOutcome::Missing(rank) => {
                     missing.set(Some(rank));
-                    #[cfg(not(feature = "compact"))]
                     if self.idle.is_multiple_of(LOOKS_ASTRAY) {
                         self.look_astray(scope, comm, rank)?;
                     }
@@ -196,7 +192,6 @@ impl<R: Role> Meeting<R> {
                 CallOutcome::Failed(cause, rank) => Err(self.failed(scope, comm, cause, rank)),
             },
         );
-        #[cfg(not(feature = "compact"))]
         if let (Err(error), Some(rank)) = (&went, missing.get())
             && error.cause == Cause::TimedOut
         {
@@ -222,7 +217,6 @@ impl<R: Role> Meeting<R> {
     /// Ends a call that waits if the rank that has been missing for long has sent a message of the
     /// next call by messages. Who makes this call at all writes its line first: it waits as well,
     /// so it cannot be kept from that by another of its own.
-    #[cfg(not(feature = "compact"))]
     fn look_astray<T: Transport, P: Platform>(
         &mut self,
         scope: &mut Scope<'_, '_, '_, T, P>,

@@ -7,13 +7,10 @@ use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Endpoint, Error, Lines};
 
-#[cfg(not(feature = "compact"))]
 use super::Portions;
 use super::{HERE, Here, Meeting, Role, SharedStage, Task, drive};
 use crate::caller::Caller;
-#[cfg(not(feature = "compact"))]
 use crate::layout::Layout;
-#[cfg(not(feature = "compact"))]
 use crate::rules::InForce;
 use crate::schedule::Candidate;
 use crate::select::{Call, CallSpec, Choice, Options, Shares, reduces};
@@ -48,7 +45,6 @@ impl Options {
         data: &mut [u8],
     ) -> Option<Result<(), Error>> {
         let &CallSpec { ref call, root, kernel, candidates } = spec;
-        #[cfg(not(feature = "compact"))]
         if matches!(call.operation, Operation::Scan | Operation::Exscan) {
             return if T::HAS_LINES { self.try_scan_fast_path(caller, comm, spec, data) } else { None };
         }
@@ -61,7 +57,6 @@ impl Options {
     }
 
     /// Carries out a call in which this rank has such a role.
-    #[cfg(not(feature = "compact"))]
     #[inline(always)]
     pub(crate) fn try_fast_path_as<'s, T: Transport, P: Platform>(
         &self,
@@ -81,7 +76,6 @@ impl Options {
     }
 
     /// Carries out a scan, which has nothing but its data.
-    #[cfg(not(feature = "compact"))]
     #[inline(always)]
     fn try_scan_fast_path<'s, T: Transport, P: Platform>(
         &self,
@@ -118,24 +112,15 @@ impl Options {
 
     /// Returns the verdict of the rules on control slots for a call; `None` if no rule is for it.
     #[inline]
-    #[cfg_attr(feature = "compact", expect(clippy::unused_self, reason = "there are no rules"))]
     fn ruled<T: Transport, P: Platform>(
         &self,
         endpoint: &Endpoint<'_, T, P>,
         comm: &Comm,
         call: &Call,
     ) -> Option<Shares> {
-        #[cfg(not(feature = "compact"))]
-        {
-            let tuning = endpoint.tuning(comm);
-            let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
-            InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.shares)
-        }
-        #[cfg(feature = "compact")]
-        {
-            let _ = (endpoint, comm, call);
-            None
-        }
+        let tuning = endpoint.tuning(comm);
+        let open = self.open().filter(|_| tuning.iter().any(Option::is_some))?;
+        InForce::of(tuning).ruling(call, &open).map(|(_, ruling)| ruling.shares)
     }
 
     /// Returns true if a call is for control slots, if they are there. No other algorithm has fewer

@@ -13,9 +13,8 @@ pub(super) const SLOT_BYTES: u32 = 2 * LINE_BYTES;
 /// Payload bytes of a ring slot: all but the sequence word and the head.
 pub(super) const SHORT_BYTES: u32 = SLOT_BYTES - 8;
 
-/// Ping-pong slots behind each ring. A compact build has none, nor the code for them: an inbox of
-/// the other kind has another length and is refused.
-pub(super) const PING_PONG_SLOTS: u32 = if cfg!(feature = "compact") { 0 } else { 2 };
+/// Ping-pong slots behind each ring.
+pub(super) const PING_PONG_SLOTS: u32 = 2;
 
 /// Doorbell words in a line.
 pub(super) const BELLS_A_LINE: u32 = LINE_BYTES / 4;

@@ -27,8 +27,7 @@
 //! blocks go back by the credit line, a quarter of them at a time; every message that is sent the
 //! other way returns slots too. Two ranks that answer each other so know that their rings are
 //! empty, and keep to two *ping-pong slots* in each direction, whose lines stay warm; and the
-//! answer to a message in a block is written into the same block. Builds with the feature `compact`
-//! have none, and share memory with their like alone.
+//! answer to a message in a block is written into the same block.
 //!
 //! Up to [`Geometry::SCANNED_MAX`] ranks, poll looks at every ring, in turn. Above it looks at a
 //! poll set of hot lanes and at one doorbell line (16 senders) a poll; a doorbell that has moved on

@@ -43,7 +43,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// See [`EndpointPlane::unlike`](crate::plane::EndpointPlane::unlike).
     #[inline]
     pub(crate) fn unlike(&self, comm: &Comm) -> Option<Rank> {
-        #[cfg(not(feature = "compact"))]
         if self.engine.mixed {
             let comms = &self.engine.comms;
             let groups = [comms.group(comm), comms.remote_group(comm)];

@@ -414,8 +414,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// # Errors
     /// A rank or tag out of range, a stale communicator, a full request table, or why the peer
     /// cannot be sent to.
-    #[cfg_attr(not(feature = "compact"), inline(always))]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub fn send<E>(&mut self, comm: &Comm, data: &[E], to: Rank, tag: Tag) -> Result<Status, Error>
     where
         E: IntoBytes + Immutable,
@@ -428,8 +428,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// # Errors
     /// [`Cause::Truncated`] for a message longer than the buffer; a rank or tag out of range, a
     /// stale communicator, a full request table, or why no message can come.
-    #[cfg_attr(not(feature = "compact"), inline)]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline)]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub fn recv<E>(
         &mut self,
         comm: &Comm,

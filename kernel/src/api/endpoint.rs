@@ -112,11 +112,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
                 channels: None,
                 closing: List::EMPTY,
                 bereft: false,
-                #[cfg(not(feature = "compact"))]
                 mixed: false,
-                #[cfg(not(feature = "compact"))]
                 tuning: crate::engine::state::TuningState::default(),
-                #[cfg(not(feature = "compact"))]
                 oldest: None,
                 lingering: false,
                 comms,
@@ -168,7 +165,6 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         self.engine.forget(peer);
         let room = self.engine.room;
-        #[cfg(not(feature = "compact"))]
         {
             self.engine.mixed |= card.order != aldis_protocols::card::ByteOrder::NATIVE;
         }
@@ -188,8 +184,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// Handles at most `budget` events - arrivals, completions, pending sends - over all
     /// transports, and returns how many. Never blocks. A quarter of the budget is kept for sending,
     /// so that a flood of arrivals cannot starve it.
-    #[cfg_attr(not(feature = "compact"), inline)]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline)]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub fn poll(&mut self, budget: u32) -> u32 {
         if self.timed {
             self.engine.now = self.platform.now();

@@ -26,11 +26,8 @@ pub(crate) mod poll_rounds;
 pub(crate) mod pooled;
 pub(crate) mod probe;
 pub(crate) mod scope;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod static_scope;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod tuning;
 pub(crate) mod typed;
-#[cfg(not(feature = "compact"))]
 pub(crate) mod unexpected;
 pub(crate) mod view;

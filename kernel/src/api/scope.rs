@@ -295,8 +295,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// # Errors
     /// A full request table, after which waiting for a request helps; a rank or tag out of range, a
     /// stale communicator, or why the peer cannot be sent to.
-    #[cfg_attr(not(feature = "compact"), inline(always))]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub fn isend<E>(
         &mut self,
         comm: &Comm,
@@ -331,8 +331,8 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
     /// # Errors
     /// A full request table, after which waiting for a request helps; a rank or tag out of range, a
     /// stale communicator, or why no message can come.
-    #[cfg_attr(not(feature = "compact"), inline(always))]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub fn irecv<E>(
         &mut self,
         comm: &Comm,

@@ -1,5 +1,5 @@
 //! The tuning of layers above this one: kept here for them, of all communicators and of some, and
-//! not looked into. `aldis_coll::rules` says what there is. Not in a `compact` build.
+//! not looked into. `aldis_coll::rules` says what there is.
 
 use aldis_hal::{Cause, Operation, Platform, Transport};
 

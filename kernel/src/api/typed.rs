@@ -77,7 +77,6 @@ use crate::rank::Mode;
 use crate::tables::elements::{Elements, ElementsMut, ElementsPlace};
 
 mod calls;
-#[cfg_attr(feature = "compact", path = "typed/no_fast_path.rs")]
 mod fast_path;
 mod local;
 mod parts;

@@ -1,6 +1,5 @@
 //! Unexpected collective messages, which met no receive, and the tags that they are compared with:
-//! they show that ranks make unlike calls. For those who implement collectives; not in a `compact`
-//! build.
+//! they show that ranks make unlike calls. For those who implement collectives.
 
 use aldis_hal::{Cause, Platform, Transport};
 

@@ -13,7 +13,6 @@ use super::query::Prefix;
 use super::transfer::{GatherTransfer, Scatter, Transfer, transfer};
 use super::walk::Walk;
 use super::{Committed, Types};
-#[cfg(not(feature = "compact"))]
 use super::{Datatype, Signature};
 
 /// A number of elements of a type that a message is of. It names the slot by itself, so a handle
@@ -92,7 +91,6 @@ impl Types<'_> {
 
     /// Bytes and signature of `count` elements in the form of this machine, if they lie in one
     /// piece from their origin on.
-    #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn plain(&self, datatype: Committed, count: u64) -> Option<(usize, u32)> {
         let (size, signature) = match Datatype::from(datatype).basic() {
@@ -105,7 +103,6 @@ impl Types<'_> {
     }
 
     /// Bytes of one element of a derived type in one piece, and the signature of all.
-    #[cfg(not(feature = "compact"))]
     #[inline(never)]
     fn derived(&self, datatype: Committed, count: u64) -> Option<(u64, u32)> {
         let layout = self.layout(datatype.into()).ok()?;

@@ -66,7 +66,6 @@ impl Signature {
     }
 
     /// Returns what [`folded`](Self::folded) is of `count` such sequences.
-    #[cfg(not(feature = "compact"))]
     pub(super) fn repeated(&self, count: u64) -> u32 {
         match self.uniform {
             Some(basic) => folded(basic, self.elements.wrapping_mul(count)),

@@ -13,16 +13,16 @@ use crate::counters::count;
 use crate::engine::direct::WriteRequest;
 use crate::engine::matching::Payload;
 use crate::engine::rendezvous::DataRequest;
-use crate::engine::state::{ChannelGrant, Engine};
+use crate::engine::state::{ChannelGrant, Engine, FAST_PATHS};
 use crate::tables::comm::{is_freed, is_tag};
 use crate::tables::elements::DataPiece;
 use crate::tables::request::Key;
 
 impl Sink for Engine<'_> {
-    #[cfg_attr(not(feature = "compact"), inline(always))]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if !self.try_deliver(from, message) && !self.try_deliver_elements(from, message) {
+        if !self.try_deliver(from, message) && !(FAST_PATHS && self.try_deliver_elements(from, message)) {
             self.post_armed();
             self.deliver(from, message);
         }

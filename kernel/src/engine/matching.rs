@@ -185,7 +185,6 @@ impl<'s> Matcher<'s> {
     }
 
     /// Returns true if nothing has been posted after this place in the order.
-    #[cfg(not(feature = "compact"))]
     pub(crate) const fn is_newest(&self, order: u32) -> bool {
         order.wrapping_add(1) == self.next_order
     }
@@ -288,7 +287,6 @@ impl<'s> Matcher<'s> {
 
     /// The key of the newest of at most `most` messages kept, the last that arrived, that `is` what
     /// is looked for.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn seek(&mut self, most: u64, is: impl Fn(&Key) -> bool) -> Option<Key> {
         let mut next = self.arrivals.back();
         for _ in 0..most {

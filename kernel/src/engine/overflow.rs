@@ -18,7 +18,6 @@ use crate::tables::list::{List, Queue};
 use crate::tables::peer::Presence;
 use crate::tables::request::{Key, Machine, Request, State};
 
-#[cfg(not(feature = "compact"))]
 mod walk;
 
 /// Polls after which an offer that a matched probe holds is declined. A program that looks for
@@ -68,14 +67,8 @@ impl Engine<'_> {
         self.schedule(id);
     }
 
-    #[cfg(feature = "compact")]
-    #[inline(always)]
-    fn next_to_ask(&mut self, id: PeerId, next: NextReceive) -> Option<PostedSlot> {
-        self.first_of_all(|request| may_be_asked(request, id, next))
-    }
-
     /// The request posted first of those that `is` what is looked for.
-    #[cfg_attr(feature = "compact", inline(always))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(always))]
     fn first_of_all(&mut self, is: impl Fn(&Request) -> bool) -> Option<PostedSlot> {
         let mut first: Option<PostedSlot> = None;
         for slot in 0..self.requests.used_end() {
@@ -134,8 +127,10 @@ impl Engine<'_> {
             self.fetch(receiver.slot, from, &Announcement::plain(sender), header.length);
         } else {
             // An older receive fits and should be asked about first: all are looked at.
-            #[cfg(not(feature = "compact"))]
-            if first.is_some() && self.requests.get(receiver).is_some_and(|request| waits(request)) {
+            if FAST_PATHS
+                && first.is_some()
+                && self.requests.get(receiver).is_some_and(|request| waits(request))
+            {
                 self.oldest = None;
             }
             let held = first.is_none() && self.found(receiver, from, sender, key, header.length);

@@ -35,7 +35,7 @@ use crate::tables::request::{Key, Machine, NO_REGION, Request, Requests, State};
 
 /// True if there are fast paths. Without them every message passes the general functions, which do
 /// the same in more steps and take 2 KB less of an image.
-pub(crate) const FAST_PATHS: bool = !cfg!(feature = "compact");
+pub(crate) const FAST_PATHS: bool = cfg!(feature = "fast-paths");
 
 /// An endpoint without its transport and platform. In this order for the reason given at
 /// [`Request`].
@@ -48,7 +48,6 @@ pub(crate) struct Engine<'s> {
     /// True if some peer is lost, so that some communicator may have no peer left on it.
     pub(crate) bereft: bool,
     /// True if some peer has the other byte order.
-    #[cfg(not(feature = "compact"))]
     pub(crate) mixed: bool,
     /// True if a receive of any source waits on such a communicator for what this process has sent
     /// to itself.
@@ -64,7 +63,6 @@ pub(crate) struct Engine<'s> {
     /// A probe that goes on between calls of iprobe or improbe, for a message held back.
     pub(crate) probing: Handle,
     /// The tuning of the layers above.
-    #[cfg(not(feature = "compact"))]
     pub(crate) tuning: TuningState,
     /// The rules that hints change, once some communicator has been given any.
     pub(crate) rules: Option<&'static Rules>,
@@ -97,7 +95,6 @@ pub(crate) struct Engine<'s> {
     pub(crate) failure: Error,
     pub(crate) counters: Counters,
     /// No receive or probe waits that was posted before this place, where one waited.
-    #[cfg(not(feature = "compact"))]
     pub(crate) oldest: Option<PostedSlot>,
     /// The buffered sends that are under way.
     pub(crate) buffered: Buffered<'s>,
@@ -146,7 +143,6 @@ impl Buffered<'_> {
 }
 
 /// The tuning of the layers above on all communicators.
-#[cfg(not(feature = "compact"))]
 #[derive(Debug, Default)]
 pub(crate) struct TuningState {
     /// True if something was set, here or for a communicator.

@@ -33,9 +33,6 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// other - that has the other byte order. Typed messages convert its numbers and nothing else
     /// does, so a caller that works on the bytes of others asks first: one look, unless some peer
     /// of the job is so.
-    ///
-    /// A kernel with the feature `compact` does not look: it takes all peers for its like. Those
-    /// that are not refuse.
     fn unlike(&self, comm: &Comm) -> Option<Rank>;
 
     /// Finds the same as [`unlike`](Self::unlike), of a group.

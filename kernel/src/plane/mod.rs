@@ -42,7 +42,6 @@ pub use self::scope::ScopePlane;
 /// All of the service door, to be imported at once.
 pub mod prelude {
     pub use super::{EndpointPlane, ScopePlane};
-    #[cfg(not(feature = "compact"))]
     pub use crate::api::{
         tuning::{EndpointTuning, ScopeTuning},
         unexpected::{EndpointCalls, ScopeCalls},

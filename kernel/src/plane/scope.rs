@@ -183,6 +183,10 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// See [`EndpointPlane::unlike`](super::EndpointPlane::unlike).
     fn unlike(&self, comm: &Comm) -> Option<Rank>;
 
+    /// Returns true if some peer of the job has the other byte order: what
+    /// [`unlike`](Self::unlike) looks for in a communicator.
+    fn has_unlike_peers(&self) -> bool;
+
     /// See [`EndpointPlane::companion`](super::EndpointPlane::companion).
     ///
     /// # Errors
@@ -409,6 +413,11 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     #[inline]
     fn unlike(&self, comm: &Comm) -> Option<Rank> {
         self.within.endpoint.unlike(comm)
+    }
+
+    #[inline(always)]
+    fn has_unlike_peers(&self) -> bool {
+        self.within.endpoint.engine.mixed
     }
 
     fn companion(&self, inter: &Comm) -> Result<Comm, Error> {

@@ -82,7 +82,7 @@ impl<'s> Blocks<'s> {
     }
 
     /// Gives a block back.
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub(crate) fn give(&mut self, block: BlockIndex) {
         if let Some(next) = self.next_free.get_mut(block.0 as usize) {
             *next = self.free;

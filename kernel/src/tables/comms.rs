@@ -238,28 +238,24 @@ impl<'s> Comms<'s> {
 
     /// Takes a number like [`next_collective`](Self::next_collective), but of persistent
     /// collectives, counted without end.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn next_persistent(&mut self, comm: &Comm, is_inter: bool) -> Result<u32, Cause> {
         self.numbers(comm, is_inter).map(Numbers::take_persistent)
     }
 
     /// The number that the next collective has, which is not taken; `None` while it may be that of
     /// one under way.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn coming_collective(&self, comm: &Comm) -> Option<u32> {
         let row = self.row(comm.context).filter(|row| row.numbers.are_distinct())?;
         Some(row.numbers.coming())
     }
 
     /// A collective begins, with this tag; gives that of the one that began before it.
-    #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn begin_collective(&mut self, comm: &Comm, tag: u32) -> Option<u32> {
         self.row_mut(comm).ok()?.numbers.begin(tag)
     }
 
     /// Accounts for the end of a collective that has begun.
-    #[cfg(not(feature = "compact"))]
     #[inline]
     pub(crate) fn end_collective(&mut self, comm: &Comm) {
         if let Ok(row) = self.row_mut(comm) {

@@ -45,7 +45,6 @@ impl ElementsPlace {
     }
 }
 
-#[cfg(not(feature = "compact"))]
 /// Elements in one piece of memory, and the signature of all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plain {
@@ -53,13 +52,7 @@ pub(crate) struct Plain {
     pub(crate) signature: u32,
 }
 
-/// No elements: there are no fast paths of typed messages.
-#[cfg(feature = "compact")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Plain {}
-
 /// Elements in one piece, and their bytes.
-#[cfg(not(feature = "compact"))]
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlainData {
     pub(crate) elements: Plain,

@@ -59,13 +59,11 @@ impl<L> List<L> {
         self.head.get().is_none()
     }
 
-    #[cfg(not(feature = "compact"))]
     pub(crate) const fn back(&self) -> Option<u32> {
         self.tail.get()
     }
 
     /// The node before `index`.
-    #[cfg(not(feature = "compact"))]
     pub(crate) fn before(nodes: &mut impl Nodes<L>, index: u32) -> Option<u32> {
         nodes.links(index)?.prev.get()
     }
@@ -242,7 +240,6 @@ mod tests {
                 let mut next = list.front();
                 while let Some(index) = next { walk.push(index); next = List::after(&mut table, index); }
                 prop_assert_eq!(&walk, &model.iter().copied().collect::<Vec<_>>());
-                #[cfg(not(feature = "compact"))]
                 {
                     let mut back = Vec::new();
                     let mut next = list.back();

@@ -90,16 +90,16 @@ impl<'s, V> Pool<'s, V> {
     }
 
     /// The value behind a handle, unless that is stale.
-    #[cfg_attr(not(feature = "compact"), inline)]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline)]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub(crate) fn get(&mut self, handle: Handle) -> Option<&mut V> {
         let entry = self.entries.get_mut(handle.slot as usize)?;
         entry.is_current(handle).then_some(&mut entry.value)
     }
 
     /// The value in a slot that the caller knows to be in use.
-    #[cfg_attr(not(feature = "compact"), inline)]
-    #[cfg_attr(feature = "compact", inline(never))]
+    #[cfg_attr(feature = "fast-paths", inline)]
+    #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     pub(crate) fn at(&mut self, slot: u32) -> Option<&mut V> {
         Some(&mut self.entries.get_mut(slot as usize)?.value)
     }

@@ -2,7 +2,6 @@
 //! messages of a round are, sends one to each other core and gets it back; then all add up what
 //! they have counted, and wait for each other.
 
-use aldis_coll::Options;
 use aldis_coll::allreduce;
 use aldis_coll::allreduce::RecursiveDoubling;
 use aldis_coll::barrier;
@@ -88,7 +87,7 @@ fn wait_for(inbox: &Region<'_>) -> Identity {
 fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     let world = endpoint.world();
     let mut length = [length];
-    bcast(&mut length, ROOT).with(&Options::using(&Binomial)).run(endpoint, &world).ok()?;
+    bcast(&mut length, ROOT).by(&Binomial).run(endpoint, &world).ok()?;
     let [length] = length;
     let mut bytes = [0];
     if world.rank() == ROOT {
@@ -101,11 +100,8 @@ fn round(endpoint: &mut Core, message: &mut [u8], length: u32) -> Option<u32> {
     } else {
         bytes = [answer(endpoint, message)?];
     }
-    allreduce(Sum, &mut bytes, &mut [0])
-        .with(&Options::using(&RecursiveDoubling))
-        .run(endpoint, &world)
-        .ok()?;
-    barrier().with(&Options::using(&Dissemination)).run(endpoint, &world).ok()?;
+    allreduce(Sum, &mut bytes, &mut [0]).by(&RecursiveDoubling).run(endpoint, &world).ok()?;
+    barrier().by(&Dissemination).run(endpoint, &world).ok()?;
     // Every length, and so every protocol.
     Some(if length as usize >= MESSAGE_BYTES_MAX { 1 } else { length + 1 })
 }

@@ -5,7 +5,7 @@ use aldis_protocols::overflow::{NextReceive, Posted};
 
 use super::{may_be_asked, waits};
 use crate::counters::count;
-use crate::engine::state::{Engine, PostedSlot};
+use crate::engine::state::{Engine, FAST_PATHS, PostedSlot};
 use crate::tables::request::Requests;
 
 /// Slots to either side of a request among which the one posted after it is looked for. What is
@@ -38,6 +38,9 @@ impl Engine<'_> {
     /// Finds the request to ask `id` about: from one to the next, beginning where none before is to
     /// be asked about, or among all if they lie too far apart for that.
     pub(super) fn next_to_ask(&mut self, id: PeerId, next: NextReceive) -> Option<PostedSlot> {
+        if !FAST_PATHS {
+            return self.first_of_all(|request| may_be_asked(request, id, next));
+        }
         let mut at = match next {
             NextReceive::First => self.oldest,
             NextReceive::After(_) => {

@@ -8,7 +8,6 @@ pub const COLLECTIVES_MAX: u32 = 1 << 15;
 /// Calls that a rank may have made before another one makes the first of them. A rank that waits
 /// for no other, as the root of a broadcast, gets ahead of those that it sends to until its
 /// messages have taken all envelopes there; they get ahead of others in turn.
-#[cfg(not(feature = "compact"))]
 const AHEAD_MAX: u32 = COLLECTIVES_MAX / 2;
 
 /// The numbers of one communicator. All-zero is before the first call.
@@ -17,31 +16,17 @@ pub(super) struct Numbers {
     /// Calls so far, and those of persistent collectives, which keep their number: these are
     /// counted apart.
     calls: u32,
-    #[cfg(not(feature = "compact"))]
     persistent: u32,
     /// The tag of the last collective that began, or zero.
-    #[cfg(not(feature = "compact"))]
     last: u32,
     /// Collectives that have begun and have not ended.
-    #[cfg(not(feature = "compact"))]
     under_way: u32,
     /// Calls there had been when the first of them began.
-    #[cfg(not(feature = "compact"))]
     since: u32,
 }
 
 impl Numbers {
-    pub(super) const EMPTY: Self = Self {
-        calls: 0,
-        #[cfg(not(feature = "compact"))]
-        persistent: 0,
-        #[cfg(not(feature = "compact"))]
-        last: 0,
-        #[cfg(not(feature = "compact"))]
-        under_way: 0,
-        #[cfg(not(feature = "compact"))]
-        since: 0,
-    };
+    pub(super) const EMPTY: Self = Self { calls: 0, persistent: 0, last: 0, under_way: 0, since: 0 };
 
     /// The next call's.
     #[inline]
@@ -58,7 +43,6 @@ impl Numbers {
     }
 }
 
-#[cfg(not(feature = "compact"))]
 impl Numbers {
     /// The number of the next persistent collective, counted without end.
     pub(super) const fn take_persistent(&mut self) -> u32 {
@@ -94,7 +78,7 @@ impl Numbers {
     }
 }
 
-#[cfg(all(test, not(feature = "compact")))]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -25,7 +25,6 @@ pub(crate) struct Settings {
     /// The messages in it.
     pub(crate) buffered: Ring<InScope>,
     /// The tuning of the layers above on it.
-    #[cfg(not(feature = "compact"))]
     pub(crate) tuning: Option<Tuning>,
 }
 
@@ -35,7 +34,6 @@ impl Settings {
         hints: Hints::empty(),
         attached: UserBuffer::NONE,
         buffered: Ring::EMPTY,
-        #[cfg(not(feature = "compact"))]
         tuning: None,
     };
 }
