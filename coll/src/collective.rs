@@ -18,9 +18,10 @@
 //! with a tag and a part of the scratch of its own.
 //!
 //! **A full request pool** ([`Cause::Full`]) is a state, not an end. What of a round is posted
-//! lands and makes room for the rest. Where nothing of a collective is under way the call returns it, nothing is lost, and the same
-//! collective goes on at the next test or wait, once another request of the endpoint has made room.
-//! Any other error ends the collective and is returned again by every later call.
+//! lands and makes room for the rest. Where nothing of a collective is under way the call returns
+//! it, nothing is lost, and the same collective goes on at the next test or wait, once another
+//! request of the endpoint has made room. Any other error ends the collective and is returned again
+//! by every later call.
 //!
 //! **Request slots.** [`IN_FLIGHT_MAX`] for each collective in flight are enough for one lane of
 //! each; as many again let the others begin. A round that sends and receives needs two: with one,

@@ -91,6 +91,7 @@ impl Layout<'_> {
     /// # Errors
     /// [`Cause::LengthMismatch`] (in elements) if it does not divide into `size` blocks, or another
     /// number is listed; [`Cause::TooBig`] for a block that is not inside.
+    #[inline(always)]
     pub(crate) fn count(&self, size: u32, len: usize) -> Result<usize, Cause> {
         let mismatch =
             |left: usize, right: usize| Cause::LengthMismatch { left: left as u64, right: right as u64 };
@@ -102,11 +103,17 @@ impl Layout<'_> {
                 (count, 0) => Ok(count),
                 (count, _) => Err(mismatch(len, count.saturating_mul(size as usize))),
             },
-            Self::Listed(blocks) | Self::Longer(blocks, _) => blocks.iter().try_fold(0, |longest, block| {
-                let end = block.start.saturating_add(block.len);
-                let outside = Cause::TooBig { len: end as u64, max: len as u64 };
-                if end <= len { Ok(block.len.max(longest)) } else { Err(outside) }
-            }),
+            Self::Listed(blocks) | Self::Longer(blocks, _) => {
+                let mut longest = 0;
+                for block in blocks {
+                    let end = block.start.saturating_add(block.len);
+                    if end > len {
+                        return Err(Cause::TooBig { len: end as u64, max: len as u64 });
+                    }
+                    longest = block.len.max(longest);
+                }
+                Ok(longest)
+            }
             // Where they lie is looked at with the table of types at hand.
             Self::Typed(_) => Ok(1),
         }

@@ -68,6 +68,7 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
 }
 
 /// Returns true if a call is for control slots but for its length.
+#[inline(always)]
 pub(crate) const fn is_too_long(call: &Call) -> bool {
     is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
 }

@@ -403,8 +403,8 @@ impl<'scope> From<LentMut<'scope>> for Lent<'scope> {
 ///
 /// # Safety
 /// Both must be parts of memory that was lent to one scope, `into` of a [`LentMut`]; no request
-/// uses `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and does
-/// not run meanwhile.
+/// uses `into`, and none writes `from`; and the scope's endpoint is mutably borrowed for `'a` and
+/// does not run meanwhile.
 pub(crate) unsafe fn slices<'a>(into: UserBuffer, from: UserBuffer) -> Option<(&'a mut [u8], &'a [u8])> {
     if overlap(into, from) {
         return None;

@@ -47,13 +47,12 @@ impl CollectiveKind {
         data: &mut [u8],
         own: &mut [u8],
     ) -> Result<(), Refused> {
-        let blocks = Block::packed([BYTES; 2]);
         match self {
             Self::Bcast => give_or_take(rank, world, own),
-            Self::Gather => gather(if is_taker { data } else { own }, &mut [], Rank(1)).run(rank, world),
-            Self::Gatherv => gatherv(if is_taker { data } else { own }, &blocks, Rank(1)).run(rank, world),
-            Self::Scatter => scatter(if is_taker { own } else { data }, &mut [], Rank(0)).run(rank, world),
-            Self::Scatterv => scatterv(if is_taker { own } else { data }, &blocks, Rank(0)).run(rank, world),
+            Self::Gather => gather_block(rank, world, if is_taker { data } else { own }),
+            Self::Gatherv => gather_listed(rank, world, if is_taker { data } else { own }),
+            Self::Scatter => scatter_block(rank, world, if is_taker { own } else { data }),
+            Self::Scatterv => scatter_listed(rank, world, if is_taker { own } else { data }),
             Self::Exscan => sum_before(rank, world, own),
         }
     }
@@ -63,6 +62,30 @@ impl CollectiveKind {
 #[inline(never)]
 fn give_or_take(rank: &mut One, world: &Comm, own: &mut [u8]) -> Result<(), Refused> {
     bcast(own, Rank(0)).run(rank, world)
+}
+
+/// A gather, likewise.
+#[inline(never)]
+fn gather_block(rank: &mut One, world: &Comm, data: &mut [u8]) -> Result<(), Refused> {
+    gather(data, &mut [], Rank(1)).run(rank, world)
+}
+
+/// A gather of blocks that are listed, likewise.
+#[inline(never)]
+fn gather_listed(rank: &mut One, world: &Comm, data: &mut [u8]) -> Result<(), Refused> {
+    gatherv(data, &Block::packed([BYTES; 2]), Rank(1)).run(rank, world)
+}
+
+/// A scatter, likewise.
+#[inline(never)]
+fn scatter_block(rank: &mut One, world: &Comm, data: &mut [u8]) -> Result<(), Refused> {
+    scatter(data, &mut [], Rank(0)).run(rank, world)
+}
+
+/// A scatter of blocks that are listed, likewise.
+#[inline(never)]
+fn scatter_listed(rank: &mut One, world: &Comm, data: &mut [u8]) -> Result<(), Refused> {
+    scatterv(data, &Block::packed([BYTES; 2]), Rank(0)).run(rank, world)
 }
 
 /// An exclusive scan, likewise.
