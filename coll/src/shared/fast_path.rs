@@ -126,7 +126,7 @@ impl Options {
     /// Returns true if a call is for control slots, if they are there. No other algorithm has fewer
     /// rounds, nor fewer bytes on their way: so prices are asked only where a root reduces more
     /// than it would otherwise.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn meets(&self, call: &Call, candidates: &[Candidate]) -> bool {
         match self.choice {
             _ if self.fixes_bits(call) => false,

@@ -56,7 +56,7 @@ impl Lines for Shm<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     unsafe fn open(&mut self, set: u32, context: u32) -> Result<(), Cause> {
         let start = self.inbox.start();
         let own = self.own_mut(set).ok_or(Cause::Unsupported)?;
