@@ -28,11 +28,12 @@
 //! though the message about it may never come. There is no deadline between selecting and
 //! confirming but that of the [`StreamLink`]: the other side may have taken the connection already.
 //!
-//! **Lives.** A life of the peer is admitted by [`introduce`](Link::introduce). Greetings of
+//! **Lives.** A life of the peer is admitted by [`introduce`](StreamLink::introduce). Greetings of
 //! another are refused as [`Unknown`](StreamRefusal::Unknown), greetings for another life of this
 //! side as [`Epoch`](StreamRefusal::Epoch). When an open connection dies, messages may have died
-//! with it: the peer is lost, [`forget`](Link::forget) all its links; it has to be introduced anew.
-//! If it dies when one side has opened it and the other has not, the other finds its life unknown.
+//! with it: the peer is lost, [`forget`](StreamLink::forget) all its links; it has to be introduced
+//! anew. If it dies when one side has opened it and the other has not, the other finds its life
+//! unknown.
 //!
 //! **Strangers.** What does not begin as a greeting does is refused after its first wrong byte,
 //! without a word. A stranger can hold a connection for [`handshake_ns`](StreamSetup::handshake_ns)
@@ -43,9 +44,10 @@
 //!
 //! For each rank and link the caller has a [`StreamLink`], for each connection in its handshake a
 //! [`Handshake`], and for each that is open a [`Farewell`] and [`StreamFrame`]s. A [`StreamLink`]
-//! that [`wants_dial`](Link::wants_dial) gets a new connection with [`Handshake::dial`]; one that
-//! is accepted gets [`Handshake::accept`]. Bytes that come go to [`handle`](Handshake::handle);
-//! after it, and after a new one is made, [`output`](Handshake::output) is sent. Time passes
+//! that [`wants_dial`](StreamLink::wants_dial) gets a new connection with [`Handshake::dial`]; one
+//! that is accepted gets [`Handshake::accept`]. Bytes that come go to
+//! [`handle`](Handshake::handle); after it, and after a new one is made,
+//! [`output`](Handshake::output) is sent. Time passes
 //! ([`handle_timeout`](Handshake::handle_timeout) of both at their `poll_timeout`). A connection
 //! that ends is reported by [`hang_up`](Handshake::hang_up); no handshake is dropped without that
 //! or [`refuse`](Handshake::refuse) unless its link was forgotten. After [`StreamEvent::Opened`]

@@ -28,7 +28,7 @@ impl<'m, N: Nic> Ethernet<'m, N> {
     /// # Errors
     /// [`Cause::TooBig`] for a device whose frames do not hold the storage's messages, with the MTU
     /// that they need and the one there is; [`Cause::Incompatible`] for an epoch of zero; and what
-    /// is wrong with the times ([`checked`](aldis_protocols::reliable::Config::checked)).
+    /// is wrong with the times ([`checked`](aldis_protocols::reliable::LinkConfig::checked)).
     pub fn new(nic: N, memory: EthernetMemory<'m>, config: Config) -> Result<Self, Cause> {
         let need = memory.outgoing.message_bytes.max(MESSAGE_BYTES_MAX) + config.framing.mtu_overhead_bytes();
         if need > nic.mtu() {

@@ -41,8 +41,8 @@ impl Mapped {
     ///
     /// # Safety
     /// It is mapped there as device memory, aligned to 4 bytes at least: 64 KiB for each bus, or 1
-    /// MiB in the layout [`Ecam`](Layout::Ecam); and nothing else uses it. What its devices answer
-    /// to is reached by the program at the very same addresses.
+    /// MiB in the layout [`Ecam`](ConfigLayout::Ecam); and nothing else uses it. What its devices
+    /// answer to is reached by the program at the very same addresses.
     pub const unsafe fn new(base: usize, layout: ConfigLayout, buses: u16) -> Self {
         Self { base, layout, buses }
     }

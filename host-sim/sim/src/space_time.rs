@@ -68,13 +68,13 @@ enum ArrowEnd {
 }
 
 /// Draws `records` of a run on `ranks` ranks as SVG under a title of some lines, for which
-/// [`Config::replay`] is a good choice.
+/// [`SimConfig::replay`] is a good choice.
 ///
 /// A rank's line is thick while it is awake, grey while it stands still, ends in a red cross where
 /// it dies, and begins anew at a green bar where it boots again. A message runs from where it was
 /// sent to where it was taken; one that was lost, or that no rank took, ends in a red cross.
 ///
-/// [`Config::replay`]: super::Config::replay
+/// [`SimConfig::replay`]: super::SimConfig::replay
 ///
 /// # Errors
 /// The window is empty.

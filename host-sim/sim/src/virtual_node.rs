@@ -59,8 +59,8 @@ impl<'a> VirtualNode<'a> {
     }
 
     /// This place with a storage of the program's own instead of one that
-    /// [`Config::room`](super::Config::room) chose: to test a firmware with just the sizes that it
-    /// ships. Every rank must have room for as much of a peer.
+    /// [`SimConfig::room`](super::SimConfig::room) chose: to test a firmware with just the sizes
+    /// that it ships. Every rank must have room for as much of a peer.
     pub fn with_memory<'b>(self, memory: Memory<'b>) -> VirtualNode<'b>
     where
         'a: 'b,

@@ -90,7 +90,7 @@ impl Handshake {
     }
 
     /// The handshake of a connection that this side makes to `peer` for its link of this number;
-    /// `None` unless that link [`wants_dial`](Link::wants_dial).
+    /// `None` unless that link [`wants_dial`](StreamLink::wants_dial).
     pub fn dial(node: &mut Node<'_>, dial: Dial, now: Instant) -> Option<Self> {
         let Dial { key, peer, link, nonce } = dial;
         let (epoch, attempt) = node.link(peer, link)?.dial(key)?;

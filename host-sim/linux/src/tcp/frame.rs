@@ -1,5 +1,5 @@
 //! The frames in which messages follow each other in a stream: a head of eight bytes, then the
-//! message. The first four are those of [`stream::TcpFrame`]; the others, little-endian, are the
+//! message. The first four are those of [`stream::StreamFrame`]; the others, little-endian, are the
 //! number of the message among all to this peer, over all links. It wraps.
 //!
 //! The number of a bye is that of the message that would come next: it is the last word once all

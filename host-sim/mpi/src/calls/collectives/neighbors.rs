@@ -64,7 +64,7 @@ unsafe fn places(array: Ptr<isize>, count: u32) -> Result<Vec<i64>, CallFault> {
 /// A gather from all sources.
 ///
 /// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 unsafe fn allgather(
     own: Given,
     blocks: impl FnOnce(u32) -> Result<RankBlocks, CallFault>,

@@ -21,7 +21,7 @@ use crate::requests::{self, is_alone};
 /// short message is under way. False if it takes more.
 ///
 /// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 #[inline(always)]
 pub(super) unsafe fn try_send(
     data: Address,
@@ -53,7 +53,7 @@ pub(super) unsafe fn try_send(
 /// Receives in the same way; `None` if it takes more.
 ///
 /// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 #[inline(always)]
 pub(super) unsafe fn try_receive(
     data: Address,
@@ -103,7 +103,7 @@ fn try_start(
 /// Starts such a send.
 ///
 /// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 #[inline(always)]
 pub(super) unsafe fn try_start_send(
     data: Address,
@@ -131,7 +131,7 @@ pub(super) unsafe fn try_start_send(
 /// Starts such a receive.
 ///
 /// # Safety
-/// As for [`Data::new`](crate::objects::datatypes::Data::new).
+/// As for [`ProgramData::new`](crate::objects::datatypes::ProgramData::new).
 #[inline(always)]
 pub(super) unsafe fn try_start_receive(
     data: Address,
