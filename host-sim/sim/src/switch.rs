@@ -8,7 +8,7 @@
 //! | kind | socket of the switch | socket of the member | a frame is |
 //! |---|---|---|---|
 //! | [datagram](CableKind::Datagram) | `port<k>.sock` | `member<k>.sock` | one datagram |
-//! | [serial](CableKind::Serial) | `serial<k>.sock`, a stream | connects to it | COBS, by [`serial`] |
+//! | [serial](CableKind::Serial) | `serial<k>.sock`, a stream | connects to it | COBS: [`serial`] |
 //!
 //! [`serial`]: aldis_drivers::serial
 //!
