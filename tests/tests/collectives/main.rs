@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 mod blocks;
+mod by;
 mod direct;
 mod erased;
 mod hierarchy;
