@@ -205,8 +205,7 @@ impl<'scope> Collective<'scope> {
             return self.meet(scope);
         }
         let all = self.advance_lanes(scope);
-        let all = self.watch_out(scope, all);
-        all
+        self.watch_out(scope, all)
     }
 
     #[inline]

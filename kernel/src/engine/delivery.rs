@@ -22,7 +22,9 @@ impl Sink for Engine<'_> {
     #[cfg_attr(feature = "fast-paths", inline(always))]
     #[cfg_attr(not(feature = "fast-paths"), inline(never))]
     fn arrived(&mut self, from: PeerId, message: &[u8]) {
-        if !self.try_deliver(from, message) && !(FAST_PATHS && self.try_deliver_elements(from, message)) {
+        let is_delivered =
+            self.try_deliver(from, message) || (FAST_PATHS && self.try_deliver_elements(from, message));
+        if !is_delivered {
             self.post_armed();
             self.deliver(from, message);
         }
