@@ -11,7 +11,7 @@ use aldis_lab::{bench, conformance, endian, faults, fuzz, miri, mpi, qemu, sanit
 use aldis_shell::steps::{Outcome, Run, Verdict};
 use aldis_shell::table::Table;
 use aldis_shell::wild::Wild;
-use aldis_shell::workspace::{self, Workspace};
+use aldis_shell::workspace::{self, Package, Workspace};
 use aldis_shell::{compiles, harness, shell};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -222,8 +222,9 @@ fn format() -> Result<Outcome> {
 }
 
 /// Each package of the core by itself, as features that another one happens to turn on would hide
-/// what is wrong without them, and the others together; once more for each feature all packages
-/// that have one of that name, and never with all features, as `defmt` does not link on a host.
+/// what is wrong without them, and the others together; those of the core once more without what is
+/// on by default, as firmware has them; once more for each feature all packages that have one of
+/// that name, and never with all features, as `defmt` does not link on a host.
 fn clippy(workspace: &Workspace) -> Result<Outcome> {
     if !has_component("clippy") {
         return Ok(missing_component("clippy"));
@@ -235,6 +236,11 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     }
     lint(&others, &["--all-targets"])?;
     let (mut runs, mut without) = (core.len() + 1, "");
+    let has_default = |package: &&Package| core.contains(&package.name.as_str()) && !on(package).is_empty();
+    for package in workspace.packages.iter().filter(has_default) {
+        lint(&[&package.name], &["--no-default-features"])?;
+        runs += 1;
+    }
     for (feature, packages) in features(workspace) {
         if feature == verbs::FEATURE && !verbs::can_build() {
             without = ", without verbs: no libibverbs and librdmacm";
@@ -247,12 +253,16 @@ fn clippy(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed(format!("{} packages, {runs} runs{without}", workspace.packages.len())))
 }
 
+/// The features of a package that are on by default.
+fn on(package: &Package) -> &[String] {
+    package.features.get("default").map_or(&[], Vec::as_slice)
+}
+
 /// Every feature but those that are on by default, and the packages that have it.
 fn features(workspace: &Workspace) -> BTreeMap<&str, Vec<&str>> {
     let mut features = BTreeMap::<&str, Vec<&str>>::new();
     for package in &workspace.packages {
-        let on = package.features.get("default").map_or(&[][..], Vec::as_slice);
-        let is_off = |feature: &&String| *feature != "default" && !on.contains(feature);
+        let is_off = |feature: &&String| *feature != "default" && !on(package).contains(feature);
         for feature in package.features.keys().filter(is_off) {
             features.entry(feature).or_default().push(&package.name);
         }

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use aldis_hal::copy::copy;
 use aldis_hal::transport::Quiesce;
-use aldis_hal::{Again, Caps, Cause, DeviceLimits, Epoch, Features, Instant, PeerId, Post, Refusal};
+use aldis_hal::{Again, Caps, Cause, Epoch, Features, Instant, Limits, PeerId, Post, Refusal};
 use aldis_sys::event::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 
 use self::control::CONTROL_BYTES;
@@ -277,7 +277,7 @@ impl VerbsEngine {
     /// post: what was under way is over.
     pub(super) fn quiesce(&mut self, what: Quiesce) -> Result<(), Cause> {
         match what {
-            Quiesce::VerbsPeer(peer) => {
+            Quiesce::Peer(peer) => {
                 let row = self.peers.get_mut(peer.index()).filter(|row| row.state != PeerState::Unknown);
                 let row = row.ok_or(Cause::Stale)?;
                 row.part(Cause::PeerDead);
@@ -312,14 +312,14 @@ fn caps(device: &sys::DeviceLimits, config: &VerbsConfig) -> Caps {
     features.set(Features::GET | Features::PUT | Features::REMOTE_COMPLETION, device.reads > 0);
     features.set(ATOMICS, device.reads > 0 && device.has_atomics);
     let bytes = SLOT_BYTES as u32;
-    let limits = DeviceLimits {
+    let limits = Limits {
         short_bytes_max: bytes,
         bcopy_bytes_max: bytes,
         direct_bytes_max: if device.reads > 0 { device.bytes.min(DIRECT_BYTES_MAX) } else { 0 },
         regions_max: REGIONS_MAX,
         key_bytes: KEY_BYTES as u16,
         align: 1,
-        ..DeviceLimits::default()
+        ..Limits::default()
     };
     let read_cost = config.read_cost.unwrap_or(READ_COST);
     let write_cost = config.write_cost.unwrap_or(WRITE_COST);
