@@ -10,7 +10,7 @@ use loom::model::Builder;
 use loom::thread;
 
 use super::memory::Short;
-use super::models::SharedMemory;
+use super::models::ModelLane;
 use super::ring::{Exact, Incoming, NextMessage, Orders, RingSender};
 use crate::sync::Ordering;
 
@@ -46,20 +46,20 @@ const MORE: u32 = 2;
 const ANSWER: u32 = 3;
 
 struct BothAnswered {
-    there: SharedMemory,
-    back: SharedMemory,
+    there: ModelLane,
+    back: ModelLane,
 }
 
 impl BothAnswered {
     /// Lanes whose credit line is written after two messages.
     fn new() -> Self {
-        let lane = || SharedMemory::with_blocks(8, 8, 0, false);
+        let lane = || ModelLane::with_blocks(8, 8, 0, false);
         Self { there: lane(), back: lane() }
     }
 }
 
 /// Sends a number in the first block, if that is free.
-fn send<O: Orders>(lane: &SharedMemory, out: &mut RingSender<O>, number: u32) -> bool {
+fn send<O: Orders>(lane: &ModelLane, out: &mut RingSender<O>, number: u32) -> bool {
     let Some(block @ 0) = out.free_block() else { return false };
     let claim = out.claim().expect("there are more slots than messages");
     lane.write_block(block, number);

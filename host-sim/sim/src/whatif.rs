@@ -7,9 +7,9 @@
 //!
 //! ```
 //! use aldis_coll::barrier::Dissemination;
-//! use aldis_sim::whatif::{LogGp, Network, Run, Topology};
+//! use aldis_sim::whatif::{LogGp, Run, ScheduleNetwork, Topology};
 //!
-//! let network = Network::new(LogGp::CLUSTER, Topology::Crossbar);
+//! let network = ScheduleNetwork::new(LogGp::CLUSTER, Topology::Crossbar);
 //! let outcome = Run::new(&Dissemination, 1024).on(&network)?;
 //! // ceil(log2 1024) rounds of o + L + o.
 //! assert_eq!(outcome.time_ps, 10 * LogGp::CLUSTER.message_ps(0));

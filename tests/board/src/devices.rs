@@ -1,6 +1,6 @@
 //! This module holds `unsafe` code: a board's word for what its devices answer to.
 
-use aldis_drivers::ivshmem::Shared;
+use aldis_drivers::ivshmem::SharedMemory;
 use aldis_drivers::virtio::{self, VirtioNet};
 use virtio_drivers::transport::SomeTransport;
 
@@ -28,9 +28,9 @@ pub(crate) fn network_card<M: Machine>(machine: &mut M) -> Result<Card, Trouble>
 }
 
 /// The memory that a PCI device shares with other machines.
-pub(crate) fn shared_memory<M: Machine>(machine: &mut M) -> Result<Shared, Trouble> {
+pub(crate) fn shared_memory<M: Machine>(machine: &mut M) -> Result<SharedMemory, Trouble> {
     const NONE: Trouble = Trouble::Missing("ivshmem device");
     let Pci { mut root, mut memory, .. } = machine.pci().ok_or(NONE)?;
     // SAFETY: the board has mapped these addresses for memory, and all ranks run this driver there.
-    unsafe { Shared::find(&mut root, BUSES, &mut memory) }?.ok_or(NONE)
+    unsafe { SharedMemory::find(&mut root, BUSES, &mut memory) }?.ok_or(NONE)
 }

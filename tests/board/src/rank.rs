@@ -8,7 +8,7 @@ use aldis_drivers::serial::SerialNic;
 use aldis_hal::nic::Mac;
 use aldis_hal::{Cause, Epoch, PeerId, Platform, Transport};
 use aldis_kernel::{Config, Endpoint, Error};
-use aldis_programs::{Failure, Link, OptionError, Options, give_verdict, refuse, run_to_end};
+use aldis_programs::{Link, OptionError, Options, ProgramFailure, give_verdict, refuse, run_to_end};
 
 use crate::arch::{self, Machine};
 use crate::{devices, memory, shared, wire};
@@ -72,7 +72,7 @@ pub(crate) fn main<M: Machine>(mut machine: M) -> ! {
 
 /// Joins the job of the command line and runs its program. The outer error has not been told yet,
 /// the inner one has.
-fn play<M: Machine>(machine: &mut M) -> Result<Result<(), Failure>, Trouble> {
+fn play<M: Machine>(machine: &mut M) -> Result<Result<(), ProgramFailure>, Trouble> {
     let line = machine.command_line().unwrap_or_default();
     let options = Options::parse(line).map_err(Trouble::Options)?;
     let mut clock = machine.clock().ok_or(Trouble::Missing("clock"))?;
@@ -135,7 +135,7 @@ fn job<T: Transport, P: Platform>(
     options: &Options,
     mut endpoint: Endpoint<'static, T, P>,
     tell: impl FnOnce(&T, &mut dyn fmt::Write) -> fmt::Result,
-) -> Result<(), Failure> {
+) -> Result<(), ProgramFailure> {
     let (program, out) = (options.program, &mut arch::console());
     let ended = run_to_end(program, &mut endpoint, &options.parameters, out);
     tell(endpoint.transport(), out)?;

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use aldis_drivers::ivshmem::Shared;
+use aldis_drivers::ivshmem::SharedMemory;
 use aldis_drivers::shm::{self, Identity};
 use aldis_drivers::{Loopback, Shm};
 use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Platform};
@@ -28,7 +28,7 @@ type Inboxes = Composite<Loopback<'static>, Shm<'static>>;
 /// The endpoint of this rank in the memory, connected to all others.
 pub(crate) fn join<P: Platform>(
     options: &Options,
-    shared: &Shared,
+    shared: &SharedMemory,
     mut clock: P,
 ) -> Result<Endpoint<'static, Inboxes, P>, Trouble> {
     let &Options { job, rank, size, .. } = options;
@@ -59,7 +59,7 @@ pub(crate) fn join<P: Platform>(
 
 /// A search for the cards of a job's ranks.
 struct CardSearch<'a> {
-    shared: &'a Shared,
+    shared: &'a SharedMemory,
     job: u64,
     deadline: Instant,
 }

@@ -19,24 +19,24 @@ use crate::rank::{TAKEN, Trouble, assemble, itself};
 /// The cost of messages, by which protocols are selected, and how soon a frame is missed.
 pub(crate) struct Pace {
     cost: Cost,
-    link: reliable::Config,
+    link: reliable::LinkConfig,
 }
 
 /// Through an emulated network card and a switch.
 pub(crate) const NETWORK: Pace = Pace {
     cost: Cost { overhead_ns: 5_000, latency_ns: 30_000, per_kib_ns: 2_000 },
-    link: reliable::Config::DEFAULT,
+    link: reliable::LinkConfig::DEFAULT,
 };
 
 /// Through a serial line, on which a long frame alone takes a tenth of a second.
 pub(crate) const SERIAL: Pace = Pace {
     cost: Cost { overhead_ns: 100_000, latency_ns: 5_000_000, per_kib_ns: 90_000_000 },
-    link: reliable::Config {
+    link: reliable::LinkConfig {
         rto_first_ns: 400_000_000,
         rto_min_ns: 50_000_000,
         rto_max_ns: 2_000_000_000,
         ack_delay_ns: 2_000_000,
-        ..reliable::Config::DEFAULT
+        ..reliable::LinkConfig::DEFAULT
     },
 };
 

@@ -11,7 +11,7 @@
 use core::arch::{asm, global_asm};
 use core::fmt;
 
-use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
+use aldis_drivers::pci::{AddressWindow, ConfigLayout, Mapped, PciRoot};
 use aldis_drivers::platform::aarch64::GenericTimer;
 use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::VirtioSlots;
@@ -161,7 +161,7 @@ impl Machine for Virt {
     fn pci(&mut self) -> Option<Pci<Mapped>> {
         // SAFETY: the board has its configuration space there, mapped as it is, and nothing else
         // uses it.
-        let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, Layout::Ecam, BUSES as u16) });
+        let root = PciRoot::new(unsafe { Mapped::new(0x3F00_0000, ConfigLayout::Ecam, BUSES as u16) });
         let registers = AddressWindow::new(0x1000_0000, 0x1000_0000);
         Some(Pci { root, registers, memory: AddressWindow::new(0x2000_0000, 0x1000_0000) })
     }

@@ -9,7 +9,7 @@
 use core::arch::{asm, global_asm};
 use core::fmt::Write;
 
-use aldis_drivers::pci::{AddressWindow, Layout, Mapped, PciRoot};
+use aldis_drivers::pci::{AddressWindow, ConfigLayout, Mapped, PciRoot};
 use aldis_drivers::platform::riscv64::Timer;
 use aldis_drivers::platform::seed_of;
 use aldis_drivers::virtio::VirtioSlots;
@@ -133,7 +133,7 @@ impl Machine for Virt {
     fn pci(&mut self) -> Option<Pci<Mapped>> {
         // SAFETY: the board has its configuration space there, mapped as it is, and nothing else
         // uses it.
-        let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, Layout::Ecam, BUSES as u16) });
+        let root = PciRoot::new(unsafe { Mapped::new(0x3000_0000, ConfigLayout::Ecam, BUSES as u16) });
         let registers = AddressWindow::new(0x4000_0000, 0x1000_0000);
         Some(Pci { root, registers, memory: AddressWindow::new(0x5000_0000, 0x1000_0000) })
     }
