@@ -4,7 +4,7 @@ use core::fmt;
 
 use aldis_kernel::hal::Operation;
 
-use crate::algorithms::across;
+use crate::algorithms::{across, inter};
 pub use crate::algorithms::{algorithms, priced};
 use crate::select::slots;
 
@@ -72,11 +72,8 @@ impl fmt::Display for Catalog {
 
 /// Names the groups that an operation's algorithms for one group are over: one, or any.
 fn groups(operation: Operation) -> &'static str {
-    if crate::algorithms::inter::algorithms(operation).iter().any(|known| !known.crosses()) {
-        return "any";
-    }
-    let _ = operation;
-    "one"
+    let serves_both = inter::algorithms(operation).iter().any(|known| !known.crosses());
+    if serves_both { "any" } else { "one" }
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use aldis_kernel::hal::{Cause, Platform, Transport};
 use aldis_kernel::{Comm, Error, Scope};
 
 use crate::caller::Caller;
-use crate::collective::{CallMemory, Collective, Planned};
+use crate::collective::{Beginning, CallMemory, Collective, Planned};
 use crate::schedule::Algorithm;
 use crate::select::{CallSpec, Options};
 pub use by::CallBy;
@@ -25,21 +25,14 @@ pub struct ContiguousCall<'m> {
     /// The reason why it cannot be carried out, if its arguments are wrong.
     pub(crate) refusal: Option<Cause>,
     /// The way in which it is begun if it is started.
-    beginning: crate::collective::Beginning,
+    beginning: Beginning,
 }
 
 impl<'m> ContiguousCall<'m> {
     /// Describes a call; the number of ranks is still open.
     #[inline(always)]
     pub(crate) fn new(spec: CallSpec, data: &'m mut [u8], scratch: &'m mut [u8]) -> Self {
-        Self {
-            spec,
-            data,
-            scratch,
-            options: Options::default(),
-            refusal: None,
-            beginning: crate::collective::Beginning::Now,
-        }
+        Self { spec, data, scratch, options: Options::default(), refusal: None, beginning: Beginning::Now }
     }
 
     /// Returns this call with these options, which are the same on every rank.
@@ -55,7 +48,7 @@ impl<'m> ContiguousCall<'m> {
     /// It is carried out by control slots where a blocking barrier, broadcast, reduction or
     /// all-reduce is; other operations take messages where they are started.
     pub const fn waited(self) -> Self {
-        Self { beginning: crate::collective::Beginning::Waited, ..self }
+        Self { beginning: Beginning::Waited, ..self }
     }
 
     /// Returns this call, to be carried out by `algorithm`, in segments one after another, whatever
@@ -122,7 +115,7 @@ impl<'m> ContiguousCall<'m> {
         scope: &mut Scope<'m, '_, '_, T, P>,
         comm: &Comm,
     ) -> Result<Collective<'m>, Error> {
-        Self { beginning: crate::collective::Beginning::Later, ..self }.start(scope, comm)
+        Self { beginning: Beginning::Later, ..self }.start(scope, comm)
     }
 }
 
@@ -131,7 +124,7 @@ fn planned(spec: &CallSpec, options: &Options, refusal: Option<Cause>) -> Planne
     let planned = Planned::new(spec, options);
     match refusal {
         Some(cause) => planned.refused(cause),
-        _ => planned,
+        None => planned,
     }
 }
 

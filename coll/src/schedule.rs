@@ -44,6 +44,10 @@ use aldis_kernel::hal::{Cause, Operation};
 /// while the round runs.
 pub const IN_FLIGHT_MAX: usize = 8;
 
+/// Stages, posting a message or ending a round, that an executor passes at most in one call, before
+/// it returns: what bounds its work.
+pub(crate) const STAGES_A_CALL: u32 = 128;
+
 /// The most exchanges, a message each way, of a round.
 pub(crate) const WIDTH_MAX: u32 = IN_FLIGHT_MAX as u32 / 2;
 

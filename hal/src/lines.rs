@@ -92,7 +92,7 @@ pub const START_BYTES: usize = 4;
 /// The lines of this rank and, to be read, those of others. A set is used by the caller that has
 /// opened it, and only then.
 ///
-/// What a rank reads is lent to it where another rank writes, so all of this rests on what those
+/// A rank is lent what it reads where another rank writes, so all of this rests on what those
 /// who open sets and clear them promise. Everything else is safe, whatever a caller does.
 ///
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,

@@ -15,12 +15,9 @@ use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Failed, Request, Scope, Tag};
 
 use super::{Collective, Progress};
-use crate::schedule::IN_FLIGHT_MAX;
+use crate::schedule::{IN_FLIGHT_MAX, STAGES_A_CALL};
 use crate::select::{LANES, Plan};
 use crate::tag;
-
-/// Stages that a lane passes at most in one call, before it returns: what bounds its work.
-const STAGES_A_CALL: u32 = 128;
 
 /// The state of a lane within its round.
 #[derive(Clone, Copy, PartialEq, Eq)]

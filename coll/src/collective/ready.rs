@@ -89,7 +89,6 @@ impl Planned {
             };
             return selected.map(|selected| selected.plan);
         }
-        let _ = (scope, comm);
         self.plan
     }
 

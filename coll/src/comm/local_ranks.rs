@@ -168,6 +168,17 @@ impl<'g> LocalRanks<'g> {
         rank.ok_or(Error::new(self.line.operation, Cause::Stale))
     }
 
+    /// The ranks in the communicator of those who sit `distance` places further on, and as many
+    /// back.
+    fn ranks_at<'s, T: Transport, P: Platform>(
+        &self,
+        messenger: &mut impl Messenger<'s, T, P>,
+        distance: u32,
+    ) -> Result<[Rank; 2], Error> {
+        let back = self.size.saturating_sub(distance);
+        Ok([self.rank(messenger, distance)?, self.rank(messenger, back)?])
+    }
+
     /// Sends to the one `ahead` places further on, and receives from the one as many places back.
     pub(super) async fn pass<'s, E: Element, T: Transport, P: Platform>(
         &self,
@@ -176,8 +187,7 @@ impl<'g> LocalRanks<'g> {
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let (to, from) =
-            (self.rank(messenger, ahead)?, self.rank(messenger, self.size.saturating_sub(ahead))?);
+        let [to, from] = self.ranks_at(messenger, ahead)?;
         let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
         passed.inspect_err(|error| self.warn(messenger, error))
     }
@@ -190,8 +200,7 @@ impl<'g> LocalRanks<'g> {
         mine: &[E],
         theirs: &mut [E],
     ) -> Result<(), Error> {
-        let (to, from) =
-            (self.rank(messenger, ahead)?, self.rank(messenger, self.size.saturating_sub(ahead))?);
+        let [to, from] = self.ranks_at(messenger, ahead)?;
         let to = if mine.is_empty() { Rank::NULL } else { to };
         let from = if theirs.is_empty() { Rank::NULL } else { from };
         let passed = self.line.exchange(messenger, (to, mine), (from, theirs)).await;
@@ -229,9 +238,7 @@ impl<'g> LocalRanks<'g> {
         let about = error.peer().filter(|_| is_gone).map_or(self.name(), |peer| peer.0);
         let objection = Objection::new(error.cause, about);
         for bit in 0..u32::BITS - self.size.saturating_sub(1).leading_zeros() {
-            let (ahead, behind) =
-                (self.rank(messenger, 1 << bit), self.rank(messenger, self.size - (1 << bit)));
-            let (Ok(ahead), Ok(behind)) = (ahead, behind) else { return };
+            let Ok([ahead, behind]) = self.ranks_at(messenger, 1 << bit) else { return };
             self.line.warn(messenger, objection, (ahead, behind));
         }
     }

@@ -13,12 +13,9 @@ use aldis_kernel::{Comm, Error, Failed, LentMut, LentRange, Rank, Request, Scope
 use crate::caller::Caller;
 use crate::layout::stretch;
 use crate::op::{Kernel, combine};
-use crate::schedule::{Algorithm, Buffer, IN_FLIGHT_MAX, Instance, Span, Step};
+use crate::schedule::{Algorithm, Buffer, IN_FLIGHT_MAX, Instance, STAGES_A_CALL, Span, Step};
 use crate::select::Call;
 use crate::tag;
-
-/// Stages that a collective passes at most in one call: what bounds its work.
-const STAGES_A_CALL: u32 = 128;
 
 /// A blocking collective by a named algorithm, described and not yet begun: see
 /// [`ContiguousCall::by`](super::ContiguousCall::by).
@@ -41,10 +38,9 @@ impl CallBy<'_> {
     /// Those of the operation, as its function says; [`Cause::Unsupported`] for an algorithm of
     /// another operation, or one that does not keep rank order when a reduction does not commute;
     /// [`Cause::Full`] when there is no request slot for a message of a round, of which most
-    /// algorithms have two;
-    /// [`Cause::UnlikeLength`] when a rank has called it with another count. Ranks that make calls
-    /// of other operations are found by the deadline. [`Cause::UnlikeOrder`] for elements of more
-    /// than a byte in a job with ranks of both byte orders.
+    /// algorithms have two; [`Cause::UnlikeLength`] when a rank has called it with another count;
+    /// [`Cause::UnlikeOrder`] for elements of more than a byte in a job with ranks of both byte
+    /// orders. Ranks that make calls of other operations are found by the deadline.
     #[inline]
     pub fn run<'s, T: Transport, P: Platform>(
         mut self,
@@ -232,16 +228,12 @@ impl<'scope> Rounds<'scope> {
         } else {
             scope.start_send_part(&self.comm, memory, range, rank, self.tag)
         };
-        match started {
-            Ok(request) => {
-                if let Some(place) = self.requests.get_mut(posted as usize) {
-                    *place = request;
-                }
-                self.stage = Stage::Post(posted + 1);
-                Ok(true)
-            }
-            Err(Failed) => Err(Failed),
+        let request = started?;
+        if let Some(place) = self.requests.get_mut(posted as usize) {
+            *place = request;
         }
+        self.stage = Stage::Post(posted + 1);
+        Ok(true)
     }
 
     /// Once all messages of the round are complete: its local steps, and on to the next round.
@@ -253,11 +245,8 @@ impl<'scope> Rounds<'scope> {
         for index in 0..messages {
             let request = self.requests.get_mut(index as usize).filter(|request| !request.is_null());
             let Some(request) = request else { continue };
-            match scope.outcome(request) {
-                Ok(Some(status)) => self.check_length(scope, index, status.bytes)?,
-                Ok(None) => return Ok(false),
-                Err(Failed) => return Err(Failed),
-            }
+            let Some(status) = scope.outcome(request)? else { return Ok(false) };
+            self.check_length(scope, index, status.bytes)?;
         }
         let mut index = messages;
         while let Some(step) = self.step(index) {

@@ -14,18 +14,18 @@ const SHORT: [PrintingCall; 7] = [
 ];
 
 #[test]
-fn a_full_device_is_told() {
-    outputs::a_full_device_is_told(&SHORT);
+fn a_full_device_is_an_error() {
+    outputs::a_full_device_is_an_error(&SHORT);
 }
 
 #[test]
-fn a_closed_output_is_told() {
-    outputs::a_closed_output_is_told(&SHORT);
+fn a_closed_output_is_an_error() {
+    outputs::a_closed_output_is_an_error(&SHORT);
 }
 
 #[test]
-fn a_reader_that_has_gone_is_told_nothing() {
-    outputs::a_reader_that_has_gone_is_told_nothing(&SHORT);
+fn a_reader_that_has_gone_is_no_error() {
+    outputs::a_reader_that_has_gone_is_no_error(&SHORT);
 }
 
 #[test]

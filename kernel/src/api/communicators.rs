@@ -43,13 +43,12 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// See [`EndpointPlane::unlike`](crate::plane::EndpointPlane::unlike).
     #[inline]
     pub(crate) fn unlike(&self, comm: &Comm) -> Option<Rank> {
-        if self.engine.mixed {
-            let comms = &self.engine.comms;
-            let groups = [comms.group(comm), comms.remote_group(comm)];
-            return groups.iter().flatten().find_map(|group| self.unlike_among(group));
+        if !self.engine.mixed {
+            return None;
         }
-        let _ = comm;
-        None
+        let comms = &self.engine.comms;
+        let groups = [comms.group(comm), comms.remote_group(comm)];
+        groups.iter().flatten().find_map(|group| self.unlike_among(group))
     }
 
     /// See [`EndpointPlane::unlike_among`](crate::plane::EndpointPlane::unlike_among).

@@ -7,6 +7,7 @@ use aldis_hal::caps::Features;
 use aldis_hal::{
     Activity, Cause, Epoch, Handle, Instant, Operation, PeerId, Platform, Post, Resource, Transport,
 };
+use aldis_protocols::card::ByteOrder;
 use aldis_protocols::header::Kind;
 use aldis_protocols::{Card, Control, LENDS, Thresholds};
 
@@ -165,9 +166,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         }
         self.engine.forget(peer);
         let room = self.engine.room;
-        {
-            self.engine.mixed |= card.order != aldis_protocols::card::ByteOrder::NATIVE;
-        }
+        self.engine.mixed |= card.order != ByteOrder::NATIVE;
         self.engine.peer(peer).ok_or(outside)?.connect(card, thresholds, room)
     }
 

@@ -282,7 +282,7 @@ impl<'scope> LentMut<'scope> {
     /// Takes the borrow for the whole scope: no reference to the memory is left outside.
     ///
     /// # Safety
-    /// What takes the buffer out of the loan or of a copy of it ([`whole`](Self::whole)) lets go of
+    /// The taker of the buffer of the loan, or of a copy of it ([`whole`](Self::whole)) lets go of
     /// it before 'scope ends, and no two accesses overlap in time. A user who has the loan can only
     /// name it in calls of the scope of this lifetime, which no other has (`Brand`).
     pub(crate) unsafe fn new(bytes: &'scope mut [u8]) -> Self {
@@ -362,7 +362,7 @@ impl<'scope> Lent<'scope> {
     /// Takes the borrow for the whole scope.
     ///
     /// # Safety
-    /// What takes the buffer out of it or of a copy ([`whole`](Self::whole), [`part`](Self::part))
+    /// The taker of its buffer, or of that of a copy ([`whole`](Self::whole), [`part`](Self::part))
     /// lets go of it before 'scope ends, and only reads. A user who has it can only name it in
     /// calls of the scope of this lifetime, as a [`LentMut`].
     pub(crate) unsafe fn new(bytes: &'scope [u8]) -> Self {

@@ -352,7 +352,7 @@ mod tests {
         );
     }
 
-    /// The same of the table of datatypes.
+    /// Compares an empty table of datatypes with zero likewise.
     #[cfg(not(miri))]
     #[test]
     fn an_empty_table_of_types_is_all_zero() {

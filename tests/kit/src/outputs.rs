@@ -13,7 +13,7 @@ fn run(program: &str, line: &str, out: impl Into<Stdio>) -> Output {
 }
 
 /// Checks that each call fails on a device that is full and says so.
-pub fn a_full_device_is_told(calls: &[PrintingCall]) {
+pub fn a_full_device_is_an_error(calls: &[PrintingCall]) {
     for (program, line) in calls {
         let output = run(program, line, File::options().write(true).open("/dev/full").unwrap());
         let said = String::from_utf8_lossy(&output.stderr);
@@ -23,7 +23,7 @@ pub fn a_full_device_is_told(calls: &[PrintingCall]) {
 }
 
 /// Checks that each call fails where standard output is closed and says so.
-pub fn a_closed_output_is_told(calls: &[PrintingCall]) {
+pub fn a_closed_output_is_an_error(calls: &[PrintingCall]) {
     for (program, line) in calls {
         let script = format!("exec \"$0\" {line} >&-");
         let output = Command::new("sh").args(["-c", &script, program]).output().unwrap();
@@ -34,7 +34,7 @@ pub fn a_closed_output_is_told(calls: &[PrintingCall]) {
 }
 
 /// Checks that each call is content with a reader that has gone.
-pub fn a_reader_that_has_gone_is_told_nothing(calls: &[PrintingCall]) {
+pub fn a_reader_that_has_gone_is_no_error(calls: &[PrintingCall]) {
     for (program, line) in calls {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);

@@ -66,7 +66,7 @@ pub fn clients() -> Result<Outcome> {
     clients_of(&modules::RANKS_DAILY)
 }
 
-/// The same step with every number of ranks.
+/// Runs the step with every number of ranks.
 pub fn clients_in_full() -> Result<Outcome> {
     clients_of(&modules::RANKS)
 }
@@ -84,7 +84,7 @@ pub fn examples() -> Result<Outcome> {
     examples_of(&rsmpi::RANKS_DAILY)
 }
 
-/// The same step with every number of ranks.
+/// Runs the step with every number of ranks.
 pub fn examples_in_full() -> Result<Outcome> {
     examples_of(&rsmpi::RANKS)
 }

@@ -234,9 +234,9 @@ fn every_algorithm_that_can_moves_blocks_of_unlike_lengths() {
     }
 }
 
-/// A rank whose block is empty is not told to send it: no message is left.
+/// A rank whose block is empty gets no go-ahead to send it: no message is left.
 #[test]
-fn no_rank_is_told_to_send_nothing() {
+fn an_empty_block_gets_no_go_ahead() {
     let left = run(4, |endpoint| {
         let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
         let list = Block::packed([3, 0, 10, 2]);

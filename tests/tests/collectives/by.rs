@@ -38,7 +38,7 @@ fn call<'m>(
     }
 }
 
-/// What a rank has at first: told apart by rank and place.
+/// The first data of a rank: no two ranks or places have the same.
 fn first(rank: u32, count: usize) -> Vec<u64> {
     (0..count as u64).map(|at| u64::from(rank + 1) * 1_000_003 + at * at).collect()
 }

@@ -41,9 +41,7 @@ impl Numbers {
     pub(super) const fn coming(&self) -> u32 {
         self.calls & (COLLECTIVES_MAX - 1)
     }
-}
 
-impl Numbers {
     /// The number of the next persistent collective, counted without end.
     pub(super) const fn take_persistent(&mut self) -> u32 {
         let number = self.persistent;

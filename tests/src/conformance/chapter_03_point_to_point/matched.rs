@@ -13,7 +13,7 @@ cases! {
     "3.8.2", 2: improbe_finds_a_message_in_the_end;
     "3.8.3", 2: matched_messages_are_received_in_any_order;
     "3.8.3", 2: a_matched_message_too_long_for_its_buffer_is_cut;
-    "3.8.2", 1: a_matched_probe_of_the_null_rank_is_over_at_once;
+    "3.8.2", 1: a_matched_probe_of_the_null_rank_completes_immediately;
     "3.8.3", 2: matched_receives_are_requests_like_others;
     "3.8.2", 2: a_matched_message_is_probed_and_cancelled_no_more;
     "3.8.2", 2: a_matched_message_that_is_discarded_is_over_for_its_sender;
@@ -163,7 +163,7 @@ fn a_matched_message_too_long_for_its_buffer_is_cut<T: Transport, P: Platform>(
     Ok(())
 }
 
-fn a_matched_probe_of_the_null_rank_is_over_at_once<T: Transport, P: Platform>(
+fn a_matched_probe_of_the_null_rank_completes_immediately<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, mut buffer) = (ep.world(), [7_u8; 4]);

@@ -6,7 +6,7 @@ use aldis_kernel::{Endpoint, Rank, Status, Tag, TagMatch};
 use super::super::Outcome;
 
 cases! {
-    "3.11", 1: a_send_to_the_null_rank_is_over_at_once;
+    "3.11", 1: a_send_to_the_null_rank_completes_immediately;
     "3.11", 1: a_receive_from_the_null_rank_changes_nothing;
     "3.11", 4: the_ends_of_a_chain_exchange_with_the_null_rank;
     "3.11", 1: persistent_requests_with_the_null_rank;
@@ -17,7 +17,7 @@ fn is_of_null_rank(status: &Status) -> bool {
     (status.source, status.tag, status.bytes) == (Rank::NULL, Tag::NONE, 0)
 }
 
-fn a_send_to_the_null_rank_is_over_at_once<T: Transport, P: Platform>(
+fn a_send_to_the_null_rank_completes_immediately<T: Transport, P: Platform>(
     ep: &mut Endpoint<'_, T, P>,
 ) -> Outcome {
     let (world, long) = (ep.world(), vec![1_u8; 5000]);
