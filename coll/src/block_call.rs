@@ -15,7 +15,7 @@ use crate::collective::{Beginning, BlockMemory, CallMemory, Collective, Input, P
 use crate::layout::{Block, Layout};
 use crate::op::{Element, Kernel};
 use crate::schedule::{Algorithm, Schedule};
-use crate::select::slots::line_elements;
+use crate::select::slots::slot_elements;
 use crate::select::{Call, CallSpec, Choice, Options};
 use crate::shared::{self, GivenBlocks, Portions, Task};
 
@@ -65,11 +65,11 @@ pub(crate) struct Division<'m> {
 }
 
 impl<'m> Division<'m> {
-    /// Returns this division without the blocks that stand in lines, where blocks are listed.
+    /// Returns this division without the blocks that stand in slots, where blocks are listed.
     fn without_short(self, element_bytes: u32) -> Self {
         match self.layout {
             Layout::Listed(blocks) => {
-                Self { layout: Layout::Longer(blocks, line_elements(element_bytes)), ..self }
+                Self { layout: Layout::Longer(blocks, slot_elements(element_bytes)), ..self }
             }
             _ => self,
         }
@@ -273,7 +273,7 @@ impl<'m> BlockCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         comm: &Comm,
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
+        if !T::HAS_CONTROL_SLOTS || !shared::is_in_control_slots(self.call.operation) {
             return None;
         }
         let (options, call) = (self.options, self.of(comm, self.count(comm).ok()?));

@@ -30,9 +30,9 @@
 //!
 //! [`IN_FLIGHT_MAX`]: crate::schedule::IN_FLIGHT_MAX
 
+mod control_slots;
 mod input;
 mod lane;
-mod lines;
 mod peers;
 mod persistent;
 mod ready;
@@ -228,8 +228,8 @@ impl Planned {
         lent: CallMemory<'_>,
     ) -> Result<(), Error> {
         let planned = self.by_rules(caller.endpoint().tuning(comm));
-        if T::HAS_LINES
-            && let Some(task) = planned.by_lines(caller.endpoint(), comm)?
+        if T::HAS_CONTROL_SLOTS
+            && let Some(task) = planned.by_control_slots(caller.endpoint(), comm)?
         {
             return shared::run(caller, comm, task, lent.data);
         }
@@ -300,8 +300,8 @@ impl<'scope> Collective<'scope> {
         if planned.is_persistent() {
             return Self::make(scope, comm, &planned, memory);
         }
-        if T::HAS_LINES && planned.starts_by_lines(scope, comm) {
-            return Self::start_by_lines(scope, comm, &planned, memory);
+        if T::HAS_CONTROL_SLOTS && planned.starts_by_control_slots(scope, comm) {
+            return Self::start_by_control_slots(scope, comm, &planned, memory);
         }
         Self::begin_by_messages(scope, comm, planned, memory).map_err(|Failed| *scope.failure())
     }
@@ -446,7 +446,7 @@ impl<'scope> Collective<'scope> {
     /// Returns the activity of this rank while it waits: the first message of the oldest segment
     /// that is missing.
     fn activity<T: Transport>(&self) -> Activity {
-        if T::HAS_LINES
+        if T::HAS_CONTROL_SLOTS
             && let Some(meeting) = &self.meeting
         {
             return meeting.activity(&self.comm);

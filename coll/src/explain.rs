@@ -20,7 +20,7 @@ pub struct Explanation {
     /// The cases in which it is for control slots.
     shares: Shares,
     /// The answer to whether a communicator's control slots can do it, if there is one.
-    lines: Option<Result<(), Cause>>,
+    control_slots: Option<Result<(), Cause>>,
     /// The rules that were asked, with the options as the caller gave them.
     rules: (InForce, Options),
     /// The rule that has decided.
@@ -35,7 +35,7 @@ impl Explanation {
             options,
             selected,
             shares: options.shares(&call, &selected),
-            lines: None,
+            control_slots: None,
             rules: (InForce::default(), options),
             rule: None,
         }
@@ -46,13 +46,13 @@ impl Explanation {
     #[must_use]
     pub fn on<T: Transport, P: Platform>(self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Self {
         let this = self.by(InForce::of(endpoint.tuning(comm)));
-        let lines = endpoint.lines(comm).map(drop);
-        if is_far(lines) && this.options.open().is_some() {
+        let slots = endpoint.control_slots(comm).map(drop);
+        if is_far(slots) && this.options.open().is_some() {
             let options = this.options.for_far();
             let selected = this.call.select(algorithms(this.call.operation), &options);
-            return Self { lines: Some(lines), options, selected, ..this };
+            return Self { control_slots: Some(slots), options, selected, ..this };
         }
-        Self { lines: Some(lines), ..this }
+        Self { control_slots: Some(slots), ..this }
     }
 
     /// Explains the call on a communicator that has no rules of its own, where these hold
@@ -71,7 +71,7 @@ impl Explanation {
 
     /// Returns true if the call is carried out by `shared`.
     pub fn is_shared(&self) -> bool {
-        self.shares != Shares::Never && self.lines == Some(Ok(()))
+        self.shares != Shares::Never && self.control_slots == Some(Ok(()))
     }
 
     /// The rules that are for the call and have not decided, and the one that has.
@@ -100,7 +100,7 @@ impl Explanation {
             return Ok(());
         }
         write!(f, "\n  {:<20} ", slots::NAME)?;
-        match self.lines {
+        match self.control_slots {
             Some(Err(Cause::Unreachable)) => return f.write_str("refused: a rank is on another node"),
             Some(Err(cause)) => return write!(f, "refused: {cause}"),
             _ if self.options.fixes_bits(&self.call) => {
@@ -110,7 +110,7 @@ impl Explanation {
                 return write!(
                     f,
                     "refused: only where all that a rank gives is up to {} bytes",
-                    slots::LINE_BYTES
+                    slots::SLOT_BYTES
                 );
             }
             _ => write!(f, "{} ns: by control slots", self.call.shared_ns(&self.options.prices))?,
@@ -119,7 +119,7 @@ impl Explanation {
             (Choice::Auto, true) => f.write_str("; taken, the cheapest"),
             (Choice::Shared, true) => self.named_by(f),
             (Choice::Named(_), _) => f.write_str("; another was named"),
-            (_, false) if self.lines.is_none() => f.write_str("; where all ranks are on one node"),
+            (_, false) if self.control_slots.is_none() => f.write_str("; where all ranks are on one node"),
             _ => f.write_str("; not taken"),
         }
     }

@@ -136,7 +136,7 @@ impl Rule {
             Shares::Never if is_shared => return Err(Cause::Unsupported),
             Shares::Named if slots::is_too_long(call) => {
                 let len = (call.count as u64).saturating_mul(call.element_bytes.into());
-                return Err(Cause::TooBig { len, max: slots::LINE_BYTES });
+                return Err(Cause::TooBig { len, max: slots::SLOT_BYTES });
             }
             Shares::Named => Shares::IfThere,
             shares => shares,

@@ -229,22 +229,24 @@ impl Options {
         }
         match (self.choice, selected) {
             (Choice::Shared, _) => Shares::Named,
-            (Choice::Auto, _) if slots::is_in_lines(call.operation) => {
+            (Choice::Auto, _) if slots::is_in_control_slots(call.operation) => {
                 if slots::is_too_long(call) {
                     Shares::Never
                 } else {
                     Shares::IfThere
                 }
             }
-            (Choice::Auto, Ok(selected)) if call.prefers_lines(selected, &self.prices) => Shares::IfThere,
+            (Choice::Auto, Ok(selected)) if call.prefers_control_slots(selected, &self.prices) => {
+                Shares::IfThere
+            }
             _ => Shares::Never,
         }
     }
 }
 
 /// Returns true if what a communicator's control slots say means that a rank is on another node.
-pub(crate) fn is_far(lines: Result<(), Cause>) -> bool {
-    lines == Err(Cause::Unreachable)
+pub(crate) fn is_far(slots: Result<(), Cause>) -> bool {
+    slots == Err(Cause::Unreachable)
 }
 
 /// A collective call, as far as selection looks at it.
@@ -414,7 +416,7 @@ impl Call {
     /// cache. Two ranks, cores of one cache (AMD EPYC), messages and control slots: a broadcast of
     /// 1 MiB takes 84 and 63 us, of 64 KiB 10 and 5, an all-reduce of 1 MiB 181 and 104, a
     /// reduction of 256 KiB 40 and 14.
-    fn prefers_lines(&self, by_messages: &Selected, prices: &Prices) -> bool {
+    fn prefers_control_slots(&self, by_messages: &Selected, prices: &Prices) -> bool {
         let bytes = (self.count as u64).saturating_mul(self.element_bytes.into());
         let times = if bytes > HANDSHAKE_BYTES && self.size > 2 { 1 } else { 2 };
         self.shared_ns(prices) <= by_messages.ns.saturating_mul(times)

@@ -1,24 +1,25 @@
-//! Collectives by control slots (*lines* for short), for ranks that share memory: the algorithm
+//! Collectives by control slots (*slots* for short), for ranks that share memory: the algorithm
 //! `shared` of every operation here.
 //!
 //! It is no schedule: no message is sent. Every rank writes what it contributes once, into memory
-//! of its own that all the others read ([`aldis_kernel::hal::lines`] has the rules), so that a
-//! collective takes as long as a line's journey from core to core, whatever the number of ranks:
+//! of its own that all the others read ([`aldis_kernel::hal::shared_control`] has the rules), so
+//! that a collective takes as long as a cache line's journey from core to core, whatever the number
+//! of ranks:
 //!
 //! | bytes | what a rank writes | what it reads |
 //! |---|---|---|
-//! | none (barrier) | its line | all ranks' |
-//! | up to a line's | its line, the bytes in it | the root's, or all ranks', to reduce them |
+//! | none (barrier) | its slot | all ranks' |
+//! | up to a slot's | its slot, the bytes in it | the root's, or all ranks', to reduce them |
 //! | more, allreduce | segments, then its part reduced | its part of all, then all parts |
 //! | more, bcast and reduce | segments, as or for the root | the root's, or all ranks' |
-//! | up to [`LINE_BYTES`], blocks, scans | its line: all that it gives | those of whom it takes |
-//! | up to [`LINE_BYTES`], neighbours in a grid | its line: all that it gives | its neighbours' |
-//! | up to [`LINE_BYTES`], neighbours, <= 8 ranks | its line: all that it gives | those of all |
+//! | up to [`SLOT_BYTES`], blocks, scans | its slot: all that it gives | those of whom it takes |
+//! | up to [`SLOT_BYTES`], neighbours in a grid | its slot: all that it gives | its neighbours' |
+//! | up to [`SLOT_BYTES`], neighbours, <= 8 ranks | its slot: all that it gives | those of all |
 //! | more, allgather and alltoall of two | segments of what the other takes | the other's |
 //!
-//! **Blocks and scans** are for blocking calls whose blocks stand in lines, or two ranks pass in
+//! **Blocks and scans** are for blocking calls whose blocks stand in slots, or two ranks pass in
 //! chunks. Where a rank does not know what others give - blocks of unlike lengths - it writes its
-//! line in any case; one that says that it gives more than a line holds sends all to messages,
+//! slot in any case; one that says that it gives more than a slot holds sends all to messages,
 //! unless there are but two and the other does so too. So does one that gives elements of
 //! datatypes, at once.
 //!
@@ -31,16 +32,17 @@
 //! **Same bits.** Every operand is combined from the first rank's to the last's, whichever rank
 //! does it: all ranks have the same bits, and operations need not commute.
 //!
-//! **Who can.** The ranks of a node, on a communicator that has a set of lines
-//! ([`aldis_kernel::Lines`]). A call that names it elsewhere is refused, with the reason; a call
-//! that leaves the choice to selection takes messages there. Nonblocking calls use it if they name
-//! it: it has a line for some collectives of a communicator at a time and one stream of chunks, and
-//! one that waits for another of this rank, which is not driven, ends with [`Cause::Full`].
+//! **Who can.** The ranks of a node, on a communicator that has a set of slots
+//! ([`aldis_kernel::ControlSlots`]). A call that names it elsewhere is refused, with the reason; a
+//! call that leaves the choice to selection takes messages there. Nonblocking calls use it if they
+//! name it: it has a slot for some collectives of a communicator at a time and one stream of
+//! chunks, and one that waits for another of this rank, which is not driven, ends with
+//! [`Cause::Full`].
 //!
 //! **What goes wrong.** A rank that has left or is lost ends it with the cause and that rank's
 //! name; a deadline names the first rank that is missing. Lengths that differ are found before
 //! anything is copied. What other ranks write is never taken for a length or a place: those are
-//! worked out from this rank's own arguments, and where a line says how blocks stand in it, that
+//! worked out from this rank's own arguments, and where a slot says how blocks stand in it, that
 //! must be inside of it and as long as this rank expects.
 
 mod around;
@@ -51,9 +53,9 @@ mod fast_path;
 mod pairs;
 mod table;
 
-use aldis_kernel::hal::lines::{LinesShape, Note, START_BYTES};
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note, START_BYTES};
 use aldis_kernel::hal::{Activity, Cause, Operation, PeerId};
-use aldis_kernel::{Comm, Lines, NotReady};
+use aldis_kernel::{Comm, ControlSlots, NotReady};
 pub(crate) use around::{Around, Neighbors};
 pub(crate) use blocks::{GivenBlocks, Portions};
 use chunks::{ChunkRun, WorkShare};
@@ -61,12 +63,12 @@ pub(crate) use drive::{CROWDED, check, run};
 
 use crate::op::{Kernel, copy};
 use crate::schedule::{Order, is_among_neighbors};
-pub use crate::select::slots::{LINE_BYTES, NAME};
-pub(crate) use crate::select::slots::{algorithm, is_in_lines, is_too_long};
+pub use crate::select::slots::{NAME, SLOT_BYTES};
+pub(crate) use crate::select::slots::{algorithm, is_in_control_slots, is_too_long};
 use crate::tag::ROOTS;
 
 /// An allreduce of at most so many bytes is reduced by every rank for itself, as that of two ranks
-/// which stands in a line: one journey instead of two, for more reading.
+/// which stands in a slot: one journey instead of two, for more reading.
 pub const FLAT_BYTES_MAX: u64 = 4096;
 
 /// More bytes than any rank gives.
@@ -126,7 +128,7 @@ impl Task {
         }
     }
 
-    /// Returns true if this rank must read another's line, which says all.
+    /// Returns true if this rank must read another's slot, which says all.
     #[inline]
     const fn listens_to(&self, rank: u32) -> bool {
         use Operation::{Bcast, Exscan, Scan, Scatter, Scatterv};
@@ -211,37 +213,37 @@ impl Task {
     }
 }
 
-/// The part of a rank with lines, and with memory of its own beside the data.
+/// The part of a rank with slots, and with memory of its own beside the data.
 pub(crate) trait Role: Copy {
     /// Returns the task: the rank, and the collective that it takes part in.
     fn task(&self) -> &Task;
 
-    /// Returns true if what it gives is for a line of so many bytes.
-    fn fits(&self, line_bytes: u32) -> bool;
+    /// Returns true if what it gives is for a slot of so many bytes.
+    fn fits(&self, slot_bytes: u32) -> bool;
 
     /// Returns true if it passes chunks, unless it reads otherwise.
     fn passes_chunks(&self) -> bool;
 
-    /// Returns the run by which it passes chunks, if its line does not say all.
+    /// Returns the run by which it passes chunks, if its slot does not say all.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
-    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause>;
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause>;
 
-    /// Returns the note of its line.
+    /// Returns the note of its slot.
     #[inline]
     fn note(&self) -> Note {
         self.task().note()
     }
 
-    /// Writes this rank's line.
+    /// Writes this rank's slot.
     ///
     /// # Errors
-    /// The rank that has not finished with what stands in this rank's line, or the cause of
-    /// failure, as [`Lines::publish`].
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
+    /// The rank that has not finished with what stands in this rank's slot, or the cause of
+    /// failure, as [`ControlSlots::publish`].
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady>;
 
-    /// Returns true if it must read another rank's line, which says all.
+    /// Returns true if it must read another rank's slot, which says all.
     #[inline]
     fn listens_to(&self, rank: u32) -> bool {
         self.task().listens_to(rank)
@@ -253,13 +255,18 @@ pub(crate) trait Role: Copy {
     /// What is wrong with that.
     fn hear(&self, rank: u32, note: Note) -> Result<(), Cause>;
 
-    /// The result of what stands in lines, all of which have been read.
+    /// The result of what stands in slots, all of which have been read.
     ///
     /// # Errors
-    /// What cannot be, and whose line says so if it is about one.
-    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)>;
+    /// What cannot be, and whose slot says so if it is about one.
+    fn settle(
+        &self,
+        slots: &ControlSlots<'_>,
+        number: u32,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)>;
 
-    /// Positions that its chunks take, once all lines have been read; `None` if it passes none
+    /// Positions that its chunks take, once all slots have been read; `None` if it passes none
     /// after all.
     fn positions(&self, run: &ChunkRun) -> Option<u32>;
 
@@ -267,7 +274,12 @@ pub(crate) trait Role: Copy {
     ///
     /// # Errors
     /// Why it cannot.
-    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped>;
+    fn pass(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped>;
 }
 
 impl Role for Task {
@@ -277,22 +289,22 @@ impl Role for Task {
     }
 
     #[inline]
-    fn fits(&self, line_bytes: u32) -> bool {
+    fn fits(&self, slot_bytes: u32) -> bool {
         let is_apart = matches!(self.operation, Operation::Allreduce) && self.size > 2;
-        self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { line_bytes as usize }
+        self.bytes <= if is_apart { FLAT_BYTES_MAX as usize } else { slot_bytes as usize }
     }
 
     fn passes_chunks(&self) -> bool {
         false
     }
 
-    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause> {
-        if self.fits(shape.line_bytes) { Ok(None) } else { ChunkRun::new(self, shape).map(Some) }
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
+        if self.fits(shape.slot_bytes) { Ok(None) } else { ChunkRun::new(self, shape).map(Some) }
     }
 
     #[inline]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
-        lines.publish(number, self.note(), data)
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
+        slots.publish(number, self.note(), data)
     }
 
     #[inline]
@@ -303,13 +315,18 @@ impl Role for Task {
     }
 
     #[inline]
-    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
-        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+    fn settle(
+        &self,
+        slots: &ControlSlots<'_>,
+        number: u32,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)> {
+        let slot = |rank| Ok(slots.look(number, rank)?.ok_or(Cause::Stale)?.payload);
         let settled = match self.operation {
             Operation::Barrier => Ok(()),
             _ if !self.receives() => Ok(()),
-            Operation::Bcast => line(self.root).and_then(|line| copy(data, line)),
-            _ => self.fold(data, line),
+            Operation::Bcast => slot(self.root).and_then(|slot| copy(data, slot)),
+            _ => self.fold(data, slot),
         };
         settled.map_err(|cause| (cause, None))
     }
@@ -318,8 +335,13 @@ impl Role for Task {
         Some(if self.way() == WorkShare::Split { 2 * run.segments } else { run.segments })
     }
 
-    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
-        run.step(self, lines, data)
+    fn pass(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        run.step(self, slots, data)
     }
 }
 
@@ -364,9 +386,9 @@ fn about(rank: u32) -> impl Fn(Cause) -> Stopped {
 /// The progress of a collective.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SharedStage {
-    /// This rank's line is to be written.
+    /// This rank's slot is to be written.
     Enter,
-    /// The others' lines are to be read.
+    /// The others' slots are to be read.
     Hear,
     /// Chunks are passed.
     Pass,
@@ -379,7 +401,7 @@ pub(crate) struct Meeting<R = Task> {
     /// Its number on the communicator.
     number: u32,
     stage: SharedStage,
-    /// The first rank whose line has not been read in this stage.
+    /// The first rank whose slot has not been read in this stage.
     next: u32,
     /// Turns that found nothing.
     idle: u32,
@@ -387,18 +409,18 @@ pub(crate) struct Meeting<R = Task> {
     missing: Option<u32>,
     /// True once it has let others know that it waits.
     said: bool,
-    /// The run by which chunks are passed; none if a line holds everything.
+    /// The run by which chunks are passed; none if a slot holds everything.
     run: Option<ChunkRun>,
     _here: Here,
 }
 
 impl<R: Role> Meeting<R> {
-    /// The collective that has this number, for lines of this shape; `None` on a machine that has
+    /// The collective that has this number, for slots of this shape; `None` on a machine that has
     /// none of this.
     ///
     /// # Errors
     /// [`Cause::TooBig`] for an element that is larger than a chunk, and for too many chunks.
-    pub(crate) fn new(role: R, number: u32, shape: &LinesShape) -> Result<Option<Self>, Cause> {
+    pub(crate) fn new(role: R, number: u32, shape: &ControlSlotsShape) -> Result<Option<Self>, Cause> {
         let Some(_here) = HERE else { return Ok(None) };
         let is_idle = role.task().is_idle();
         let run = if is_idle { None } else { role.run(shape)? };
@@ -416,17 +438,17 @@ impl<R: Role> Meeting<R> {
     }
 
     /// Goes on until it must wait, is over, or has done enough for one call.
-    pub(crate) fn advance(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> CallOutcome {
+    pub(crate) fn advance(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> CallOutcome {
         for _ in 0..STEPS_A_CALL {
             let went = match self.stage {
-                SharedStage::Enter => self.enter(lines, data),
-                SharedStage::Hear => self.hear(lines, data),
-                SharedStage::Pass => self.pass(lines, data),
+                SharedStage::Enter => self.enter(slots, data),
+                SharedStage::Hear => self.hear(slots, data),
+                SharedStage::Pass => self.pass(slots, data),
                 SharedStage::Over => return CallOutcome::Over,
             };
             if let Err(stopped) = went {
                 if let CallOutcome::Failed(..) = stopped {
-                    self.give_up(lines);
+                    self.give_up(slots);
                 }
                 return stopped;
             }
@@ -435,76 +457,76 @@ impl<R: Role> Meeting<R> {
     }
 
     /// Has nothing more to do with it.
-    pub(crate) fn give_up(&mut self, lines: &mut Lines<'_>) {
-        lines.finish(self.number);
+    pub(crate) fn give_up(&mut self, slots: &mut ControlSlots<'_>) {
+        slots.finish(self.number);
         self.stage = SharedStage::Over;
     }
 
-    /// Writes this rank's line, if others read it.
-    fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) -> Result<(), Stopped> {
-        if !lines.admits(self.number) {
+    /// Writes this rank's slot, if others read it.
+    fn enter(&mut self, slots: &mut ControlSlots<'_>, data: &[u8]) -> Result<(), Stopped> {
+        if !slots.admits(self.number) {
             return Err(CallOutcome::Crowded);
         }
         if let Some(run) = &mut self.run {
-            run.first = lines.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
+            run.first = slots.take_chunks(self.number).ok_or(CallOutcome::Crowded)?;
         }
         match &self.run {
             _ if !self.task().gives() => {}
-            Some(run) => lines.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
-            None => self.role.give(lines, self.number, data)?,
+            Some(run) => slots.publish(self.number, self.role.note(), &run.first.to_le_bytes())?,
+            None => self.role.give(slots, self.number, data)?,
         }
         self.stage = SharedStage::Hear;
         Ok(())
     }
 
-    /// Lets the others know what this rank waits for, if its line says nothing: who waits for it in
+    /// Lets the others know what this rank waits for, if its slot says nothing: who waits for it in
     /// turn sees that they make unlike calls.
-    fn say(&mut self, lines: &mut Lines<'_>) {
+    fn say(&mut self, slots: &mut ControlSlots<'_>) {
         if self.stage == SharedStage::Hear && !self.task().gives() && !self.said {
             // Once, as it may be read from now on.
             self.said = true;
             // No rank need read it, so what keeps it from being written does not matter.
-            let _ = lines.publish(self.number, self.task().waiting(), &[]);
+            let _ = slots.publish(self.number, self.task().waiting(), &[]);
         }
     }
 
-    /// Returns true if this rank must read another's line: also where the other gives only its
+    /// Returns true if this rank must read another's slot: also where the other gives only its
     /// chunks.
     fn listens_to(&self, rank: u32) -> bool {
         let passes = self.run.is_some() && self.task().is_of_all() && rank != self.task().rank;
         passes || self.role.listens_to(rank)
     }
 
-    /// Reads the others' lines, and is over unless there are chunks to pass.
-    fn hear(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    /// Reads the others' slots, and is over unless there are chunks to pass.
+    fn hear(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         while self.next < self.task().size {
             if self.listens_to(self.next) {
-                self.hear_of(lines, self.next)?;
+                self.hear_of(slots, self.next)?;
             }
             self.next += 1;
         }
         match &self.run {
             Some(run) => match self.role.positions(run) {
                 Some(positions) => {
-                    lines.run(run.first, positions);
+                    slots.run(run.first, positions);
                     self.stage = SharedStage::Pass;
                 }
-                None => self.give_up(lines),
+                None => self.give_up(slots),
             },
             None => {
-                let settled = self.role.settle(lines, self.number, data);
+                let settled = self.role.settle(slots, self.number, data);
                 settled.map_err(|(cause, rank)| CallOutcome::Failed(cause, rank))?;
-                self.give_up(lines);
+                self.give_up(slots);
             }
         }
         Ok(())
     }
 
-    fn hear_of(&mut self, lines: &Lines<'_>, rank: u32) -> Result<(), Stopped> {
-        let notice = lines.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
+    fn hear_of(&mut self, slots: &ControlSlots<'_>, rank: u32) -> Result<(), Stopped> {
+        let notice = slots.look(self.number, rank).map_err(about(rank))?.ok_or(CallOutcome::Missing(rank))?;
         self.role.hear(rank, notice.note).map_err(about(rank))?;
         let is_of_all = self.task().is_of_all();
-        // Unless that rank has all in its line, which then says no position.
+        // Unless that rank has all in its slot, which then says no position.
         if let Some(run) = &mut self.run
             && self.role.positions(run).is_some()
         {
@@ -521,10 +543,10 @@ impl<R: Role> Meeting<R> {
         Ok(())
     }
 
-    fn pass(&mut self, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    fn pass(&mut self, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let Some(run) = &mut self.run else { return Err(CallOutcome::Over) };
-        if self.role.pass(run, lines, data)? {
-            self.give_up(lines);
+        if self.role.pass(run, slots, data)? {
+            self.give_up(slots);
         }
         Ok(())
     }

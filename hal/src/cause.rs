@@ -43,7 +43,7 @@ pub enum Resource {
     Descriptors,
     /// Sets of control slots (communicators that carry out collectives by them), or the slots of
     /// one (such collectives under way on it).
-    ControlLines,
+    ControlSlots,
 }
 
 impl fmt::Display for Resource {
@@ -65,7 +65,7 @@ impl fmt::Display for Resource {
             Self::Sleepers => "sleepers of futures (the argument of `Endpoint::futures`)",
             Self::DeviceMemory => "device memory (what was lent to a driver, or its window of addresses)",
             Self::Descriptors => "file descriptors (`ulimit -n`)",
-            Self::ControlLines => "control slots (sets of them, or lines of a set for collectives under way)",
+            Self::ControlSlots => "control slots (sets of them, or slots of a set for collectives under way)",
             Self::Attributes => "attribute slots (`Endpoint::lend_attributes`)",
             Self::Scratch => "scratch bytes (the collective's `scratch` argument)",
         })

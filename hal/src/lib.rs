@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`transport`] | ten calls by which messages are posted, delivered and quiesced |
 //! | [`remote_memory`] | the optional part for memory of peers: register, put, get, atomics |
-//! | [`lines`] | memory through which ranks of one node carry out collectives |
+//! | [`shared_control`] | memory through which ranks of one node carry out collectives |
 //! | [`post`] | the four outcomes of a post: done, queued, again, never |
 //! | [`caps`] | what a transport can do, its limits and its cost |
 //! | [`nic`] | frames: the contract below an Ethernet transport |
@@ -32,23 +32,23 @@ pub mod caps;
 pub mod cause;
 pub mod copy;
 pub mod id;
-pub mod lines;
 pub mod memory;
 pub mod mmio;
 pub mod nic;
 pub mod platform;
 pub mod post;
 pub mod remote_memory;
+pub mod shared_control;
 pub mod time;
 pub mod transport;
 
 pub use caps::{Caps, Cost, Features, Limits};
 pub use cause::{Cause, Resource};
 pub use id::{Epoch, Handle, PeerId, RegionId, Token};
-pub use lines::Lines;
 pub use nic::Nic;
 pub use platform::{Activity, Operation, Platform};
 pub use post::{Again, Post, Refusal};
 pub use remote_memory::RemoteMemory;
+pub use shared_control::SharedControl;
 pub use time::Instant;
 pub use transport::{Extras, Partial, Sink, Slot, Transport};

@@ -19,9 +19,9 @@
 use crate::caps::{Caps, Features};
 use crate::cause::Cause;
 use crate::id::{Epoch, PeerId, RegionId, Token};
-use crate::lines::Lines;
 use crate::post::{Post, Refusal};
 use crate::remote_memory::RemoteMemory;
+use crate::shared_control::SharedControl;
 use crate::time::Instant;
 
 /// Memory of the transport that was reserved for one message.
@@ -180,9 +180,9 @@ pub trait Transport: Extras + RemoteMemory {
 /// Calls that make a transport faster or tell more of it, without changing what it does. Optional:
 /// each has a default, and most transports have an empty impl.
 pub trait Extras {
-    /// True if [`lines`](Self::lines) ever gives any: what is for them alone is not compiled where
-    /// this is false.
-    const HAS_LINES: bool = false;
+    /// True if [`control_slots`](Self::control_slots) ever gives any: what is for them alone is not
+    /// compiled where this is false.
+    const HAS_CONTROL_SLOTS: bool = false;
 
     /// Visits this transport's route to `peer`; a composite visits each of its parts, the preferred
     /// one first.
@@ -212,7 +212,7 @@ pub trait Extras {
     }
 
     /// The control slots of this rank, for collectives among ranks that share memory.
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
+    fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
         None
     }
 }

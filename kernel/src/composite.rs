@@ -9,8 +9,8 @@ use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::remote_memory::{AtomicUpdate, RemoteAddress};
 use aldis_hal::transport::{Quiesce, Route};
 use aldis_hal::{
-    Caps, Cause, Epoch, Extras, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId, RemoteMemory, Sink,
-    Slot, Token, Transport,
+    Caps, Cause, Epoch, Extras, Handle, Instant, PeerId, Post, Refusal, RegionId, RemoteMemory,
+    SharedControl, Sink, Slot, Token, Transport,
 };
 
 /// `A` for the peers it reaches, `B` for the others.
@@ -182,7 +182,7 @@ impl<A: Transport, B: Transport> Transport for Composite<A, B> {
 }
 
 impl<A: Transport, B: Transport> Extras for Composite<A, B> {
-    const HAS_LINES: bool = A::HAS_LINES || B::HAS_LINES;
+    const HAS_CONTROL_SLOTS: bool = A::HAS_CONTROL_SLOTS || B::HAS_CONTROL_SLOTS;
 
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         self.first.survey(peer, &mut visit);
@@ -207,8 +207,8 @@ impl<A: Transport, B: Transport> Extras for Composite<A, B> {
     }
 
     #[inline]
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        if A::HAS_LINES { self.first.lines() } else { self.second.lines() }
+    fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
+        if A::HAS_CONTROL_SLOTS { self.first.control_slots() } else { self.second.control_slots() }
     }
 }
 

@@ -231,7 +231,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
             assert_eq!(endpoint.release(&copy), Ok(false), "a matched message is not received yet");
             let (mut got, mut word) = ([0_u32], [turn + me]);
             endpoint.mrecv(matched, &mut got).unwrap();
-            let has_lines = endpoint.lines(&copy).is_ok();
+            let has_slots = endpoint.control_slots(&copy).is_ok();
             if me == 1 {
                 // The root is done before.
                 endpoint.recv(&world, &mut got, other, Tag(2)).unwrap();
@@ -240,7 +240,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
             if me == 0 {
                 assert_eq!(
                     endpoint.release(&copy),
-                    Ok(!has_lines),
+                    Ok(!has_slots),
                     "the other rank has not read the lines yet"
                 );
                 endpoint.send(&world, &[turn], other, Tag(2)).unwrap();
@@ -252,7 +252,7 @@ fn a_communicator_is_released_when_nothing_needs_it() {
             }
             assert_eq!((got, word), ([turn], [turn]));
             barrier().run(endpoint, &world).unwrap();
-            if me == 0 && has_lines {
+            if me == 0 && has_slots {
                 release(endpoint, &copy);
             }
             assert_eq!(endpoint.release(&copy).unwrap_err().cause, Cause::Stale);

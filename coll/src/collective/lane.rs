@@ -198,7 +198,7 @@ impl<'scope> Collective<'scope> {
         &mut self,
         scope: &mut Scope<'scope, '_, '_, T, P>,
     ) -> Progress {
-        if T::HAS_LINES && self.meeting.is_some() {
+        if T::HAS_CONTROL_SLOTS && self.meeting.is_some() {
             return self.meet(scope);
         }
         let all = self.advance_lanes(scope);

@@ -78,8 +78,8 @@ impl Planned {
         comm: &Comm,
     ) -> Result<Plan, Cause> {
         if let Some(open) = &self.open
-            && T::HAS_LINES
-            && is_far(scope.lines(comm).map(drop))
+            && T::HAS_CONTROL_SLOTS
+            && is_far(scope.control_slots(comm).map(drop))
         {
             let far = open.for_far();
             let selected = self.call.select(algorithms(self.call.operation), &far);

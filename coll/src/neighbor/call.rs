@@ -187,7 +187,7 @@ impl<'m> NeighborCall<'m> {
         caller: &mut impl Caller<'s, T, P>,
         around: &Neighbourhood<'_>,
     ) -> Option<Result<(), Error>> {
-        if !T::HAS_LINES || !shared::is_in_lines(self.call.operation) {
+        if !T::HAS_CONTROL_SLOTS || !shared::is_in_control_slots(self.call.operation) {
             return None;
         }
         let (options, call, comm) = (self.options, self.of(around, self.count(around).ok()?), &around.comm);

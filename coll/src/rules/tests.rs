@@ -38,7 +38,7 @@ fn the_first_rule_that_is_for_a_call_and_can_serve_it_decides() {
 }
 
 #[test]
-fn control_lines_are_for_those_who_have_them() {
+fn control_slots_are_for_those_who_have_them() {
     let open = Options::default();
     let ruling = |call: Call| InForce::everywhere(&RULES).ruling(&call, &open);
     let (_, broadcast) = ruling(Call::bcast::<u8>(4, 1 << 20)).unwrap();

@@ -26,8 +26,8 @@ impl Schedule for Unscheduled {
     }
 }
 
-/// Bytes that stand in a line, wherever there are any.
-pub const LINE_BYTES: u64 = 8192;
+/// Bytes that stand in a slot, wherever there are any.
+pub const SLOT_BYTES: u64 = 8192;
 
 /// The name of the algorithm, the same for every operation.
 pub const NAME: &str = "shared";
@@ -35,19 +35,19 @@ pub const NAME: &str = "shared";
 /// Returns true if the operation has this algorithm.
 pub(crate) const fn serves(operation: Operation) -> bool {
     use Operation::{Allreduce, Barrier, Bcast, Reduce};
-    matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_lines(operation)
+    matches!(operation, Barrier | Bcast | Reduce | Allreduce) || is_in_control_slots(operation)
 }
 
 /// Returns true for an operation that has it for blocking calls alone, and for what stands in
-/// lines: an operation on blocks, a scan, or an exchange with neighbours.
-pub(crate) const fn is_in_lines(operation: Operation) -> bool {
+/// slots: an operation on blocks, a scan, or an exchange with neighbours.
+pub(crate) const fn is_in_control_slots(operation: Operation) -> bool {
     use Operation::{Exscan, Scan};
     on_blocks(operation) || is_among_neighbors(operation) || matches!(operation, Scan | Exscan)
 }
 
-/// Returns true if what each rank gives in such a call stands in a line. Where lengths are unlike
+/// Returns true if what each rank gives in such a call stands in a slot. Where lengths are unlike
 /// and no rank knows them all, that is only seen there.
-pub(crate) const fn stands_in_lines(call: &Call) -> bool {
+pub(crate) const fn stands_in_control_slots(call: &Call) -> bool {
     use Operation::{Allgather, Allgatherv, Alltoallv, Alltoallw, Exscan, Gather, Gatherv, Scan, Scatterv};
     let block = (call.count as u64).saturating_mul(call.element_bytes as u64);
     let bytes = match call.operation {
@@ -57,7 +57,7 @@ pub(crate) const fn stands_in_lines(call: &Call) -> bool {
         Allgather | Allgatherv | Gather | Scan | Exscan => block,
         _ => block.saturating_mul(call.size as u64),
     };
-    is_in_lines(call.operation) && bytes <= LINE_BYTES
+    is_in_control_slots(call.operation) && bytes <= SLOT_BYTES
 }
 
 /// Returns true if, where that is not so, two ranks hand each other what is given in chunks. More
@@ -70,12 +70,12 @@ pub(crate) const fn passes_in_chunks(call: &Call) -> bool {
 /// Returns true if a call is for control slots but for its length.
 #[inline(always)]
 pub(crate) const fn is_too_long(call: &Call) -> bool {
-    is_in_lines(call.operation) && !stands_in_lines(call) && !passes_in_chunks(call)
+    is_in_control_slots(call.operation) && !stands_in_control_slots(call) && !passes_in_chunks(call)
 }
 
-/// Elements that stand in a line.
-pub(crate) fn line_elements(element_bytes: u32) -> usize {
-    (LINE_BYTES as usize).checked_div(element_bytes as usize).unwrap_or(usize::MAX)
+/// Elements that stand in a slot.
+pub(crate) fn slot_elements(element_bytes: u32) -> usize {
+    (SLOT_BYTES as usize).checked_div(element_bytes as usize).unwrap_or(usize::MAX)
 }
 
 /// The algorithm of an operation, to be named.
@@ -108,8 +108,8 @@ pub(crate) fn algorithm(operation: Operation) -> Option<Algorithm> {
     known.map(|one| -> Algorithm { one })
 }
 
-/// Its cost on the critical path, a journey of a line or of a chunk counted as a message: what is
-/// written and what is read of each byte are done at a time.
+/// Its cost on the critical path, a journey of a cache line or of a chunk counted as a message:
+/// what is written and what is read of each byte are done at a time.
 pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
     let (count, size) = (count as u64, u64::from(size.max(1)));
     let part = count.div_ceil(size);
@@ -119,14 +119,14 @@ pub(crate) fn work(operation: Operation, size: u32, count: usize) -> Work {
         Operation::Scan | Operation::Exscan | Operation::ReduceScatterBlock | Operation::ReduceScatter => {
             count.saturating_mul(others)
         }
-        operation if on_blocks(operation) || is_in_lines(operation) => 0,
+        operation if on_blocks(operation) || is_in_control_slots(operation) => 0,
         Operation::Reduce => count.saturating_mul(others),
         _ => part.saturating_mul(others),
     };
     match operation {
         Operation::Barrier => Work { rounds: 1, ..Work::default() },
         // A rank reads a block, or what it reduces, of every other.
-        operation if is_in_lines(operation) && size >= 2 => {
+        operation if is_in_control_slots(operation) && size >= 2 => {
             Work { rounds: 1, elements: count.saturating_mul(others), reduced, ..Work::default() }
         }
         _ if count == 0 || size < 2 => Work::default(),

@@ -244,10 +244,10 @@ fn long_data_pass_through_chunks_unless_a_root_would_reduce_all_of_several_ranks
 /// Ranks that wait at once and those that start what they wait for decide by different looks at one
 /// call.
 #[test]
-fn what_stands_in_a_line_is_for_lines_however_it_is_looked_at() {
+fn what_stands_in_a_slot_is_for_slots_however_it_is_looked_at() {
     let options = Options::default();
     for size in 2..=64 {
-        for words in (0..=slots::LINE_BYTES as usize / 8).step_by(64).chain([1]) {
+        for words in (0..=slots::SLOT_BYTES as usize / 8).step_by(64).chain([1]) {
             let calls = [
                 Call::barrier(size),
                 Call::bcast::<u64>(size, words),

@@ -1,37 +1,37 @@
-//! Exchanges with neighbours, of which a line holds all that a rank gives, or which two ranks pass
+//! Exchanges with neighbours, of which a slot holds all that a rank gives, or which two ranks pass
 //! in chunks.
 //!
-//! **In a grid, blocks of one length.** All know of each other whether a line holds what they give;
+//! **In a grid, blocks of one length.** All know of each other whether a slot holds what they give;
 //! and what is sent one way along a dimension arrives from the other, so that a rank knows which
-//! block of a neighbour's line is for it. Lines hold the input as it is, and a rank reads those of
+//! block of a neighbour's slot is for it. Slots hold the input as it is, and a rank reads those of
 //! its neighbours alone.
 //!
 //! **Else**, blocks of unlike lengths or a graph, a rank knows what it takes, but not what else
-//! others give. So all read all, for which there must be few: one that gives more than a line holds
-//! sends all to messages, unless there are but two and the other does so too. A line has a [table]
+//! others give. So all read all, for which there must be few: one that gives more than a slot holds
+//! sends all to messages, unless there are but two and the other does so too. A slot has a [table]
 //! and what is for the rank after its own, for the one after that and so on; what a rank has for
 //! another several times stands in the order in which the other takes it.
 //!
-//! A gather gives every neighbour the same, which stands in the line alone.
+//! A gather gives every neighbour the same, which stands in the slot alone.
 
 use core::cell::Cell;
 use core::ops::Range;
 
-use aldis_kernel::hal::lines::{LinesShape, Note};
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Lines, NotReady};
+use aldis_kernel::{ControlSlots, NotReady};
 
 use super::blocks::GivenBlocks;
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
-use super::{LINE_BYTES, Role, Stopped, Task};
+use super::{Role, SLOT_BYTES, Stopped, Task};
 use crate::algorithms::neighbor::{Act, Line};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::select::Call;
 
-/// The most ranks that read the lines of all others rather than of neighbours alone.
+/// The most ranks that read the slots of all others rather than of neighbours alone.
 const FEW: u32 = 8;
 
 /// Such a call as one rank sees it, but for its data.
@@ -46,9 +46,9 @@ pub(crate) struct Around<'m> {
     block_bytes: usize,
     /// All know how much the others give, and what of it is for whom.
     is_known: bool,
-    /// Two ranks pass chunks, and so does this one unless what the other gives stands in its line.
+    /// Two ranks pass chunks, and so does this one unless what the other gives stands in its slot.
     passes: bool,
-    /// True if some rank gives more than a line holds: messages are to follow.
+    /// True if some rank gives more than a slot holds: messages are to follow.
     is_long: Cell<bool>,
     /// The bytes that the other rank of two gives in chunks, once that is known.
     heard: Cell<Option<u64>>,
@@ -65,7 +65,7 @@ pub(crate) struct Neighbors<'m> {
 
 impl<'m> Around<'m> {
     /// The call with this input, divided so, for data that are divided so; `None` if it is not for
-    /// lines.
+    /// slots.
     #[inline]
     pub(crate) fn new(
         call: &Call,
@@ -85,15 +85,15 @@ impl<'m> Around<'m> {
             this.task.bytes = this.table_bytes().saturating_add(this.given_bytes());
         }
         if this.is_typed() {
-            this.task.bytes = LINE_BYTES as usize + 1;
+            this.task.bytes = SLOT_BYTES as usize + 1;
         }
-        let is_long = this.task.bytes as u64 > LINE_BYTES;
+        let is_long = this.task.bytes as u64 > SLOT_BYTES;
         // One of two knows what the other gives, but for a gather of which it takes nothing.
-        let is_more = || is_long || !is_known && this.taken_bytes() as u64 > LINE_BYTES;
+        let is_more = || is_long || !is_known && this.taken_bytes() as u64 > SLOT_BYTES;
         this.passes = size == 2 && !this.is_typed() && is_more();
         this.is_long.set(is_long || this.passes);
-        let is_for_lines = if is_known { !is_long || size == 2 } else { size <= FEW };
-        is_for_lines.then_some(this)
+        let is_for_slots = if is_known { !is_long || size == 2 } else { size <= FEW };
+        is_for_slots.then_some(this)
     }
 
     /// Returns true if messages are to follow, once it was carried out.
@@ -124,7 +124,7 @@ impl<'m> Around<'m> {
         table::bytes(self.task.size.saturating_sub(1))
     }
 
-    /// Returns the lines of one kind: what is exchanged with one of them several times stands
+    /// Returns the entries of one kind: what is exchanged with one of them several times stands
     /// together, in the order of both.
     #[inline]
     fn all(&self, act: Act) -> impl Iterator<Item = &'m Line> + use<'m> {
@@ -169,7 +169,7 @@ impl<'m> Around<'m> {
         })
     }
 
-    /// Bytes of the line of the other rank of two.
+    /// Bytes of the slot of the other rank of two.
     #[inline]
     fn taken_bytes(&self) -> usize {
         let blocks = self.takes(self.other()).map(|(part, _)| part.end).max().unwrap_or(0);
@@ -194,9 +194,9 @@ impl<'m> Around<'m> {
         if from <= to { to.wrapping_sub(from) } else { size.wrapping_sub(from.wrapping_sub(to)) }
     }
 
-    /// Writes the table and all blocks into a line.
-    fn pack(&self, line: &mut [u8]) -> Result<(), Cause> {
-        let mut packing = Packing::new(line, self.table_bytes())?;
+    /// Writes the table and all blocks into a slot.
+    fn pack(&self, slot: &mut [u8]) -> Result<(), Cause> {
+        let mut packing = Packing::new(slot, self.table_bytes())?;
         let mut sent = self.all(Act::Send).peekable();
         for distance in 1..self.task.size {
             while let Some(line) = sent.next_if(|line| self.distance(self.task.rank, line.rank) == distance) {
@@ -207,28 +207,28 @@ impl<'m> Around<'m> {
         Ok(())
     }
 
-    /// Returns the part of the line of `from` that is for this rank.
+    /// Returns the part of the slot of `from` that is for this rank.
     #[inline]
-    fn unpack<'l>(&self, from: u32, line: &'l [u8]) -> Result<&'l [u8], Cause> {
+    fn unpack<'l>(&self, from: u32, slot: &'l [u8]) -> Result<&'l [u8], Cause> {
         if !self.has_table() {
-            return Ok(line);
+            return Ok(slot);
         }
         // The first block is for the next rank.
         let number = self.distance(from, self.task.rank).saturating_sub(1);
-        table::block(line, self.table_bytes(), number)
+        table::block(slot, self.table_bytes(), number)
     }
 
-    /// Takes what stands in the line of `from`.
+    /// Takes what stands in the slot of `from`.
     #[inline]
-    fn take_of(&self, from: u32, line: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+    fn take_of(&self, from: u32, slot: &[u8], data: &mut [u8]) -> Result<(), Cause> {
         if self.is_known && !self.is_gather() {
             let mut received = self.all(Act::Receive).filter(|line| line.rank == from);
             return received.try_for_each(|to| {
-                let part = line.get(self.block(self.given, to.turn)).ok_or(Cause::Incompatible)?;
+                let part = slot.get(self.block(self.given, to.turn)).ok_or(Cause::Incompatible)?;
                 put(data, self.block(self.taken, to.block), part)
             });
         }
-        let given = self.unpack(from, line)?;
+        let given = self.unpack(from, slot)?;
         let theirs = given.len() as u64;
         let own = self.expects(from, theirs);
         if own != theirs {
@@ -269,8 +269,8 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn fits(&self, line_bytes: u32) -> bool {
-        u64::from(line_bytes) >= LINE_BYTES
+    fn fits(&self, slot_bytes: u32) -> bool {
+        u64::from(slot_bytes) >= SLOT_BYTES
     }
 
     #[inline]
@@ -278,7 +278,7 @@ impl Role for &Around<'_> {
         self.passes
     }
 
-    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause> {
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
         if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
     }
 
@@ -289,12 +289,12 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, _data: &[u8]) -> Result<(), NotReady> {
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, _data: &[u8]) -> Result<(), NotReady> {
         let note = self.task.note();
-        match note.bytes > LINE_BYTES {
-            true => lines.publish(number, note, &[]),
-            false if self.has_table() => lines.pack(number, note, |line| self.pack(line)),
-            false => lines.publish(number, note, self.input),
+        match note.bytes > SLOT_BYTES {
+            true => slots.publish(number, note, &[]),
+            false if self.has_table() => slots.pack(number, note, |slot| self.pack(slot)),
+            false => slots.publish(number, note, self.input),
         }
     }
 
@@ -314,7 +314,7 @@ impl Role for &Around<'_> {
             self.heard.set(Some(theirs));
             return Ok(());
         }
-        let (own, is_more) = (self.task.bytes as u64, note.bytes > LINE_BYTES);
+        let (own, is_more) = (self.task.bytes as u64, note.bytes > SLOT_BYTES);
         if self.is_known && own != note.bytes {
             return Err(Cause::UnlikeLength { own, theirs });
         }
@@ -323,7 +323,12 @@ impl Role for &Around<'_> {
     }
 
     #[inline]
-    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
+    fn settle(
+        &self,
+        slots: &ControlSlots<'_>,
+        number: u32,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)> {
         if self.is_long() {
             return Ok(());
         }
@@ -332,7 +337,7 @@ impl Role for &Around<'_> {
             if before.replace(from) == Some(from) {
                 continue;
             }
-            let told = lines.look(number, from).and_then(|told| told.ok_or(Cause::Stale));
+            let told = slots.look(number, from).and_then(|told| told.ok_or(Cause::Stale));
             let taken = told.and_then(|told| self.take_of(from, told.payload, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
@@ -343,8 +348,13 @@ impl Role for &Around<'_> {
         self.positions_of_two(run)
     }
 
-    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
-        self.pass_of_two(run, lines, data)
+    fn pass(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        self.pass_of_two(run, slots, data)
     }
 }
 

@@ -1,31 +1,31 @@
-//! Operations on blocks, and scans, of which a line holds all that a rank gives.
+//! Operations on blocks, and scans, of which a slot holds all that a rank gives.
 //!
-//! Blocks stand in a line one behind the other, in the order of the ranks that they are for. Where
-//! a rank does not know how long those are that others give, the line begins with a [table] of all
+//! Blocks stand in a slot one behind the other, in the order of the ranks that they are for. Where
+//! a rank does not know how long those are that others give, the slot begins with a [table] of all
 //! ranks' blocks; a rank's own block is empty there.
 
 use core::cell::Cell;
 use core::ops::Range;
 
-use aldis_kernel::hal::lines::{LinesShape, Note};
+use aldis_kernel::hal::shared_control::{ControlSlotsShape, Note};
 use aldis_kernel::hal::{Cause, Operation};
-use aldis_kernel::{Lines, NotReady};
+use aldis_kernel::{ControlSlots, NotReady};
 
 use super::chunks::ChunkRun;
 use super::pairs::{IN_CHUNKS, Pair};
 use super::table::{self, Packing};
-use super::{LINE_BYTES, Role, Stopped, Task};
+use super::{Role, SLOT_BYTES, Stopped, Task};
 use crate::layout::Layout;
 use crate::op::copy;
 use crate::schedule::Order;
 use crate::select::Call;
-use crate::select::slots::{passes_in_chunks, stands_in_lines};
+use crate::select::slots::{passes_in_chunks, stands_in_control_slots};
 
 /// The bytes in the note of a rank that gives elements of datatypes, which are for messages: more
-/// than a line holds.
-const TYPED_BYTES: usize = LINE_BYTES as usize + TABLE_BYTES as usize + 1;
+/// than a slot holds.
+const TYPED_BYTES: usize = SLOT_BYTES as usize + TABLE_BYTES as usize + 1;
 
-/// Bytes that a line has for a table beside those for blocks.
+/// Bytes that a slot has for a table beside those for blocks.
 const TABLE_BYTES: u64 = 64;
 
 /// Memory that a rank gives, and its division.
@@ -46,9 +46,9 @@ pub(crate) struct Portions<'m> {
     data_bytes: usize,
     /// Bytes of the longest block.
     longest_bytes: usize,
-    /// True if some rank gives more than a line holds: messages are to follow.
+    /// True if some rank gives more than a slot holds: messages are to follow.
     pub(super) is_long: Cell<bool>,
-    /// Two ranks pass chunks, and so does this one unless the other's block stands in its line.
+    /// Two ranks pass chunks, and so does this one unless the other's block stands in its slot.
     passes: bool,
     /// The bytes that the other rank of two gives in chunks, once that is known.
     pub(super) heard: Cell<Option<u64>>,
@@ -63,12 +63,12 @@ impl<'m> Portions<'m> {
         let (is_long, heard) = (Cell::new(false), Cell::new(None));
         let mut this = Self { task, data, input, data_bytes, longest_bytes, is_long, passes: false, heard };
         this.task.bytes = this.given_bytes();
-        // Of all others it is known that a line holds them.
+        // Of all others it is known that a slot holds them.
         let is_long = task.gives() && this.is_too_long(this.task.bytes as u64);
         let is_more = || match this.has_table() {
-            false => !stands_in_lines(call),
+            false => !stands_in_control_slots(call),
             // One of two knows what the other gives.
-            true => is_long || this.is_too_long(this.taken_line_bytes() as u64),
+            true => is_long || this.is_too_long(this.taken_slot_bytes() as u64),
         };
         this.passes = passes_in_chunks(call) && !this.is_typed() && is_more();
         this.is_long.set(is_long || this.passes);
@@ -76,16 +76,16 @@ impl<'m> Portions<'m> {
     }
 
     /// Returns true if messages are to follow, once it was carried out: for all blocks, or, of a
-    /// gather, for those that no line holds.
+    /// gather, for those that no slot holds.
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.is_long.get()
     }
 
-    /// Returns true if a line does not hold so many bytes.
+    /// Returns true if a slot does not hold so many bytes.
     #[inline(always)]
     const fn is_too_long(&self, bytes: u64) -> bool {
-        bytes > if self.has_table() { LINE_BYTES + TABLE_BYTES } else { LINE_BYTES }
+        bytes > if self.has_table() { SLOT_BYTES + TABLE_BYTES } else { SLOT_BYTES }
     }
 
     /// Returns true if its elements are of datatypes: then others need to know only that messages
@@ -155,7 +155,7 @@ impl<'m> Portions<'m> {
         data.get_mut(self.range(self.data, rank)).ok_or(Cause::Stale)
     }
 
-    /// Bytes of the block for `rank` in this rank's line.
+    /// Bytes of the block for `rank` in this rank's slot.
     #[inline(always)]
     fn len_for(&self, rank: u32) -> usize {
         let is_left_out = self.has_table() && rank == self.task.rank;
@@ -166,7 +166,7 @@ impl<'m> Portions<'m> {
         }
     }
 
-    /// Returns the place of the block for `rank` in a line that has no table.
+    /// Returns the place of the block for `rank` in a slot that has no table.
     #[inline(always)]
     fn start_for(&self, rank: u32) -> usize {
         match self.divided() {
@@ -177,12 +177,12 @@ impl<'m> Portions<'m> {
         }
     }
 
-    /// Bytes of the line of the other rank of two.
-    fn taken_line_bytes(&self) -> usize {
+    /// Bytes of the slot of the other rank of two.
+    fn taken_slot_bytes(&self) -> usize {
         self.taken_bytes(1_u32.wrapping_sub(self.task.rank)).saturating_add(self.table_bytes())
     }
 
-    /// Bytes that a line with so many would hand the other rank of two.
+    /// Bytes that a slot with so many would hand the other rank of two.
     pub(super) fn handed_of(&self, given: u64) -> u64 {
         match self.task.operation {
             Operation::Alltoall => given / 2,
@@ -195,7 +195,7 @@ impl<'m> Portions<'m> {
         if self.has_table() { table::bytes(self.task.size) } else { 0 }
     }
 
-    /// Bytes of this rank's line.
+    /// Bytes of this rank's slot.
     #[inline(always)]
     fn given_bytes(&self) -> usize {
         let Task { rank, size, .. } = self.task;
@@ -210,9 +210,9 @@ impl<'m> Portions<'m> {
         }
     }
 
-    /// Writes all blocks into a line.
-    fn pack(&self, line: &mut [u8], from: &[u8]) -> Result<(), Cause> {
-        let mut packing = Packing::new(line, self.table_bytes())?;
+    /// Writes all blocks into a slot.
+    fn pack(&self, slot: &mut [u8], from: &[u8]) -> Result<(), Cause> {
+        let mut packing = Packing::new(slot, self.table_bytes())?;
         for rank in 0..self.task.size {
             if self.len_for(rank) > 0 {
                 packing.put(self.block(self.divided(), rank, from)?)?;
@@ -222,34 +222,34 @@ impl<'m> Portions<'m> {
         Ok(())
     }
 
-    /// The block for `rank` in a line.
+    /// The block for `rank` in a slot.
     #[inline(always)]
-    fn unpack<'l>(&self, line: &'l [u8], rank: u32) -> Result<&'l [u8], Cause> {
+    fn unpack<'l>(&self, slot: &'l [u8], rank: u32) -> Result<&'l [u8], Cause> {
         if !self.has_table() {
             let (start, len) = (self.start_for(rank), self.len_for(rank));
-            return line.get(start..).and_then(|rest| rest.get(..len)).ok_or(Cause::Incompatible);
+            return slot.get(start..).and_then(|rest| rest.get(..len)).ok_or(Cause::Incompatible);
         }
-        table::block(line, self.table_bytes(), rank)
+        table::block(slot, self.table_bytes(), rank)
     }
 
-    /// Takes the block that stands in the line of `from`.
+    /// Takes the block that stands in the slot of `from`.
     #[inline(always)]
-    fn take_of(&self, from: u32, line: &[u8], data: &mut [u8]) -> Result<(), Cause> {
+    fn take_of(&self, from: u32, slot: &[u8], data: &mut [u8]) -> Result<(), Cause> {
         let rank = self.task.rank;
         let is_scattered = matches!(self.task.operation, Operation::Scatter | Operation::Scatterv);
         let into = self.block_mut(if is_scattered { rank } else { from }, data)?;
-        let given = if self.gives_each() { self.unpack(line, rank)? } else { line };
+        let given = if self.gives_each() { self.unpack(slot, rank)? } else { slot };
         if into.len() != given.len() {
             return Err(Cause::UnlikeLength { own: into.len() as u64, theirs: given.len() as u64 });
         }
         copy(into, given)
     }
 
-    /// Takes the blocks that stand in lines, and this rank's own.
+    /// Takes the blocks that stand in slots, and this rank's own.
     #[inline(always)]
     fn take<'l>(
         &self,
-        line: impl Fn(u32) -> Result<&'l [u8], Cause>,
+        slot: impl Fn(u32) -> Result<&'l [u8], Cause>,
         data: &mut [u8],
     ) -> Result<(), (Cause, Option<u32>)> {
         let Task { operation, size, .. } = self.task;
@@ -260,7 +260,7 @@ impl<'m> Portions<'m> {
             if !self.task.listens_to(from) || is_to_come() {
                 continue;
             }
-            let taken = line(from).and_then(|line| self.take_of(from, line, data));
+            let taken = slot(from).and_then(|slot| self.take_of(from, slot, data));
             taken.map_err(|cause| (cause, Some(from)))?;
         }
         self.take_own(data).map_err(|cause| (cause, None))
@@ -280,22 +280,22 @@ impl<'m> Portions<'m> {
         self.range(self.data, from).len()
     }
 
-    /// Reduces what stands in lines for this rank.
+    /// Reduces what stands in slots for this rank.
     #[inline(always)]
-    fn fold<'l>(&self, line: impl Fn(u32) -> Result<&'l [u8], Cause>, data: &mut [u8]) -> Result<(), Cause> {
+    fn fold<'l>(&self, slot: impl Fn(u32) -> Result<&'l [u8], Cause>, data: &mut [u8]) -> Result<(), Cause> {
         let rank = self.task.rank;
         match self.task.operation {
             // Those before this rank are all that there are.
-            Operation::Scan => Task { size: rank.saturating_add(1), ..self.task }.fold(data, line),
+            Operation::Scan => Task { size: rank.saturating_add(1), ..self.task }.fold(data, slot),
             Operation::Exscan if rank == 0 => Ok(()),
             Operation::Exscan => {
                 let kernel = self.task.kernel.ok_or(Cause::Unsupported)?;
-                copy(data, line(0)?)?;
-                (1..rank).try_for_each(|before| kernel.run(data, line(before)?, Order::IntoFirst))
+                copy(data, slot(0)?)?;
+                (1..rank).try_for_each(|before| kernel.run(data, slot(before)?, Order::IntoFirst))
             }
             _ => {
                 self.take_own(data)?;
-                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(line(from)?, rank))
+                self.task.fold(self.block_mut(rank, data)?, |from| self.unpack(slot(from)?, rank))
             }
         }
     }
@@ -308,8 +308,8 @@ impl Role for &Portions<'_> {
     }
 
     #[inline(always)]
-    fn fits(&self, line_bytes: u32) -> bool {
-        u64::from(line_bytes) >= LINE_BYTES + TABLE_BYTES
+    fn fits(&self, slot_bytes: u32) -> bool {
+        u64::from(slot_bytes) >= SLOT_BYTES + TABLE_BYTES
     }
 
     #[inline(always)]
@@ -317,22 +317,22 @@ impl Role for &Portions<'_> {
         self.passes
     }
 
-    fn run(&self, shape: &LinesShape) -> Result<Option<ChunkRun>, Cause> {
+    fn run(&self, shape: &ControlSlotsShape) -> Result<Option<ChunkRun>, Cause> {
         if self.passes { self.run_of_two(shape).map(Some) } else { Ok(None) }
     }
 
     #[inline(always)]
-    fn give(&self, lines: &mut Lines<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
+    fn give(&self, slots: &mut ControlSlots<'_>, number: u32, data: &[u8]) -> Result<(), NotReady> {
         let (note, from) = (self.task.note(), self.given(data));
         if self.is_too_long(note.bytes) {
-            return lines.publish(number, note, &[]);
+            return slots.publish(number, note, &[]);
         }
         match self.divided() {
             _ if !self.gives_each() => {
-                lines.publish(number, note, self.block(self.data, self.task.rank, data)?)
+                slots.publish(number, note, self.block(self.data, self.task.rank, data)?)
             }
-            Layout::Listed(_) => lines.pack(number, note, |line| self.pack(line, from)),
-            _ => lines.publish(number, note, from),
+            Layout::Listed(_) => slots.pack(number, note, |slot| self.pack(slot, from)),
+            _ => slots.publish(number, note, from),
         }
     }
 
@@ -373,14 +373,19 @@ impl Role for &Portions<'_> {
     }
 
     #[inline(always)]
-    fn settle(&self, lines: &Lines<'_>, number: u32, data: &mut [u8]) -> Result<(), (Cause, Option<u32>)> {
-        let line = |rank| Ok(lines.look(number, rank)?.ok_or(Cause::Stale)?.payload);
+    fn settle(
+        &self,
+        slots: &ControlSlots<'_>,
+        number: u32,
+        data: &mut [u8],
+    ) -> Result<(), (Cause, Option<u32>)> {
+        let slot = |rank| Ok(slots.look(number, rank)?.ok_or(Cause::Stale)?.payload);
         if !self.task.receives() || self.has_table() && self.is_long() {
             return Ok(());
         }
         match self.task.kernel {
-            Some(_) => self.fold(line, data).map_err(|cause| (cause, None)),
-            None => self.take(line, data),
+            Some(_) => self.fold(slot, data).map_err(|cause| (cause, None)),
+            None => self.take(slot, data),
         }
     }
 
@@ -388,8 +393,13 @@ impl Role for &Portions<'_> {
         self.positions_of_two(run)
     }
 
-    fn pass(&self, run: &mut ChunkRun, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<bool, Stopped> {
-        self.pass_of_two(run, lines, data)
+    fn pass(
+        &self,
+        run: &mut ChunkRun,
+        slots: &mut ControlSlots<'_>,
+        data: &mut [u8],
+    ) -> Result<bool, Stopped> {
+        self.pass_of_two(run, slots, data)
     }
 }
 
@@ -423,27 +433,27 @@ mod tests {
             let blocks: Vec<Block> = blocks.collect();
             let memory: Vec<u8> = (0..end).map(|at| seed.wrapping_add(at as u8)).collect();
             let giver = unlike(rank, &blocks);
-            let mut line = std::vec![0; giver.given_bytes()];
-            giver.pack(&mut line, &memory).unwrap();
+            let mut slot = std::vec![0; giver.given_bytes()];
+            giver.pack(&mut slot, &memory).unwrap();
             for taker in (0..size).filter(|taker| *taker != rank) {
                 let Block { start, len } = blocks[taker as usize];
-                let taken = unlike(taker, &blocks).unpack(&line, taker).unwrap().to_vec();
+                let taken = unlike(taker, &blocks).unpack(&slot, taker).unwrap().to_vec();
                 prop_assert_eq!(taken, memory[start..][..len].to_vec());
             }
-            prop_assert!(giver.unpack(&line, rank).unwrap().is_empty(), "its own block stays where it is");
+            prop_assert!(giver.unpack(&slot, rank).unwrap().is_empty(), "its own block stays where it is");
         }
 
-        /// A line that another rank has written anyhow.
+        /// A slot that another rank has written anyhow.
         #[test]
         fn whatever_a_table_says_is_inside_or_refused(
-            line in prop::collection::vec(prop_oneof![any::<u8>(), 0..30u8, Just(0)], 0..60),
+            slot in prop::collection::vec(prop_oneof![any::<u8>(), 0..30u8, Just(0)], 0..60),
             size in 2..9u32,
             rank in 0..9u32,
         ) {
             let blocks = std::vec![Block { start: 0, len: 5 }; size as usize];
-            let taken = unlike(rank % size, &blocks).unpack(&line, rank % size);
+            let taken = unlike(rank % size, &blocks).unpack(&slot, rank % size);
             match taken {
-                Ok(block) => prop_assert!(block.len() + 2 * size as usize <= line.len()),
+                Ok(block) => prop_assert!(block.len() + 2 * size as usize <= slot.len()),
                 Err(cause) => prop_assert_eq!(cause, Cause::Incompatible),
             }
         }

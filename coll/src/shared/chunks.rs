@@ -1,9 +1,9 @@
-//! More bytes than a line holds: how chunks are passed, a step at a time.
+//! More bytes than a slot holds: how chunks are passed, a step at a time.
 
 use core::ops::Range;
 
-use aldis_kernel::Lines;
-use aldis_kernel::hal::lines::LinesShape;
+use aldis_kernel::ControlSlots;
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Cause, Operation};
 
 use super::{CallOutcome, Stopped, Task, about};
@@ -44,7 +44,7 @@ pub(crate) struct ChunkRun {
 }
 
 impl ChunkRun {
-    pub(super) fn new(task: &Task, shape: &LinesShape) -> Result<Self, Cause> {
+    pub(super) fn new(task: &Task, shape: &ControlSlotsShape) -> Result<Self, Cause> {
         let chunk = shape.chunk_bytes as usize;
         let element = task.element_bytes as usize;
         let (elements, _) = divide(chunk, element);
@@ -75,20 +75,20 @@ impl ChunkRun {
     pub(super) fn step(
         &mut self,
         task: &Task,
-        lines: &mut Lines<'_>,
+        slots: &mut ControlSlots<'_>,
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let steps = match task.way() {
             WorkShare::Copy => {
-                self.pass_on(task, lines, data)?;
+                self.pass_on(task, slots, data)?;
                 self.segments
             }
             WorkShare::Fold => {
-                self.fold(task, lines, data)?;
+                self.fold(task, slots, data)?;
                 self.segments.saturating_mul(2)
             }
             WorkShare::Split => {
-                self.split(task, lines, data)?;
+                self.split(task, slots, data)?;
                 (self.segments + 2).saturating_mul(3)
             }
         };
@@ -98,44 +98,44 @@ impl ChunkRun {
     }
 
     /// A segment from the root to the others.
-    fn pass_on(&self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    fn pass_on(&self, task: &Task, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let position = self.first.wrapping_add(self.step);
         let part = data.get_mut(self.span(task.bytes, self.step)).unwrap_or_default();
         if task.rank == task.root {
-            fill(lines, position, part, part.len()..part.len())?;
+            fill(slots, position, part, part.len()..part.len())?;
         } else {
-            let chunk = lines.chunk(position, task.root).map_err(about(task.root))?;
+            let chunk = slots.chunk(position, task.root).map_err(about(task.root))?;
             let chunk = chunk.ok_or(CallOutcome::Missing(task.root))?;
             copy(part, chunk.get(..part.len()).unwrap_or_default())?;
         }
-        lines.done(position);
+        slots.done(position);
         Ok(())
     }
 
     /// In turn: writes a segment, if a rank reads it; reduces it, if this rank does that.
-    fn fold(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    fn fold(&mut self, task: &Task, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let (segment, reduces) = (self.step / 2, self.step % 2 == 1);
         let position = self.first.wrapping_add(segment);
         let part = data.get_mut(self.span(task.bytes, segment)).unwrap_or_default();
         if !reduces {
             let read_by_others = task.operation == Operation::Allreduce || task.rank != task.root;
             if read_by_others || task.rank > 1 {
-                fill(lines, position, part, part.len()..part.len())?;
+                fill(slots, position, part, part.len()..part.len())?;
             }
         } else {
             if task.receives() {
-                self.await_all(task, lines, position)?;
+                self.await_all(task, slots, position)?;
                 let len = part.len();
-                task.fold(part, |rank| operand(lines, position, rank, 0..len))?;
+                task.fold(part, |rank| operand(slots, position, rank, 0..len))?;
             }
-            lines.done(position);
+            slots.done(position);
         }
         Ok(())
     }
 
     /// In turn: writes a segment for the others to reduce their parts of; reduces its own part of
     /// the one before, and writes that; collects the parts of the one before that.
-    fn split(&mut self, task: &Task, lines: &mut Lines<'_>, data: &mut [u8]) -> Result<(), Stopped> {
+    fn split(&mut self, task: &Task, slots: &mut ControlSlots<'_>, data: &mut [u8]) -> Result<(), Stopped> {
         let (turn, what) = (self.step / 3, self.step % 3);
         let Some(segment) = turn.checked_sub(what).filter(|segment| *segment < self.segments) else {
             return Ok(());
@@ -147,15 +147,15 @@ impl ChunkRun {
         match what {
             0 => {
                 let kept = if task.rank > 1 { part.len()..part.len() } else { own };
-                fill(lines, written, part, kept)
+                fill(slots, written, part, kept)
             }
             1 => {
-                self.await_all(task, lines, written)?;
-                lines.fill(reduced)?;
+                self.await_all(task, slots, written)?;
+                slots.fill(reduced)?;
                 let part = part.get_mut(own.clone()).unwrap_or_default();
-                task.fold(part, |rank| operand(lines, written, rank, own.clone()))?;
-                fill(lines, reduced, part, part.len()..part.len())?;
-                lines.done(written);
+                task.fold(part, |rank| operand(slots, written, rank, own.clone()))?;
+                fill(slots, reduced, part, part.len()..part.len())?;
+                slots.done(written);
                 Ok(())
             }
             _ => {
@@ -163,13 +163,13 @@ impl ChunkRun {
                     if self.next != task.rank {
                         let piece = piece(task, part.len(), self.next);
                         let into = part.get_mut(piece).unwrap_or_default();
-                        let chunk = lines.chunk(reduced, self.next).map_err(about(self.next))?;
+                        let chunk = slots.chunk(reduced, self.next).map_err(about(self.next))?;
                         let chunk = chunk.ok_or(CallOutcome::Missing(self.next))?;
                         copy(into, chunk.get(..into.len()).unwrap_or_default())?;
                     }
                     self.next += 1;
                 }
-                lines.done(reduced);
+                slots.done(reduced);
                 Ok(())
             }
         }
@@ -189,10 +189,10 @@ impl ChunkRun {
     }
 
     /// Checks that the chunks of all ranks at `position` are there.
-    fn await_all(&mut self, task: &Task, lines: &Lines<'_>, position: u32) -> Result<(), Stopped> {
+    fn await_all(&mut self, task: &Task, slots: &ControlSlots<'_>, position: u32) -> Result<(), Stopped> {
         while self.next < task.size {
             let rank = self.next;
-            if rank != task.rank && lines.chunk(position, rank).map_err(about(rank))?.is_none() {
+            if rank != task.rank && slots.chunk(position, rank).map_err(about(rank))?.is_none() {
                 return Err(CallOutcome::Missing(rank));
             }
             self.next += 1;
@@ -203,12 +203,12 @@ impl ChunkRun {
 
 /// A part of a rank's chunk that is there.
 fn operand<'l>(
-    lines: &'l Lines<'_>,
+    slots: &'l ControlSlots<'_>,
     position: u32,
     rank: u32,
     part: Range<usize>,
 ) -> Result<&'l [u8], Cause> {
-    lines.chunk(position, rank)?.and_then(|chunk| chunk.get(part)).ok_or(Cause::Stale)
+    slots.chunk(position, rank)?.and_then(|chunk| chunk.get(part)).ok_or(Cause::Stale)
 }
 
 /// The part of a segment of `len` bytes that `rank` reduces: as even as can be, in whole elements.
@@ -223,17 +223,17 @@ fn piece(task: &Task, len: usize, rank: u32) -> Range<usize> {
 
 /// Writes `part` to this rank's chunk at `position`, but for those bytes that no rank reads.
 pub(super) fn fill(
-    lines: &mut Lines<'_>,
+    slots: &mut ControlSlots<'_>,
     position: u32,
     part: &[u8],
     unread: Range<usize>,
 ) -> Result<(), Stopped> {
-    let chunk = lines.fill(position)?;
+    let chunk = slots.fill(position)?;
     for range in [0..unread.start, unread.end..part.len()] {
         let (into, from) = (chunk.get_mut(range.clone()), part.get(range));
         let (into, from) = into.zip(from).ok_or(Cause::Stale)?;
         copy(into, from)?;
     }
-    lines.filled(position);
+    slots.filled(position);
     Ok(())
 }

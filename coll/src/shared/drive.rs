@@ -2,10 +2,10 @@
 
 use core::cell::Cell;
 
-use aldis_kernel::hal::lines::LinesShape;
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
 use aldis_kernel::hal::{Activity, Cause, Platform, Resource, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Error, LentMut, Lines, Rank, Scope, Tag};
+use aldis_kernel::{Comm, ControlSlots, Error, LentMut, Rank, Scope, Tag};
 
 use super::SharedStage;
 use super::{CallOutcome, Meeting, Role, Task};
@@ -14,7 +14,7 @@ use crate::tag;
 
 /// On an endpoint.
 impl<R: Role> Meeting<R> {
-    /// Starts the communicator's next collective by lines.
+    /// Starts the communicator's next collective by slots.
     ///
     /// # Errors
     /// Why it has none, or why they are not for this call.
@@ -24,11 +24,11 @@ impl<R: Role> Meeting<R> {
         role: R,
     ) -> Result<Option<Self>, Cause> {
         if role.task().is_idle() {
-            return Self::new(role, 0, &LinesShape::default());
+            return Self::new(role, 0, &ControlSlotsShape::default());
         }
-        let shape = scope.lines(comm)?.shape();
+        let shape = scope.control_slots(comm)?.shape();
         let meeting = Self::new(role, 0, &shape)?;
-        let number = scope.begin_by_lines(comm)?;
+        let number = scope.begin_by_control_slots(comm)?;
         Ok(meeting.map(|meeting| Self { number, ..meeting }))
     }
 
@@ -51,8 +51,8 @@ impl<R: Role> Meeting<R> {
         if !self.idle.is_multiple_of(LOOKS_A_ROLL_CALL) {
             return turn;
         }
-        if let Ok(mut lines) = scope.lines(comm) {
-            self.say(&mut lines);
+        if let Ok(mut slots) = scope.control_slots(comm) {
+            self.say(&mut slots);
         }
         let Err(cause) = scope.is_there(comm, Rank(rank)) else { return turn };
         // What it wrote before it left is there by now.
@@ -73,7 +73,7 @@ impl<R: Role> Meeting<R> {
         data: LentMut<'scope>,
     ) -> CallOutcome {
         let whole = 0..data.len();
-        let went = scope.at_lines(comm, data, whole, |lines, data| Ok(self.advance(lines, data)));
+        let went = scope.at_control_slots(comm, data, whole, |slots, data| Ok(self.advance(slots, data)));
         went.unwrap_or_else(CallOutcome::from)
     }
 
@@ -83,10 +83,10 @@ impl<R: Role> Meeting<R> {
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) {
-        if let Ok(mut lines) = scope.lines(comm)
+        if let Ok(mut slots) = scope.control_slots(comm)
             && !self.is_over()
         {
-            self.give_up(&mut lines);
+            self.give_up(&mut slots);
         }
     }
 
@@ -108,26 +108,26 @@ impl<R: Role> Meeting<R> {
 }
 
 /// Turns that find nothing, after which it is asked whether the rank that is missing has gone on
-/// without a line.
+/// without a slot.
 const LOOKS_ASTRAY: u32 = 1024;
 
 /// Turns that find nothing, after which the rank that is missing is looked for.
 const LOOKS_A_ROLL_CALL: u32 = 64;
 
 /// The error of a collective that waits for another of this rank.
-pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlLines);
+pub(crate) const CROWDED: Cause = Cause::Full(Resource::ControlSlots);
 
-/// Checks that a call can be carried out by the lines of a communicator.
+/// Checks that a call can be carried out by the slots of a communicator.
 ///
 /// # Errors
 /// Why not.
-pub(crate) fn check(lines: Result<Lines<'_>, Cause>, task: Task) -> Result<(), Cause> {
-    let shape = match lines {
-        // Whatever has nothing to do needs no lines, but a communicator.
+pub(crate) fn check(slots: Result<ControlSlots<'_>, Cause>, task: Task) -> Result<(), Cause> {
+    let shape = match slots {
+        // Whatever has nothing to do needs no slots, but a communicator.
         Err(cause) if !task.is_idle() || matches!(cause, Cause::Stale | Cause::Intercommunicator) => {
             return Err(cause);
         }
-        Ok(lines) if !task.is_idle() => lines.shape(),
+        Ok(slots) if !task.is_idle() => slots.shape(),
         _ => return Ok(()),
     };
     Meeting::new(task, 0, &shape)?.map(drop).ok_or(Cause::Unsupported)
@@ -159,7 +159,7 @@ pub(super) fn go_on<'s, R: Role, T: Transport, P: Platform>(
     data: &mut [u8],
 ) -> Result<(), Error> {
     caller.enter(|scope| {
-        scope.go_on_by_lines();
+        scope.go_on_by_control_slots();
         let data = scope.lend(data);
         meeting.complete(scope, comm, looks, data)
     })
@@ -215,7 +215,7 @@ impl<R: Role> Meeting<R> {
     }
 
     /// Ends a call that waits if the rank that has been missing for long has sent a message of the
-    /// next call by messages. Who makes this call at all writes its line first: it waits as well,
+    /// next call by messages. Who makes this call at all writes its slot first: it waits as well,
     /// so it cannot be kept from that by another of its own.
     fn look_astray<T: Transport, P: Platform>(
         &mut self,

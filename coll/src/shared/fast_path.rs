@@ -5,7 +5,7 @@
 
 use aldis_kernel::hal::{Cause, Operation, Platform, Transport};
 use aldis_kernel::plane::prelude::*;
-use aldis_kernel::{Comm, Endpoint, Error, Lines};
+use aldis_kernel::{Comm, ControlSlots, Endpoint, Error};
 
 use super::Portions;
 use super::{HERE, Here, Meeting, Role, SharedStage, Task, drive};
@@ -16,8 +16,8 @@ use crate::schedule::Candidate;
 use crate::select::{Call, CallSpec, Choice, Options, Shares, reduces};
 use crate::shared;
 
-/// Looks for what is missing, before the wait is one with a deadline: a line's journey and its
-/// writer's work many times over.
+/// Looks for what is missing, before the wait is one with a deadline: a cache line's journey and
+/// its writer's work many times over.
 const LOOKS: u32 = 64;
 
 /// Looks between two polls of the endpoint.
@@ -46,7 +46,11 @@ impl Options {
     ) -> Option<Result<(), Error>> {
         let &CallSpec { ref call, root, kernel, candidates } = spec;
         if matches!(call.operation, Operation::Scan | Operation::Exscan) {
-            return if T::HAS_LINES { self.try_scan_fast_path(caller, comm, spec, data) } else { None };
+            return if T::HAS_CONTROL_SLOTS {
+                self.try_scan_fast_path(caller, comm, spec, data)
+            } else {
+                None
+            };
         }
         let meets = self.decide(caller.endpoint(), comm, call, candidates);
         let (Some(here), true) = (HERE, meets) else { return None };
@@ -69,8 +73,8 @@ impl Options {
         let meets = self.decide(caller.endpoint(), comm, call, &[]);
         let (Some(here), true) = (HERE, meets) else { return None };
         if role.passes_chunks() {
-            let has_lines = caller.endpoint().lines(comm).is_ok();
-            return has_lines.then(|| drive::run(caller, comm, role, data));
+            let has_slots = caller.endpoint().control_slots(comm).is_ok();
+            return has_slots.then(|| drive::run(caller, comm, role, data));
         }
         meet(here, caller, comm, role, data)
     }
@@ -101,7 +105,7 @@ impl Options {
         call: &Call,
         candidates: &[Candidate],
     ) -> bool {
-        if !T::HAS_LINES {
+        if !T::HAS_CONTROL_SLOTS {
             return false;
         }
         match self.ruled(endpoint, comm, call) {
@@ -133,7 +137,7 @@ impl Options {
             Choice::Named(_) => false,
             // A mistake for which the call gets an error elsewhere.
             Choice::Auto if reduces(call.operation) && call.scratch == 0 => false,
-            _ if shared::is_in_lines(call.operation) => !shared::is_too_long(call),
+            _ if shared::is_in_control_slots(call.operation) => !shared::is_too_long(call),
             Choice::Shared => true,
             Choice::Auto if call.size == 2 || call.operation != Operation::Reduce => true,
             Choice::Auto => self.shares(call, &call.select(candidates, self)) != Shares::Never,
@@ -141,7 +145,7 @@ impl Options {
     }
 }
 
-/// Carries out a call whose lines say all; `None`, and nothing done, if it has none, or its bytes
+/// Carries out a call whose slots say all; `None`, and nothing done, if it has none, or its bytes
 /// do not stand in them.
 #[cfg_attr(
     not(target_pointer_width = "64"),
@@ -156,9 +160,9 @@ fn meet<'s, R: Role, T: Transport, P: Platform>(
     data: &mut [u8],
 ) -> Option<Result<(), Error>> {
     let endpoint = caller.endpoint();
-    let (mut lines, platform) = endpoint.lines_beside(comm).ok()?;
-    let mut encounter = Encounter::begin(&mut lines, role, data)?;
-    let mut settled = encounter.look(&mut lines, platform, data);
+    let (mut slots, platform) = endpoint.control_slots_beside(comm).ok()?;
+    let mut encounter = Encounter::begin(&mut slots, role, data)?;
+    let mut settled = encounter.look(&mut slots, platform, data);
     while settled.is_none() && encounter.looks < LOOKS {
         endpoint.poll(BUDGET);
         settled = encounter.look_again(endpoint, comm, data);
@@ -177,29 +181,29 @@ fn meet<'s, R: Role, T: Transport, P: Platform>(
     }
 }
 
-/// A collective whose bytes stand in a line, under way.
+/// A collective whose bytes stand in a slot, under way.
 struct Encounter<R> {
     role: R,
     number: u32,
     stage: SharedStage,
-    /// The first rank whose line has not been read.
+    /// The first rank whose slot has not been read.
     next: u32,
     /// Looks that found nothing.
     looks: u32,
 }
 
 impl<R: Role> Encounter<R> {
-    /// Starts the communicator's next collective by lines and writes this rank's line; `None`, and
-    /// nothing done, for what does not stand in lines.
+    /// Starts the communicator's next collective by slots and writes this rank's slot; `None`, and
+    /// nothing done, for what does not stand in slots.
     #[inline(always)]
-    fn begin(lines: &mut Lines<'_>, role: R, data: &[u8]) -> Option<Self> {
+    fn begin(slots: &mut ControlSlots<'_>, role: R, data: &[u8]) -> Option<Self> {
         let task = role.task();
-        if task.is_idle() || task.root >= task.size || !role.fits(lines.shape().line_bytes) {
+        if task.is_idle() || task.root >= task.size || !role.fits(slots.shape().slot_bytes) {
             return None;
         }
-        let mut this = Self { role, number: lines.begin(), stage: SharedStage::Enter, next: 0, looks: 0 };
-        if lines.admits(this.number) {
-            this.enter(lines, data);
+        let mut this = Self { role, number: slots.begin(), stage: SharedStage::Enter, next: 0, looks: 0 };
+        if slots.admits(this.number) {
+            this.enter(slots, data);
         } else {
             // Not before another of this rank's own is over.
             this.looks = LOOKS;
@@ -207,10 +211,10 @@ impl<R: Role> Encounter<R> {
         Some(this)
     }
 
-    /// Writes this rank's line, if others read it and no rank reads it still for what stood there.
+    /// Writes this rank's slot, if others read it and no rank reads it still for what stood there.
     #[inline(always)]
-    fn enter(&mut self, lines: &mut Lines<'_>, data: &[u8]) {
-        if !self.role.task().gives() || self.role.give(lines, self.number, data).is_ok() {
+    fn enter(&mut self, slots: &mut ControlSlots<'_>, data: &[u8]) {
+        if !self.role.task().gives() || self.role.give(slots, self.number, data).is_ok() {
             self.stage = SharedStage::Hear;
         }
     }
@@ -223,11 +227,11 @@ impl<R: Role> Encounter<R> {
         self.looks.is_multiple_of(LOOKS_A_POLL)
     }
 
-    /// Looks for the others' lines, for a while: `None` if one is not there, or not as expected.
+    /// Looks for the others' slots, for a while: `None` if one is not there, or not as expected.
     #[inline(always)]
     fn look(
         &mut self,
-        lines: &mut Lines<'_>,
+        slots: &mut ControlSlots<'_>,
         platform: &mut impl Platform,
         data: &mut [u8],
     ) -> Option<Result<(), (Cause, Option<u32>)>> {
@@ -235,10 +239,10 @@ impl<R: Role> Encounter<R> {
             if self.looks >= LOOKS || self.rests(platform) {
                 return None;
             }
-            self.enter(lines, data);
+            self.enter(slots, data);
         }
         while self.next < self.role.task().size {
-            if self.role.listens_to(self.next) && !self.hears(lines) {
+            if self.role.listens_to(self.next) && !self.hears(slots) {
                 if self.rests(platform) {
                     return None;
                 }
@@ -246,8 +250,8 @@ impl<R: Role> Encounter<R> {
             }
             self.next += 1;
         }
-        let finishing = Finishing { lines, number: self.number };
-        Some(self.role.settle(finishing.lines, self.number, data))
+        let finishing = Finishing { slots, number: self.number };
+        Some(self.role.settle(finishing.slots, self.number, data))
     }
 
     /// Looks again, after the endpoint was polled.
@@ -259,8 +263,8 @@ impl<R: Role> Encounter<R> {
         comm: &Comm,
         data: &mut [u8],
     ) -> Option<Result<(), (Cause, Option<u32>)>> {
-        match endpoint.lines_beside(comm) {
-            Ok((mut lines, platform)) => self.look(&mut lines, platform, data),
+        match endpoint.control_slots_beside(comm) {
+            Ok((mut slots, platform)) => self.look(&mut slots, platform, data),
             Err(_) => {
                 self.looks = LOOKS;
                 None
@@ -269,8 +273,8 @@ impl<R: Role> Encounter<R> {
     }
 
     #[inline(always)]
-    fn hears(&self, lines: &Lines<'_>) -> bool {
-        match lines.look(self.number, self.next) {
+    fn hears(&self, slots: &ControlSlots<'_>) -> bool {
+        match slots.look(self.number, self.next) {
             Ok(Some(said)) => self.role.hear(self.next, said.note).is_ok(),
             _ => false,
         }
@@ -286,13 +290,13 @@ impl<R: Role> Encounter<R> {
 
 /// Finishes a collective when it drops, also when the reduction of a user's own panics.
 struct Finishing<'l, 'a> {
-    lines: &'l mut Lines<'a>,
+    slots: &'l mut ControlSlots<'a>,
     number: u32,
 }
 
 impl Drop for Finishing<'_, '_> {
     #[inline]
     fn drop(&mut self) {
-        self.lines.finish(self.number);
+        self.slots.finish(self.number);
     }
 }

@@ -1,12 +1,12 @@
-//! Two ranks that hand each other what no line holds: through chunks, a segment at a time, the next
+//! Two ranks that hand each other what no slot holds: through chunks, a segment at a time, the next
 //! one written before one is read. Where both cores share a cache that is faster than to let the
 //! system read the other's memory.
 
 use core::ops::Range;
 
-use aldis_kernel::Lines;
+use aldis_kernel::ControlSlots;
 use aldis_kernel::hal::Cause;
-use aldis_kernel::hal::lines::LinesShape;
+use aldis_kernel::hal::shared_control::ControlSlotsShape;
 
 use super::blocks::Portions;
 use super::chunks::{ChunkRun, SEGMENTS_MAX};
@@ -16,7 +16,7 @@ use crate::op::copy;
 /// Bytes of a segment: small enough that several are under way, and stay in a cache.
 const SEGMENT_BYTES: usize = 16 << 10;
 
-/// The bytes that are added to those given, in the note of a line that does not hold them but
+/// The bytes that are added to those given, in the note of a slot that does not hold them but
 /// precedes chunks.
 pub(super) const IN_CHUNKS: u64 = 1 << 46;
 
@@ -38,7 +38,7 @@ pub(super) trait Pair {
     /// Bytes that it takes of one that hands over so many.
     fn taken(&self, heard: u64) -> u64;
 
-    /// Bytes that the other rank hands over, once that is known; nothing if the other's line holds
+    /// Bytes that the other rank hands over, once that is known; nothing if the other's slot holds
     /// them.
     fn heard(&self) -> Option<u64>;
 
@@ -64,11 +64,11 @@ pub(super) trait Pair {
     ///
     /// # Errors
     /// [`Cause::TooBig`] for too many segments.
-    fn run_of_two(&self, shape: &LinesShape) -> Result<ChunkRun, Cause> {
+    fn run_of_two(&self, shape: &ControlSlotsShape) -> Result<ChunkRun, Cause> {
         ChunkRun::of(SEGMENT_BYTES.min(shape.chunk_bytes as usize), self.handed() as usize)
     }
 
-    /// Positions that their chunks take; `None` if what the other gives stands in its line.
+    /// Positions that their chunks take; `None` if what the other gives stands in its slot.
     fn positions_of_two(&self, run: &ChunkRun) -> Option<u32> {
         Some(run.segments.max(segments(self.heard()?, run.segment)))
     }
@@ -80,7 +80,7 @@ pub(super) trait Pair {
     fn pass_of_two(
         &self,
         run: &mut ChunkRun,
-        lines: &mut Lines<'_>,
+        slots: &mut ControlSlots<'_>,
         data: &mut [u8],
     ) -> Result<bool, Stopped> {
         let (turn, reads) = (run.step / 2, run.step % 2 == 1);
@@ -90,14 +90,14 @@ pub(super) trait Pair {
                 let part = run.span(self.handed() as usize, turn);
                 if !part.is_empty() {
                     let position = run.first.wrapping_add(turn);
-                    self.hand(part, lines.fill(position)?, data)?;
-                    lines.filled(position);
+                    self.hand(part, slots.fill(position)?, data)?;
+                    slots.filled(position);
                 }
             }
             Some(segment) => {
                 let (position, other) = (run.first.wrapping_add(segment), self.other());
                 if segment < segments(heard, run.segment) {
-                    let chunk = lines.chunk(position, other).map_err(about(other))?;
+                    let chunk = slots.chunk(position, other).map_err(about(other))?;
                     let chunk = chunk.ok_or(CallOutcome::Missing(other))?;
                     // The other rank is to have its chunks before this rank says that these are too
                     // many, or too few.
@@ -105,7 +105,7 @@ pub(super) trait Pair {
                         self.take(run.span(heard as usize, segment), chunk, data)?;
                     }
                 }
-                lines.done(position);
+                slots.done(position);
             }
             None => {}
         }

@@ -1,4 +1,4 @@
-//! Blocks in a line, one behind the other, for takers who do not know how long all of them are:
+//! Blocks in a slot, one behind the other, for takers who do not know how long all of them are:
 //! before them stands a table with the end of each, 16 bits.
 
 use aldis_kernel::hal::Cause;
@@ -14,7 +14,7 @@ pub(super) const fn bytes(blocks: u32) -> usize {
     ENTRY_BYTES.saturating_mul(blocks as usize)
 }
 
-/// Writes a line.
+/// Writes a slot.
 pub(super) struct Packing<'l> {
     table: &'l mut [u8],
     rest: &'l mut [u8],
@@ -25,17 +25,17 @@ impl<'l> Packing<'l> {
     /// Of which so many bytes are the table; none, and no ends are written.
     ///
     /// # Errors
-    /// [`Cause::Stale`] for a shorter line.
+    /// [`Cause::Stale`] for a shorter slot.
     #[inline]
-    pub(super) fn new(line: &'l mut [u8], table_bytes: usize) -> Result<Self, Cause> {
-        let (table, rest) = line.split_at_mut_checked(table_bytes).ok_or(Cause::Stale)?;
+    pub(super) fn new(slot: &'l mut [u8], table_bytes: usize) -> Result<Self, Cause> {
+        let (table, rest) = slot.split_at_mut_checked(table_bytes).ok_or(Cause::Stale)?;
         Ok(Self { table, rest, end: 0 })
     }
 
     /// Goes on with the block at hand.
     ///
     /// # Errors
-    /// [`Cause::Stale`] for more than the line holds.
+    /// [`Cause::Stale`] for more than the slot holds.
     #[inline]
     pub(super) fn put(&mut self, bytes: &[u8]) -> Result<(), Cause> {
         let split = core::mem::take(&mut self.rest).split_at_mut_checked(bytes.len());
@@ -53,13 +53,13 @@ impl<'l> Packing<'l> {
     }
 }
 
-/// The block with this number in a line, of which so many bytes are the table.
+/// The block with this number in a slot, of which so many bytes are the table.
 ///
 /// # Errors
 /// [`Cause::Incompatible`] for one that is not inside.
 #[inline(always)]
-pub(super) fn block(line: &[u8], table_bytes: usize, number: u32) -> Result<&[u8], Cause> {
-    let (table, blocks) = line.split_at_checked(table_bytes).ok_or(Cause::Incompatible)?;
+pub(super) fn block(slot: &[u8], table_bytes: usize, number: u32) -> Result<&[u8], Cause> {
+    let (table, blocks) = slot.split_at_checked(table_bytes).ok_or(Cause::Incompatible)?;
     let end = |number: usize| {
         let entry = table.get(number.saturating_mul(ENTRY_BYTES)..)?.first_chunk()?;
         Some(u16::from_le_bytes(*entry) as usize)
@@ -83,8 +83,8 @@ mod tests {
         #[test]
         fn what_was_put_in_comes_out(blocks in many(many(any::<u8>(), 0..40), 0..20)) {
             let table_bytes = bytes(blocks.len() as u32);
-            let mut line = vec![0xAA; table_bytes + blocks.iter().map(Vec::len).sum::<usize>()];
-            let mut packing = Packing::new(&mut line, table_bytes).unwrap();
+            let mut slot = vec![0xAA; table_bytes + blocks.iter().map(Vec::len).sum::<usize>()];
+            let mut packing = Packing::new(&mut slot, table_bytes).unwrap();
             for one in &blocks {
                 let (front, back) = one.split_at(one.len() / 2);
                 packing.put(front).unwrap();
@@ -93,16 +93,16 @@ mod tests {
             }
             prop_assert_eq!(packing.put(&[0]), Err(Cause::Stale));
             for (number, one) in blocks.iter().enumerate() {
-                prop_assert_eq!(block(&line, table_bytes, number as u32), Ok(&one[..]));
+                prop_assert_eq!(block(&slot, table_bytes, number as u32), Ok(&one[..]));
             }
         }
 
         #[test]
-        fn a_line_that_makes_no_sense_is_refused_or_gives_what_it_holds(
-            line in many(any::<u8>(), 0..80), blocks in 0_u32..50, number in any::<u32>(),
+        fn a_slot_that_makes_no_sense_is_refused_or_gives_what_it_holds(
+            slot in many(any::<u8>(), 0..80), blocks in 0_u32..50, number in any::<u32>(),
         ) {
-            if let Ok(block) = block(&line, bytes(blocks), number) {
-                prop_assert!(number < blocks && block.len() <= line.len());
+            if let Ok(block) = block(&slot, bytes(blocks), number) {
+                prop_assert!(number < blocks && block.len() <= slot.len());
             }
         }
     }

@@ -7,8 +7,8 @@ use aldis_hal::memory::{Access, Gather, Mapped, Memory};
 use aldis_hal::remote_memory::RemoteAddress;
 use aldis_hal::transport::{Quiesce, Route};
 use aldis_hal::{
-    Caps, Cause, Cost, Epoch, Extras, Features, Handle, Instant, Lines, PeerId, Post, Refusal, RegionId,
-    RemoteMemory, Resource, Sink, Token, Transport,
+    Caps, Cause, Cost, Epoch, Extras, Features, Handle, Instant, PeerId, Post, Refusal, RegionId,
+    RemoteMemory, Resource, SharedControl, Sink, Token, Transport,
 };
 
 use super::CopyEngine;
@@ -247,7 +247,7 @@ impl<T: Transport, E: CopyEngine> Transport for Direct<'_, T, E> {
 }
 
 impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
-    const HAS_LINES: bool = T::HAS_LINES;
+    const HAS_CONTROL_SLOTS: bool = T::HAS_CONTROL_SLOTS;
 
     fn survey(&self, peer: PeerId, mut visit: impl FnMut(Route<'_>)) {
         let remark = self.engine.remark(peer);
@@ -269,8 +269,8 @@ impl<T: Transport, E: CopyEngine> Extras for Direct<'_, T, E> {
         self.inner.has_news(peer)
     }
 
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        self.inner.lines()
+    fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
+        self.inner.control_slots()
     }
 }
 

@@ -55,8 +55,8 @@ impl Geometry {
     /// Most sets of control slots. None where words have 32 bits: a small core does not hold the
     /// code.
     pub const SETS_MAX: u32 = if cfg!(target_pointer_width = "64") { 8 } else { 0 };
-    /// Lines of a set, and so the most collectives of one communicator under way at a time.
-    pub const LINES: u32 = 8;
+    /// Control slots of a set, and so the most collectives of one communicator under way at a time.
+    pub const CONTROL_SLOTS: u32 = 8;
     /// Chunks of a set.
     pub const CHUNKS: u32 = 8;
 
@@ -120,13 +120,13 @@ impl Geometry {
         (self.peers as u64).wrapping_sub(1).wrapping_mul(self.lane_bytes()).wrapping_add(self.lanes_at())
     }
 
-    /// Bytes of a set: its control line, lines and chunks.
+    /// Bytes of a set: its progress record, slots and chunks.
     const fn set_bytes(&self) -> u64 {
-        let lines = Self::LINES as u64 * super::lines::BYTES as u64;
-        SLOT_BYTES as u64 + lines + Self::CHUNKS as u64 * self.block_bytes as u64
+        let slots = Self::CONTROL_SLOTS as u64 * super::control_slots::BYTES as u64;
+        SLOT_BYTES as u64 + slots + Self::CHUNKS as u64 * self.block_bytes as u64
     }
 
-    /// Offset of the control line of `set` from the first set's; its lines follow, and those its
+    /// Offset of the progress record of `set` from the first set's; its slots follow, and those its
     /// chunks. Within the inbox for a checked geometry and a set below `sets`.
     #[inline]
     pub(super) const fn set_at(&self, set: u32) -> usize {

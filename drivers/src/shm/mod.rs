@@ -13,7 +13,7 @@
 //! | per sender: ring of `slots` slots, and two ping-pong slots | 128 each | the sender |
 //! | per sender: credit line | 128 | the owner |
 //! | per sender: `blocks` blocks | `block_bytes` each | the sender, and the owner its answers |
-//! | per set of control slots: progress, lines, chunks | 128; 128, `block_bytes` each | the owner |
+//! | per set of control slots: progress, slots, chunks | 128; 128, `block_bytes` each | the owner |
 //!
 //! All control words are little-endian and 32 bits wide, so that a Cortex-M and a server can share
 //! one.
@@ -38,9 +38,9 @@
 //!
 //! What is in an inbox so far is for one reader and many writers; the sets behind it are the other
 //! way round. A collective of the ranks of a node writes what a rank contributes once, into its own
-//! inbox, and all other ranks read it there ([`aldis_hal::lines`] has the rules). A set says how
-//! far its owner has come and has [`Geometry::LINES`] lines and [`Geometry::CHUNKS`] chunks, the
-//! same memory however many ranks there are.
+//! inbox, and all other ranks read it there ([`aldis_hal::shared_control`] has the rules). A set
+//! says how far its owner has come and has [`Geometry::CONTROL_SLOTS`] slots and
+//! [`Geometry::CHUNKS`] chunks, the same memory however many ranks there are.
 //!
 //! # What is validated
 //!
@@ -50,6 +50,7 @@
 //! [`Cause::PeerDead`](aldis_hal::Cause::PeerDead). What cannot be found is memory that changes
 //! while it is read.
 
+mod control_slots;
 #[cfg(not(loom))]
 mod cores;
 mod cursor;
@@ -58,7 +59,6 @@ mod header;
 mod incoming;
 #[cfg(not(loom))]
 mod lane;
-mod lines;
 mod memory;
 mod outgoing;
 #[cfg(not(loom))]
@@ -76,10 +76,10 @@ mod transport;
 mod answer_models;
 #[cfg(test)]
 #[cfg(loom)]
-mod header_models;
+mod control_slot_models;
 #[cfg(test)]
 #[cfg(loom)]
-mod line_models;
+mod header_models;
 #[cfg(test)]
 #[cfg(loom)]
 mod models;

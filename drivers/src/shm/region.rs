@@ -7,10 +7,10 @@ use core::ptr::NonNull;
 
 use aldis_hal::{Cause, Epoch, PeerId};
 
+use super::control_slots::{self, Own, Theirs};
 use super::geometry::{BELLS_A_LINE, Geometry, Identity, PING_PONG_SLOTS, SLOT_BYTES, place_of};
 use super::header::{self, InboxHeader};
 use super::lane::Lane;
-use super::lines::{self, Own, Theirs};
 use super::memory::{Credit, Slot};
 use super::ring::{Exact, Incoming, LanePlace, RingSender, read_bell};
 use crate::sync::{Ordering, Word};
@@ -192,7 +192,7 @@ impl<'m> Inbox<'m> {
 
     /// Returns the place of a set in an inbox of this geometry whose first one is at `sets`.
     #[inline]
-    fn set(&self, sets: *const u8, set: u32) -> Option<lines::SetPlace> {
+    fn set(&self, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
         place_of_set(self.geometry, sets, set)
     }
 
@@ -285,25 +285,25 @@ impl InboxParts {
         for place in (0..self.geometry.sets.min(Geometry::SETS_MAX)).filter_map(place) {
             // SAFETY: a set of the geometry, in a region that is long enough for it; none is in
             // use yet, and no rank reads there.
-            unsafe { Own::<lines::Exact>::at(place).open(0, start) };
+            unsafe { Own::<control_slots::Exact>::at(place).open(0, start) };
         }
     }
 }
 
 /// Returns the place of a set of control slots in an inbox whose first one is at `sets`.
 #[inline]
-fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<lines::SetPlace> {
+fn place_of_set(geometry: Geometry, sets: *const u8, set: u32) -> Option<control_slots::SetPlace> {
     if set >= geometry.sets {
         return None;
     }
     let control = sets.cast_mut().wrapping_add(geometry.set_at(set));
-    let lines = control.wrapping_add(SLOT_BYTES as usize);
-    let chunks = lines.wrapping_add(lines::BYTES.wrapping_mul(Geometry::LINES as usize));
-    Some(lines::SetPlace {
+    let slots = control.wrapping_add(SLOT_BYTES as usize);
+    let chunks = slots.wrapping_add(control_slots::BYTES.wrapping_mul(Geometry::CONTROL_SLOTS as usize));
+    Some(control_slots::SetPlace {
         control: control.cast_const().cast(),
-        lines: lines.cast_const().cast(),
+        slots: slots.cast_const().cast(),
         chunks,
-        size: Geometry::LINES,
+        size: Geometry::CONTROL_SLOTS,
         depth: Geometry::CHUNKS,
         chunk_bytes: geometry.block_bytes,
     })

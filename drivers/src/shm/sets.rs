@@ -2,12 +2,12 @@
 //!
 //! The sets of control slots of a rank: its own, and those of the ranks it is attached to.
 
-use aldis_hal::lines::{Lines, LinesShape, Note, Notice, Progress};
+use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, SharedControl};
 use aldis_hal::{Cause, PeerId};
 
+use super::control_slots::{Own, SLOT_PAYLOAD, Theirs};
 use super::geometry::Geometry;
 use super::lane::LaneState;
-use super::lines::{LINE_PAYLOAD, Own, Theirs};
 use super::transport::Shm;
 
 impl Shm<'_> {
@@ -36,14 +36,14 @@ impl Shm<'_> {
     }
 }
 
-impl Lines for Shm<'_> {
+impl SharedControl for Shm<'_> {
     #[inline]
-    fn shape(&self) -> LinesShape {
+    fn shape(&self) -> ControlSlotsShape {
         let Geometry { sets, block_bytes, .. } = self.inbox.geometry;
-        LinesShape {
+        ControlSlotsShape {
             sets,
-            lines: Geometry::LINES,
-            line_bytes: LINE_PAYLOAD as u32,
+            slots: Geometry::CONTROL_SLOTS,
+            slot_bytes: SLOT_PAYLOAD as u32,
             chunks: Geometry::CHUNKS,
             chunk_bytes: block_bytes,
         }
@@ -88,13 +88,13 @@ impl Lines for Shm<'_> {
         self.own_mut(set).ok_or(Cause::Unsupported)?.publish(number, note, payload)
     }
 
-    fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]> {
-        self.own_mut(set)?.line(number)
+    fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]> {
+        self.own_mut(set)?.slot(number)
     }
 
-    fn tell(&mut self, set: u32, number: u32, note: Note) {
+    fn commit(&mut self, set: u32, number: u32, note: Note) {
         if let Some(own) = self.own_mut(set) {
-            own.tell(number, note);
+            own.commit(number, note);
         }
     }
 

@@ -7,13 +7,13 @@ use core::slice;
 use aldis_hal::cause::Malformed;
 use aldis_hal::transport::{Quiesce, Sink, Slot, Transport};
 use aldis_hal::{
-    Again, Caps, Cause, Cost, Extras, Features, Instant, Limits, Lines, PeerId, Post, Refusal, RemoteMemory,
-    Resource,
+    Again, Caps, Cause, Cost, Extras, Features, Instant, Limits, PeerId, Post, Refusal, RemoteMemory,
+    Resource, SharedControl,
 };
 
+use super::control_slots::Own;
 use super::geometry::{Geometry, Identity, SHORT_BYTES};
 use super::lane::{Lane, LaneQueue, LaneState, PollSet};
-use super::lines::Own;
 use super::memory::{SharedSpan, Short};
 use super::outgoing::USES_PING_PONG;
 use super::region::{Inbox, Region};
@@ -400,15 +400,15 @@ impl Transport for Shm<'_> {
 }
 
 impl Extras for Shm<'_> {
-    const HAS_LINES: bool = Geometry::SETS_MAX > 0;
+    const HAS_CONTROL_SLOTS: bool = Geometry::SETS_MAX > 0;
 
     #[inline]
     fn has_news(&self, peer: PeerId) -> bool {
         !PEEKS || self.lanes.get(peer.index()).is_some_and(|lane| lane.incoming.is_there())
     }
 
-    fn lines(&mut self) -> Option<&mut dyn Lines> {
-        if Self::HAS_LINES && self.inbox.geometry.sets > 0 { Some(self) } else { None }
+    fn control_slots(&mut self) -> Option<&mut dyn SharedControl> {
+        if Self::HAS_CONTROL_SLOTS && self.inbox.geometry.sets > 0 { Some(self) } else { None }
     }
 }
 

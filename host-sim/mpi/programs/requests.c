@@ -227,7 +227,7 @@ static void parts_apart(void) {
 }
 
 /* Blocking collectives of ranks of which some have a nonblocking one under way, that the others wait for already: all take one way, and
-   what is under way goes on meanwhile. Up to a few MB, so that data are longer than what control lines take. */
+   what is under way goes on meanwhile. Up to a few MB, so that data are longer than what control slots take. */
 static void beside(void) {
     enum { LONG = 1 << 18 };
     static long data[LONG], sums[LONG];

@@ -146,7 +146,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         // What was left of the slot's last communicator for want of a request slot.
         self.engine.purge(self.engine.comms.last_context(slot));
         let made = self.engine.comms.install(slot, generation, members, None)?;
-        self.open_lines(&made);
+        self.open_control_slots(&made);
         Ok(made)
     }
 
@@ -168,7 +168,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
         let mut both = [Some(*comm), companion].into_iter().flatten();
         // World and self are there for good: that is the error, whatever uses them.
         let is_made = is_freed(comm.context());
-        if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_lines_over(&comm)) {
+        if is_made && both.any(|comm| self.engine.is_used(&comm) || !self.are_control_slots_over(&comm)) {
             return Ok(false);
         }
         self.discard(comm).map(|()| true)
@@ -176,9 +176,9 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
 
     /// See [`EndpointPlane::discard`](crate::plane::EndpointPlane::discard).
     pub(crate) fn discard(&mut self, comm: &Comm) -> Result<(), Error> {
-        if T::HAS_LINES && is_freed(comm.context()) {
+        if T::HAS_CONTROL_SLOTS && is_freed(comm.context()) {
             let companion = self.engine.comms.companion(comm).ok();
-            [Some(*comm), companion].iter().flatten().for_each(|comm| self.leave_lines(comm));
+            [Some(*comm), companion].iter().flatten().for_each(|comm| self.leave_control_slots(comm));
         }
         self.engine.discard(comm).map_err(about(comm, Operation::Free))
     }

@@ -232,8 +232,8 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// ([`HAS_REMOTE_MEMORY`](aldis_hal::RemoteMemory::HAS_REMOTE_MEMORY)) could be exchanged for
     /// another's while it has some, and outlive it: this does not compile for it, and
     /// [`try_transport_mut`](Self::try_transport_mut) says whether it has any. Nor does it for one
-    /// with control slots ([`HAS_LINES`](aldis_hal::Extras::HAS_LINES)), of which this endpoint
-    /// knows what others may still read.
+    /// with control slots ([`HAS_CONTROL_SLOTS`](aldis_hal::Extras::HAS_CONTROL_SLOTS)), of which
+    /// this endpoint knows what others may still read.
     ///
     /// ```compile_fail,E0133
     /// # use aldis_kernel::hal::{PeerId, Platform, Transport, memory::{Access, Memory}};
@@ -247,7 +247,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     pub const fn transport_mut(&mut self) -> &mut T {
         const {
             assert!(
-                !T::HAS_REMOTE_MEMORY && !T::HAS_LINES,
+                !T::HAS_REMOTE_MEMORY && !T::HAS_CONTROL_SLOTS,
                 "this transport may have memory of the user's, or control slots: `try_transport_mut`"
             )
         }
@@ -262,7 +262,7 @@ impl<'s, T: Transport, P: Platform> Endpoint<'s, T, P> {
     /// collectives have used its control slots, until their communicators are gone.
     pub fn try_transport_mut(&mut self) -> Result<&mut T, Error> {
         let has_lent = T::HAS_REMOTE_MEMORY && self.engine.has_lent();
-        if has_lent || (T::HAS_LINES && self.engine.comms.is_any_lined()) {
+        if has_lent || (T::HAS_CONTROL_SLOTS && self.engine.comms.has_any_control_slots()) {
             return Err(Error::new(Operation::None, Cause::Busy));
         }
         Ok(&mut self.transport)

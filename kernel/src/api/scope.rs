@@ -123,7 +123,7 @@ pub struct Scope<'scope, 'env: 'scope, 's, T: Transport, P: Platform> {
     pub(crate) within: Within<'env, 's, T, P>,
     pub(crate) requests: List<InScope>,
     /// True if a collective was begun by control slots.
-    pub(crate) lined: bool,
+    pub(crate) by_control_slots: bool,
     scope: PhantomData<fn(&'scope ()) -> &'scope ()>,
 }
 
@@ -140,9 +140,9 @@ impl<T: Transport, P: Platform> Drop for Scope<'_, '_, '_, T, P> {
                 endpoint.abandon(handle);
             }
         }
-        // Last: a transport's lines may panic, the requests have let go by then.
-        if T::HAS_LINES && self.lined {
-            endpoint.abandon_lines();
+        // Last: a transport's control slots may panic, the requests have let go by then.
+        if T::HAS_CONTROL_SLOTS && self.by_control_slots {
+            endpoint.abandon_control_slots();
         }
     }
 }
@@ -164,7 +164,7 @@ impl<'scope, 'env, 's, T: Transport, P: Platform> Scope<'scope, 'env, 's, T, P> 
 
     /// A scope in which nothing has been started.
     pub(crate) const fn on(within: Within<'env, 's, T, P>) -> Self {
-        Scope { within, requests: List::EMPTY, lined: false, scope: PhantomData }
+        Scope { within, requests: List::EMPTY, by_control_slots: false, scope: PhantomData }
     }
 
     /// Waits for everything that the body has not; the first failure is the scope's.

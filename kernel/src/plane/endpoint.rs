@@ -1,7 +1,7 @@
 //! The part of an endpoint that libraries of collectives use.
 
+use crate::api::control_slots::ControlSlots;
 use crate::api::endpoint::Endpoint;
-use crate::api::lines::Lines;
 use crate::api::scope::Scope;
 use crate::api::scope::sealed::Sealed;
 use crate::datatype::Form;
@@ -148,7 +148,7 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node;
     /// [`Cause::Stale`], [`Cause::Intercommunicator`].
-    fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause>;
+    fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
     /// The control slots of a communicator, and the platform, by which a wait for what others write
     /// there rests.
@@ -156,8 +156,8 @@ pub trait EndpointPlane<'s, T: Transport, P: Platform>: Sealed {
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`lines`](Self::lines).
-    fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause>;
+    /// [`control_slots`](Self::control_slots).
+    fn control_slots_beside(&mut self, comm: &Comm) -> Result<(ControlSlots<'_>, &mut P), Cause>;
 
     /// Checks that a rank of a communicator can still write what is waited for.
     ///
@@ -303,13 +303,13 @@ impl<'s, T: Transport, P: Platform> EndpointPlane<'s, T, P> for Endpoint<'s, T, 
     }
 
     #[inline(always)]
-    fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
-        self.lines(comm)
+    fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
+        self.control_slots(comm)
     }
 
     #[inline(always)]
-    fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
-        self.lines_beside(comm)
+    fn control_slots_beside(&mut self, comm: &Comm) -> Result<(ControlSlots<'_>, &mut P), Cause> {
+        self.control_slots_beside(comm)
     }
 
     #[inline(always)]

@@ -16,8 +16,8 @@
 //!   library to see to, by [offers](EndpointPlane::context_offer) and turns.
 //! - **Memory.** Memory that is lent to a scope is given back when the scope ends, whatever a
 //!   library does. [`combine`](ScopePlane::combine) works on what no request is using.
-//! - **Control slots.** [`Lines`] are there for a communicator on all its ranks or on none. Their
-//!   order is the library's: who begins a collective by them ends it by them.
+//! - **Control slots.** [`ControlSlots`] are there for a communicator on all its ranks or on none.
+//!   Their order is the library's: who begins a collective by them ends it by them.
 //! - **Progress.** Nothing here blocks but the functions whose names end in `until`, which poll.
 //!
 //! The traits are sealed: only [`Endpoint`] and [`Scope`] have them, and they may grow.
@@ -26,9 +26,9 @@ mod endpoint;
 mod scope;
 
 #[cfg(doc)]
-use crate::api::endpoint::Endpoint;
+use crate::api::control_slots::ControlSlots;
 #[cfg(doc)]
-use crate::api::lines::Lines;
+use crate::api::endpoint::Endpoint;
 #[cfg(doc)]
 use crate::api::scope::Scope;
 #[cfg(doc)]

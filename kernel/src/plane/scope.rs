@@ -1,8 +1,8 @@
 //! The part of a scope that libraries of collectives use.
 
+use crate::api::control_slots::ControlSlots;
 #[cfg(doc)]
 use crate::api::endpoint::Endpoint;
-use crate::api::lines::Lines;
 use crate::api::matched::Matched;
 use crate::api::scope::sealed::Sealed;
 use crate::api::scope::{Request, Scope};
@@ -49,13 +49,13 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     fn is_unmatched(&mut self, request: &Request<'scope>) -> bool;
 
     /// The control slots of a communicator: see
-    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
+    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
     ///
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
-    fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause>;
+    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause>;
 
     /// Starts the next collective by control slots of a communicator: its number. One that is not
     /// finished when the scope ends is given up then.
@@ -63,12 +63,12 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// # Errors
     /// [`Cause::Unsupported`] if there are none, [`Cause::Full`] if all sets are for other
     /// communicators, [`Cause::Unreachable`] if one of its ranks is on another node; the rest as
-    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
-    fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause>;
+    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause>;
 
     /// Has the end of this scope give up what was begun by control slots before it, too, unless it
     /// is finished then.
-    fn go_on_by_lines(&mut self);
+    fn go_on_by_control_slots(&mut self);
 
     /// Checks that a rank can still write: see
     /// [`EndpointPlane::is_there`](super::EndpointPlane::is_there).
@@ -83,13 +83,13 @@ pub trait ScopePlane<'scope, 's>: Sealed {
     /// # Errors
     /// [`Cause::Busy`] if a request of this scope is using the memory, [`Cause::TooBig`] for a
     /// range outside, what `work` returns; the rest as
-    /// [`EndpointPlane::lines`](super::EndpointPlane::lines).
-    fn at_lines<R>(
+    /// [`EndpointPlane::control_slots`](super::EndpointPlane::control_slots).
+    fn at_control_slots<R>(
         &mut self,
         comm: &Comm,
         lent: LentMut<'scope>,
         range: Range<usize>,
-        work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
+        work: impl FnOnce(&mut ControlSlots<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause>;
 
     /// Waits like [`wait_until`](Self::wait_until), but for what other ranks write to memory:
@@ -298,18 +298,18 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     }
 
     #[inline(always)]
-    fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
-        self.lines(comm)
+    fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
+        self.control_slots(comm)
     }
 
     #[inline(always)]
-    fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
-        self.begin_by_lines(comm)
+    fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause> {
+        self.begin_by_control_slots(comm)
     }
 
     #[inline(always)]
-    fn go_on_by_lines(&mut self) {
-        self.go_on_by_lines()
+    fn go_on_by_control_slots(&mut self) {
+        self.go_on_by_control_slots()
     }
 
     #[inline(always)]
@@ -318,14 +318,14 @@ impl<'scope, 's, T: Transport, P: Platform> ScopePlane<'scope, 's> for Scope<'sc
     }
 
     #[inline(always)]
-    fn at_lines<R>(
+    fn at_control_slots<R>(
         &mut self,
         comm: &Comm,
         lent: LentMut<'scope>,
         range: Range<usize>,
-        work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
+        work: impl FnOnce(&mut ControlSlots<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
-        self.at_lines(comm, lent, range, work)
+        self.at_control_slots(comm, lent, range, work)
     }
 
     #[inline(always)]

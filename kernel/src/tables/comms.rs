@@ -20,7 +20,7 @@ mod turns;
 /// to the same. All-zero is not yet decided.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub(crate) enum Lining {
+pub(crate) enum ControlSlotsState {
     Unknown = 0,
     Joined,
     /// All sets are for others.
@@ -59,7 +59,7 @@ pub(crate) struct Row {
     /// The pieces are words of a bitmap.
     is_bitmap: bool,
     /// The state of the control slots for its collectives, once that has been asked.
-    pub(crate) lining: Lining,
+    pub(crate) control_slots: ControlSlotsState,
     name: Option<&'static str>,
     pub(crate) settings: Settings,
 }
@@ -78,7 +78,7 @@ impl Row {
         numbers: Numbers::EMPTY,
         generation: 0,
         is_bitmap: false,
-        lining: Lining::Unknown,
+        control_slots: ControlSlotsState::Unknown,
         name: None,
         settings: Settings::EMPTY,
     };
@@ -381,7 +381,7 @@ impl<'s> Comms<'s> {
             return Err(Cause::Predefined);
         }
         let row = self.row_mut(comm)?;
-        if row.lining != Lining::Left {
+        if row.control_slots != ControlSlotsState::Left {
             self.free(slot(comm.context));
             return Ok(());
         }
@@ -404,8 +404,10 @@ impl<'s> Comms<'s> {
     }
 
     /// Returns true if a communicator has control slots, or its ranks may still read them.
-    pub(crate) fn is_any_lined(&self) -> bool {
-        self.rows.iter().any(|row| matches!(row.lining, Lining::Joined | Lining::Left))
+    pub(crate) fn has_any_control_slots(&self) -> bool {
+        self.rows
+            .iter()
+            .any(|row| matches!(row.control_slots, ControlSlotsState::Joined | ControlSlotsState::Left))
     }
 
     fn free(&mut self, slot: u32) {

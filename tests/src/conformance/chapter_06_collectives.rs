@@ -174,7 +174,7 @@ fn blocks_for_ranks_of_another_node_go_together<T: Transport, P: Platform>(
     // Every other rank is of one node, where there are nodes: as runs of ranks.
     let key = (me % 2 * size + me).cast_signed();
     let runs = split(ep, &world, Some(0), key, &mut scratch)?.ok_or("everybody is in it")?;
-    let is_far = ep.lines(&runs).is_err_and(|cause| cause == Cause::Unreachable);
+    let is_far = ep.control_slots(&runs).is_err_and(|cause| cause == Cause::Unreachable);
     let (rank, options) = (runs.rank().0, Options { node: size / 2, ..Options::default() });
     for count in [1, 30] {
         let block = |from: u32, to: u32| (0..count).map(move |at| from << 16 | to << 8 | at);

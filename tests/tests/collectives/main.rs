@@ -66,7 +66,7 @@ proptest! {
     fn any_mix_agrees_with_the_oracle(
         (size, calls) in (1..=9u32).prop_flat_map(|size| (Just(size), calls(size))),
         seed: u64,
-        by_lines: u8,
+        by_control_slots: u8,
     ) {
         run(size, |endpoint| {
             let (world, rank) = (endpoint.world(), endpoint.world().rank().0);
@@ -77,7 +77,7 @@ proptest! {
             endpoint.scope(|scope| {
                 let mut flying = Vec::new();
                 for (index, (call, data)) in calls.iter().zip(buffers.iter_mut()).enumerate() {
-                    flying.push(call.start(scope, &world, data, call.options(size, by_lines >> index & 1 == 1))?);
+                    flying.push(call.start(scope, &world, data, call.options(size, by_control_slots >> index & 1 == 1))?);
                 }
                 let first = rank as usize % calls.len();
                 wait_for(scope, &mut flying, first)?;

@@ -349,7 +349,7 @@ fn what_is_wrong_is_refused_before_anything_is_sent() {
 
 /// A ring as a graph: of so many ranks that all receive from all, and of too many.
 #[test]
-fn control_lines_by_name_are_for_a_grid_or_for_few_ranks() {
+fn control_slots_by_name_are_for_a_grid_or_for_few_ranks() {
     for size in [2, 8, 9] {
         run(size, |ep| {
             let (world, mut lines) = (ep.world(), [Line::NONE; 4]);

@@ -147,12 +147,12 @@ impl RandomCall {
         }
     }
 
-    pub(crate) fn options(&self, size: u32, by_lines: bool) -> Options {
+    pub(crate) fn options(&self, size: u32, by_control_slots: bool) -> Options {
         let commutes = self.kind < 6;
         let named = algorithms(self.operation).get(self.algorithm).filter(|it| it.serves(size));
         let named = named.filter(|it| self.scratch >= least_scratch(**it, size));
         let options = match named.filter(|it| commutes || it.keeps_rank_order()) {
-            _ if by_lines && !self.scans() => Options::shared(),
+            _ if by_control_slots && !self.scans() => Options::shared(),
             Some(&named) => Options::using(named),
             None => Options::default(),
         };

@@ -10,7 +10,7 @@ use aldis_coll::layout::Block;
 use aldis_coll::op::{Reduce, Sum};
 use aldis_coll::select::{Call as Selected, Choice};
 use aldis_coll::{Options, allreduce, barrier, bcast, comm, wait_all};
-use aldis_kernel::hal::lines::Note;
+use aldis_kernel::hal::shared_control::Note;
 use aldis_kernel::hal::{Cause, Operation, Resource};
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Rank, Tag};
@@ -23,7 +23,7 @@ mod programs;
 
 /// Control slots of a set.
 const LINES: usize = 8;
-const FULL: Cause = Cause::Full(Resource::ControlLines);
+const FULL: Cause = Cause::Full(Resource::ControlSlots);
 
 /// The sender and the receiver may think otherwise of a block's length: that is told, by the name
 /// of the other.
@@ -139,7 +139,7 @@ fn it_is_chosen_by_name_for_what_it_can_do() {
 /// With as many collectives under way as there are control slots, one more waits for the first,
 /// which no rank drives: a typed error, and it goes on later.
 #[test]
-fn more_collectives_than_lines_are_an_error_that_passes() {
+fn more_collectives_than_control_slots_are_an_error_that_passes() {
     run(2, |endpoint| {
         let (world, is_first) = (endpoint.world(), endpoint.world().rank() == Rank(0));
         if !is_first {
@@ -280,7 +280,7 @@ fn a_rank_that_has_left_is_named() {
 /// A root runs ahead of its readers by as many collectives as there are control slots, and no
 /// further.
 #[test]
-fn a_root_is_ahead_by_as_many_as_there_are_lines() {
+fn a_root_is_ahead_by_as_many_as_there_are_control_slots() {
     run(2, |endpoint| {
         let world = endpoint.world();
         let shared = Options::shared();
@@ -342,8 +342,8 @@ fn says(note: Note, payload: &[u8]) {
             if rank == 1 {
                 let mut over = [0u8];
                 let told = endpoint.scope(|scope| {
-                    let number = scope.begin_by_lines(&world).unwrap();
-                    let told = scope.lines(&world).unwrap().publish(number, note, payload);
+                    let number = scope.begin_by_control_slots(&world).unwrap();
+                    let told = scope.control_slots(&world).unwrap().publish(number, note, payload);
                     assert_eq!(told, Ok(()));
                     // It is in the collective until the other has ended it.
                     let over = scope.irecv(&world, &mut over, other, Tag(0))?;

@@ -59,13 +59,13 @@ fn nonblocking(ep: &mut Endpoint<'_, '_>, on: &Comm, options: &Options, made: Ma
 
 /// Returns the error of each rank when rank 0 makes another call than the rest; a rank that has
 /// gone on meets the others in a barrier, which is unlike nothing but may find what was left.
-fn told(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) -> Vec<Option<Error>> {
+fn told(size: u32, calls: [Made; 2], by_control_slots: bool, waits: bool) -> Vec<Option<Error>> {
     run(size, |ep| {
         let world = met(ep);
         let mine = calls[usize::from(world.rank().0 > 0)];
-        let options = if by_lines { Options::shared() } else { named(mine.0) };
+        let options = if by_control_slots { Options::shared() } else { named(mine.0) };
         let make = if waits { blocking } else { nonblocking };
-        let next = if by_lines { Options::shared() } else { named(Operation::Barrier) };
+        let next = if by_control_slots { Options::shared() } else { named(Operation::Barrier) };
         let first = make(ep, &world, &options, mine).err();
         first.or_else(|| blocking(ep, &world, &next, (Operation::Barrier, 0, 0)).err())
     })
@@ -104,9 +104,10 @@ fn tells(error: &Error, rank: usize, calls: [Made; 2]) -> bool {
         && names(other)
 }
 
-fn check(size: u32, calls: [Made; 2], by_lines: bool, waits: bool) {
-    let told = told(size, calls, by_lines, waits);
-    let case = format!("{size} ranks, {calls:?}, by lines {by_lines}, blocking {waits}: {told:?}");
+fn check(size: u32, calls: [Made; 2], by_control_slots: bool, waits: bool) {
+    let told = told(size, calls, by_control_slots, waits);
+    let case =
+        format!("{size} ranks, {calls:?}, by control slots {by_control_slots}, blocking {waits}: {told:?}");
     assert!(
         told.iter().enumerate().any(|(rank, error)| error.is_some_and(|error| tells(&error, rank, calls))),
         "{case}"
@@ -154,7 +155,7 @@ fn who_waits_for_one_who_waits_is_told_by_the_deadline() {
 }
 
 #[test]
-fn unlike_calls_by_control_lines_are_told_with_both_sides() {
+fn unlike_calls_by_control_slots_are_told_with_both_sides() {
     for size in [2, 4] {
         for calls in [
             [(Operation::Barrier, 0, 0), (Operation::Allreduce, 0, 2)],
@@ -172,7 +173,7 @@ fn unlike_calls_by_control_lines_are_told_with_both_sides() {
 
 /// A rank waits at control slots, the others for messages.
 #[test]
-fn who_waits_at_control_lines_sees_that_others_send_messages() {
+fn who_waits_at_control_slots_sees_that_others_send_messages() {
     for size in [2, 4] {
         let calls = [(Operation::Barrier, 0, 0), (Operation::Allreduce, 0, 2)];
         let told = run(size, |ep| {

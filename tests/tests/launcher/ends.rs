@@ -147,7 +147,7 @@ fn a_rank_killed_while_data_streams_ends_the_job_within_a_second() {
 }
 
 #[test]
-fn a_rank_killed_in_a_collective_by_control_lines_ends_the_job_within_a_second() {
+fn a_rank_killed_in_a_collective_by_control_slots_ends_the_job_within_a_second() {
     for victim in [0, 2] {
         let mut job = begin(3, &[], "sums");
         let pids = job.pids(3);
@@ -160,7 +160,7 @@ fn a_rank_killed_in_a_collective_by_control_lines_ends_the_job_within_a_second()
 }
 
 #[test]
-fn a_rank_stopped_in_a_collective_by_control_lines_is_named_by_the_others() {
+fn a_rank_stopped_in_a_collective_by_control_slots_is_named_by_the_others() {
     let mut job = begin(3, &[], "sums");
     let pids = job.pids(3);
     job.line("some are done");

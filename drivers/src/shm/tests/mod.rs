@@ -11,9 +11,9 @@ use aldis_hal::{Cause, Cost, Epoch, Instant, PeerId, Post, Token};
 use super::region::format_at;
 use super::{Geometry, Identity, Lane, Region, Shm};
 
+mod control_slots;
 mod flow;
 mod hostile;
-mod lines;
 mod model;
 mod regions;
 

@@ -2,7 +2,7 @@
 //! nothing may be written there that it still reads.
 
 use aldis_hal::Cause;
-use aldis_hal::lines::Note;
+use aldis_hal::shared_control::Note;
 use aldis_kernel::plane::prelude::*;
 use aldis_kernel::{Comm, Members};
 use aldis_trials::{Mate, Pair, Ranks};
@@ -11,24 +11,24 @@ const NOTE: Note = Note { operation: 1, root: 0, bytes: 5 };
 
 /// Begins the next collective, publishes and finishes it. False if that has to wait.
 fn publish(end: &mut Mate<'_>, comm: &Comm, payload: &[u8; 5]) -> bool {
-    let mut lines = end.lines(comm).unwrap();
-    let number = lines.begin();
-    let is_there = lines.admits(number) && lines.publish(number, NOTE, payload).is_ok();
-    lines.finish(number);
+    let mut slots = end.control_slots(comm).unwrap();
+    let number = slots.begin();
+    let is_there = slots.admits(number) && slots.publish(number, NOTE, payload).is_ok();
+    slots.finish(number);
     is_there
 }
 
 /// A handle of another rank has another place in the communicator: that is no word of how far the
 /// rank is whose place it takes.
 #[test]
-fn a_handle_of_another_rank_frees_no_line_that_it_reads() {
+fn a_handle_of_another_rank_frees_no_control_slot_that_it_reads() {
     let mut pair = Pair::with_sets(1);
     let [mut one, mut two] = pair.endpoints();
     let (own, other) = (one.world(), two.world());
     assert!(publish(&mut one, &own, b"first"));
-    let mut lines = two.lines(&other).unwrap();
-    let number = lines.begin();
-    let notice = lines.look(number, 0).unwrap().unwrap();
+    let mut slots = two.control_slots(&other).unwrap();
+    let number = slots.begin();
+    let notice = slots.look(number, 0).unwrap().unwrap();
     let published = (0..20).filter(|_| publish(&mut one, &other, b"later")).count();
     assert_eq!((notice.payload, published), (&b"first"[..], 7));
 }
@@ -41,9 +41,9 @@ fn worlds_of_other_sizes_do_not_meet() {
     let [mut one, mut two, mut three] = ranks.endpoints_of([2, 2, 3]);
     let worlds = [one.world(), two.world(), three.world()];
     assert!(publish(&mut one, &worlds[0], b"first"));
-    let mut lines = three.lines(&worlds[2]).unwrap();
-    let number = lines.begin();
-    let notice = lines.look(number, 0).unwrap();
+    let mut slots = three.control_slots(&worlds[2]).unwrap();
+    let number = slots.begin();
+    let notice = slots.look(number, 0).unwrap();
     for _ in 0..20 {
         publish(&mut two, &worlds[1], b"other");
         publish(&mut one, &worlds[0], b"later");
@@ -52,9 +52,9 @@ fn worlds_of_other_sizes_do_not_meet() {
 }
 
 /// A rank that has freed a communicator does not use its slot for another while one may be reading
-/// its lines there; then it does.
+/// its control slots there; then it does.
 #[test]
-fn a_slot_is_not_used_again_while_its_lines_are_read() {
+fn a_slot_is_not_used_again_while_its_control_slots_are_read() {
     let mut pair = Pair::with_sets(3);
     let [mut one, mut two] = pair.endpoints();
     let make = |end: &mut Mate<'_>, generation| {
@@ -65,11 +65,11 @@ fn a_slot_is_not_used_again_while_its_lines_are_read() {
     let all = free(&mut one);
     let (own, other) = (make(&mut one, 1).unwrap(), make(&mut two, 1).unwrap());
     assert!(publish(&mut one, &own, b"first"));
-    let mut lines = two.lines(&other).unwrap();
-    let number = lines.begin();
-    let notice = lines.look(number, 0).unwrap().unwrap();
+    let mut slots = two.control_slots(&other).unwrap();
+    let number = slots.begin();
+    let notice = slots.look(number, 0).unwrap().unwrap();
     one.discard(&own).unwrap();
-    assert_eq!(one.lines(&own).map(drop), Err(Cause::Stale));
+    assert_eq!(one.control_slots(&own).map(drop), Err(Cause::Stale));
     assert_eq!(make(&mut one, 2).unwrap_err(), Cause::Busy);
     assert_eq!(free(&mut one), all & !(1 << 2));
     assert_eq!(notice.payload, b"first");
@@ -78,9 +78,9 @@ fn a_slot_is_not_used_again_while_its_lines_are_read() {
     assert_eq!((free(&mut one), free(&mut two)), (all, all));
     let (own, other) = (make(&mut one, 2).unwrap(), make(&mut two, 2).unwrap());
     assert!(publish(&mut one, &own, b"again"));
-    let mut lines = two.lines(&other).unwrap();
-    let number = lines.begin();
-    assert_eq!(lines.look(number, 0).unwrap().unwrap().payload, b"again");
+    let mut slots = two.control_slots(&other).unwrap();
+    let number = slots.begin();
+    assert_eq!(slots.look(number, 0).unwrap().unwrap().payload, b"again");
 }
 
 /// A transport whose control slots are in use is not given away: what is read of them is known to
@@ -92,7 +92,7 @@ fn a_transport_with_control_slots_in_use_is_not_given_away() {
     core::mem::swap(one.try_transport_mut().unwrap(), two.try_transport_mut().unwrap());
     // Neither reaches itself as another.
     let world = one.world();
-    assert_eq!(one.lines(&world).map(drop), Err(Cause::Unreachable));
+    assert_eq!(one.control_slots(&world).map(drop), Err(Cause::Unreachable));
     core::mem::swap(one.try_transport_mut().unwrap(), two.try_transport_mut().unwrap());
     let mut pair = Pair::with_sets(1);
     let [mut one, _two] = pair.endpoints();

@@ -3,25 +3,25 @@
 //! Control slots of a peer that say what cannot be.
 
 use aldis_hal::cause::Malformed;
-use aldis_hal::lines::{Lines, Note, START_BYTES};
+use aldis_hal::shared_control::{Note, START_BYTES, SharedControl};
 use aldis_hal::{Cause, PeerId};
 use proptest::prelude::*;
 
 use super::InboxesJob;
 use crate::shm::Geometry;
 
-const LINED: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
+const GEOMETRY: Geometry = Geometry { peers: 2, slots: 4, blocks: 2, block_bytes: 128, sets: 1 };
 const CONTEXT: u32 = 6;
 
-/// Byte offsets from a set's start: of the control line's words, of the first line, and of words in
-/// a line.
+/// Byte offsets from a set's start: of the progress record's words, of the first slot, and of words
+/// in a slot.
 const FINISHED: usize = 4;
 const FILLED: usize = 8;
 const DONE: usize = 12;
-const LINES: usize = 128;
-const LINE: usize = 8320;
-const PAYLOAD: usize = LINE - 16;
-const LINE_CONTEXT: usize = 0;
+const SLOTS: usize = 128;
+const SLOT: usize = 8320;
+const PAYLOAD: usize = SLOT - 16;
+const SLOT_CONTEXT: usize = 0;
 const SEQUENCE: usize = 4;
 const BYTES: usize = 8;
 const ABOUT: usize = 12;
@@ -39,11 +39,11 @@ fn is_within(world: &InboxesJob, rank: usize, at: *const u8, len: usize) -> bool
     first.is_some_and(|first| first + len <= inbox_bytes)
 }
 
-/// A line that was published can be read by others, so it stays what it is until all ranks have
+/// A slot that was published can be read by others, so it stays what it is until all ranks have
 /// finished: neither is it written again nor lent to be written.
 #[test]
-fn a_line_that_may_be_read_is_not_written_again() {
-    let mut world = InboxesJob::new(LINED, 0);
+fn a_control_slot_that_may_be_read_is_not_written_again() {
+    let mut world = InboxesJob::new(GEOMETRY, 0);
     let note = Note { operation: 1, root: 0, bytes: 5 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
@@ -55,26 +55,26 @@ fn a_line_that_may_be_read_is_not_written_again() {
     assert_eq!(writer.publish(0, 0, note, b"first"), Ok(true));
     let notice = reader.look(0, 0, PeerId(0)).unwrap().unwrap();
     assert_eq!(writer.publish(0, 0, note, b"again"), Ok(false));
-    assert!(writer.line(0, 0).is_none());
-    writer.tell(0, 0, Note { bytes: 4, ..note });
+    assert!(writer.slot(0, 0).is_none());
+    writer.commit(0, 0, Note { bytes: 4, ..note });
     assert_eq!(notice.payload, b"first");
     // The other one is still published when the first is finished.
     writer.finish(0, 0);
     assert_eq!(writer.publish(0, 1, note, b"again"), Ok(false));
-    // A line that was lent to be written is published once, too.
+    // A slot that was lent to be written is published once, too.
     assert_eq!(writer.begin(0), 2);
-    writer.line(0, 2).unwrap()[..5].copy_from_slice(b"third");
-    writer.tell(0, 2, note);
-    assert!(writer.line(0, 2).is_none());
+    writer.slot(0, 2).unwrap()[..5].copy_from_slice(b"third");
+    writer.commit(0, 2, note);
+    assert!(writer.slot(0, 2).is_none());
     assert_eq!(reader.begin(0), 2);
     assert_eq!(reader.look(0, 2, PeerId(0)).unwrap().unwrap().payload, b"third");
 }
 
-/// A rank that has left reads no line that it was in, and others see that it is done with all;
+/// A rank that has left reads no slot that it was in, and others see that it is done with all;
 /// what it has published is there until its set is opened again.
 #[test]
 fn a_rank_that_has_left_holds_no_other_up() {
-    let mut world = InboxesJob::new(LINED, 7);
+    let mut world = InboxesJob::new(GEOMETRY, 7);
     let note = Note { operation: 1, root: 0, bytes: 4 };
     for shm in &mut world.ranks {
         // SAFETY: opened once, on all ranks alike.
@@ -93,7 +93,7 @@ fn a_rank_that_has_left_holds_no_other_up() {
     assert_eq!(leaving.look(0, 7, PeerId(1)).unwrap_err(), Cause::Stale);
     assert_eq!(staying.progress(0, PeerId(0)), Ok(all));
     assert_eq!(staying.begin(0), 9);
-    // SAFETY: opened for another, and nothing is lent of the last one's lines.
+    // SAFETY: opened for another, and nothing is lent of the last one's slots.
     unsafe { leaving.open(0, CONTEXT + 1) }.unwrap();
     assert_eq!(leaving.begin(0), 7);
 }
@@ -110,22 +110,22 @@ proptest! {
         (bytes, about) in (word(), word()),
         context in prop_oneof![9 => Just(CONTEXT), 1 => any::<u32>()],
     ) {
-        let mut world = InboxesJob::new(LINED, start);
+        let mut world = InboxesJob::new(GEOMETRY, start);
         let shm = &mut world.ranks[1];
         // SAFETY: opened once.
         unsafe { shm.open(0, CONTEXT) }.unwrap();
         let number = (0..begun).map(|_| shm.begin(0)).last().unwrap();
         let first = shm.take_chunks(0, number).unwrap();
         shm.run(0, first, 100);
-        let set = LINED.sets_at() as usize + LINED.set_at(0);
-        let line = set + LINES + LINE * (number % Geometry::LINES) as usize;
+        let set = GEOMETRY.sets_at() as usize + GEOMETRY.set_at(0);
+        let slot = set + SLOTS + SLOT * (number % Geometry::CONTROL_SLOTS) as usize;
         for (offset, value) in [(FINISHED, finished), (FILLED, filled), (DONE, done)] {
             world.set_word(0, set + offset, start.wrapping_add(value));
         }
         world.set_word(0, set, context);
         let sequence = number.wrapping_add(sequence);
-        for (offset, value) in [(BYTES, bytes), (ABOUT, about), (LINE_CONTEXT, context), (SEQUENCE, sequence)] {
-            world.set_word(0, line + offset, value);
+        for (offset, value) in [(BYTES, bytes), (ABOUT, about), (SLOT_CONTEXT, context), (SEQUENCE, sequence)] {
+            world.set_word(0, slot + offset, value);
         }
         match world.ranks[1].look(0, number, PeerId(0)) {
             Ok(None) => {}
@@ -153,12 +153,12 @@ proptest! {
         let progress = world.ranks[1].progress(0, PeerId(0)).unwrap();
         // SAFETY: nothing is lent of rank 1's set.
         unsafe { world.ranks[1].clear(0, progress) };
-        // However far rank 0 says that it has come, rank 1 itself has finished none, and its line
+        // However far rank 0 says that it has come, rank 1 itself has finished none, and its slot
         // is in use from the ninth on.
         let note = Note { operation: 1, root: 5, bytes: PAYLOAD as u64 };
-        let lent = world.ranks[1].line(0, number).map(|line| (line.as_ptr(), line.len()));
+        let lent = world.ranks[1].slot(0, number).map(|slot| (slot.as_ptr(), slot.len()));
         let wrote = world.ranks[1].publish(0, number, note, &[7; PAYLOAD]).unwrap();
-        prop_assert!(!wrote || begun <= Geometry::LINES);
+        prop_assert!(!wrote || begun <= Geometry::CONTROL_SLOTS);
         prop_assert_eq!(lent.is_some(), wrote);
         prop_assert!(lent.is_none_or(|(at, len)| len == PAYLOAD && is_within(&world, 1, at, len)));
         for position in (0..100).map(|index| first.wrapping_add(index)) {

@@ -1,7 +1,8 @@
 //! This module holds `unsafe` code: it opens sets of control slots and clears them, so that nothing
 //! is written that another rank reads.
 //!
-//! The control slots of a communicator: [`aldis_hal::lines`] with ranks instead of processes.
+//! The control slots of a communicator: [`aldis_hal::shared_control`] with ranks instead of
+//! processes.
 //!
 //! **The set.** The set of a communicator is given by its slot in the communicator table, which its
 //! ranks have agreed on when they made it and which none of them uses for another: world has the
@@ -10,18 +11,18 @@
 //! node, has none, and a caller that asks gets an error; that is decided at the first use, and
 //! holds for the life of the communicator.
 //!
-//! **Who reads.** A rank reads the lines of those in its own group of the communicator, and only
-//! where they are opened by the same name; and a rank writes nothing again before all in *its*
+//! **Who reads.** A rank reads the control slots of those in its own group of the communicator, and
+//! only where they are opened by the same name; and a rank writes nothing again before all in *its*
 //! group have come past it. That is sound since the ranks of a communicator have the same group:
 //! those of one that was made see to it ([`plane`](crate::plane)), and the name of world has its
 //! size in it. Handles are not trusted: a rank's place in a communicator is that of its table. An
-//! endpoint whose communicators have lines keeps its transport
-//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose lines
-//! another rank may still read is not free.
+//! endpoint whose communicators have control slots keeps its transport
+//! ([`try_transport_mut`](Endpoint::try_transport_mut)), and a slot of the table whose control
+//! slots another rank may still read is not free.
 
 use core::ops::Range;
 
-use aldis_hal::lines::{LinesShape, Note, Notice, Progress, is_earlier};
+use aldis_hal::shared_control::{ControlSlotsShape, Note, Notice, Progress, is_earlier};
 use aldis_hal::{Activity, Cause, PeerId, Platform, Resource, Transport};
 
 use crate::api::endpoint::Endpoint;
@@ -31,10 +32,10 @@ use crate::error::Error;
 use crate::memory::buffer::LentMut;
 use crate::rank::Rank;
 use crate::tables::comm::{Comm, PLANE};
-use crate::tables::comms::{Comms, Lining, Row};
+use crate::tables::comms::{Comms, ControlSlotsState, Row};
 use crate::tables::group::GroupPiece;
 
-/// The reason why this rank cannot write a line or a chunk.
+/// The reason why this rank cannot write a control slot or a chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NotReady {
     /// This rank has not finished with what stands there: of all it is the furthest behind.
@@ -51,65 +52,67 @@ impl From<Cause> for NotReady {
 
 /// The control slots of a communicator, for those who implement collectives. A borrow of the
 /// endpoint: nothing is polled meanwhile.
-pub struct Lines<'a> {
-    lines: &'a mut dyn aldis_hal::Lines,
+pub struct ControlSlots<'a> {
+    control: &'a mut dyn aldis_hal::SharedControl,
     row: &'a Row,
     pieces: &'a [GroupPiece],
     rank: u32,
     set: u32,
 }
 
-impl Lines<'_> {
-    /// Returns the number of lines, and their size.
+impl ControlSlots<'_> {
+    /// Returns the number of control slots, and their size.
     #[inline]
-    pub fn shape(&self) -> LinesShape {
-        self.lines.shape()
+    pub fn shape(&self) -> ControlSlotsShape {
+        self.control.shape()
     }
 
     /// Starts the communicator's next collective and returns its number. The caller finishes it,
     /// also where reading or reducing panics, or goes on with it in a scope
-    /// ([`ScopePlane::go_on_by_lines`](crate::plane::ScopePlane::go_on_by_lines)).
+    /// ([`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots)).
     #[inline]
     pub fn begin(&mut self) -> u32 {
-        self.lines.begin(self.set)
+        self.control.begin(self.set)
     }
 
-    /// Returns true if a collective has a line: false while one so far before it is not finished
-    /// here that they share it.
+    /// Returns true if a collective has a control slot: false while one so far before it is not
+    /// finished here that they share it.
     #[inline]
     pub fn admits(&self, number: u32) -> bool {
-        self.lines.admits(self.set, number)
+        self.control.admits(self.set, number)
     }
 
-    /// Writes this rank's line of a collective.
+    /// Writes this rank's control slot of a collective.
     ///
     /// # Errors
     /// The rank that has not finished with what stands in it; [`Cause::TooBig`] for a payload that
-    /// does not fit into a line, or why another rank's lines cannot be read.
+    /// does not fit into a control slot, or why another rank's control slots cannot be read.
     #[inline]
     pub fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), NotReady> {
-        if self.lines.publish(self.set, number, note, payload)? {
+        if self.control.publish(self.set, number, note, payload)? {
             return Ok(());
         }
         self.publish_again(number, note, payload)
     }
 
-    /// Writes a line like [`publish`](Self::publish), but once the others have been asked how far
-    /// they are.
+    /// Writes a control slot like [`publish`](Self::publish), but once the others have been asked
+    /// how far they are.
     #[cold]
     fn publish_again(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<(), NotReady> {
         let (finishing, _) = self.refresh()?;
-        if self.lines.publish(self.set, number, note, payload)? {
+        if self.control.publish(self.set, number, note, payload)? {
             return Ok(());
         }
         Err(NotReady::By(finishing))
     }
 
-    /// Writes a line like [`publish`](Self::publish), but of what `pack` writes into the line.
+    /// Writes a control slot like [`publish`](Self::publish), but of what `pack` writes into the
+    /// control slot.
     ///
     /// # Errors
     /// The cause that `pack` returns, in which case nothing is published; the rank that has not
-    /// finished with what stands in the line, or why another rank's lines cannot be read.
+    /// finished with what stands in the control slot, or why another rank's control slots cannot be
+    /// read.
     pub fn pack(
         &mut self,
         number: u32,
@@ -117,70 +120,70 @@ impl Lines<'_> {
         pack: impl FnOnce(&mut [u8]) -> Result<(), Cause>,
     ) -> Result<(), NotReady> {
         let mut finishing = self.rank;
-        if self.lines.line(self.set, number).is_none() {
+        if self.control.slot(self.set, number).is_none() {
             (finishing, _) = self.refresh()?;
         }
-        pack(self.lines.line(self.set, number).ok_or(NotReady::By(finishing))?)?;
-        self.lines.tell(self.set, number, note);
+        pack(self.control.slot(self.set, number).ok_or(NotReady::By(finishing))?)?;
+        self.control.commit(self.set, number, note);
         Ok(())
     }
 
     /// Returns what `rank` says of a collective that is not finished here; `None` if nothing yet.
     ///
     /// # Errors
-    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
+    /// [`Cause::Malformed`], or why that rank's control slots cannot be read.
     #[inline]
     pub fn look(&self, number: u32, rank: u32) -> Result<Option<Notice<'_>>, Cause> {
-        self.lines.look(self.set, number, self.peer(rank)?)
+        self.control.look(self.set, number, self.peer(rank)?)
     }
 
     /// This rank has nothing more to do in a collective.
     #[inline]
     pub fn finish(&mut self, number: u32) {
-        self.lines.finish(self.set, number);
+        self.control.finish(self.set, number);
     }
 
     /// Gives the stream of chunks to a collective: its next position. `None` while another of this
     /// rank has it.
     pub fn take_chunks(&mut self, number: u32) -> Option<u32> {
-        self.lines.take_chunks(self.set, number)
+        self.control.take_chunks(self.set, number)
     }
 
     /// The collective that has the stream uses `len` positions from `first` on.
     pub fn run(&mut self, first: u32, len: u32) {
-        self.lines.run(self.set, first, len);
+        self.control.run(self.set, first, len);
     }
 
     /// This rank's chunk at `position`, to be filled.
     ///
     /// # Errors
-    /// The rank that is not done with what stands in it, or why another rank's lines cannot be
-    /// read.
+    /// The rank that is not done with what stands in it, or why another rank's control slots cannot
+    /// be read.
     pub fn fill(&mut self, position: u32) -> Result<&mut [u8], NotReady> {
         let mut reading = self.rank;
-        if self.lines.fill(self.set, position).is_none() {
+        if self.control.fill(self.set, position).is_none() {
             (_, reading) = self.refresh()?;
         }
-        self.lines.fill(self.set, position).ok_or(NotReady::By(reading))
+        self.control.fill(self.set, position).ok_or(NotReady::By(reading))
     }
 
     /// Publishes this rank's chunks up to and with `position`.
     pub fn filled(&mut self, position: u32) {
-        self.lines.filled(self.set, position);
+        self.control.filled(self.set, position);
     }
 
     /// The chunk of `rank` at `position`; `None` if it is not filled yet.
     ///
     /// # Errors
-    /// [`Cause::Malformed`], or why that rank's lines cannot be read.
+    /// [`Cause::Malformed`], or why that rank's control slots cannot be read.
     #[inline]
     pub fn chunk(&self, position: u32, rank: u32) -> Result<Option<&[u8]>, Cause> {
-        self.lines.chunk(self.set, position, self.peer(rank)?)
+        self.control.chunk(self.set, position, self.peer(rank)?)
     }
 
     /// Records that this rank is done with all ranks' chunks up to and with `position`.
     pub fn done(&mut self, position: u32) {
-        self.lines.done(self.set, position);
+        self.control.done(self.set, position);
     }
 
     #[inline]
@@ -195,7 +198,7 @@ impl Lines<'_> {
     fn refresh(&mut self) -> Result<(u32, u32), NotReady> {
         let mut last = None;
         for rank in (0..self.row.size()).filter(|rank| *rank != self.rank) {
-            let found = self.peer(rank).and_then(|peer| self.lines.progress(self.set, peer));
+            let found = self.peer(rank).and_then(|peer| self.control.progress(self.set, peer));
             let theirs = found.map_err(|cause| NotReady::For(cause, Some(rank)))?;
             let (least, finishing, reading) = last.get_or_insert((theirs, rank, rank));
             if is_earlier(theirs.finished, least.finished) {
@@ -207,7 +210,7 @@ impl Lines<'_> {
         }
         let (least, finishing, reading) = last.ok_or(Cause::Stale)?;
         // SAFETY: all others of the group, which all of its ranks have alike, have come so far.
-        unsafe { self.lines.clear(self.set, least) };
+        unsafe { self.control.clear(self.set, least) };
         Ok((finishing, reading))
     }
 }
@@ -225,129 +228,134 @@ const fn name_of(context: u32, row: &Row, set: u32) -> u32 {
     if set == 0 { PLANE | row.size() } else { context }
 }
 
-/// Returns true if no other rank of a communicator reads lines of this one any more.
-fn is_over(lines: &dyn aldis_hal::Lines, set: u32, row: &Row, pieces: &[GroupPiece]) -> bool {
-    let own = row.peer(row.rank(), pieces).map(|me| lines.progress(set, me));
+/// Returns true if no other rank of a communicator reads control slots of this one any more.
+fn is_over(control: &dyn aldis_hal::SharedControl, set: u32, row: &Row, pieces: &[GroupPiece]) -> bool {
+    let own = row.peer(row.rank(), pieces).map(|me| control.progress(set, me));
     let Some(Ok(own)) = own else { return true };
     let mut peers = (0..row.size()).filter_map(|rank| row.peer(rank, pieces));
     let is_behind = |theirs: Progress| is_earlier(theirs.finished, own.finished);
-    // Whose lines cannot be read any more reads none.
-    !peers.any(|peer| lines.progress(set, peer).is_ok_and(is_behind))
+    // Whose control slots cannot be read any more reads none.
+    !peers.any(|peer| control.progress(set, peer).is_ok_and(is_behind))
 }
 
 /// Finds out whether a communicator can have control slots.
 #[cold]
 #[inline(never)]
-fn join(comms: &mut Comms<'_>, lines: &dyn aldis_hal::Lines, comm: &Comm) -> Result<(), Cause> {
+fn join(comms: &mut Comms<'_>, control: &dyn aldis_hal::SharedControl, comm: &Comm) -> Result<(), Cause> {
     let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
     let mut others = (0..row.size()).filter(|rank| *rank != row.rank());
-    let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| lines.reach(peer).is_ok());
-    let lining = match set_of(comm.slot(), lines.shape().sets) {
+    let reached = |rank| row.peer(rank, comms.pieces).is_some_and(|peer| control.reach(peer).is_ok());
+    let control_slots = match set_of(comm.slot(), control.shape().sets) {
         // First of all: it also says what messages cost.
-        _ if !others.all(reached) => Lining::Elsewhere,
-        None => Lining::NoSet,
-        Some(_) => Lining::Joined,
+        _ if !others.all(reached) => ControlSlotsState::Elsewhere,
+        None => ControlSlotsState::NoSet,
+        Some(_) => ControlSlotsState::Joined,
     };
-    comms.row_mut(comm).map(|row| row.lining = lining)
+    comms.row_mut(comm).map(|row| row.control_slots = control_slots)
 }
 
 impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
-    /// See [`EndpointPlane::lines`](crate::plane::EndpointPlane::lines).
+    /// See [`EndpointPlane::control_slots`](crate::plane::EndpointPlane::control_slots).
     #[inline]
-    pub(crate) fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
-        self.lines_beside(comm).map(|(lines, _)| lines)
+    pub(crate) fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
+        self.control_slots_beside(comm).map(|(control, _)| control)
     }
 
-    /// See [`EndpointPlane::lines_beside`](crate::plane::EndpointPlane::lines_beside).
+    /// See
+    /// [`EndpointPlane::control_slots_beside`](crate::plane::EndpointPlane::control_slots_beside).
     #[inline(always)]
-    pub(crate) fn lines_beside(&mut self, comm: &Comm) -> Result<(Lines<'_>, &mut P), Cause> {
-        if !T::HAS_LINES {
+    pub(crate) fn control_slots_beside(&mut self, comm: &Comm) -> Result<(ControlSlots<'_>, &mut P), Cause> {
+        if !T::HAS_CONTROL_SLOTS {
             return Err(Cause::Unsupported);
         }
-        let lines = self.transport.lines().ok_or(Cause::Unsupported)?;
+        let control = self.transport.control_slots().ok_or(Cause::Unsupported)?;
         let comms = &mut self.engine.comms;
-        if comms.row(comm.context()).is_some_and(|row| row.lining == Lining::Unknown) {
-            join(comms, lines, comm)?;
+        if comms.row(comm.context()).is_some_and(|row| row.control_slots == ControlSlotsState::Unknown) {
+            join(comms, control, comm)?;
         }
         let row = comms.row(comm.context()).ok_or(Cause::Stale)?;
         if row.is_inter() {
             return Err(Cause::Intercommunicator);
         }
-        let set = match row.lining {
-            Lining::Joined => set_of(comm.slot(), u32::MAX).unwrap_or(u32::MAX),
-            Lining::NoSet => return Err(Cause::Full(Resource::ControlLines)),
+        let set = match row.control_slots {
+            ControlSlotsState::Joined => set_of(comm.slot(), u32::MAX).unwrap_or(u32::MAX),
+            ControlSlotsState::NoSet => return Err(Cause::Full(Resource::ControlSlots)),
             _ => return Err(Cause::Unreachable),
         };
         // SAFETY: the set is of the slot, which the communicator has from the time that no rank
-        // reads lines of the last one to the time that none reads its own; generations make its
-        // name new. Its ranks have the same group, all of which `refresh` asks.
-        unsafe { lines.open(set, name_of(comm.user().context(), row, set)) }?;
-        let lines = Lines { lines, row, pieces: comms.pieces, rank: row.rank(), set };
-        Ok((lines, &mut self.platform))
+        // reads control slots of the last one to the time that none reads its own; generations make
+        // its name new. Its ranks have the same group, all of which `refresh` asks.
+        unsafe { control.open(set, name_of(comm.user().context(), row, set)) }?;
+        let control = ControlSlots { control, row, pieces: comms.pieces, rank: row.rank(), set };
+        Ok((control, &mut self.platform))
     }
 
     /// Gives a new communicator its set, so that a rank whose set is not of it any more has left
     /// it.
-    pub(crate) fn open_lines(&mut self, comm: &Comm) {
-        if !T::HAS_LINES {
+    pub(crate) fn open_control_slots(&mut self, comm: &Comm) {
+        if !T::HAS_CONTROL_SLOTS {
             return;
         }
-        if let Some(lines) = self.transport.lines()
-            && let Some(set) = set_of(comm.slot(), lines.shape().sets)
+        if let Some(control) = self.transport.control_slots()
+            && let Some(set) = set_of(comm.slot(), control.shape().sets)
         {
             // Whether there is such a set is known.
-            // SAFETY: as in `lines_beside`; set 0 is that of world, which is not made.
-            let _ = unsafe { lines.open(set, comm.user().context()) };
+            // SAFETY: as in `control_slots_beside`; set 0 is that of world, which is not made.
+            let _ = unsafe { control.open(set, comm.user().context()) };
         }
     }
 
     /// Returns true if all ranks have finished what this one has finished by control slots of a
-    /// communicator: no rank reads its lines then.
-    pub(crate) fn are_lines_over(&mut self, comm: &Comm) -> bool {
-        if !T::HAS_LINES {
+    /// communicator: no rank reads its control slots then.
+    pub(crate) fn are_control_slots_over(&mut self, comm: &Comm) -> bool {
+        if !T::HAS_CONTROL_SLOTS {
             return true;
         }
-        let (Some(lines), comms) = (self.transport.lines(), &self.engine.comms) else { return true };
-        let Some(row) = comms.row(comm.context()).filter(|row| row.lining == Lining::Joined) else {
+        let (Some(control), comms) = (self.transport.control_slots(), &self.engine.comms) else {
+            return true;
+        };
+        let Some(row) =
+            comms.row(comm.context()).filter(|row| row.control_slots == ControlSlotsState::Joined)
+        else {
             return true;
         };
         let Some(set) = set_of(comm.slot(), u32::MAX) else { return true };
-        is_over(lines, set, row, comms.pieces)
+        is_over(control, set, row, comms.pieces)
     }
 
     /// Leaves a communicator's set: this rank reads nothing there any more. While others may, the
     /// slot of the communicator is not free for another.
     #[cold]
-    pub(crate) fn leave_lines(&mut self, comm: &Comm) {
-        let (Some(lines), comms) = (self.transport.lines(), &mut self.engine.comms) else { return };
-        let Some(set) = set_of(comm.slot(), lines.shape().sets) else { return };
+    pub(crate) fn leave_control_slots(&mut self, comm: &Comm) {
+        let (Some(control), comms) = (self.transport.control_slots(), &mut self.engine.comms) else { return };
+        let Some(set) = set_of(comm.slot(), control.shape().sets) else { return };
         let Some(row) = comms.row(comm.context()) else { return };
-        let is_joined = row.lining == Lining::Joined;
-        lines.leave(set);
-        if is_joined && !is_over(lines, set, row, comms.pieces) {
-            let _ = comms.row_mut(comm).map(|row| row.lining = Lining::Left);
+        let is_joined = row.control_slots == ControlSlotsState::Joined;
+        control.leave(set);
+        if is_joined && !is_over(control, set, row, comms.pieces) {
+            let _ = comms.row_mut(comm).map(|row| row.control_slots = ControlSlotsState::Left);
         }
     }
 
-    /// Frees the slots of communicators that this rank has left, once no rank reads its lines
-    /// there.
+    /// Frees the slots of communicators that this rank has left, once no rank reads its control
+    /// slots there.
     pub(crate) fn free_left_slots(&mut self) {
-        if !T::HAS_LINES {
+        if !T::HAS_CONTROL_SLOTS {
             return;
         }
-        let (Some(lines), comms) = (self.transport.lines(), &mut self.engine.comms) else { return };
+        let (Some(control), comms) = (self.transport.control_slots(), &mut self.engine.comms) else { return };
         for slot in 0..comms.slots() {
             let (Some(row), Some(set)) = (comms.left(slot), set_of(slot, u32::MAX)) else { continue };
-            if is_over(lines, set, row, comms.pieces) {
+            if is_over(control, set, row, comms.pieces) {
                 comms.free_left(slot);
             }
         }
     }
 
-    /// Gives up all that was begun by lines: its memory is not there any more.
-    pub(crate) fn abandon_lines(&mut self) {
-        if let Some(lines) = self.transport.lines() {
-            lines.abandon();
+    /// Gives up all that was begun by control slots: its memory is not there any more.
+    pub(crate) fn abandon_control_slots(&mut self) {
+        if let Some(control) = self.transport.control_slots() {
+            control.abandon();
         }
     }
 
@@ -359,20 +367,22 @@ impl<T: Transport, P: Platform> Endpoint<'_, T, P> {
 }
 
 impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
-    /// See [`ScopePlane::lines`](crate::plane::ScopePlane::lines).
-    pub(crate) fn lines(&mut self, comm: &Comm) -> Result<Lines<'_>, Cause> {
-        self.within.endpoint.lines(comm)
+    /// See [`ScopePlane::control_slots`](crate::plane::ScopePlane::control_slots).
+    pub(crate) fn control_slots(&mut self, comm: &Comm) -> Result<ControlSlots<'_>, Cause> {
+        self.within.endpoint.control_slots(comm)
     }
 
-    /// See [`ScopePlane::begin_by_lines`](crate::plane::ScopePlane::begin_by_lines).
-    pub(crate) fn begin_by_lines(&mut self, comm: &Comm) -> Result<u32, Cause> {
-        self.go_on_by_lines();
-        Ok(self.lines(comm)?.begin())
+    /// See
+    /// [`ScopePlane::begin_by_control_slots`](crate::plane::ScopePlane::begin_by_control_slots).
+    pub(crate) fn begin_by_control_slots(&mut self, comm: &Comm) -> Result<u32, Cause> {
+        self.go_on_by_control_slots();
+        Ok(self.control_slots(comm)?.begin())
     }
 
-    /// See [`ScopePlane::go_on_by_lines`](crate::plane::ScopePlane::go_on_by_lines).
-    pub(crate) fn go_on_by_lines(&mut self) {
-        self.lined = true;
+    /// See
+    /// [`ScopePlane::go_on_by_control_slots`](crate::plane::ScopePlane::go_on_by_control_slots).
+    pub(crate) fn go_on_by_control_slots(&mut self) {
+        self.by_control_slots = true;
     }
 
     /// See [`ScopePlane::is_there`](crate::plane::ScopePlane::is_there).
@@ -380,21 +390,21 @@ impl<'scope, T: Transport, P: Platform> Scope<'scope, '_, '_, T, P> {
         self.within.endpoint.is_there(comm, rank)
     }
 
-    /// See [`ScopePlane::at_lines`](crate::plane::ScopePlane::at_lines).
+    /// See [`ScopePlane::at_control_slots`](crate::plane::ScopePlane::at_control_slots).
     #[inline]
-    pub(crate) fn at_lines<R>(
+    pub(crate) fn at_control_slots<R>(
         &mut self,
         comm: &Comm,
         lent: LentMut<'scope>,
         range: Range<usize>,
-        work: impl FnOnce(&mut Lines<'_>, &mut [u8]) -> Result<R, Cause>,
+        work: impl FnOnce(&mut ControlSlots<'_>, &mut [u8]) -> Result<R, Cause>,
     ) -> Result<R, Cause> {
         let buffer = part(lent.into(), range)?;
         if self.in_use(buffer, true) {
             return Err(Cause::Busy);
         }
-        let mut lines = self.within.endpoint.lines(comm)?;
-        buffer.change(|bytes| work(&mut lines, bytes))
+        let mut control = self.within.endpoint.control_slots(comm)?;
+        buffer.change(|bytes| work(&mut control, bytes))
     }
 
     /// See [`ScopePlane::watch_until`](crate::plane::ScopePlane::watch_until).

@@ -1,15 +1,15 @@
 //! Declares `unsafe` functions and holds no other unsafe code.
 //!
-//! Control slots, *lines* for short: memory of a node's ranks through which they carry out
+//! Control slots, *slots* for short: memory of a node's ranks through which they carry out
 //! collectives together, without messages.
 //!
-//! Every rank has a few *sets* of lines. A set serves one communicator at a time, by the same
+//! Every rank has a few *sets* of slots. A set serves one communicator at a time, by the same
 //! number on all its ranks. In it the rank has, for all ranks of the communicator to read and for
 //! itself alone to write:
 //!
-//! * **lines**, used in turn: the k-th collective of the communicator has line `k mod lines`, in
+//! * **slots**, used in turn: the k-th collective of the communicator has slot `k mod slots`, in
 //!   which the rank says what it does and how many bytes it contributes; few enough stand in the
-//!   line itself;
+//!   slot itself;
 //! * **chunks**, used in turn: for more bytes. They are one stream of *positions*, the same ones on
 //!   all ranks, which collectives take in order, a run of positions each. A rank fills the
 //!   positions that its algorithm gives it;
@@ -18,9 +18,9 @@
 //!
 //! # Why nothing is overwritten that a rank still reads
 //!
-//! A rank writes its line of collective `n` once every rank of the communicator has finished
-//! collective `n - lines`, and a chunk at position `k` once every rank is done with position `k -
-//! chunks`. So a rank is ahead of the slowest by at most `lines` collectives and `chunks`
+//! A rank writes its slot of collective `n` once every rank of the communicator has finished
+//! collective `n - slots`, and a chunk at position `k` once every rank is done with position `k -
+//! chunks`. So a rank is ahead of the slowest by at most `slots` collectives and `chunks`
 //! positions, and a reader that has not finished finds what was published to it. Two would do for
 //! correctness, as the next collective cannot end before this one was begun by all; more let a root
 //! run ahead.
@@ -30,17 +30,17 @@
 use crate::cause::Cause;
 use crate::id::PeerId;
 
-/// The number of lines, and their sizes. The same on all ranks of a job.
+/// The number of slots, and their sizes. The same on all ranks of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct LinesShape {
+pub struct ControlSlotsShape {
     /// Sets: communicators that are served at a time.
     pub sets: u32,
-    /// Lines of a set: collectives of one communicator that can be under way at a time. A power of
+    /// Slots of a set: collectives of one communicator that can be under way at a time. A power of
     /// two.
-    pub lines: u32,
-    /// Bytes that stand in a line.
-    pub line_bytes: u32,
+    pub slots: u32,
+    /// Bytes that stand in a slot.
+    pub slot_bytes: u32,
     /// Chunks of a set. A power of two.
     pub chunks: u32,
     /// Bytes of a chunk; chunks are aligned to 64.
@@ -64,7 +64,7 @@ pub struct Note {
 pub struct Notice<'a> {
     /// The note itself.
     pub note: Note,
-    /// The contents of its line: as many bytes as it says it contributes, or of more than a line
+    /// The contents of its slot: as many bytes as it says it contributes, or of more than a slot
     /// holds [`START_BYTES`].
     pub payload: &'a [u8],
 }
@@ -85,11 +85,11 @@ pub const fn is_earlier(one: u32, other: u32) -> bool {
     (one.wrapping_sub(other) as i32) < 0
 }
 
-/// Bytes in the line of a rank whose contribution is in chunks: the first position, little-endian.
-/// What stands after them, if that contribution could be in the line, is of no meaning.
+/// Bytes in the slot of a rank whose contribution is in chunks: the first position, little-endian.
+/// What stands after them, if that contribution could be in the slot, is of no meaning.
 pub const START_BYTES: usize = 4;
 
-/// The lines of this rank and, to be read, those of others. A set is used by the caller that has
+/// The slots of this rank and, to be read, those of others. A set is used by the caller that has
 /// opened it, and only then.
 ///
 /// A rank is lent what it reads where another rank writes, so all of this rests on what those
@@ -97,11 +97,11 @@ pub const START_BYTES: usize = 4;
 ///
 /// Numbers of collectives and positions are counted from an arbitrary start, the same on all ranks,
 /// and wrap around.
-pub trait Lines {
-    /// Returns the number of lines, and their sizes.
-    fn shape(&self) -> LinesShape;
+pub trait SharedControl {
+    /// Returns the number of slots, and their sizes.
+    fn shape(&self) -> ControlSlotsShape;
 
-    /// Checks that the lines of `peer` can be read here.
+    /// Checks that the slots of `peer` can be read here.
     ///
     /// # Errors
     /// Why not.
@@ -112,7 +112,7 @@ pub trait Lines {
     ///
     /// # Safety
     /// No communicator of this rank has had the context before. What the set was used for before is
-    /// over: no rank reads lines or chunks of it any more. And all ranks that open a set of this
+    /// over: no rank reads slots or chunks of it any more. And all ranks that open a set of this
     /// number by this context are of one communicator, and count each other in
     /// [`clear`](Self::clear).
     ///
@@ -128,26 +128,26 @@ pub trait Lines {
     /// Starts the next collective: its number.
     fn begin(&mut self, set: u32) -> u32;
 
-    /// Returns true if a collective has a line: false while one so far before it is not finished on
+    /// Returns true if a collective has a slot: false while one so far before it is not finished on
     /// this rank that they share it.
     fn admits(&self, set: u32, number: u32) -> bool;
 
-    /// Writes this rank's line of a collective, with `payload`. False, and nothing done, while
+    /// Writes this rank's slot of a collective, with `payload`. False, and nothing done, while
     /// another rank has not finished with what stands in it, as far as is known since the last
     /// [`clear`](Self::clear); and once it has been published, since others read it from then on.
     ///
     /// # Errors
-    /// [`Cause::TooBig`] for a payload that does not fit into a line.
+    /// [`Cause::TooBig`] for a payload that does not fit into a slot.
     fn publish(&mut self, set: u32, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause>;
 
-    /// Returns the payload of this rank's line of a collective, all of it, to be written before it
-    /// is [published](Self::tell); `None` where [`publish`](Self::publish) would return false.
-    fn line(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
+    /// Returns the payload of this rank's slot of a collective, all of it, to be written before it
+    /// is [published](Self::commit); `None` where [`publish`](Self::publish) would return false.
+    fn slot(&mut self, set: u32, number: u32) -> Option<&mut [u8]>;
 
-    /// Publishes this rank's line of a collective, which was there to be written.
-    fn tell(&mut self, set: u32, number: u32, note: Note);
+    /// Publishes this rank's slot of a collective, which was there to be written.
+    fn commit(&mut self, set: u32, number: u32, note: Note);
 
-    /// Looks at the line of `peer`, which may be this rank itself, for a collective that is not
+    /// Looks at the slot of `peer`, which may be this rank itself, for a collective that is not
     /// finished here; `None` if it is not written yet.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ pub trait Lines {
     /// cannot be read.
     fn look(&self, set: u32, number: u32, peer: PeerId) -> Result<Option<Notice<'_>>, Cause>;
 
-    /// This rank reads no line and no chunk of this collective any more, and writes none.
+    /// This rank reads no slot and no chunk of this collective any more, and writes none.
     fn finish(&mut self, set: u32, number: u32);
 
     /// Does what [`finish`](Self::finish) does, for every collective that was begun, in all sets.

@@ -1,6 +1,6 @@
 //! This module holds `unsafe` code: loom models of control slots, each with twins that must fail,
 //! as in the models of a lane. Two ranks, each of which owns a set and reads the other's; a set of
-//! two lines and two chunks, so that the third collective and the third position wait for the
+//! two slots and two chunks, so that the third collective and the third position wait for the
 //! first.
 
 use core::panic::AssertUnwindSafe;
@@ -8,25 +8,25 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::vec::Vec;
 
-use aldis_hal::lines::Note;
+use aldis_hal::shared_control::Note;
 use loom::model::Builder;
 use loom::thread;
 
-use super::lines::{Exact, Line, LineOrders, Own, SetControl, SetPlace, Theirs};
+use super::control_slots::{ControlSlot, Exact, Own, SetControl, SetPlace, SlotOrders, Theirs};
 use crate::sync::{Ordering, UnsafeCell};
 
 /// Declares a twin of [`Exact`] with one order relaxed.
 macro_rules! mutant {
     ($($name:ident: $order:ident,)*) => {$(
         struct $name;
-        impl LineOrders for $name {
+        impl SlotOrders for $name {
             const $order: Ordering = Ordering::Relaxed;
         }
     )*};
 }
 
 mutant! {
-    TellRelaxed: TELL,
+    PublishRelaxed: PUBLISH,
     LookRelaxed: LOOK,
     ReturnRelaxed: RETURN,
     CollectRelaxed: COLLECT,
@@ -34,7 +34,7 @@ mutant! {
     ReadNameRelaxed: READ_NAME,
 }
 
-const LINES: u32 = 2;
+const SLOTS: u32 = 2;
 const CHUNKS: u32 = 2;
 /// The communicator that the sets are opened for, and one that had them before.
 const NEW: u32 = 0x2_0000;
@@ -43,7 +43,7 @@ const OLD: u32 = 0x1_0000;
 /// A rank's set in shared memory. Chunks are cells beside it, whose accesses loom sees.
 struct Set {
     control: SetControl,
-    lines: Vec<Line>,
+    slots: Vec<ControlSlot>,
     chunks: Vec<UnsafeCell<u32>>,
 }
 
@@ -51,15 +51,15 @@ impl Set {
     fn new(context: u32, start: u32) -> Self {
         Self {
             control: SetControl::new(context, start),
-            lines: (0..LINES).map(|_| Line::new(context, start)).collect(),
+            slots: (0..SLOTS).map(|_| ControlSlot::new(context, start)).collect(),
             chunks: (0..CHUNKS).map(|_| UnsafeCell::new(0)).collect(),
         }
     }
 
     fn place(&self) -> SetPlace {
-        let (control, lines) = (&raw const self.control, self.lines.as_ptr());
+        let (control, slots) = (&raw const self.control, self.slots.as_ptr());
         let chunks = core::ptr::dangling_mut();
-        SetPlace { control, lines, chunks, size: LINES, depth: CHUNKS, chunk_bytes: 0 }
+        SetPlace { control, slots, chunks, size: SLOTS, depth: CHUNKS, chunk_bytes: 0 }
     }
 
     fn write(&self, position: u32, value: u32) {
@@ -97,7 +97,7 @@ impl ModelSets {
         Self { sets: [Set::new(context, start), Set::new(context, start)], start }
     }
 
-    fn rank<O: LineOrders>(&self, me: usize) -> Rank<'_, O> {
+    fn rank<O: SlotOrders>(&self, me: usize) -> Rank<'_, O> {
         let (mine, other) = (&self.sets[me], &self.sets[1 - me]);
         // SAFETY: the sets outlive both threads; each is owned by one.
         let (mut own, theirs) = unsafe { (Own::at(mine.place()), Theirs::at(other.place())) };
@@ -107,7 +107,7 @@ impl ModelSets {
     }
 }
 
-impl<O: LineOrders> Rank<'_, O> {
+impl<O: SlotOrders> Rank<'_, O> {
     fn refresh(&mut self) {
         // SAFETY: as in `ModelSets::rank`.
         let other: Theirs<O> = unsafe { Theirs::at(self.other.place()) };
@@ -115,8 +115,8 @@ impl<O: LineOrders> Rank<'_, O> {
         unsafe { self.own.clear(other.progress(&self.own)) };
     }
 
-    /// Writes a number in this rank's line, waiting for it to be free.
-    fn tell(&mut self, number: u32, value: u32) {
+    /// Writes a number in this rank's slot, waiting for it to be free.
+    fn publish(&mut self, number: u32, value: u32) {
         let note = Note { operation: 7, root: 3, bytes: 4 };
         while !self.own.publish(number, note, &value.to_le_bytes()).unwrap() {
             self.refresh();
@@ -124,8 +124,8 @@ impl<O: LineOrders> Rank<'_, O> {
         }
     }
 
-    /// Reads the number in the other's line.
-    fn hear(&mut self, number: u32) -> u32 {
+    /// Reads the number in the other's slot.
+    fn read_slot(&mut self, number: u32) -> u32 {
         loop {
             match self.theirs.look(&self.own, number).unwrap() {
                 Some(notice) => return u32::from_le_bytes(notice.payload.try_into().unwrap()),
@@ -154,11 +154,11 @@ impl<O: LineOrders> Rank<'_, O> {
 }
 
 /// The code of one side of a model.
-type LineRole = fn(&ModelSets);
+type SetRole = fn(&ModelSets);
 
 /// Explores two roles, the first on a spawned thread, with at most two preemptions, which is enough
 /// for every mutant to fail.
-fn explore_as(shared: fn() -> ModelSets, spawned: LineRole, own: LineRole) {
+fn explore_as(shared: fn() -> ModelSets, spawned: SetRole, own: SetRole) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(2);
     builder.check(move || {
@@ -170,39 +170,39 @@ fn explore_as(shared: fn() -> ModelSets, spawned: LineRole, own: LineRole) {
     });
 }
 
-fn explore(shared: fn() -> ModelSets, one: LineRole, other: LineRole) {
+fn explore(shared: fn() -> ModelSets, one: SetRole, other: SetRole) {
     explore_as(shared, one, other);
     explore_as(shared, other, one);
 }
 
 /// Returns true if a model fails both ways round, as a mutated twin must.
-fn fails(shared: fn() -> ModelSets, one: LineRole, other: LineRole) -> bool {
+fn fails(shared: fn() -> ModelSets, one: SetRole, other: SetRole) -> bool {
     [(one, other), (other, one)]
         .into_iter()
         .all(|(spawned, own)| catch_unwind(AssertUnwindSafe(|| explore_as(shared, spawned, own))).is_err())
 }
 
-mod lines {
-    //! A root that runs ahead, and one who only reads: the third line is the first one again.
+mod slots {
+    //! A root that runs ahead, and one who only reads: the third slot is the first one again.
 
     use super::*;
 
     const COLLECTIVES: u32 = 3;
 
-    fn root<O: LineOrders>(shared: &ModelSets) {
+    fn root<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         for value in 0..COLLECTIVES {
             let number = rank.own.begin();
-            rank.tell(number, value);
+            rank.publish(number, value);
             rank.own.finish(number);
         }
     }
 
-    fn leaf<O: LineOrders>(shared: &ModelSets) {
+    fn leaf<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         for value in 0..COLLECTIVES {
             let number = rank.own.begin();
-            assert_eq!(rank.hear(number), value);
+            assert_eq!(rank.read_slot(number), value);
             rank.own.finish(number);
         }
     }
@@ -220,7 +220,7 @@ mod lines {
     #[test]
     fn need_each_of_their_orders() {
         let shared = || ModelSets::new(NEW, 0);
-        assert!(fails(shared, root::<TellRelaxed>, leaf::<TellRelaxed>));
+        assert!(fails(shared, root::<PublishRelaxed>, leaf::<PublishRelaxed>));
         assert!(fails(shared, root::<LookRelaxed>, leaf::<LookRelaxed>));
         assert!(fails(shared, root::<ReturnRelaxed>, leaf::<ReturnRelaxed>));
         assert!(fails(shared, root::<CollectRelaxed>, leaf::<CollectRelaxed>));
@@ -232,12 +232,12 @@ mod barrier {
 
     use super::*;
 
-    fn meet<O: LineOrders>(shared: &ModelSets, me: usize) {
+    fn meet<O: SlotOrders>(shared: &ModelSets, me: usize) {
         let mut rank = shared.rank::<O>(me);
         for value in 0..2 {
             let number = rank.own.begin();
-            rank.tell(number, 10 * me as u32 + value);
-            assert_eq!(rank.hear(number), 10 * (1 - me as u32) + value);
+            rank.publish(number, 10 * me as u32 + value);
+            assert_eq!(rank.read_slot(number), 10 * (1 - me as u32) + value);
             rank.own.finish(number);
         }
     }
@@ -259,7 +259,7 @@ mod chunks {
 
     const POSITIONS: u32 = 3;
 
-    fn give<O: LineOrders>(shared: &ModelSets) {
+    fn give<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         for index in 0..POSITIONS {
             let position = shared.start.wrapping_add(index);
@@ -268,7 +268,7 @@ mod chunks {
         }
     }
 
-    fn take<O: LineOrders>(shared: &ModelSets) {
+    fn take<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         for index in 0..POSITIONS {
             assert_eq!(rank.collect(shared.start.wrapping_add(index)), index);
@@ -283,7 +283,7 @@ mod chunks {
     #[test]
     fn need_each_of_their_orders() {
         let shared = || ModelSets::new(NEW, 0);
-        assert!(fails(shared, give::<TellRelaxed>, take::<TellRelaxed>));
+        assert!(fails(shared, give::<PublishRelaxed>, take::<PublishRelaxed>));
         assert!(fails(shared, give::<LookRelaxed>, take::<LookRelaxed>));
         assert!(fails(shared, give::<ReturnRelaxed>, take::<ReturnRelaxed>));
         assert!(fails(shared, give::<CollectRelaxed>, take::<CollectRelaxed>));
@@ -291,12 +291,12 @@ mod chunks {
 }
 
 mod opening {
-    //! A set that was another communicator's, and has a line with the number that is waited for: it
+    //! A set that was another communicator's, and has a slot with the number that is waited for: it
     //! is not taken for the new one's.
 
     use super::*;
 
-    /// Both sets as an older communicator has left them, with its first line written.
+    /// Both sets as an older communicator has left them, with its first slot written.
     fn used() -> ModelSets {
         let shared = ModelSets::new(OLD, 0);
         for set in &shared.sets {
@@ -312,17 +312,17 @@ mod opening {
         shared
     }
 
-    fn root<O: LineOrders>(shared: &ModelSets) {
+    fn root<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(0);
         let number = rank.own.begin();
-        rank.tell(number, 5);
+        rank.publish(number, 5);
         rank.own.finish(number);
     }
 
-    fn leaf<O: LineOrders>(shared: &ModelSets) {
+    fn leaf<O: SlotOrders>(shared: &ModelSets) {
         let mut rank = shared.rank::<O>(1);
         let number = rank.own.begin();
-        assert_eq!(rank.hear(number), 5);
+        assert_eq!(rank.read_slot(number), 5);
         rank.own.finish(number);
     }
 

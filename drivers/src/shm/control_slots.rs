@@ -1,16 +1,17 @@
 //! This module holds `unsafe` code: a set of control slots, as its owner and as others see it. The
 //! loom models explore exactly this code.
 //!
-//! A set is a control line, `lines` lines and `chunks` chunks, all written by the owner alone. Its
-//! purpose stands in [`aldis_hal::lines`]; here is how a reader knows that what it reads is whole.
+//! A set is a progress record, `slots` slots and `chunks` chunks, all written by the owner alone.
+//! Its purpose stands in [`aldis_hal::shared_control`]; here is how a reader knows that what it
+//! reads is whole.
 //!
-//! A line of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that
+//! A slot of collective `n` carries the sequence `n + 1`, stored last, and a reader waits for that
 //! one value; chunks up to position `k` are there once `filled` is past `k`. The owner stores
 //! `floor` and `done` after its last read of what they give back, and the writer loads them of
 //! all others first. That is the whole protocol: two hand-overs, each a release and an acquire.
 //!
-//! A set that is opened for another communicator starts again from the same number. So each line,
-//! and the control line, name their communicator: the words are set back before that name is
+//! A set that is opened for another communicator starts again from the same number. So each slot,
+//! and the progress record, name their communicator: the words are set back before that name is
 //! stored, and it is loaded before they are, so that a reader of the new communicator does not take
 //! what is left of the old one for its own.
 
@@ -18,25 +19,25 @@ use core::marker::PhantomData;
 use core::slice;
 
 use aldis_hal::cause::{Cause, Malformed};
-use aldis_hal::lines::{Note, Notice, Progress, START_BYTES, is_earlier};
+use aldis_hal::shared_control::{Note, Notice, Progress, START_BYTES, is_earlier};
 
 use crate::sync::{Ordering, UnsafeCell, Word};
 
 /// The context of a rank that has left its communicator: that of none.
 const LEFT: u32 = u32::MAX;
 
-/// Bytes of a line: two pages and one pair of cache lines more, so that the first ones of all lines
+/// Bytes of a slot: two pages and one pair of cache lines more, so that the first ones of all slots
 /// do not share their place in a cache. Fewer in the models.
 pub(super) const BYTES: usize = if cfg!(loom) { 64 } else { 8192 + 128 };
 
-/// Bytes that stand in a line: all but what is said about them.
-pub(super) const LINE_PAYLOAD: usize = BYTES - 16;
+/// Bytes that stand in a slot: all but what is said about them.
+pub(super) const SLOT_PAYLOAD: usize = BYTES - 16;
 
-/// A line. What is said and 48 bytes are one cache line, so that a small contribution is one line's
-/// journey from core to core.
+/// A slot. What is said and the first 48 bytes of the payload are one cache line, so that a small
+/// contribution is one cache line's journey from core to core.
 #[repr(C, align(64))]
-pub(super) struct Line {
-    /// The communicator whose line it is: set when the set is opened.
+pub(super) struct ControlSlot {
+    /// The communicator whose slot it is: set when the set is opened.
     context: Word,
     /// Number + 1 of the collective; stored last.
     sequence: Word,
@@ -45,7 +46,7 @@ pub(super) struct Line {
     /// The operation, the root, and the next 16 bits of the bytes.
     about: UnsafeCell<u32>,
     /// 16-byte aligned, so that elements of any type can be read in place.
-    payload: UnsafeCell<[u64; LINE_PAYLOAD / 8]>,
+    payload: UnsafeCell<[u64; SLOT_PAYLOAD / 8]>,
 }
 
 /// The progress of the owner of a set.
@@ -63,17 +64,17 @@ pub(super) struct SetControl {
 }
 
 #[cfg(not(loom))]
-const _: () = assert!(size_of::<Line>() == BYTES && size_of::<SetControl>() == 128);
+const _: () = assert!(size_of::<ControlSlot>() == BYTES && size_of::<SetControl>() == 128);
 
 #[cfg(loom)]
-impl Line {
+impl ControlSlot {
     pub(super) fn new(context: u32, start: u32) -> Self {
         Self {
             context: Word::new(context),
             sequence: Word::new(start),
             bytes: UnsafeCell::new(0),
             about: UnsafeCell::new(0),
-            payload: UnsafeCell::new([0; LINE_PAYLOAD / 8]),
+            payload: UnsafeCell::new([0; SLOT_PAYLOAD / 8]),
         }
     }
 }
@@ -87,9 +88,9 @@ impl SetControl {
 }
 
 /// The memory orders of the protocol, an argument only for the models.
-pub(super) trait LineOrders {
+pub(super) trait SlotOrders {
     /// The owner's store of a sequence or of `filled`: after the bytes.
-    const TELL: Ordering = Ordering::Release;
+    const PUBLISH: Ordering = Ordering::Release;
     /// A reader's load of them.
     const LOOK: Ordering = Ordering::Acquire;
     /// A reader's store of `floor` or `done`: after its last read.
@@ -104,15 +105,15 @@ pub(super) trait LineOrders {
 
 /// The orders that ship.
 pub(super) struct Exact;
-impl LineOrders for Exact {}
+impl SlotOrders for Exact {}
 
 /// The place of a set, and its sizes.
 #[derive(Clone, Copy)]
 pub(super) struct SetPlace {
     pub(super) control: *const SetControl,
-    pub(super) lines: *const Line,
+    pub(super) slots: *const ControlSlot,
     pub(super) chunks: *mut u8,
-    /// Lines, a power of two.
+    /// Slots, a power of two.
     pub(super) size: u32,
     /// Chunks, a power of two.
     pub(super) depth: u32,
@@ -120,8 +121,8 @@ pub(super) struct SetPlace {
 }
 
 impl SetPlace {
-    fn line(&self, number: u32) -> *const Line {
-        self.lines.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
+    fn slot(&self, number: u32) -> *const ControlSlot {
+        self.slots.wrapping_add((number & self.size.wrapping_sub(1)) as usize)
     }
 
     fn chunk(&self, position: u32) -> *mut u8 {
@@ -142,7 +143,7 @@ pub(super) struct Theirs<O = Exact> {
     orders: PhantomData<O>,
 }
 
-impl<O: LineOrders> Theirs<O> {
+impl<O: SlotOrders> Theirs<O> {
     /// A set of another rank, or this rank's own as a reader.
     ///
     /// # Safety
@@ -152,34 +153,34 @@ impl<O: LineOrders> Theirs<O> {
         Self { place, orders: PhantomData }
     }
 
-    /// Looks at the line of a collective that `own` has not finished. The notice is valid until it
+    /// Looks at the slot of a collective that `own` has not finished. The notice is valid until it
     /// has.
     #[inline]
     pub(super) fn look<'a>(&self, own: &'a Own<O>, number: u32) -> Result<Option<Notice<'a>>, Cause> {
         if !own.is_open(number) {
             return Err(Cause::Stale);
         }
-        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
-        let line = unsafe { &*self.place.line(number) };
-        if line.context.load(O::READ_NAME) != own.context {
+        // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
+        let slot = unsafe { &*self.place.slot(number) };
+        if slot.context.load(O::READ_NAME) != own.context {
             return Ok(None);
         }
-        let (got, need) = (line.sequence.load(O::LOOK), number.wrapping_add(1));
+        let (got, need) = (slot.sequence.load(O::LOOK), number.wrapping_add(1));
         if got != need {
             let overran = (got.wrapping_sub(need) as i32) > 0;
             let what = Malformed::Sequence { got: got as u16, need: need as u16 };
             return if overran { Err(Cause::Malformed(what)) } else { Ok(None) };
         }
         // Who is ahead has written the next one already.
-        prefetch(self.place.line(need));
-        // SAFETY: the sequence has been seen, and the owner leaves the line alone until `own` has
+        prefetch(self.place.slot(need));
+        // SAFETY: the sequence has been seen, and the owner leaves the slot alone until `own` has
         // finished.
         let (bytes, about) =
-            unsafe { (line.bytes.with(|cell| cell.read()), line.about.with(|cell| cell.read())) };
+            unsafe { (slot.bytes.with(|cell| cell.read()), slot.about.with(|cell| cell.read())) };
         let (bytes, about) = (u32::from_le(bytes), u32::from_le(about));
         let bytes = u64::from(about >> 16) << 32 | u64::from(bytes);
-        let len = if bytes <= LINE_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
-        let start = line.payload.with(|payload| payload.cast());
+        let len = if bytes <= SLOT_PAYLOAD as u64 { bytes as usize } else { START_BYTES };
+        let start = slot.payload.with(|payload| payload.cast());
         // SAFETY: as above, and the length is within the payload.
         let payload = unsafe { slice::from_raw_parts(start, len) };
         Ok(Some(Notice { note: Note { operation: about as u8, root: (about >> 8) as u8, bytes }, payload }))
@@ -258,7 +259,7 @@ pub(super) struct Own<O = Exact> {
     orders: PhantomData<O>,
 }
 
-impl<O: LineOrders> Own<O> {
+impl<O: SlotOrders> Own<O> {
     /// A set of this rank, of no communicator yet.
     ///
     /// # Safety
@@ -290,18 +291,19 @@ impl<O: LineOrders> Own<O> {
     /// Makes it that of another communicator, whose ranks count from `start`.
     ///
     /// # Safety
-    /// As of [`Lines::open`](aldis_hal::Lines::open): what it was used for before is over on all
-    /// ranks, so that none reads here.
+    /// The caller's promise of
+    /// [`SharedControl::open`](aldis_hal::SharedControl::open): what it was used for before is over
+    /// on all ranks, so that none reads here.
     pub(super) unsafe fn open(&mut self, context: u32, start: u32) {
         // SAFETY: `at`'s caller vouched for the place.
         *self = Self { context, start, ..unsafe { Self::at(self.place) } };
         (self.next, self.floor, self.cleared) = (start, start, start);
         (self.position, self.filled, self.done, self.drained) = (start, start, start, start);
         for index in 0..self.place.size {
-            // SAFETY: as above; a line of the place.
-            let line = unsafe { &*self.place.line(index) };
-            line.sequence.store(start, Ordering::Relaxed);
-            line.context.store(context, O::NAME);
+            // SAFETY: as above; a slot of the place.
+            let slot = unsafe { &*self.place.slot(index) };
+            slot.sequence.store(start, Ordering::Relaxed);
+            slot.context.store(context, O::NAME);
         }
         let control = self.control();
         for word in [&control.floor, &control.filled, &control.done] {
@@ -323,7 +325,7 @@ impl<O: LineOrders> Own<O> {
         number
     }
 
-    /// Returns true if a collective shares its line with none that is unfinished here.
+    /// Returns true if a collective shares its slot with none that is unfinished here.
     pub(super) fn admits(&self, number: u32) -> bool {
         number.wrapping_sub(self.floor) < self.place.size
     }
@@ -334,62 +336,62 @@ impl<O: LineOrders> Own<O> {
         after < begun && self.finished.checked_shr(after).unwrap_or(0) & 1 == 0
     }
 
-    /// The line of a collective that is admitted, if no rank reads it: all ranks have finished the
-    /// one whose line it was, and it is not published.
+    /// The slot of a collective that is admitted, if no rank reads it: all ranks have finished the
+    /// one whose slot it was, and it is not published.
     #[inline]
-    fn free_line(&self, number: u32) -> Option<&Line> {
+    fn free_slot(&self, number: u32) -> Option<&ControlSlot> {
         if !self.is_open(number) || number.wrapping_sub(self.cleared) >= self.place.size {
             return None;
         }
-        // SAFETY: `at`'s caller vouched for the place, of which this is a line.
-        let line = unsafe { &*self.place.line(number) };
-        // Written by this side alone, in `say`.
-        let published = line.sequence.load(Ordering::Relaxed);
-        (published != number.wrapping_add(1)).then_some(line)
+        // SAFETY: `at`'s caller vouched for the place, of which this is a slot.
+        let slot = unsafe { &*self.place.slot(number) };
+        // Written by this side alone, in `write_note`.
+        let published = slot.sequence.load(Ordering::Relaxed);
+        (published != number.wrapping_add(1)).then_some(slot)
     }
 
-    /// Writes the line of a collective that is admitted, once; false while it is not free.
+    /// Writes the slot of a collective that is admitted, once; false while it is not free.
     #[inline]
     pub(super) fn publish(&mut self, number: u32, note: Note, payload: &[u8]) -> Result<bool, Cause> {
-        if payload.len() > LINE_PAYLOAD {
-            return Err(Cause::TooBig { len: payload.len() as u64, max: LINE_PAYLOAD as u64 });
+        if payload.len() > SLOT_PAYLOAD {
+            return Err(Cause::TooBig { len: payload.len() as u64, max: SLOT_PAYLOAD as u64 });
         }
-        let Some(line) = self.free_line(number) else { return Ok(false) };
-        // SAFETY: no rank reads the line, as all have finished what stood there and it is not
-        // published (`free_line`); the payload fits, and it is memory of the caller, not of the
+        let Some(slot) = self.free_slot(number) else { return Ok(false) };
+        // SAFETY: no rank reads the slot, as all have finished what stood there and it is not
+        // published (`free_slot`); the payload fits, and it is memory of the caller, not of the
         // place.
-        line.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
-        Self::say(line, number, note);
+        slot.payload.with_mut(|to| unsafe { copy_few(payload.as_ptr(), to.cast(), payload.len()) });
+        Self::write_note(slot, number, note);
         Ok(true)
     }
 
-    /// Returns the payload of the line of a collective that is admitted, to be written; `None`
+    /// Returns the payload of the slot of a collective that is admitted, to be written; `None`
     /// while it is not free.
-    pub(super) fn line(&mut self, number: u32) -> Option<&mut [u8]> {
-        let start = self.free_line(number)?.payload.with_mut(|payload| payload.cast());
-        // SAFETY: no rank reads the line, as all have finished what stood there and it is not
-        // published (`free_line`); all of it has been initialised, and the borrow keeps this value
+    pub(super) fn slot(&mut self, number: u32) -> Option<&mut [u8]> {
+        let start = self.free_slot(number)?.payload.with_mut(|payload| payload.cast());
+        // SAFETY: no rank reads the slot, as all have finished what stood there and it is not
+        // published (`free_slot`); all of it has been initialised, and the borrow keeps this value
         // from publishing it.
-        Some(unsafe { slice::from_raw_parts_mut(start, LINE_PAYLOAD) })
+        Some(unsafe { slice::from_raw_parts_mut(start, SLOT_PAYLOAD) })
     }
 
-    /// Publishes the line of a collective, if it was free.
-    pub(super) fn tell(&mut self, number: u32, note: Note) {
-        if let Some(line) = self.free_line(number) {
-            Self::say(line, number, note);
+    /// Publishes the slot of a collective, if it was free.
+    pub(super) fn commit(&mut self, number: u32, note: Note) {
+        if let Some(slot) = self.free_slot(number) {
+            Self::write_note(slot, number, note);
         }
     }
 
-    /// Publishes a line that no rank reads.
+    /// Publishes a slot that no rank reads.
     #[inline(always)]
-    fn say(line: &Line, number: u32, note: Note) {
+    fn write_note(slot: &ControlSlot, number: u32, note: Note) {
         let about = u32::from(note.operation) | u32::from(note.root) << 8 | ((note.bytes >> 32) as u32) << 16;
-        // SAFETY: no rank reads it: the caller has it from `free_line`, and it is not published.
+        // SAFETY: no rank reads it: the caller has it from `free_slot`, and it is not published.
         unsafe {
-            line.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
-            line.about.with_mut(|cell| cell.write(about.to_le()));
+            slot.bytes.with_mut(|cell| cell.write((note.bytes as u32).to_le()));
+            slot.about.with_mut(|cell| cell.write(about.to_le()));
         }
-        line.sequence.store(number.wrapping_add(1), O::TELL);
+        slot.sequence.store(number.wrapping_add(1), O::PUBLISH);
     }
 
     /// Notes that a collective is finished here.
@@ -446,7 +448,7 @@ impl<O: LineOrders> Own<O> {
         let next = position.wrapping_add(1);
         if next.wrapping_sub(self.filled) as i32 > 0 {
             self.filled = next;
-            self.control().filled.store(next, O::TELL);
+            self.control().filled.store(next, O::PUBLISH);
         }
     }
 
@@ -461,8 +463,9 @@ impl<O: LineOrders> Own<O> {
     /// Records how far all others have come.
     ///
     /// # Safety
-    /// As of [`Lines::clear`](aldis_hal::Lines::clear): they have, since what is before is written
-    /// again.
+    /// The caller's promise of
+    /// [`SharedControl::clear`](aldis_hal::SharedControl::clear): they have, since what is before is
+    /// written again.
     pub(super) unsafe fn clear(&mut self, others: Progress) {
         let earlier = |one, other| if is_earlier(one, other) { one } else { other };
         let (floor, done) = (earlier(others.finished, self.floor), earlier(others.done, self.done));
@@ -477,18 +480,18 @@ impl<O: LineOrders> Own<O> {
     }
 }
 
-/// Has the first bytes of a line brought here, where the processor can be told to.
+/// Has the first bytes of a slot brought here, where the processor can be told to.
 #[inline(always)]
-fn prefetch(line: *const Line) {
+fn prefetch(slot: *const ControlSlot) {
     #[cfg(all(target_arch = "x86_64", not(loom), not(miri)))]
     // SAFETY: it reads nothing that can be seen, whatever the address; every x86-64 has it.
     unsafe {
-        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line.cast());
+        core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(slot.cast());
     }
-    let _ = line;
+    let _ = slot;
 }
 
-/// Copies up to [`LINE_PAYLOAD`] bytes, one word at once, since most contributions are one.
+/// Copies up to [`SLOT_PAYLOAD`] bytes, one word at once, since most contributions are one.
 ///
 /// # Safety
 /// `from` and `to` are valid for `len` bytes and apart.

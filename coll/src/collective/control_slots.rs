@@ -12,7 +12,7 @@ use crate::shared::{self, CROWDED, CallOutcome, Meeting, Task};
 
 impl Planned {
     /// Returns the task for control slots, if this blocking call is for them.
-    pub(super) fn by_lines<T: Transport, P: Platform>(
+    pub(super) fn by_control_slots<T: Transport, P: Platform>(
         &self,
         endpoint: &mut Endpoint<'_, T, P>,
         comm: &Comm,
@@ -20,7 +20,7 @@ impl Planned {
         if self.shares() == Shares::Never {
             return Ok(None);
         }
-        if shared::is_in_lines(self.call.operation) {
+        if shared::is_in_control_slots(self.call.operation) {
             // Where that could be, it was done at once.
             return match self.shares() {
                 Shares::Named => Err(Error::new(self.call.operation, self.unshared(endpoint, comm))),
@@ -28,7 +28,7 @@ impl Planned {
             };
         }
         let task = self.task(comm);
-        match task.and_then(|task| shared::check(endpoint.lines(comm), task)) {
+        match task.and_then(|task| shared::check(endpoint.control_slots(comm), task)) {
             Err(cause) if self.shares() == Shares::Named => Err(Error::new(self.call.operation, cause)),
             went => Ok(went.and(task).ok()),
         }
@@ -36,16 +36,16 @@ impl Planned {
 
     /// Returns true if what a call starts is carried out by control slots: if it names them, or if
     /// a blocking call would be.
-    pub(super) fn starts_by_lines<T: Transport, P: Platform>(
+    pub(super) fn starts_by_control_slots<T: Transport, P: Platform>(
         &self,
         scope: &mut Scope<'_, '_, '_, T, P>,
         comm: &Comm,
     ) -> bool {
         if self.shares() == Shares::IfThere
             && self.beginning == super::Beginning::Waited
-            && !shared::is_in_lines(self.call.operation)
+            && !shared::is_in_control_slots(self.call.operation)
         {
-            return self.task(comm).is_ok_and(|task| shared::check(scope.lines(comm), task).is_ok());
+            return self.task(comm).is_ok_and(|task| shared::check(scope.control_slots(comm), task).is_ok());
         }
         self.shares() == Shares::Named
     }
@@ -56,10 +56,10 @@ impl Planned {
     fn unshared<T: Transport, P: Platform>(&self, endpoint: &mut Endpoint<'_, T, P>, comm: &Comm) -> Cause {
         let Call { count, element_bytes, .. } = self.call;
         let len = (count as u64).saturating_mul(element_bytes.into());
-        match endpoint.lines(comm) {
+        match endpoint.control_slots(comm) {
             Err(cause) => cause,
-            Ok(_) if shared::is_too_long(&self.call) || len > shared::LINE_BYTES => {
-                Cause::TooBig { len, max: shared::LINE_BYTES }
+            Ok(_) if shared::is_too_long(&self.call) || len > shared::SLOT_BYTES => {
+                Cause::TooBig { len, max: shared::SLOT_BYTES }
             }
             Ok(_) => self.plan.err().unwrap_or(Cause::Unsupported),
         }
@@ -76,7 +76,7 @@ impl Planned {
 
 impl<'scope> Collective<'scope> {
     /// Like [`start`](Self::start), but by the control slots of the communicator.
-    pub(super) fn start_by_lines<T: Transport, P: Platform>(
+    pub(super) fn start_by_control_slots<T: Transport, P: Platform>(
         scope: &mut Scope<'scope, '_, '_, T, P>,
         comm: &Comm,
         planned: &Planned,
@@ -84,7 +84,7 @@ impl<'scope> Collective<'scope> {
     ) -> Result<Self, Error> {
         let Call { operation, count, .. } = planned.call;
         let refused = |cause| Error::new(operation, cause);
-        if shared::is_in_lines(operation) {
+        if shared::is_in_control_slots(operation) {
             return Err(refused(Cause::Unsupported));
         }
         let begun = planned.task(comm).and_then(|task| Meeting::begin(scope, comm, task));
