@@ -239,9 +239,9 @@ impl SegmentPlace<'_> {
             Buffer::Data | Buffer::Input => (self.data, nth),
         };
         if self.walks() {
-            self.block_of(span, (layout, first), number)
+            self.block_of(span, layout, first, number)
         } else {
-            self.part(span, (layout, first), number)
+            self.part(span, layout, first, number)
         }
     }
 
@@ -253,12 +253,7 @@ impl SegmentPlace<'_> {
     }
 
     /// The piece of a span that is sent a block at a time.
-    fn block_of(
-        &self,
-        span: Span,
-        (layout, first): (Layout<'_>, usize),
-        number: u32,
-    ) -> Option<Range<usize>> {
+    fn block_of(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
         let (size, nth) = (layout.blocks(self.whole.size() as usize), number as usize);
         let (blocks, _) = divide(span.len, self.segment);
         let (turns, rank) = divide(first.saturating_add(nth), size);
@@ -275,7 +270,7 @@ impl SegmentPlace<'_> {
     }
 
     /// The piece of a span that is sent as a whole, but for what is past the last block.
-    fn part(&self, span: Span, (layout, first): (Layout<'_>, usize), number: u32) -> Option<Range<usize>> {
+    fn part(&self, span: Span, layout: Layout<'_>, first: usize, number: u32) -> Option<Range<usize>> {
         if matches!(layout, Layout::Own) {
             return (number == 0).then_some(0..span.len);
         }

@@ -85,7 +85,7 @@ impl<'m> Neighbourhood<'m> {
         }
         let short = Cause::TooSmall { what: Resource::Scratch, need, have };
         let lines = lines.get_mut(..need as usize).ok_or(short)?;
-        let used = arrange(lines, (comm.rank().0, comm.size()), IN_FLIGHT_MAX).ok_or(Cause::Disagreement)?;
+        let used = arrange(lines, comm.rank().0, comm.size(), IN_FLIGHT_MAX).ok_or(Cause::Disagreement)?;
         let lines: &'m [Line] = lines.get(..used).unwrap_or_default();
         Ok(Self {
             comm,

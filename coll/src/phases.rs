@@ -144,14 +144,14 @@ impl Parts {
 
     /// Returns the number of pieces that have elements, of `pieces` pieces of `width` parts from
     /// part `first` on.
-    pub(crate) fn present(&self, (first, width): (u32, u32), pieces: u32) -> u64 {
+    pub(crate) fn present(&self, first: u32, width: u32, pieces: u32) -> u64 {
         let longer = (self.longer as u64).saturating_sub(first.into()).div_ceil(u64::from(width.max(1)));
         if self.base > 0 { pieces.into() } else { longer.min(pieces.into()) }
     }
 
     /// The longest messages of `rounds` rounds, each of `width` parts: from `first` on in the first
     /// round, and `stride` parts further on in each one after it.
-    pub(crate) fn strided(&self, (first, width): (u32, u32), stride: u32, rounds: u32) -> Work {
+    pub(crate) fn strided(&self, first: u32, width: u32, stride: u32, rounds: u32) -> Work {
         let rounds = u64::from(rounds);
         let even = (self.base as u64).saturating_mul(width.into()).saturating_mul(rounds);
         // The longer parts among them, from `first` on: `full` rounds have nothing else, the next
@@ -164,7 +164,7 @@ impl Parts {
         } else {
             rounds.saturating_mul(width.into())
         };
-        let present = self.present((first, stride), u32::try_from(rounds).unwrap_or(u32::MAX));
+        let present = self.present(first, stride, u32::try_from(rounds).unwrap_or(u32::MAX));
         Work { rounds: present, elements: even.saturating_add(more), ..Work::default() }
     }
 

@@ -29,6 +29,7 @@
 
 pub(crate) mod along;
 pub(crate) mod among;
+mod block_range;
 pub(crate) mod exchange;
 pub(crate) mod fan;
 pub(crate) mod halves;
@@ -39,6 +40,7 @@ use core::fmt;
 use core::num::NonZeroU32;
 
 use aldis_kernel::hal::{Cause, Operation};
+pub(crate) use block_range::BlockRange;
 
 /// The most receives and sends together that one round may have; a request slot is held for each
 /// while the round runs.

@@ -50,11 +50,11 @@ macro_rules! pair {
 
         reduce!(MinLoc: $name => |left, right| {
             let value = left.value.least(right.value);
-            $name::new(value, first((left.value, left.index), (right.value, right.index), value))
+            $name::new(value, index_of(value, [left.value, right.value], [left.index, right.index]))
         });
         reduce!(MaxLoc: $name => |left, right| {
             let value = left.value.most(right.value);
-            $name::new(value, first((left.value, left.index), (right.value, right.index), value))
+            $name::new(value, index_of(value, [left.value, right.value], [left.index, right.index]))
         });
     };
 }
@@ -84,12 +84,12 @@ pair!(
 /// The lower index of those whose value is the result, as MPI says. A NaN is the result if there is
 /// one, and any is equal to it; so are the two zeros to each other.
 #[inline]
-fn first<V: Canonical + PartialEq>((left, at): (V, i32), (right, there): (V, i32), result: V) -> i32 {
+fn index_of<V: Canonical + PartialEq>(result: V, values: [V; 2], indices: [i32; 2]) -> i32 {
     let is_result = |value: V| (value == result) | (value.is_unordered() & result.is_unordered());
-    let (mine, other) = (is_result(left), is_result(right));
-    if mine & other {
+    let ([left, right], [at, there]) = (values.map(is_result), indices);
+    if left & right {
         at.min(there)
-    } else if mine {
+    } else if left {
         at
     } else {
         there

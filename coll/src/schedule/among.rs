@@ -42,21 +42,21 @@ impl Among {
     }
 
     /// This rank as one of them, if it is.
-    pub(crate) fn instance(&self, instance: &Instance, count: usize) -> Option<Instance> {
+    pub(crate) fn instance(&self, instance: &Instance) -> Option<Instance> {
         let before = instance.rank().checked_sub(self.first)?;
         let number = before.checked_div(self.apart).filter(|&number| self.rank(number) == instance.rank())?;
-        Instance::new(number, self.size, self.root.0, count).ok()
+        Instance::new(number, self.size, self.root.0, instance.count()).ok()
     }
 
-    /// The step of `schedule` on `count` elements among them.
+    /// The step of `schedule` among them.
     pub(crate) fn step(
         &self,
         schedule: &impl Schedule,
         instance: &Instance,
-        count: usize,
-        (round, index): (u32, u32),
+        round: u32,
+        index: u32,
     ) -> Option<Step> {
-        Some(match schedule.step(&self.instance(instance, count)?, round, index)? {
+        Some(match schedule.step(&self.instance(instance)?, round, index)? {
             Step::Recv { from, into } => Step::Recv { from: self.rank(from), into },
             Step::Send { to, from } => Step::Send { to: self.rank(to), from },
             local => local,

@@ -6,16 +6,16 @@ pub(crate) use super::WIDTH_MAX;
 use super::along::Way;
 use super::{Instance, Span, Step, Work};
 
-/// The message with `index` of a round of `width` exchanges, in which a rank sends what is `given`
+/// The message with `index` of a round of `WIDTH` exchanges, in which a rank sends what is `given`
 /// for each other and gets its block; how much further the index is, behind the last.
-pub(crate) fn message(
+pub(crate) fn message<const WIDTH: u32>(
     instance: &Instance,
-    width: u32,
-    (round, index): (u32, u32),
+    round: u32,
+    index: u32,
     given: impl Fn(u32) -> Span,
 ) -> Result<Step, u32> {
-    let before = round.saturating_mul(width);
-    let now = (instance.size() - 1).saturating_sub(before).min(width);
+    let before = round.saturating_mul(WIDTH);
+    let now = (instance.size() - 1).saturating_sub(before).min(WIDTH);
     if index < now {
         let from = instance.before(before + index + 1);
         return Ok(Step::Recv { from, into: instance.block(from) });
@@ -51,7 +51,7 @@ impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let given = |rank: u32| instance.block(rank).of_input();
         let own = instance.rank();
-        match message(instance, WIDTH, (round, index), given) {
+        match message::<WIDTH>(instance, round, index, given) {
             Ok(message) => Some(message),
             Err(0) if round == 0 => Some(Step::Copy { into: instance.block(own), from: given(own) }),
             Err(_) => None,

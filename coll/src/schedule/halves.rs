@@ -2,7 +2,7 @@
 //! one cut off by the size. Each has a leader: the root if it is among them, else the first. So
 //! blocks of a group stand together in the order of ranks, wherever the root is.
 
-use super::{Instance, Span, Work, log2_ceil};
+use super::{BlockRange, Instance, Span, Work, log2_ceil};
 
 /// A group's first rank, by one of its ranks and its size as an exponent.
 pub(crate) fn first(rank: u32, bits: u32) -> u32 {
@@ -21,9 +21,8 @@ pub(crate) struct HalvesRole {
     pub(crate) other: u32,
     /// True if this rank leads both.
     pub(crate) leads: bool,
-    /// The blocks that pass: those of the group whose leader does not lead both, by its first rank
-    /// and how many.
-    pub(crate) passing: (u32, u32),
+    /// The blocks that pass: those of the group whose leader does not lead both.
+    pub(crate) passing: BlockRange,
 }
 
 /// The meeting of this rank, if it leads its group and there is another.
@@ -35,21 +34,21 @@ pub(crate) fn meeting(instance: &Instance, bits: u32) -> Option<HalvesRole> {
     }
     let other = leader(instance, beyond, bits);
     let leads = leader(instance, rank, bits + 1) == rank;
-    let passes = if leads { beyond } else { first(rank, bits) };
-    Some(HalvesRole { other, leads, passing: (passes, half.min(instance.size() - passes)) })
+    let first = if leads { beyond } else { first(rank, bits) };
+    let passing = BlockRange { first, len: half.min(instance.size() - first) };
+    Some(HalvesRole { other, leads, passing })
 }
 
 /// Returns the place where a leader keeps these blocks of its group: the root where they belong,
 /// another in scratch from its own on, as its data hold its own block alone; that block, if it is
 /// all, in the data.
-pub(crate) fn kept(instance: &Instance, (first, number): (u32, u32)) -> Span {
-    let rank = instance.rank();
-    let blocks = instance.blocks(first, number);
-    if rank == instance.root() || (first, number) == (rank, 1) {
-        return blocks;
+pub(crate) fn kept(instance: &Instance, blocks: BlockRange) -> Span {
+    let (rank, span) = (instance.rank(), blocks.span(instance));
+    if rank == instance.root() || blocks == BlockRange::of(rank) {
+        return span;
     }
-    let before = instance.blocks(first.saturating_sub(rank), 0).start;
-    Span { start: before, ..Span::scratch(blocks.len) }
+    let before = instance.blocks(blocks.first.saturating_sub(rank), 0).start;
+    Span { start: before, ..Span::scratch(span.len) }
 }
 
 /// Blocks that a leader other than the root needs scratch for, at most.

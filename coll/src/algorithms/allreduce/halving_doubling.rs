@@ -132,8 +132,8 @@ impl BlockPair {
     fn work(&self) -> Work {
         let (all, parts) = (self.halving.width(self.small.bits), self.halving.parts);
         let pieces = power(self.large.bits.saturating_sub(self.small.bits));
-        let longest = parts.strided((0, self.width()), AT_ONCE.saturating_mul(self.width()), self.rounds());
-        let fan = parts.present((0, self.width()), pieces).saturating_sub(longest.rounds);
+        let longest = parts.strided(0, self.width(), AT_ONCE.saturating_mul(self.width()), self.rounds());
+        let fan = parts.present(0, self.width(), pieces).saturating_sub(longest.rounds);
         let sent = Work { fan, elements: parts.len(0, all) as u64, ..longest };
         sum([Work { reduced: longest.elements, ..sent }, sent])
     }

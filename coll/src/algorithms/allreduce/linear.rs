@@ -2,7 +2,7 @@
 
 use aldis_kernel::hal::Operation;
 
-use super::nonoverlapping::one_after_the_other;
+use super::nonoverlapping::InSequence;
 use crate::algorithms::{bcast, reduce};
 use crate::phases::sum;
 use crate::schedule::{Instance, Priced, Schedule, Step, Work};
@@ -17,6 +17,8 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Linear;
 
+const PHASES: InSequence<reduce::Linear, bcast::Linear> = InSequence(reduce::Linear, bcast::Linear);
+
 impl Schedule for Linear {
     fn operation(&self) -> Operation {
         Operation::Allreduce
@@ -27,11 +29,11 @@ impl Schedule for Linear {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        reduce::Linear.rounds(instance).saturating_add(bcast::Linear.rounds(instance))
+        PHASES.rounds(instance)
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        one_after_the_other(&reduce::Linear, &bcast::Linear, instance, (round, index))
+        PHASES.step(instance, round, index)
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {

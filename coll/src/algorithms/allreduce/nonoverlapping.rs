@@ -16,18 +16,23 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work, pairs_up};
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Nonoverlapping;
 
-/// The step of two schedules, of which the second starts on a rank where the first has ended.
-pub(super) fn one_after_the_other(
-    first: &impl Schedule,
-    second: &impl Schedule,
-    instance: &Instance,
-    (round, index): (u32, u32),
-) -> Option<Step> {
-    match round.checked_sub(first.rounds(instance)) {
-        None => first.step(instance, round, index),
-        Some(round) => second.step(instance, round, index),
+/// Two schedules, of which the second starts on a rank where the first has ended.
+pub(super) struct InSequence<A, B>(pub(super) A, pub(super) B);
+
+impl<A: Schedule, B: Schedule> InSequence<A, B> {
+    pub(super) fn rounds(&self, instance: &Instance) -> u32 {
+        self.0.rounds(instance).saturating_add(self.1.rounds(instance))
+    }
+
+    pub(super) fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
+        match round.checked_sub(self.0.rounds(instance)) {
+            None => self.0.step(instance, round, index),
+            Some(round) => self.1.step(instance, round, index),
+        }
     }
 }
+
+const PHASES: InSequence<reduce::Binomial, bcast::Binomial> = InSequence(reduce::Binomial, bcast::Binomial);
 
 impl Schedule for Nonoverlapping {
     fn operation(&self) -> Operation {
@@ -39,11 +44,11 @@ impl Schedule for Nonoverlapping {
     }
 
     fn rounds(&self, instance: &Instance) -> u32 {
-        reduce::Binomial.rounds(instance).saturating_add(bcast::Binomial.rounds(instance))
+        PHASES.rounds(instance)
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        one_after_the_other(&reduce::Binomial, &bcast::Binomial, instance, (round, index))
+        PHASES.step(instance, round, index)
     }
 
     fn capacity(&self, size: u32, scratch: usize) -> usize {

@@ -25,7 +25,7 @@ impl Allgather {
     }
 
     /// A round within a node, in which its leader gets blocks.
-    fn gather(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    fn gather(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let place = nodes.place(instance.rank());
         if place == 0 {
             let from = nodes.member(fan::place(nodes.len(), round, index)?);
@@ -36,7 +36,7 @@ impl Allgather {
     }
 
     /// A round of the ring of leaders.
-    fn pass(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    fn pass(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         if !nodes.is_leader(instance) {
             return None;
         }
@@ -66,11 +66,11 @@ impl Schedule for Allgather {
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let nodes = Nodes::of(instance);
         match locate(round, Self::lengths(instance))? {
-            (0, round) => Self::gather(instance, &nodes, (round, index)),
-            (1, round) => Self::pass(instance, &nodes, (round, index)),
+            (0, round) => Self::gather(instance, &nodes, round, index),
+            (1, round) => Self::pass(instance, &nodes, round, index),
             (_, round) => {
-                let all = instance.blocks(0, instance.size()).len;
-                nodes.near.step(&Binomial, instance, all, (round, index))
+                let all = instance.with_count(instance.blocks(0, instance.size()).len);
+                nodes.near.step(&Binomial, &all, round, index)
             }
         }
     }

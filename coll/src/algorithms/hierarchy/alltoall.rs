@@ -26,6 +26,7 @@ pub struct Alltoall;
 
 /// The blocks that the ranks of a node carry for it, by their places there.
 struct Carried {
+    nodes: Nodes,
     /// Ranks of the node, and the first of them.
     here: u32,
     start: u32,
@@ -36,10 +37,10 @@ struct Carried {
 }
 
 impl Carried {
-    fn new(instance: &Instance, nodes: &Nodes) -> Self {
+    fn new(instance: &Instance, nodes: Nodes) -> Self {
         let (here, start) = (nodes.len(), nodes.own.start);
         let others = instance.size().saturating_sub(here);
-        Self { here, start, others, own: instance.rank().saturating_sub(start) }
+        Self { nodes, here, start, others, own: instance.rank().saturating_sub(start) }
     }
 
     /// For how many ranks the one at a place carries.
@@ -63,13 +64,13 @@ impl Carried {
 
     /// Returns the place where blocks for others to carry are packed, by the carrier and which of
     /// its blocks it is. There is room for as many as any carrier has.
-    fn packed(&self, instance: &Instance, (place, index): (u32, u32), blocks: u32) -> Span {
+    fn packed(&self, instance: &Instance, place: u32, index: u32, blocks: u32) -> Span {
         scratch(instance, place.saturating_mul(self.len(0)).saturating_add(index), blocks)
     }
 
     /// Returns the place where blocks arrive that this rank is to carry, in the same way, by their
     /// owner: behind the packed ones.
-    fn came(&self, instance: &Instance, (place, index): (u32, u32), blocks: u32) -> Span {
+    fn came(&self, instance: &Instance, place: u32, index: u32, blocks: u32) -> Span {
         let before = instance.size().saturating_add(place.saturating_mul(self.len(0)));
         scratch(instance, before.saturating_add(index), blocks)
     }
@@ -105,10 +106,10 @@ impl Alltoall {
     }
 
     /// A round of the blocks that stay in a node.
-    fn within(instance: &Instance, nodes: &Nodes, at: (u32, u32)) -> Option<Step> {
+    fn within(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let before = instance.blocks(0, nodes.own.start).len;
         let here = |span: Span| Span { start: span.start.saturating_add(before), ..span };
-        Some(match nodes.near.step(&Linear, instance, instance.count(), at)? {
+        Some(match nodes.near.step(&Linear, instance, round, index)? {
             Step::Recv { from, into } => Step::Recv { from, into: here(into) },
             Step::Send { to, from } => Step::Send { to, from: here(from) },
             Step::Copy { into, from } => Step::Copy { into: here(into), from: here(from) },
@@ -121,29 +122,26 @@ impl Alltoall {
     fn pack(instance: &Instance, carried: &Carried, number: u32) -> Option<Step> {
         let (rank, place, index) = carried.other(number);
         let into = match place == carried.own {
-            true => carried.came(instance, (place, index), 1),
-            false => carried.packed(instance, (place, index), 1),
+            true => carried.came(instance, place, index, 1),
+            false => carried.packed(instance, place, index, 1),
         };
         let is_there = carried.here > 1 && number < carried.others;
         is_there.then(|| Step::Copy { into, from: instance.block(rank).of_input() })
     }
 
     /// A round of exchanges with ranks of the node. Some have nothing to carry.
-    fn swap(instance: &Instance, carried: &Carried, (round, index): (u32, u32)) -> Option<Step> {
+    fn swap(instance: &Instance, carried: &Carried, round: u32, index: u32) -> Option<Step> {
         let before = round.saturating_mul(WIDTH_MAX);
         let now = carried.here.saturating_sub(1).saturating_sub(before).min(WIDTH_MAX);
         let distances = before + 1..before + 1 + now;
         let rank = |place: u32| carried.start.saturating_add(place);
         let received = distances.clone().map(|distance| {
             let place = back(carried.own, distance, carried.here);
-            Step::Recv {
-                from: rank(place),
-                into: carried.came(instance, (place, 0), carried.len(carried.own)),
-            }
+            Step::Recv { from: rank(place), into: carried.came(instance, place, 0, carried.len(carried.own)) }
         });
         let sent = distances.map(|distance| {
             let place = back(carried.own, carried.here - distance, carried.here);
-            Step::Send { to: rank(place), from: carried.packed(instance, (place, 0), carried.len(place)) }
+            Step::Send { to: rank(place), from: carried.packed(instance, place, 0, carried.len(place)) }
         });
         received.chain(sent).filter(|step| step.message().len > 0).nth(index as usize)
     }
@@ -155,19 +153,15 @@ impl Alltoall {
         let is_there = carried.here > 1 && index < carried.len(carried.own);
         is_there.then(|| Step::Copy {
             into: scratch(instance, number, 1),
-            from: carried.came(instance, (place, index), 1),
+            from: carried.came(instance, place, index, 1),
         })
     }
 
     /// A round of exchanges with ranks of other nodes: in each turn with the next node and the one
     /// as far before. A rank receives from its carrier there, and sends to those that it carries
     /// for.
-    fn pass(
-        instance: &Instance,
-        nodes: &Nodes,
-        carried: &Carried,
-        (round, index): (u32, u32),
-    ) -> Option<Step> {
+    fn pass(instance: &Instance, carried: &Carried, round: u32, index: u32) -> Option<Step> {
+        let nodes = &carried.nodes;
         let (size, all, own) = (instance.size(), nodes.shape.nodes, nodes.node(instance.rank()));
         let turns = turns(size, nodes.shape);
         let first = round.saturating_mul(WIDTH_MAX);
@@ -213,14 +207,13 @@ impl Schedule for Alltoall {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let nodes = Nodes::of(instance);
-        let carried = Carried::new(instance, &nodes);
-        match locate(round, Self::lengths(instance, nodes.shape))? {
-            (0, round) => Self::within(instance, &nodes, (round, index)),
+        let carried = Carried::new(instance, Nodes::of(instance));
+        match locate(round, Self::lengths(instance, carried.nodes.shape))? {
+            (0, round) => Self::within(instance, &carried.nodes, round, index),
             (1, _) => Self::pack(instance, &carried, index),
-            (2, round) => Self::swap(instance, &carried, (round, index)),
+            (2, round) => Self::swap(instance, &carried, round, index),
             (3, _) => Self::sort(instance, &carried, index),
-            (_, round) => Self::pass(instance, &nodes, &carried, (round, index)),
+            (_, round) => Self::pass(instance, &carried, round, index),
         }
     }
 

@@ -34,11 +34,9 @@ impl Schedule for Barrier {
         // the first of the way out.
         let (deepest, depth) = (log2_ceil(shape.largest), log2_ceil(own.end.saturating_sub(own.start)));
         match locate(round, [deepest, log2_ceil(shape.nodes), deepest])? {
-            (0, round) => {
-                near.step(&barrier::Tree, instance, 0, (round.checked_sub(deepest - depth)?, index))
-            }
-            (1, round) => far.step(&barrier::Dissemination, instance, 0, (round, index)),
-            (_, round) => near.step(&barrier::Tree, instance, 0, (depth.checked_add(round)?, index)),
+            (0, round) => near.step(&barrier::Tree, instance, round.checked_sub(deepest - depth)?, index),
+            (1, round) => far.step(&barrier::Dissemination, instance, round, index),
+            (_, round) => near.step(&barrier::Tree, instance, depth.checked_add(round)?, index),
         }
     }
 
@@ -79,10 +77,10 @@ impl Schedule for Bcast {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let (Nodes { near, far, shape, .. }, count) = (Nodes::of(instance), instance.count());
+        let Nodes { near, far, shape, .. } = Nodes::of(instance);
         match locate(round, [log2_ceil(shape.nodes), log2_ceil(shape.largest)])? {
-            (0, round) => far.step(&bcast::Binomial, instance, count, (round, index)),
-            (_, round) => near.step(&bcast::Binomial, instance, count, (round, index)),
+            (0, round) => far.step(&bcast::Binomial, instance, round, index),
+            (_, round) => near.step(&bcast::Binomial, instance, round, index),
         }
     }
 

@@ -17,7 +17,7 @@ pub struct Gather;
 
 impl Gather {
     /// A round within a node; [backwards](Step::backwards) it is the scatter's, and so is the next.
-    pub(super) fn near(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    pub(super) fn near(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let (size, place) = (nodes.len(), nodes.place(instance.rank()));
         if place > 0 {
             let mine = index == 0 && fan::turn(place) == round;
@@ -34,7 +34,7 @@ impl Gather {
     }
 
     /// A round between leaders.
-    pub(super) fn far(instance: &Instance, nodes: &Nodes, (round, index): (u32, u32)) -> Option<Step> {
+    pub(super) fn far(instance: &Instance, nodes: &Nodes, round: u32, index: u32) -> Option<Step> {
         let place = nodes.node_from_root(instance);
         if instance.rank() == instance.root() {
             let (from, into) = nodes.run(instance, fan::place(nodes.shape.nodes, round, index)?);
@@ -61,8 +61,8 @@ impl Schedule for Gather {
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let nodes = Nodes::of(instance);
         match locate(round, nodes.shape.turns(instance))? {
-            (0, round) => Self::near(instance, &nodes, (round, index)),
-            (_, round) => Self::far(instance, &nodes, (round, index)),
+            (0, round) => Self::near(instance, &nodes, round, index),
+            (_, round) => Self::far(instance, &nodes, round, index),
         }
     }
 

@@ -31,10 +31,10 @@ impl Schedule for Reduce {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let (Nodes { near, far, shape, .. }, count) = (Nodes::of(instance), instance.count());
+        let Nodes { near, far, shape, .. } = Nodes::of(instance);
         match locate(round, [log2_ceil(shape.largest), log2_ceil(shape.nodes)])? {
-            (0, round) => near.step(&reduce::Binomial, instance, count, (round, index)),
-            (_, round) => far.step(&reduce::Binomial, instance, count, (round, index)),
+            (0, round) => near.step(&reduce::Binomial, instance, round, index),
+            (_, round) => far.step(&reduce::Binomial, instance, round, index),
         }
     }
 
@@ -89,11 +89,11 @@ impl Schedule for Allreduce {
     }
 
     fn step(&self, instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let (Nodes { near, far, .. }, count) = (Nodes::of(instance), instance.count());
+        let Nodes { near, far, .. } = Nodes::of(instance);
         match locate(round, lengths(instance))? {
-            (0, round) => near.step(&reduce::Binomial, instance, count, (round, index)),
-            (1, round) => far.step(&allreduce::RecursiveDoubling, instance, count, (round, index)),
-            (_, round) => near.step(&bcast::Binomial, instance, count, (round, index)),
+            (0, round) => near.step(&reduce::Binomial, instance, round, index),
+            (1, round) => far.step(&allreduce::RecursiveDoubling, instance, round, index),
+            (_, round) => near.step(&bcast::Binomial, instance, round, index),
         }
     }
 

@@ -31,8 +31,8 @@ impl Schedule for Scatter {
         let nodes = Nodes::of(instance);
         let [near, far] = nodes.shape.turns(instance);
         match locate(round, [far, near])? {
-            (0, round) => Gather::far(instance, &nodes, (round, index)),
-            (_, round) => Gather::near(instance, &nodes, (round, index)),
+            (0, round) => Gather::far(instance, &nodes, round, index),
+            (_, round) => Gather::near(instance, &nodes, round, index),
         }
         .map(Step::backwards)
     }

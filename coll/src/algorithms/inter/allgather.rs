@@ -14,9 +14,9 @@ fn given(instance: &Instance) -> Span {
 }
 
 /// The first rank of each group tells its group all blocks of the other.
-fn tell(instance: &Instance, groups: &Groups, at: (u32, u32)) -> Option<Step> {
+fn tell(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
     let all = instance.count().saturating_mul(groups.others as usize);
-    groups.near.step(&Binomial, instance, all, at)
+    groups.near.step(&Binomial, &instance.with_count(all), round, index)
 }
 
 /// The work of that.
@@ -59,7 +59,7 @@ impl Way for RemoteGatherLocalBcast {
         let groups = Groups::of(instance);
         let (0, round) = locate(round, Self::lengths(instance))? else {
             let before = Self::lengths(instance)[0];
-            return tell(instance, &groups, (round.checked_sub(before)?, index));
+            return tell(instance, &groups, round.checked_sub(before)?, index);
         };
         let first = round.checked_mul(FAN)?;
         let comes = groups.others.saturating_sub(first).min(FAN);
@@ -96,13 +96,13 @@ impl LocalGatherRemoteBcast {
     /// A round of the gather, in which a rank that leads others has all their blocks in scratch,
     /// behind its own.
     fn gather(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
-        let inner = groups.near.instance(instance, instance.count())?;
+        let inner = groups.near.instance(instance)?;
         let meeting = halves::meeting(&inner, round)?;
-        let (first, number) = meeting.passing;
-        let start = inner.blocks(first.saturating_sub(inner.rank()), 0).start;
-        let len = inner.blocks(0, number).len;
+        let passing = meeting.passing;
+        let start = inner.blocks(passing.first.saturating_sub(inner.rank()), 0).start;
+        let len = inner.blocks(0, passing.len).len;
         let other = groups.rank(meeting.other);
-        let passing = match (meeting.leads, number) {
+        let passing = match (meeting.leads, passing.len) {
             (false, 1) => given(instance),
             _ => Span { start, ..Span::scratch(len) },
         };
@@ -145,7 +145,7 @@ impl Way for LocalGatherRemoteBcast {
                 let ours = if groups.here() == 1 { given(instance) } else { gathered };
                 groups.swap(index, instance.blocks(0, groups.others), ours)
             }
-            (_, round) => tell(instance, &groups, (round, index)),
+            (_, round) => tell(instance, &groups, round, index),
         }
     }
 
@@ -197,7 +197,7 @@ impl Way for PairwiseExchange {
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let given = |_| given(instance);
-        Groups::of(instance).meet(instance, exchange::WIDTH_MAX, (round, index), given)
+        Groups::of(instance).meet::<{ exchange::WIDTH_MAX }>(instance, round, index, given)
     }
 
     fn work(size: u32, count: usize) -> Work {

@@ -45,12 +45,11 @@ impl Way for ReduceExchangeBcast {
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let (groups, (data, arrived)) = (Groups::of(instance), whole(instance));
-        let count = instance.count();
         match locate(round, lengths(instance))? {
-            (0, round) => groups.near.step(&reduce::Binomial, instance, count, (round, index)),
+            (0, round) => groups.near.step(&reduce::Binomial, instance, round, index),
             (1, _) if index == 2 && groups.is_leader() => Some(Step::Copy { into: data, from: arrived }),
             (1, _) => groups.swap(index, arrived, data),
-            (_, round) => groups.near.step(&bcast::Binomial, instance, count, (round, index)),
+            (_, round) => groups.near.step(&bcast::Binomial, instance, round, index),
         }
     }
 

@@ -19,7 +19,7 @@ impl<const WIDTH: u32> Way for Exchanges<WIDTH> {
 
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let given = |number| instance.block(number).of_input();
-        Groups::of(instance).meet(instance, WIDTH, (round, index), given)
+        Groups::of(instance).meet::<WIDTH>(instance, round, index, given)
     }
 
     fn work(size: u32, count: usize) -> Work {

@@ -81,17 +81,17 @@ impl Groups {
         (number < self.others).then_some(number)
     }
 
-    /// The message with `index` of a round of `width` exchanges with ranks of the other group, one
+    /// The message with `index` of a round of `WIDTH` exchanges with ranks of the other group, one
     /// a [turn](Self::met).
-    pub(super) fn meet(
+    pub(super) fn meet<const WIDTH: u32>(
         &self,
         instance: &Instance,
-        width: u32,
-        (round, index): (u32, u32),
+        round: u32,
+        index: u32,
         given: impl Fn(u32) -> Span,
     ) -> Option<Step> {
-        let first = round.checked_mul(width)?;
-        let turns = first..first.saturating_add(width).min(self.larger);
+        let first = round.checked_mul(WIDTH)?;
+        let turns = first..first.saturating_add(WIDTH).min(self.larger);
         let mut met = turns.filter_map(|turn| self.met(turn));
         let place = |number: u32| self.other.saturating_add(number);
         if let Some(number) = met.clone().nth(index as usize) {

@@ -38,7 +38,7 @@ impl Way for LocalReduceRemoteSend {
     fn step(instance: &Instance, round: u32, index: u32) -> Option<Step> {
         let (root, count) = (instance.root(), instance.count());
         if round < log2_ceil(root) {
-            return Among::run(&(0..root), 0).step(&Binomial, instance, count, (round, index));
+            return Among::run(&(0..root), 0).step(&Binomial, instance, round, index);
         }
         let data = Span::data(0, count);
         match index {

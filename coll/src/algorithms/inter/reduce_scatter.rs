@@ -9,7 +9,7 @@ use crate::algorithms::blocks::reduce_scatter::partial::kept;
 use crate::algorithms::blocks::reduce_scatter::rooted::{Meeting, neighbours};
 use crate::phases::{locate, messages, sum};
 use crate::schedule::along::{Along, Way};
-use crate::schedule::{Instance, Order, Span, Step, Work, log2_ceil};
+use crate::schedule::{BlockRange, Instance, Order, Span, Step, Work, log2_ceil};
 
 /// Returns the block that this rank gives to the one with a number in the other group.
 fn given(instance: &Instance, number: u32) -> Span {
@@ -36,9 +36,9 @@ impl LocalReduceRemoteScatter {
 
     /// A round of the reduction, of all blocks.
     fn reduce(instance: &Instance, groups: &Groups, round: u32, index: u32) -> Option<Step> {
-        let inner = groups.near.instance(instance, instance.count())?;
+        let inner = groups.near.instance(instance)?;
         let met = neighbours(&inner, round)?;
-        let all = (groups.other, groups.others);
+        let all = BlockRange { first: groups.other, len: groups.others };
         let [reduced, arrived] = [0, groups.others].map(|before| kept(instance, before, all));
         let given = instance.blocks(0, groups.others).of_input();
         let met = Meeting { other: groups.rank(met.other), ..met };
@@ -55,7 +55,7 @@ impl LocalReduceRemoteScatter {
         let to = groups.other.saturating_add(number);
         let from = match groups.here() {
             1 => given(instance, number),
-            _ => kept(instance, number, (to, 1)),
+            _ => kept(instance, number, BlockRange::of(to)),
         };
         let is_there = groups.is_leader() && index < FAN && number < groups.others;
         is_there.then_some(Step::Send { to, from })
@@ -114,7 +114,7 @@ pub struct PairwiseExchange;
 impl PairwiseExchange {
     /// Returns the place of the sum of the last ranks, and the one where operands of a sum arrive.
     fn slots(instance: &Instance) -> [Span; 2] {
-        [0, 1].map(|slot| kept(instance, slot, (instance.rank(), 1)))
+        [0, 1].map(|slot| kept(instance, slot, BlockRange::of(instance.rank())))
     }
 }
 

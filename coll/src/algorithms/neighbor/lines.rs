@@ -78,7 +78,7 @@ impl Line {
 /// Puts the lines of rank `me` of `size` in order, `width` messages a round, and makes one copy of
 /// each block that it sends itself and the one that it receives from itself. How many are left;
 /// `None` if it sends itself more or less than it receives.
-pub(crate) fn arrange(lines: &mut [Line], (me, size): (u32, u32), width: usize) -> Option<usize> {
+pub(crate) fn arrange(lines: &mut [Line], me: u32, size: u32, width: usize) -> Option<usize> {
     // What is sent to other ranks first, then what comes from itself, then what is sent to itself.
     lines.sort_unstable_by_key(|line| {
         (line.rank == me, (line.rank == me).then_some(line.act), line.key(me, size))

@@ -63,7 +63,7 @@ fn check(edges: &Edges, size: u32, width: usize) {
     let rows: Vec<Vec<Line>> = (0..size)
         .map(|me| {
             let mut row = listed(edges, me);
-            let used = arrange(&mut row, (me, size), width).expect("as many to itself as from itself");
+            let used = arrange(&mut row, me, size, width).expect("as many to itself as from itself");
             row.truncate(used);
             row
         })

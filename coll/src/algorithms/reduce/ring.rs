@@ -86,8 +86,8 @@ impl Priced for Ring {
 
     fn work(&self, size: u32, count: usize) -> Work {
         let (parts, [turn, gathers]) = (Parts::new(count, size), lengths(size));
-        let rounds = parts.strided((1, 1), AT_ONCE, gathers).rounds;
-        let fan = parts.present((1, 1), turn).saturating_sub(rounds);
+        let rounds = parts.strided(1, 1, AT_ONCE, gathers).rounds;
+        let fan = parts.present(1, 1, turn).saturating_sub(rounds);
         let gathered = Work { rounds, fan, elements: parts.len(1, turn) as u64, ..Work::default() };
         sum([messages(turn, parts.len(0, 1), true), gathered])
     }

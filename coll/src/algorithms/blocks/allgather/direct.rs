@@ -31,7 +31,7 @@ impl Schedule for Direct {
             return None;
         }
         let given = |_| instance.block(instance.rank());
-        exchange::message(instance, WIDTH_MAX, (round, index), given).ok()
+        exchange::message::<WIDTH_MAX>(instance, round, index, given).ok()
     }
 
     fn capacity(&self, _size: u32, _scratch: usize) -> usize {

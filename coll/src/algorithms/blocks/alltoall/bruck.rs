@@ -1,5 +1,7 @@
 //! Bruck: blocks travel in powers of the radix, many in one message.
 
+use core::ops::Range;
+
 use aldis_kernel::hal::Operation;
 
 use crate::schedule::radix::{self, RoundTurn};
@@ -67,18 +69,20 @@ impl<const RADIX: u32> Bruck<RADIX> {
         0
     }
 
-    /// The place in scratch of as many blocks that are sent in a turn, or received behind them,
-    /// from number `index` on.
-    fn packed(instance: &Instance, turn: RoundTurn, (index, blocks): (u32, u32), received: bool) -> Span {
+    /// The place in scratch of these of the blocks that are sent in a turn, or received behind
+    /// them.
+    fn packed(instance: &Instance, turn: RoundTurn, blocks: Range<u32>, received: bool) -> Span {
         let before = if received { Self::all(instance.size(), turn) } else { 0 };
         let elements = |blocks: u32| (blocks as usize).saturating_mul(instance.count());
-        Span { start: elements(before.saturating_add(index)), ..Span::scratch(elements(blocks)) }
+        let len = elements(blocks.end.saturating_sub(blocks.start));
+        Span { start: elements(before.saturating_add(blocks.start)), ..Span::scratch(len) }
     }
 
     /// All blocks of an exchange.
     fn message(instance: &Instance, turn: RoundTurn, exchange: u32, received: bool) -> Span {
         let (size, digit) = (instance.size(), turn.digit(exchange));
-        let blocks = (Self::before(size, turn, exchange), Self::passing(size, turn, digit));
+        let first = Self::before(size, turn, exchange);
+        let blocks = first..first.saturating_add(Self::passing(size, turn, digit));
         Self::packed(instance, turn, blocks, received)
     }
 
@@ -94,14 +98,16 @@ impl<const RADIX: u32> Bruck<RADIX> {
         let blocks = came.map_or(size, |turn| Self::all(size, turn));
         let Some(index) = index.checked_sub(blocks) else {
             let (way, from) = match came {
-                Some(turn) => (Self::way(size, turn, index), Self::packed(instance, turn, (index, 1), true)),
+                Some(turn) => {
+                    (Self::way(size, turn, index), Self::packed(instance, turn, index..index + 1, true))
+                }
                 None => (index, instance.block(instance.after(index)).of_input()),
             };
             return Some(Step::Copy { into: home(instance, way), from });
         };
         let turn = goes.filter(|turn| index < Self::all(size, *turn))?;
         let from = home(instance, Self::way(size, turn, index));
-        Some(Step::Copy { into: Self::packed(instance, turn, (index, 1), false), from })
+        Some(Step::Copy { into: Self::packed(instance, turn, index..index + 1, false), from })
     }
 }
 

@@ -5,7 +5,7 @@ use aldis_kernel::hal::Operation;
 use super::partial::{add_given, given, kept, result};
 use crate::phases::{Pairs, locate, messages, order, power, reverse, sum};
 use crate::schedule::along::Way;
-use crate::schedule::{Instance, Step, Work};
+use crate::schedule::{BlockRange, Instance, Span, Step, Work};
 
 /// A reduce-scatter by halving. Ranks beyond the largest power of two, 2^b, are folded into pairs
 /// that act as one, and the actors count from 0 in the order of ranks. In round k an actor has
@@ -16,14 +16,14 @@ use crate::schedule::{Instance, Step, Work};
 /// Scratch: 3/4 of all blocks; up to 3/2 of them where ranks are folded.
 pub(crate) struct Halves<const MIRRORED: bool>;
 
-/// The blocks of as many positions as `width` from `first` on, by their first rank and how many.
-fn blocks(pairs: Pairs, first: u32, width: u32) -> (u32, u32) {
+/// The blocks of as many positions as `width` from `first` on.
+fn blocks(pairs: Pairs, first: u32, width: u32) -> BlockRange {
     let rank = pairs.first(first);
-    (rank, pairs.first(first.saturating_add(width)).saturating_sub(rank))
+    BlockRange { first: rank, len: pairs.first(first.saturating_add(width)).saturating_sub(rank) }
 }
 
 /// The blocks that the actor at `position` has before `round`.
-fn held(pairs: Pairs, position: u32, round: u32) -> (u32, u32) {
+fn held(pairs: Pairs, position: u32, round: u32) -> BlockRange {
     let width = power(pairs.bits.saturating_sub(round));
     blocks(pairs, position & !width.wrapping_sub(1), width)
 }
@@ -45,19 +45,14 @@ impl<const MIRRORED: bool> Halves<MIRRORED> {
     }
 
     /// Returns the place in scratch where blocks are reduced.
-    fn reduced(
-        instance: &Instance,
-        pairs: Pairs,
-        position: u32,
-        blocks: (u32, u32),
-    ) -> crate::schedule::Span {
-        let before = if pairs.folds() > 0 { 0 } else { held(pairs, position, 1).0 };
-        kept(instance, blocks.0.saturating_sub(before), blocks)
+    fn reduced(instance: &Instance, pairs: Pairs, position: u32, blocks: BlockRange) -> Span {
+        let before = if pairs.folds() > 0 { 0 } else { held(pairs, position, 1).first };
+        kept(instance, blocks.first.saturating_sub(before), blocks)
     }
 
     /// The lower rank of a pair gives all it has to the higher one.
     fn fold(instance: &Instance, pairs: Pairs, index: u32) -> Option<Step> {
-        let (rank, all) = (instance.rank(), (0, instance.size()));
+        let (rank, all) = (instance.rank(), BlockRange::all(instance.size()));
         let (other, into) = (rank ^ 1, kept(instance, 0, all));
         if rank / 2 >= pairs.pairs() {
             return None;
@@ -99,13 +94,13 @@ impl<const MIRRORED: bool> Halves<MIRRORED> {
         let holder = pairs.rank(Self::mirror(pairs, pairs.number(rank)));
         let position = pairs.actor(rank).map(|number| Self::mirror(pairs, number));
         let block = |rank| match position {
-            _ if instance.size() < 2 => given(instance, (rank, 1)),
-            position => Self::reduced(instance, pairs, position.unwrap_or(0), (rank, 1)),
+            _ if instance.size() < 2 => given(instance, BlockRange::of(rank)),
+            position => Self::reduced(instance, pairs, position.unwrap_or(0), BlockRange::of(rank)),
         };
         let send = |nth: u32| {
-            let (first, blocks) = held(pairs, position?, pairs.bits);
+            let BlockRange { first, len } = held(pairs, position?, pairs.bits);
             let to = first.saturating_add(nth);
-            (nth < blocks && to != rank).then(|| Step::Send { to, from: block(to) })
+            (nth < len && to != rank).then(|| Step::Send { to, from: block(to) })
         };
         let own = instance.block(rank);
         let steps = [

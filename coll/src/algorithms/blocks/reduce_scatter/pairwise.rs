@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::partial::{add_given, given, kept, result};
 use crate::phases::{messages, sum};
-use crate::schedule::{Instance, Order, Priced, Schedule, Step, Work};
+use crate::schedule::{BlockRange, Instance, Order, Priced, Schedule, Step, Work};
 
 /// The pairwise reduce-scatter: p - 1 rounds of a block; in round k a rank sends to the one k + 1
 /// after it what that rank needs, and gets its own block from the one k + 1 before it. Optimal in
@@ -26,8 +26,8 @@ fn slots(size: u32) -> usize {
 /// The local steps of a round, after what is `distance` before has come.
 fn add(instance: &Instance, distance: u32) -> [Option<Step>; 3] {
     let (rank, size) = (instance.rank(), instance.size());
-    let [lower, higher, arrived] = [0, 1, 2].map(|slot| kept(instance, slot, (rank, 1)));
-    let own = given(instance, (rank, 1));
+    let [lower, higher, arrived] = [0, 1, 2].map(|slot| kept(instance, slot, BlockRange::of(rank)));
+    let own = given(instance, BlockRange::of(rank));
     let (from, is_lower) = (instance.before(distance), distance <= rank);
     let before = |into| Step::Reduce { into, from: arrived, order: Order::FromFirst };
     let added = match (is_lower, distance) {
@@ -66,7 +66,7 @@ impl Schedule for Pairwise {
         }
         let (rank, distance) = (instance.rank(), round + 1);
         if instance.size() < 2 {
-            return (index == 0).then(|| result(instance, given(instance, (rank, 1))));
+            return (index == 0).then(|| result(instance, given(instance, BlockRange::of(rank))));
         }
         let (from, to) = (instance.before(distance), instance.after(distance));
         let slot = match distance {
@@ -75,8 +75,8 @@ impl Schedule for Pairwise {
             _ => 2,
         };
         match index {
-            0 => Some(Step::Recv { from, into: kept(instance, slot, (rank, 1)) }),
-            1 => Some(Step::Send { to, from: given(instance, (to, 1)) }),
+            0 => Some(Step::Recv { from, into: kept(instance, slot, BlockRange::of(rank)) }),
+            1 => Some(Step::Send { to, from: given(instance, BlockRange::of(to)) }),
             _ => add(instance, distance).into_iter().flatten().nth(index as usize - 2),
         }
     }

@@ -1,23 +1,23 @@
 //! The places of partial results: the input is never written, so the first reduction of a block is
 //! stored in scratch.
 
-use crate::schedule::{Instance, Order, Span, Step};
+use crate::schedule::{BlockRange, Instance, Order, Span, Step};
 
-/// Returns `number` of the blocks that this rank gives, from that of rank `first` on.
-pub(super) fn given(instance: &Instance, (first, number): (u32, u32)) -> Span {
-    instance.blocks(first, number).of_input()
+/// Returns the place of these of the blocks that this rank gives.
+pub(super) fn given(instance: &Instance, blocks: BlockRange) -> Span {
+    blocks.span(instance).of_input()
 }
 
 /// The blocks' place in scratch, behind as many others as `at`.
-pub(crate) fn kept(instance: &Instance, at: u32, (first, number): (u32, u32)) -> Span {
-    let len = instance.blocks(first, number).len;
+pub(crate) fn kept(instance: &Instance, at: u32, blocks: BlockRange) -> Span {
+    let len = blocks.span(instance).len;
     let start = (at as usize).saturating_mul(instance.count());
-    Span { start, ..Span::scratch(len).of_block(first) }
+    Span { start, ..Span::scratch(len).of_block(blocks.first) }
 }
 
 /// The blocks' place in one of the images of all blocks that scratch holds.
-pub(super) fn image(instance: &Instance, number: u32, blocks: (u32, u32)) -> Span {
-    kept(instance, number.saturating_mul(instance.size()).saturating_add(blocks.0), blocks)
+pub(super) fn image(instance: &Instance, number: u32, blocks: BlockRange) -> Span {
+    kept(instance, number.saturating_mul(instance.size()).saturating_add(blocks.first), blocks)
 }
 
 /// This rank's result.

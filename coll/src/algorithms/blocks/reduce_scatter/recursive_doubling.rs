@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::partial::{add_given, given, image, result};
 use crate::phases::{Pairs, locate, messages, order, power, sum};
-use crate::schedule::{Instance, Priced, Schedule, Step, Work};
+use crate::schedule::{BlockRange, Instance, Priced, Schedule, Step, Work};
 
 /// The reduce-scatter by recursive doubling: log2 p rounds for p a power of two, in round k of
 /// which a rank sends all blocks but those of its group of 2^k ranks: n (log2 p - (p - 1)/p)
@@ -18,20 +18,20 @@ use crate::schedule::{Instance, Priced, Schedule, Step, Work};
 pub struct RecursiveDoubling;
 
 /// The blocks of a group of `width` numbers.
-fn group(pairs: Pairs, number: u32, width: u32) -> (u32, u32) {
+fn group(pairs: Pairs, number: u32, width: u32) -> BlockRange {
     let first = number & !width.wrapping_sub(1);
     let rank = pairs.first(first);
-    (rank, pairs.first(first.saturating_add(width)).saturating_sub(rank))
+    BlockRange { first: rank, len: pairs.first(first.saturating_add(width)).saturating_sub(rank) }
 }
 
 /// All other blocks, around the circle.
-fn others(size: u32, (first, number): (u32, u32)) -> (u32, u32) {
-    let next = first.saturating_add(number);
-    (if next < size { next } else { 0 }, size.saturating_sub(number))
+fn others(size: u32, blocks: BlockRange) -> BlockRange {
+    let next = blocks.first.saturating_add(blocks.len);
+    BlockRange { first: if next < size { next } else { 0 }, len: size.saturating_sub(blocks.len) }
 }
 
 fn fold(instance: &Instance, pairs: Pairs, index: u32) -> Option<Step> {
-    let (rank, all) = (instance.rank(), (0, instance.size()));
+    let (rank, all) = (instance.rank(), BlockRange::all(instance.size()));
     let other = rank ^ 1;
     match (pairs.actor(rank), index) {
         _ if rank / 2 >= pairs.pairs() => None,
@@ -65,7 +65,7 @@ fn swap(instance: &Instance, pairs: Pairs, round: u32, index: u32) -> Option<Ste
         1 if is_first => Some(Step::Send { to: peer, from: given(instance, goes) }),
         1 => Some(Step::Send { to: peer, from: reduced(goes) }),
         2 => Some(reduce(own)),
-        3 if rest.1 > 0 => Some(reduce(rest)),
+        3 if rest.len > 0 => Some(reduce(rest)),
         _ => None,
     }
 }
@@ -74,8 +74,8 @@ fn deliver(instance: &Instance, pairs: Pairs, index: u32) -> Option<Step> {
     let (rank, size) = (instance.rank(), instance.size());
     let (other, is_paired) = (rank ^ 1, rank / 2 < pairs.pairs());
     let block = |rank| match size {
-        1 => given(instance, (rank, 1)),
-        _ => image(instance, 0, (rank, 1)),
+        1 => given(instance, BlockRange::of(rank)),
+        _ => image(instance, 0, BlockRange::of(rank)),
     };
     match (pairs.actor(rank), index) {
         (None, 0) => Some(Step::Recv { from: other, into: instance.block(rank) }),
@@ -130,9 +130,9 @@ impl Priced for RecursiveDoubling {
         let last = |width| group(pairs, power(pairs.bits) - 1, width);
         let swapped = (0..pairs.bits).map(|round| {
             let (ours, both) = (last(power(round)), last(power(round + 1)));
-            let own = 1 + u32::from(both.0 < 2 * pairs.pairs());
-            let reduced = of(others(size, both).1.saturating_add(own)) as u64;
-            Work { reduced, ..messages(1, of(others(size, ours).1), false) }
+            let own = 1 + u32::from(both.first < 2 * pairs.pairs());
+            let reduced = of(others(size, both).len.saturating_add(own)) as u64;
+            Work { reduced, ..messages(1, of(others(size, ours).len), false) }
         });
         sum([
             messages(pairs.folds(), of(size), true),

@@ -4,7 +4,7 @@ use aldis_kernel::hal::Operation;
 
 use super::partial::{given, kept, result};
 use crate::phases::{messages, sum};
-use crate::schedule::{Instance, Order, Priced, Schedule, Step, Work};
+use crate::schedule::{BlockRange, Instance, Order, Priced, Schedule, Step, Work};
 
 /// The ring reduce-scatter: p - 1 rounds of a block to the next rank; optimal in bytes. The block
 /// of rank r begins its way at the rank after it and ends it there: operands are in ring order, not
@@ -32,11 +32,11 @@ impl Schedule for Ring {
         if round >= self.rounds(instance) {
             return None;
         }
-        let (size, own) = (instance.size(), (instance.rank(), 1));
+        let (size, own) = (instance.size(), BlockRange::of(instance.rank()));
         if size < 2 {
             return (index == 0).then(|| result(instance, given(instance, own)));
         }
-        let (incoming, outgoing) = ((instance.before(round + 2), 1), (instance.before(round + 1), 1));
+        let [incoming, outgoing] = [round + 2, round + 1].map(|by| BlockRange::of(instance.before(by)));
         let into = kept(instance, round & 1, incoming);
         let from = match round {
             0 => given(instance, outgoing),

@@ -6,7 +6,7 @@ use aldis_kernel::hal::Operation;
 use super::partial::{add_given, given, image, result};
 use crate::phases::{messages, order, sum};
 use crate::schedule::along::Way;
-use crate::schedule::{Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
+use crate::schedule::{BlockRange, Instance, Span, Step, Work, fan, log2_ceil, pairs_up};
 
 /// A reduction to rank 0, of neighbours, so that operands keep the order of ranks: one rank after
 /// the other, or, if `BINOMIAL`, of groups that double. Then rank 0 sends each its block.
@@ -72,7 +72,7 @@ impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
     }
 
     fn reduce(instance: &Instance, round: u32, index: u32) -> Option<Step> {
-        let all = (0, instance.size());
+        let all = BlockRange::all(instance.size());
         let (reduced, arrived) = (image(instance, 0, all), image(instance, 1, all));
         Self::meeting(instance, round)?.step(instance, [given(instance, all), reduced, arrived], index)
     }
@@ -84,9 +84,10 @@ impl<const BINOMIAL: bool> Rooted<BINOMIAL> {
             return mine.then(|| Step::Recv { from: 0, into: instance.block(rank) });
         }
         if let Some(to) = fan::place(size, turn, index) {
-            return Some(Step::Send { to, from: image(instance, 0, (to, 1)) });
+            return Some(Step::Send { to, from: image(instance, 0, BlockRange::of(to)) });
         }
-        let own = if size < 2 { given(instance, (0, 1)) } else { image(instance, 0, (0, 1)) };
+        let own = BlockRange::of(0);
+        let own = if size < 2 { given(instance, own) } else { image(instance, 0, own) };
         let is_next = index == 0 || fan::place(size, turn, index - 1).is_some();
         (turn == 0 && is_next).then(|| result(instance, own))
     }

@@ -38,7 +38,7 @@ impl Schedule for Binomial {
         match (meeting.leads, index) {
             (true, 0) => Some(Step::Send { to: meeting.other, from: passing }),
             (false, 0) => Some(Step::Recv { from: meeting.other, into: passing }),
-            (false, 1) if meeting.passing.1 > 1 => {
+            (false, 1) if meeting.passing.len > 1 => {
                 Some(Step::Copy { into: own, from: Span::scratch(own.len) })
             }
             _ => None,
