@@ -28,7 +28,9 @@ static void collectives(void) {
     static int all[COUNT * RANKS], own[COUNT];
     int *mine = all + COUNT * rank, counts[RANKS], starts[RANKS];
     MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Datatype types[RANKS];
     for (int i = 0; i < size; i++) {
+        types[i] = MPI_INT;
         counts[i] = COUNT;
         starts[i] = COUNT * i;
     }
@@ -42,6 +44,17 @@ static void collectives(void) {
     refused(MPI_Allreduce(all, all + 1, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Allreduce into what is given");
     refused(MPI_Iallreduce(all, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request), "MPI_Iallreduce");
     refused(MPI_Scan(all, all + COUNT - 1, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Scan");
+    refused(MPI_Exscan(all, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Exscan, at rank 0 too");
+    refused(MPI_Reduce_scatter(all, all, counts, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Reduce_scatter");
+    refused(MPI_Reduce_scatter_block(all, all + COUNT * size - 1, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD), "MPI_Reduce_scatter_block");
+    refused(MPI_Allgatherv(mine, COUNT, MPI_INT, all, counts, starts, MPI_INT, MPI_COMM_WORLD), "MPI_Allgatherv of its own block");
+    refused(MPI_Alltoallv(all, counts, starts, MPI_INT, all, counts, starts, MPI_INT, MPI_COMM_WORLD), "MPI_Alltoallv");
+    refused(MPI_Ialltoallw(all, counts, starts, types, all, counts, starts, types, MPI_COMM_WORLD, &request), "MPI_Ialltoallw");
+    if (rank == 0) {
+        refused(MPI_Gather(mine, COUNT, MPI_INT, all, COUNT, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Gather at the root");
+        refused(MPI_Scatterv(all, counts, starts, MPI_INT, mine, COUNT, MPI_INT, 0, MPI_COMM_WORLD), "MPI_Scatterv at the root");
+        refused(MPI_Reduce(all, all, COUNT, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD), "MPI_Reduce at the root");
+    }
 
     /* And after all that the ranks agree. */
     for (int i = 0; i < COUNT; i++) {
@@ -118,8 +131,22 @@ static int cancel(void *extra, int is_complete) {
     return is_complete ? MPI_SUCCESS : MPI_ERR_OTHER;
 }
 
+/* Blocks of an exchange that lie between each other. */
+static void between(void) {
+    int numbers[2 * RANKS], ones[RANKS], even[RANKS], odd[RANKS];
+    for (int i = 0; i < size; i++) {
+        ones[i] = 1, even[i] = 2 * i, odd[i] = 2 * i + 1;
+        numbers[even[i]] = 10 * rank + i, numbers[odd[i]] = -1;
+    }
+    MPI_Alltoallv(numbers, ones, even, MPI_INT, numbers, ones, odd, MPI_INT, MPI_COMM_WORLD);
+    for (int i = 0; i < size; i++) {
+        check(numbers[odd[i]] == 10 * i + rank, "MPI_Alltoallv between what is given");
+    }
+}
+
 /* What may be given twice. */
 static void allowed(void) {
+    between();
     int numbers[2] = {rank, rank}, ranks[RANKS];
     MPI_Request requests[2] = {MPI_REQUEST_NULL, MPI_REQUEST_NULL};
     MPI_Status statuses[2];

@@ -93,13 +93,57 @@ static void nothing_made(void) {
     CHECK(MPI_Comm_split_type(MPI_COMM_WORLD, 12345, 0, MPI_INFO_NULL, &made[4]) != MPI_SUCCESS && made[4] == MPI_COMM_NULL);
 }
 
+/* Names that MPI 3.0 removed: the library has them, for programs that have not followed. */
+int MPI_Address(void *, MPI_Aint *);
+int MPI_Errhandler_create(MPI_Comm_errhandler_function *, MPI_Errhandler *);
+int MPI_Errhandler_get(MPI_Comm, MPI_Errhandler *);
+int MPI_Errhandler_set(MPI_Comm, MPI_Errhandler);
+int MPI_Type_extent(MPI_Datatype, MPI_Aint *);
+int MPI_Type_hindexed(int, int *, MPI_Aint *, MPI_Datatype, MPI_Datatype *);
+int MPI_Type_hvector(int, int, MPI_Aint, MPI_Datatype, MPI_Datatype *);
+int MPI_Type_lb(MPI_Datatype, MPI_Aint *);
+int MPI_Type_struct(int, int *, MPI_Aint *, MPI_Datatype *, MPI_Datatype *);
+int MPI_Type_ub(MPI_Datatype, MPI_Aint *);
+
+static void removed(void) {
+    struct { int number; double value; } pair;
+    int lengths[2] = {1, 1};
+    MPI_Aint places[2], extent, lower, upper;
+    MPI_Datatype kinds[2] = {MPI_INT, MPI_DOUBLE}, made;
+    MPI_Errhandler own, before;
+    MPI_Comm other;
+    MPI_Address(&pair.number, &places[0]);
+    MPI_Address(&pair.value, &places[1]);
+    places[1] -= places[0], places[0] = 0;
+    MPI_Type_struct(2, lengths, places, kinds, &made);
+    MPI_Type_extent(made, &extent), MPI_Type_lb(made, &lower), MPI_Type_ub(made, &upper);
+    CHECK(extent == sizeof pair && lower == 0 && upper == extent);
+    MPI_Type_free(&made);
+    MPI_Type_hvector(2, 1, 12, MPI_INT, &made), MPI_Type_extent(made, &extent), MPI_Type_free(&made);
+    CHECK(extent == 16);
+    places[0] = 4, places[1] = 16;
+    MPI_Type_hindexed(2, lengths, places, MPI_INT, &made), MPI_Type_lb(made, &lower), MPI_Type_ub(made, &upper);
+    CHECK(lower == 4 && upper == 20);
+    MPI_Type_free(&made);
+    CHECK(class_of(MPI_Type_extent(MPI_DATATYPE_NULL, &extent)) == MPI_ERR_TYPE);
+    MPI_Comm_dup(MPI_COMM_SELF, &other);
+    MPI_Errhandler_create(hear, &own);
+    MPI_Errhandler_set(other, own), MPI_Errhandler_get(other, &before);
+    CHECK(before == own && class_of(MPI_Send(lengths, 1, MPI_INT, 5, 0, other)) == MPI_ERR_RANK && heard == 1);
+    heard = 0;
+    MPI_Errhandler_free(&own), MPI_Errhandler_free(&before), MPI_Comm_free(&other);
+}
+
 int main(void) {
     int all = 0;
     MPI_Errhandler own;
-    MPI_Comm freed;
+    MPI_Comm freed, early;
+    MPI_Group group;
     MPI_Init(NULL, NULL);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
+    MPI_Comm_dup(MPI_COMM_WORLD, &early);
+    MPI_Comm_group(early, &group);
     /* World's handler alone is given: it hears of errors of no communicator. */
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     CHECK(class_of(MPI_Type_contiguous(-1, MPI_INT, &(MPI_Datatype){MPI_DATATYPE_NULL})) == MPI_ERR_COUNT);
@@ -112,6 +156,16 @@ int main(void) {
     int data[3] = {1, 2, 3};
     CHECK(class_of(MPI_Reduce_local(data, &data[1], 2, MPI_INT, MPI_SUM)) == MPI_ERR_BUFFER && data[1] == 2);
     CHECK(MPI_Reduce_local(data, &data[1], 1, MPI_INT, MPI_SUM) == MPI_SUCCESS && data[1] == 3);
+    /* An argument that cannot be, on communicators with the handler that all begin with. */
+    CHECK(class_of(MPI_Comm_create(early, group, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_create_group(early, group, 0, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split(early, 0, 0, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Comm_split_type(early, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Group_range_incl(group, 1, (int[1][3]){{1, 0, 1}}, NULL)) == MPI_ERR_ARG);
+    CHECK(class_of(MPI_Group_range_excl(group, 1, (int[1][3]){{1, 0, 1}}, NULL)) == MPI_ERR_ARG);
+    MPI_Group_free(&group);
+    MPI_Comm_free(&early);
+    removed();
     truncated();
     cut_short();
     nothing_made();

@@ -18,6 +18,7 @@ pub(crate) mod operations;
 pub(crate) mod packing;
 pub(crate) mod partitioned;
 pub(crate) mod predefined;
+pub(crate) mod removed;
 pub(crate) mod requests;
 pub(crate) mod status;
 pub(crate) mod tools;

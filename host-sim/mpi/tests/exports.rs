@@ -13,12 +13,27 @@ fn library() -> PathBuf {
     own.parent().unwrap().join("libmpi_abi.so")
 }
 
+/// Functions that MPI 3.0 removed, which programs call all the same.
+const REMOVED: [&str; 10] = [
+    "Address",
+    "Errhandler_create",
+    "Errhandler_get",
+    "Errhandler_set",
+    "Type_extent",
+    "Type_hindexed",
+    "Type_hvector",
+    "Type_lb",
+    "Type_struct",
+    "Type_ub",
+];
+
 #[test]
 fn every_function_is_exported_by_both_names() {
     let table = include_str!("../table/functions.txt");
     let rows = table.lines().filter(|line| !line.starts_with('#'));
-    let names: Vec<&str> = rows.filter_map(|line| line.split('\t').next()).collect();
+    let mut names: Vec<&str> = rows.filter_map(|line| line.split('\t').next()).collect();
     assert_eq!(names.len(), 664);
+    names.extend(REMOVED);
     let bytes = fs::read(library()).unwrap();
     let file = object::File::parse(&*bytes).unwrap();
     let exported = |is_weak: bool| {

@@ -283,6 +283,7 @@ unsafe fn allgather(
         call.what = ByteOperation::Allgather(bytes, list);
         return Ok(call);
     }
+    blocks.check_apart(apart)?;
     let bytes = call.own(blocks.bytes())?;
     call.before(bytes, move |stream| match apart {
         Some(data) => put(stream, &there, me, data),
@@ -303,6 +304,9 @@ fn alltoall(given: Option<RankBlocks>, taken: RankBlocks, comm: Handle) -> Resul
     let taken = Rc::new(taken);
     // In place, what is given is where the rest goes: a copy of it.
     let is_copied = given.is_none();
+    if let Some(given) = &given {
+        given.check_all_apart(&taken)?;
+    }
     let given = given.map_or_else(|| Rc::clone(&taken), Rc::new);
     given.check_rooms(call.me(), &taken)?;
     let (from, to) = (given.list(&mut call), taken.list(&mut call));

@@ -128,24 +128,28 @@ mpi! { fn MPI_Group_difference(one: Handle, other: Handle, made: Ptr<Handle>) on
 } }
 
 mpi! { fn MPI_Group_incl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    made.check_place()?;
     // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
     let ranks = unsafe { ranks(count, list) }?;
     derive(group, made, |group, memory| group.incl(&ranks, memory))?;
 } }
 
 mpi! { fn MPI_Group_excl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    made.check_place()?;
     // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
     let ranks = unsafe { ranks(count, list) }?;
     derive(group, made, |group, memory| group.excl(&ranks, memory))?;
 } }
 
 mpi! { fn MPI_Group_range_incl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    made.check_place()?;
     // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
     let ranges = unsafe { ranges(count, list) }?;
     derive(group, made, |group, memory| group.range_incl(&ranges, memory))?;
 } }
 
 mpi! { fn MPI_Group_range_excl(group: Handle, count: c_int, list: Ptr<c_int>, made: Ptr<Handle>) on MPI_COMM_SELF => {
+    made.check_place()?;
     // SAFETY: the program gives so many (MPI 5.0, 7.3.2).
     let ranges = unsafe { ranges(count, list) }?;
     derive(group, made, |group, memory| group.range_excl(&ranges, memory))?;

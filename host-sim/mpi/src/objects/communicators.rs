@@ -26,7 +26,7 @@ use crate::process::handles::{HandleKind, HandleTable};
 pub(crate) struct Communicator {
     pub(crate) comm: Comm,
     handler: Handle,
-    /// The program has given it the handler.
+    /// The program has given the handler to it, or to the communicator that it has it from.
     is_handler_given: bool,
     pub(crate) name: String,
     pub(crate) attributes: Attributes,
@@ -106,6 +106,19 @@ pub(crate) fn set_handler(handle: Handle, handler: Handle) -> Result<(), CallFau
     change(handle, |data| (data.handler, data.is_handler_given) = (handler, true))
 }
 
+/// Returns true if the handler of a communicator is one that the program has chosen, for it or for
+/// one that it was made of.
+fn is_handler_given(handle: Handle) -> bool {
+    COMMS.borrow().get(handle).is_some_and(|data| data.is_handler_given)
+}
+
+/// Returns true for a communicator that was made while no handler had been given to its parent: an
+/// argument that cannot be, such as a null pointer, says nothing about it and is an error of no
+/// communicator.
+pub(crate) fn has_usual_handler(handle: Handle) -> bool {
+    !matches!(handle, MPI_COMM_WORLD | MPI_COMM_SELF) && !is_handler_given(handle)
+}
+
 /// The communicator whose error handler is called for an error on this one. Errors of no
 /// communicator are those of `MPI_COMM_SELF` (MPI 5.0, 9.3); they were those of `MPI_COMM_WORLD`
 /// before MPI 4, and a program that has given a handler to `MPI_COMM_WORLD` alone means it.
@@ -144,7 +157,8 @@ pub(crate) fn change<R>(handle: Handle, work: impl FnOnce(&mut Communicator) -> 
 
 /// A handle for a communicator that was made of `parent`, whose error handler it has.
 pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, CallFault> {
-    let data = Communicator::new(comm, handler_of(parent), "");
+    let mut data = Communicator::new(comm, handler_of(parent), "");
+    data.is_handler_given = is_handler_given(parent);
     COMMS
         .borrow_mut()
         .made
@@ -155,7 +169,7 @@ pub(crate) fn insert(comm: Comm, parent: Handle) -> Result<Handle, CallFault> {
 /// A handle for a communicator that was made of no other one.
 pub(crate) fn insert_alone(comm: Comm, handler: Handle, info: Info) -> Result<Handle, CallFault> {
     let made = insert(comm, MPI_COMM_SELF)?;
-    change(made, |data| (data.handler, data.info) = (handler, info))?;
+    change(made, |data| (data.handler, data.is_handler_given, data.info) = (handler, true, info))?;
     Ok(made)
 }
 

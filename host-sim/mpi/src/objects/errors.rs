@@ -11,8 +11,8 @@ use core::ffi::c_int;
 use std::collections::BTreeMap;
 
 use crate::abi::{
-    Handle, MPI_COMM_SELF, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_IN_STATUS, MPI_ERR_LASTCODE,
-    MPI_ERR_NO_MEM, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
+    Handle, MPI_COMM_SELF, MPI_ERR_ARG, MPI_ERR_COMM, MPI_ERR_ERRHANDLER, MPI_ERR_IN_STATUS,
+    MPI_ERR_LASTCODE, MPI_ERR_NO_MEM, MPI_ERRORS_ABORT, MPI_ERRORS_ARE_FATAL, MPI_ERRORS_RETURN,
 };
 use crate::fault::CallFault;
 use crate::ffi::callback;
@@ -81,7 +81,8 @@ pub(crate) fn raise(function: &str, comm: Handle, fault: &CallFault) -> c_int {
     // The handler of a freed one is called for what is left on it, and not for a use of its handle.
     let is_freed = fault.class() == MPI_ERR_COMM && communicators::check(comm).is_err();
     let is_known = !is_freed && communicators::known_handler(comm).is_some();
-    let comm = communicators::judge_of(if is_known { comm } else { MPI_COMM_SELF });
+    let is_of_call = fault.class() == MPI_ERR_ARG && communicators::has_usual_handler(comm);
+    let comm = communicators::judge_of(if is_known && !is_of_call { comm } else { MPI_COMM_SELF });
     raise_to(function, comm, communicators::handler_of(comm), fault)
 }
 

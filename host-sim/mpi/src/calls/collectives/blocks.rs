@@ -108,6 +108,29 @@ impl RankBlocks {
     }
 
     /// # Errors
+    /// A block in one piece has a byte of one of the others.
+    pub(super) fn check_all_apart(&self, others: &Self) -> Result<(), CallFault> {
+        let mut pieces = Vec::with_capacity(self.parts.len() + others.parts.len());
+        for (side, blocks) in [self, others].into_iter().enumerate() {
+            for part in &blocks.parts {
+                if let Some(piece) = part.dense()?.filter(|piece| piece.len() > 0) {
+                    pieces.push((piece.address().address(), piece.len(), side));
+                }
+            }
+        }
+        pieces.sort_unstable();
+        // The furthest end of each side's pieces that begin before.
+        let mut ends = [0; 2];
+        for (start, len, side) in pieces {
+            if start < ends[1 - side] {
+                return Err(aliased());
+            }
+            ends[side] = ends[side].max(start.saturating_add(len));
+        }
+        Ok(())
+    }
+
+    /// # Errors
     /// Returns true if a rank gives more to itself than it has room for.
     pub(super) fn check_rooms(&self, rank: usize, taken: &Self) -> Result<(), CallFault> {
         let (given, room) = (self.own(rank)?.bytes, taken.own(rank)?.bytes);

@@ -97,6 +97,21 @@ impl Reduction {
         if is_beside && !self.input.is_in_place() { Ok(()) } else { self.into.check("recvbuf") }
     }
 
+    /// Refuses data in one piece that share memory with the part of the result that this rank gets.
+    ///
+    /// # Safety
+    /// As for [`ProgramData::new`].
+    unsafe fn check_apart(&self, part: i64) -> Result<(), CallFault> {
+        let &Self { input, into, count, datatype, .. } = self;
+        if input.is_in_place() {
+            return Ok(());
+        }
+        // SAFETY: the caller's promise.
+        let [given, result] =
+            unsafe { [ProgramData::new(input, count, datatype)?, ProgramData::new(into, part, datatype)?] };
+        if given.overlaps(&result)? { Err(CallFault::new(MPI_ERR_BUFFER, ALIASED)) } else { Ok(()) }
+    }
+
     /// The data, if they are in one piece and aligned as elements are, of one group: put together
     /// where the result goes, if this rank has one, else in a copy.
     ///
@@ -125,7 +140,11 @@ impl Reduction {
         let given = if input.is_in_place() { None } else { dense(input)? };
         let of_result = || dense(into).map_err(|fault| into.named("recvbuf", fault));
         let result = if has_result { of_result()? } else { None };
+        // The rank that has no result of a prefix gets the others' error all the same.
+        let is_same =
+            !has_result && operation == Operation::Exscan && input.address() == into.address() && count > 0;
         Ok(match (given, result) {
+            (Some(_), None) if is_same => return Err(CallFault::new(MPI_ERR_BUFFER, ALIASED)),
             (Some(given), None) if !has_result => {
                 Some(ReductionPiece { comm, what, given: Some(given), result: None })
             }
@@ -262,9 +281,12 @@ pub(super) unsafe fn reduce_scatter(
     let of = communicators::of(comm)?;
     let (total, me) = (counts.iter().sum(), of.rank().0 as usize);
     let before: i64 = counts.iter().take(me).sum();
-    let own = Operand::new(counts.get(me).copied().unwrap_or(0), datatype)?;
+    let own_count = counts.get(me).copied().unwrap_or(0);
+    let own = Operand::new(own_count, datatype)?;
     let start = Operand::new(before, datatype)?.bytes();
     let whole = Reduction { count: total, ..reduction };
+    // SAFETY: the caller's promise.
+    unsafe { whole.check_apart(own_count) }?;
     // SAFETY: the caller's promise.
     let (mut call, _, data) = unsafe { whole.call(Operation::Allreduce, None) }?;
     // SAFETY: as above.
