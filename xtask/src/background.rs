@@ -13,8 +13,8 @@ use aldis_shell::{compiles, shell};
 use anyhow::{Context, Result};
 
 /// The steps that run beside the others: in processes of their own, so that a step that is ended
-/// takes none of theirs with it. There are two, from both ends of the list: while the others wait,
-/// there is work for both cores.
+/// takes none of theirs with it. There are two: while the others wait, there is work for both
+/// cores.
 pub(crate) struct Background {
     lanes: Vec<Lane>,
 }
@@ -40,13 +40,7 @@ impl Background {
         // What an earlier run has left says nothing about this one.
         let _ = fs::remove_dir_all(&folder);
         fs::create_dir_all(&folder).with_context(|| format!("creating {}", folder.display()))?;
-        let lanes = ["first", "last"].map(|lane| {
-            let mut names = names.to_vec();
-            if lane == "last" {
-                names.reverse();
-            }
-            Lane::start(&folder, lane, &names, full)
-        });
+        let lanes = ["one", "other"].map(|lane| Lane::start(&folder, lane, names, full));
         Ok(Self { lanes: lanes.into_iter().collect::<Result<_>>()? })
     }
 

@@ -5,6 +5,7 @@ use core::num::NonZero;
 use std::collections::BTreeMap;
 use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 use std::thread;
 
 use aldis_lab::{bench, conformance, endian, faults, fuzz, miri, mpi, qemu, sanitizers, sim, storm, verbs};
@@ -27,12 +28,12 @@ use crate::{arrows, fences, house, licences, size};
 /// for each package and feature, documentation, unit and integration tests, bugs planted for them;
 /// then, unless skipped as slow, a campaign of the simulator, the conformance suite on 300 seeds, a
 /// storm of signals, calls of the system that fail, programs in C, mpi4py's tests and rsmpi's
-/// examples over its interface of MPI, a job with an emulated big-endian machine, the loom models,
-/// trials of soundness under the sanitizers and Miri, fuzz targets, a check for firmware targets,
-/// the firmware's size and contents, instructions of calls, jobs of firmware in emulators, RDMA in
-/// emulated machines, and a short run of the benchmark against the peers. Steps that only build and
-/// compute run beside the others at low priority, and tell at their end. A step that does not come
-/// to its end is ended, and what it ran is told. Needs no root and no package.
+/// examples over its interface of MPI, a job with an emulated big-endian machine, RDMA in emulated
+/// machines, jobs of firmware in emulators, fuzz targets, trials of soundness under Miri, the loom
+/// models, those trials under the sanitizers, instructions of calls, a check for firmware targets,
+/// the firmware's size and contents, and a short run of the benchmark against the peers. Steps that
+/// only build and compute run beside the others at low priority, and tell at their end. A step that
+/// does not come to its end is ended, and what it ran is told. Needs no root and no package.
 #[derive(Args)]
 pub(crate) struct Test {
     /// Leave out the simulator, conformance, the storm, faults, programs in C, mpi4py, rsmpi, loom,
@@ -103,17 +104,19 @@ const STEPS: [Step; 28] = {
         Step { full: Some(|_| mpi::clients_in_full()), ..step("mpi4py", Slow, |_| mpi::clients()) },
         Step { full: Some(|_| mpi::examples_in_full()), ..step("rsmpi", Slow, |_| mpi::examples()) },
         step("endian", Slow, endian::step),
-        step("verbs", Slow, |_| verbs::step()),
+        Step { full: Some(|_| verbs::step_in_full()), ..step("verbs", Slow, |_| verbs::step()) },
+        // Begun first, as the next step waits for them.
+        step("images", Background, qemu::images),
+        step("qemu", Slow, |_| qemu::step()),
+        // The longest first, so that both lanes have work to the end.
+        step("fuzz", Background, |_| fuzz::step()),
+        step("miri", Background, miri::step),
         step("loom", Background, loom),
         Step { full: Some(sanitizers::step_in_full), ..step("sanitizers", Background, sanitizers::step) },
-        step("miri", Background, miri::step),
-        step("fuzz", Background, |_| fuzz::step()),
+        step("instructions", Background, |_| bench::hold_instructions()),
         step("firmware", Background, firmware::step),
         step("size", Background, size::check),
-        step("instructions", Background, |_| bench::hold_instructions()),
-        step("images", Background, qemu::images),
-        // Emulators do not share the machine.
-        step("qemu", Slow, |_| qemu::step()),
+        // What measures does not share the machine.
         step("peers", Slow, |_| bench::peers()),
     ]
 };
@@ -294,8 +297,15 @@ fn tests() -> Result<Outcome> {
     cargo.args(["--", "--skip", "every_case_passes_over_every_medium"]);
     let seed = property_seed();
     eprintln!("property tests: {PROPERTY_SEED}={seed}; replay with it in the environment of cargo test");
-    shell::run(cargo.env("RUST_TEST_THREADS", threads.to_string()).env(PROPERTY_SEED, &seed))
-        .with_context(|| format!("with {PROPERTY_SEED}={seed}"))?;
+    let run = |cargo: &mut Command| {
+        shell::run(cargo.env("RUST_TEST_THREADS", threads.to_string()).env(PROPERTY_SEED, &seed))
+            .with_context(|| format!("with {PROPERTY_SEED}={seed}"))
+    };
+    // The kernel once more as firmware has it: without its fast paths and remote memory.
+    let mut small = workspace::cargo();
+    small.args(["test", "--locked", "-p", "aldis-kernel", "--no-default-features", "--tests"]);
+    let outcomes = [run(&mut cargo), run(&mut small)];
+    outcomes.into_iter().collect::<Result<()>>()?;
     Ok(Outcome::Passed(format!("{PROPERTY_SEED}={seed}")))
 }
 

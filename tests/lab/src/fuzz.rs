@@ -22,11 +22,13 @@ const INPUT_BYTES_MAX: u32 = 2048;
 /// Seconds after which one input hangs.
 const HANG_S: u32 = 20;
 
+/// The profile of cargo's, which is also the folder that cargo puts the program into.
+const PROFILE: &str = "fuzzing";
 /// The flags that make LLVM tell libFuzzer where an input goes and what it compares, on the stable
 /// toolchain; and overflow checks.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
-    -Cllvm-args=-sanitizer-coverage-trace-compares -Copt-level=2 -Coverflow-checks \
+    -Cllvm-args=-sanitizer-coverage-trace-compares -Coverflow-checks \
     -Cdebug-assertions -Cdebuginfo=1";
 
 /// Tries decoders, links, the engine and what a launcher reads with inputs that are made up to
@@ -96,10 +98,20 @@ impl Fuzzer {
         let host = workspace::host()?;
         let mut cargo = workspace::cargo();
         // A target of its own name, so that what runs while building is not watched.
-        cargo.args(["build", "--locked", "--quiet", "-p", "aldis-fuzz", "--target", &host]);
+        cargo.args([
+            "build",
+            "--locked",
+            "--quiet",
+            "--profile",
+            PROFILE,
+            "-p",
+            "aldis-fuzz",
+            "--target",
+            &host,
+        ]);
         cargo.arg("--target-dir").arg(&folder).env("RUSTFLAGS", FLAGS).env_remove("CARGO_ENCODED_RUSTFLAGS");
         shell::run(&mut cargo)?;
-        let program = folder.join(host).join("debug/aldis-fuzz");
+        let program = folder.join(host).join(PROFILE).join("aldis-fuzz");
         Ok(Self { targets: targets(&program)?, program, folder })
     }
 

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
+use crate::bench;
 use crate::conformance;
 use crate::verbs;
 
@@ -267,9 +268,10 @@ fn build(others: &[String]) -> Result<()> {
 /// ones](Wild).
 pub fn step() -> Result<Outcome> {
     let workspace = Workspace::members()?;
-    // With what the next step runs: the last crates of both, each one core's work, are compiled
-    // side by side.
-    let mut others = conformance::PROGRAMS.map(String::from).to_vec();
+    // With what the next step and the last one run: the last crates of all, each one core's work,
+    // are compiled side by side.
+    let programs = conformance::PROGRAMS.iter().chain(&bench::PROGRAMS);
+    let mut others: Vec<String> = programs.map(|word| (*word).into()).collect();
     others.extend(verbs::features(&conformance::PACKAGES));
     build(&others)?;
     let (start, wild) = (Instant::now(), Wild::of("simulator"));

@@ -21,4 +21,4 @@ mod transport;
 
 pub use cli::VerbsCommand;
 pub(crate) use transport::features;
-pub use transport::{FEATURE, can_build, step};
+pub use transport::{FEATURE, can_build, step, step_in_full};

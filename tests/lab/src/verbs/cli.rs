@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use super::guest::GuestClock;
 use super::pingpong::{self, PingpongLine};
 use super::session::Session;
-use super::transport::{self, Findings};
+use super::transport::{self, Across, Findings};
 
 /// Soft RoCE in emulated machines: RDMA without a device
 #[derive(Subcommand)]
@@ -121,7 +121,7 @@ impl Test {
         let (figures, good) = if self.baseline {
             (baseline(limit, loud)?, String::new())
         } else {
-            let Findings { tests, runs, figures } = transport::examine(limit, loud)?;
+            let Findings { tests, runs, figures } = transport::examine(limit, loud, Across::All)?;
             let good =
                 format!("; {tests} tests of the transport and {runs} runs of the conformance suite are good");
             (figures, good)
